@@ -1,0 +1,2 @@
+//! HostFTL on the command line.
+fn main() {}

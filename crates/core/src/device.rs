@@ -1,0 +1,41 @@
+//! What a layer knows of a device before it uses it.
+
+/// One device of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its length in sectors.
+    pub sectors: u64,
+    /// The grain in which the drive maps, in sectors; 1 when unknown.
+    pub map_unit: u32,
+    /// Whether completed writes can be lost until a flush.
+    pub volatile_cache: bool,
+    /// How it may be written.
+    pub kind: DeviceKind,
+}
+
+/// The two kinds of device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// Any sector, any time.
+    Block,
+    /// Segments with write pointers: a ZNS zone, an open-channel chunk, or a flash superblock.
+    Zoned(Segments),
+}
+
+/// The geometry of a zoned device, in sectors. Segment `i` starts at `i * size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Sectors from the start of one segment to the next.
+    pub size: u32,
+    /// Every write is a multiple of this and starts at the write pointer.
+    pub write_unit: u32,
+    /// How many segments there are.
+    pub count: u32,
+}
+
+impl DeviceInfo {
+    /// A block device of `sectors` with map unit `map_unit`.
+    pub fn block(sectors: u64, map_unit: u32) -> Self {
+        DeviceInfo { sectors, map_unit, volatile_cache: true, kind: DeviceKind::Block }
+    }
+}

@@ -1,0 +1,95 @@
+//! A digest of what a layer said: two runs with one input stream must have the same.
+
+use crate::command::{Command, Piece, Target};
+use crate::layer::Output;
+use crate::words::Nanos;
+
+/// FNV-1a over the outputs of a layer, in order, with the time of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamDigest(u64);
+
+impl Default for StreamDigest {
+    fn default() -> Self {
+        StreamDigest(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl StreamDigest {
+    /// The digest so far.
+    pub fn value(&self) -> u64 {
+        self.0
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    /// Takes in one output that was made at `now`. Buffer names are left out: they are the driver's.
+    pub fn absorb(&mut self, now: Nanos, output: &Output) {
+        self.word(now);
+        match output {
+            Output::Submit(token, command) => {
+                self.word(token.0);
+                self.command(command);
+            }
+            Output::Reply(reply) => {
+                self.word(0x100);
+                self.word(reply.ticket.id());
+                self.word(reply.result.is_ok().into());
+            }
+            Output::Reclaim(payload) => self.word(0x200 + u64::from(payload.sectors())),
+            Output::Event(_) => self.word(0x300),
+        }
+    }
+
+    fn command(&mut self, command: &Command) {
+        let mut place = |kind: u64, device: u8, lba: u64, sectors: u64| {
+            self.word(kind << 8 | u64::from(device));
+            self.word(lba);
+            self.word(sectors);
+        };
+        match command {
+            Command::Read { device, lba, into, .. } => {
+                place(1, *device, *lba, into.sectors().into());
+                self.word(matches!(into, Target::Meta { .. }).into());
+            }
+            Command::Program { device, lba, gather, tally } => {
+                place(2, *device, *lba, tally.total().into());
+                gather.iter().for_each(|piece| self.piece(piece));
+            }
+            Command::Reset { device, lba, sectors } => place(3, *device, *lba, *sectors),
+            Command::Flush { device } => place(4, *device, 0, 0),
+            Command::Place { from, into } => {
+                place(5, 0, into.from().into(), into.bytes().into());
+                self.piece(from);
+            }
+            Command::Pack { from, seed, .. } => place(6, 0, *seed, from.bytes().into()),
+            Command::Unpack { from, crc, .. } => place(7, 0, (*crc).into(), from.bytes().into()),
+            Command::Digest { from, seed } => place(8, 0, *seed, from.bytes().into()),
+            Command::Fold { from, into, .. } => {
+                place(9, 0, from.len() as u64, into.bytes().into());
+            }
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Data(view) => self.word(u64::from(view.from()) << 32 | u64::from(view.bytes())),
+            Piece::Zeros(bytes) => self.word(1 << 63 | u64::from(*bytes)),
+            Piece::Meta { buf, pages } => {
+                for page in &buf.pages()[..*pages as usize] {
+                    self.bytes(&page.0);
+                }
+            }
+        }
+    }
+}

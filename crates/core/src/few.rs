@@ -1,0 +1,68 @@
+//! A short list with a fixed capacity that lives where it is declared.
+
+/// At most `N` values, in order.
+#[derive(Debug)]
+pub struct Few<T, const N: usize> {
+    items: [Option<T>; N],
+    len: usize,
+}
+
+impl<T, const N: usize> Default for Few<T, N> {
+    fn default() -> Self {
+        Few { items: [const { None }; N], len: 0 }
+    }
+}
+
+impl<T, const N: usize> Few<T, N> {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a value.
+    ///
+    /// # Panics
+    /// When the list is full.
+    pub fn push(&mut self, item: T) {
+        assert!(self.len < N, "a list of at most {N} is full");
+        self.items[self.len] = Some(item);
+        self.len += 1;
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().flatten()
+    }
+
+    /// The values in order, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items.iter_mut().flatten()
+    }
+}
+
+impl<T, const N: usize> IntoIterator for Few<T, N> {
+    type Item = T;
+    type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<T>, N>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter().flatten()
+    }
+}
+
+impl<T, const N: usize> FromIterator<T> for Few<T, N> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut few = Few::new();
+        items.into_iter().for_each(|item| few.push(item));
+        few
+    }
+}

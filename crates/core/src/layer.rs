@@ -1,0 +1,173 @@
+//! The step contract: a layer is a pure state machine that drivers push events into.
+
+use alloc::vec::Vec;
+
+use crate::command::{Command, DeviceError, Done, Token};
+use crate::counters::Counters;
+use crate::payload::Payload;
+use crate::request::{Reply, Request};
+use crate::words::Nanos;
+
+/// The most outputs of one step.
+pub const MAX_OUTPUTS: usize = 64;
+/// The most map entries that one step looks at or changes; longer work comes back by a timer.
+pub const MAX_TOUCH: usize = 8192;
+
+/// What a driver tells a layer.
+#[derive(Debug)]
+pub enum Input {
+    /// The host asks. Only within the layer's `credits`.
+    Host(Request),
+    /// A command is over. Commands finish in any order.
+    Done(Done),
+    /// The time is at or after `next_timer`, or the driver starts the layer (always its first input).
+    Timer,
+    /// The host is gone: drain, checkpoint, and say `Event::Stopped`.
+    Stop,
+}
+
+/// What a layer tells a driver.
+#[derive(Debug)]
+pub enum Output {
+    /// Please do this.
+    Submit(Token, Command),
+    /// The answer to a request.
+    Reply(Reply),
+    /// A payload that an earlier reply had to leave behind.
+    Reclaim(Payload),
+    /// Something happened.
+    Event(Event),
+}
+
+/// What happened inside a layer, for logs, metrics and the tables of the chaos run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Requests are welcome. `replayed` log writes were applied, `dropped` ones did not verify.
+    Ready {
+        /// Log writes applied.
+        replayed: u64,
+        /// Log writes at the end that were not whole.
+        dropped: u64,
+    },
+    /// Everything is durable and the layer is closed.
+    Stopped,
+    /// The volume can't be opened; the text says why.
+    Unrecoverable(&'static str),
+    /// A device failed; `abandoned` when it did not answer in time.
+    DeviceFailed {
+        /// Index in the stack.
+        device: u8,
+        /// What it said.
+        error: DeviceError,
+        /// Whether it ran past its deadline.
+        abandoned: bool,
+    },
+    /// A victim was chosen.
+    GcStarted,
+    /// A checkpoint became durable.
+    CheckpointDone,
+    /// Every sector that the layer exports is mapped.
+    Full,
+}
+
+/// How much a driver may send, asked before each request is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credits {
+    /// Requests.
+    pub requests: u32,
+    /// Sectors in one of them.
+    pub sectors: u32,
+}
+
+/// What holds for a layer's whole life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sectors that the host sees.
+    pub exported: u64,
+    /// The longest read or write, in sectors; a multiple of `align`.
+    pub max_transfer: u32,
+    /// Front ends split long requests at multiples of this, in sectors.
+    pub align: u32,
+    /// When a write is answered.
+    pub ack: Ack,
+}
+
+/// When a write counts as completed. Durable is another word: see flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// When it is in the layer's volatile buffer.
+    Buffer,
+    /// When the device has completed it.
+    Media,
+}
+
+impl Ack {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ack::Buffer => "buffer",
+            Ack::Media => "media",
+        }
+    }
+}
+
+/// The outputs of a step. It never grows past [`MAX_OUTPUTS`].
+#[derive(Debug)]
+pub struct Out(Vec<Output>);
+
+impl Default for Out {
+    fn default() -> Self {
+        Out(Vec::with_capacity(MAX_OUTPUTS))
+    }
+}
+
+impl Out {
+    /// An empty list; the only allocation it makes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many more fit.
+    pub fn room(&self) -> usize {
+        MAX_OUTPUTS - self.0.len()
+    }
+
+    /// Appends an output.
+    ///
+    /// # Panics
+    /// When the step has made too many.
+    pub fn push(&mut self, output: Output) {
+        assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
+        self.0.push(output);
+    }
+
+    /// Takes the outputs, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
+        self.0.drain(..)
+    }
+}
+
+/// Translates addresses. See the module text of the crate for what a layer must not do.
+pub trait Layer {
+    /// Takes one input. The first is `Timer`; requests come only after `Event::Ready`.
+    fn step(&mut self, now: Nanos, input: Input, out: &mut Out);
+    /// How much more the host may send now.
+    fn credits(&self) -> Credits;
+    /// When the layer wants `Input::Timer`; a time that has passed means at once.
+    fn next_timer(&self) -> Option<Nanos>;
+    /// What holds for the layer's life.
+    fn limits(&self) -> Limits;
+    /// What it counted.
+    fn counters(&self) -> Counters;
+    /// Bytes of host memory that the map takes, all tables counted.
+    fn map_bytes(&self) -> u64;
+    /// Whether nothing is under way: no request, no command.
+    fn idle(&self) -> bool;
+    /// Checks the invariants that are too dear for every step.
+    ///
+    /// # Errors
+    /// The first that does not hold, in words.
+    fn check(&self) -> Result<(), &'static str>;
+    /// The power is off: forgets every handle it holds.
+    fn power_off(&mut self);
+}

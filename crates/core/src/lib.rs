@@ -1,0 +1,41 @@
+//! The words, the commands and the step contract that every part of HostFTL shares.
+//!
+//! A layer is a pure state machine: it has no clock, no threads and no files. Everything that takes
+//! time or touches payload leaves it as a [`Command`] and comes back as a [`Done`]; a driver decides
+//! what the command means (modelled time, io_uring, or a fault injector).
+//!
+//! Nothing here allocates per request, and nothing here knows of any other crate.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod bomb;
+mod cause;
+mod command;
+mod counters;
+mod device;
+mod digest;
+mod few;
+mod layer;
+mod meta;
+mod payload;
+mod request;
+mod words;
+
+pub use bomb::Bomb;
+pub use cause::{CAUSES, Cause, Tally};
+pub use command::{
+    Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Piece, Target, Token, Verdict,
+};
+pub use counters::Counters;
+pub use device::{DeviceInfo, DeviceKind, Segments};
+pub use digest::StreamDigest;
+pub use few::Few;
+pub use layer::{Ack, Credits, Event, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Out, Output};
+pub use meta::{MetaBuf, Page};
+pub use payload::{Payload, View, ViewMut};
+pub use request::{HostError, HostOp, Reply, Request, Ticket};
+pub use words::{BLOCK, Nanos, SECTOR, SECTORS_PER_BLOCK};

@@ -1,0 +1,40 @@
+//! Metadata buffers: real bytes in every world, unlike payload.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::words::BLOCK;
+
+/// One metadata page of 4 KiB, aligned so that a device can transfer it directly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C, align(4096))]
+pub struct Page(pub [u8; BLOCK]);
+
+impl Default for Page {
+    fn default() -> Self {
+        Page([0; BLOCK])
+    }
+}
+
+/// A run of metadata pages. It is moved into a command and comes back with it.
+#[derive(Debug, Default)]
+pub struct MetaBuf(Box<[Page]>);
+
+impl MetaBuf {
+    /// A buffer of `pages` zeroed pages.
+    pub fn new(pages: usize) -> Self {
+        let mut list = Vec::with_capacity(pages);
+        list.resize_with(pages, Page::default);
+        MetaBuf(list.into_boxed_slice())
+    }
+
+    /// The pages.
+    pub fn pages(&self) -> &[Page] {
+        &self.0
+    }
+
+    /// The pages, to change.
+    pub fn pages_mut(&mut self) -> &mut [Page] {
+        &mut self.0
+    }
+}

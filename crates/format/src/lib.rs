@@ -1,0 +1,9 @@
+//! Bytes on media: each structure is parsed from a page and emitted to a page, and nowhere else.
+//!
+//! `docs/FORMAT.md` has the byte maps.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod page;

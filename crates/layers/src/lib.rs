@@ -1,0 +1,13 @@
+//! Translation layers: pure state machines over 1 to 16 devices.
+//!
+//! [`AnyLayer`] is the one type that drivers hold; a new layer adds a folder, a [`LayerKind`] and an
+//! arm in `any.rs`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod any;
+mod passthrough;
+
+pub use any::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, PlanError};

@@ -1,0 +1,232 @@
+//! The layer that does nothing: each request becomes one command, or a short run of them.
+//!
+//! Invariants
+//! - A slot has at most one command in flight; its token is the slot's number.
+//! - A slot is free, or it holds a ticket (the request is unanswered), or it only holds a payload that
+//!   a hung device still uses (the request was abandoned).
+//! - After a device failed, every request is answered with an error at once.
+
+mod slot;
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Ack, Counters, Credits, DeviceError, DeviceInfo, DeviceKind, Done, Event, HostError, HostOp,
+    Input, Layer, Limits, Nanos, Out, Output, Request, Token,
+};
+
+use crate::any::{LayerConfig, Plan, PlanError};
+use slot::Slot;
+
+/// Requests under way at once.
+const SLOTS: usize = 256;
+/// The longest transfer, in sectors: 1 MiB.
+const MAX_TRANSFER: u32 = 2048;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Passthrough {
+    limits: Limits,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u16>,
+    counters: Counters,
+    deadline: Nanos,
+    wake: Option<Nanos>,
+    failed: bool,
+    stopping: bool,
+}
+
+impl Passthrough {
+    /// What passthrough needs over `devices`, of which there is one.
+    pub fn plan(devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+        let [device] = devices else {
+            return Err(PlanError("passthrough takes exactly one device"));
+        };
+        if device.kind != DeviceKind::Block {
+            return Err(PlanError("passthrough needs a device that can be written anywhere"));
+        }
+        let limits = Limits {
+            exported: device.sectors,
+            max_transfer: MAX_TRANSFER,
+            align: device.map_unit.clamp(8, MAX_TRANSFER),
+            ack: Ack::Media,
+        };
+        Ok(Plan { limits, buffers: 0, buffer_sectors: 0, map_bytes: 0 })
+    }
+
+    /// The layer.
+    pub fn new(config: &LayerConfig, plan: Plan) -> Self {
+        Passthrough {
+            limits: plan.limits,
+            slots: (0..SLOTS).map(|_| None).collect(),
+            free: (0..SLOTS as u16).rev().collect(),
+            counters: Counters::default(),
+            deadline: config.deadline,
+            wake: Some(0),
+            failed: false,
+            stopping: false,
+        }
+    }
+
+    fn accept(&mut self, now: Nanos, request: Request, out: &mut Out) {
+        assert!(!self.stopping, "a request after stop");
+        self.count(&request);
+        let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
+        let slot = Slot::new(request, now.saturating_add(self.deadline));
+        if self.failed || !in_range {
+            let error = if in_range { HostError::Io } else { HostError::Range };
+            return slot.answer(Err(error), out);
+        }
+        let index = self.free.pop().expect("a request came without credit");
+        if self.deadline > 0 && self.wake.is_none() {
+            self.wake = Some(slot.deadline);
+        }
+        self.slots[index as usize] = Some(slot);
+        self.advance(index, out);
+    }
+
+    fn count(&mut self, request: &Request) {
+        match request.op {
+            HostOp::Read(_) => self.counters.host_read += request.sectors,
+            HostOp::Write { .. } => self.counters.host_written += request.sectors,
+            HostOp::Trim { .. } | HostOp::Zeroes { .. } => {
+                self.counters.host_trimmed += request.sectors;
+            }
+            HostOp::Flush => {
+                self.counters.flushes += 1;
+                self.counters.flushes_pending += 1;
+            }
+        }
+    }
+
+    /// Submits the slot's next command, or answers it when there is none.
+    fn advance(&mut self, index: u16, out: &mut Out) {
+        let slot = self.slots[index as usize].as_mut().expect("an advancing slot is taken");
+        match slot.next(self.limits.max_transfer) {
+            Some(command) => out.push(Output::Submit(Token(index.into()), command)),
+            None => self.finish(index, Ok(()), out),
+        }
+    }
+
+    fn finish(&mut self, index: u16, result: Result<(), HostError>, out: &mut Out) {
+        let slot = self.slots[index as usize].take().expect("a finished slot is taken");
+        self.free.push(index);
+        slot.answer(result, out);
+    }
+
+    fn done(&mut self, done: Done, out: &mut Out) {
+        let index = u16::try_from(done.token.0).expect("a token is a slot number");
+        let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
+        slot.repay(done.command);
+        if slot.is_abandoned() {
+            let slot = self.slots[index as usize].take().expect("it was there just now");
+            self.free.push(index);
+            return slot.reclaim(out);
+        }
+        match done.result {
+            Ok(_) => self.advance(index, out),
+            Err(error) => {
+                self.counters.device_errors += 1;
+                if error == DeviceError::Gone {
+                    self.fail(error, false, out);
+                }
+                self.finish(index, Err(host_error(error)), out);
+            }
+        }
+    }
+
+    fn fail(&mut self, error: DeviceError, abandoned: bool, out: &mut Out) {
+        if !self.failed {
+            self.failed = true;
+            out.push(Output::Event(Event::DeviceFailed { device: 0, error, abandoned }));
+        }
+    }
+
+    /// Abandons what is past its deadline and sets the next wake-up.
+    fn expire(&mut self, now: Nanos, out: &mut Out) {
+        self.wake = None;
+        let mut expired = false;
+        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.is_abandoned()) {
+            if slot.deadline > now {
+                self.wake = Some(self.wake.map_or(slot.deadline, |wake| wake.min(slot.deadline)));
+            } else if out.room() > 1 {
+                expired = true;
+                slot.abandon(out);
+            } else {
+                self.wake = Some(now);
+            }
+        }
+        if expired {
+            self.counters.device_errors += 1;
+            self.fail(DeviceError::Gone, true, out);
+        }
+    }
+}
+
+fn host_error(error: DeviceError) -> HostError {
+    match error {
+        DeviceError::NoSpace => HostError::NoSpace,
+        DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,
+    }
+}
+
+impl Layer for Passthrough {
+    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
+        match input {
+            Input::Host(request) => self.accept(now, request, out),
+            Input::Done(done) => self.done(done, out),
+            Input::Timer if self.deadline > 0 && self.free.len() < SLOTS => self.expire(now, out),
+            Input::Timer => {
+                if self.wake.take() == Some(0) {
+                    out.push(Output::Event(Event::Ready { replayed: 0, dropped: 0 }));
+                }
+            }
+            Input::Stop => {
+                self.stopping = true;
+                let slot = Slot::last_flush(now.saturating_add(self.deadline));
+                if self.failed {
+                    return out.push(Output::Event(Event::Stopped));
+                }
+                let index = self.free.pop().expect("stop comes when the layer is idle");
+                self.slots[index as usize] = Some(slot);
+                self.advance(index, out);
+            }
+        }
+    }
+
+    fn credits(&self) -> Credits {
+        Credits { requests: self.free.len() as u32, sectors: self.limits.max_transfer }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.wake
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn map_bytes(&self) -> u64 {
+        0
+    }
+
+    fn idle(&self) -> bool {
+        self.free.len() == SLOTS
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let taken = self.slots.iter().flatten().count();
+        if taken + self.free.len() != SLOTS {
+            return Err("passthrough lost a slot");
+        }
+        Ok(())
+    }
+
+    fn power_off(&mut self) {
+        self.slots.iter_mut().filter_map(Option::take).for_each(Slot::void);
+    }
+}

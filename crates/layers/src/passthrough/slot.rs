@@ -1,0 +1,157 @@
+//! One request under way in passthrough, as a short list of commands.
+
+use hostftl_core::{
+    Cause, Command, Event, Gather, HostError, HostOp, Nanos, Out, Output, Payload, Piece, Reply,
+    Request, Tally, Target, Ticket,
+};
+
+/// What is left to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    Read,
+    Write { fua: bool },
+    Reset { fua: bool },
+    Zero { fua: bool },
+    Flush,
+    Over,
+}
+
+/// A request; without a ticket it is the layer's own last flush, or it was abandoned.
+#[derive(Debug)]
+pub struct Slot {
+    ticket: Option<Ticket>,
+    data: Option<Payload>,
+    stage: Stage,
+    lba: u64,
+    left: u64,
+    tally: Tally,
+    last: bool,
+    pub deadline: Nanos,
+}
+
+impl Slot {
+    pub fn new(request: Request, deadline: Nanos) -> Self {
+        let Request { ticket, op, lba, sectors, tally } = request;
+        let (stage, data) = match op {
+            HostOp::Read(data) => (Stage::Read, Some(data)),
+            HostOp::Write { data, fua } => (Stage::Write { fua }, Some(data)),
+            HostOp::Flush => (Stage::Flush, None),
+            HostOp::Trim { fua } => (Stage::Reset { fua }, None),
+            HostOp::Zeroes { fua } => (Stage::Zero { fua }, None),
+        };
+        Slot { ticket: Some(ticket), data, stage, lba, left: sectors, tally, last: false, deadline }
+    }
+
+    /// The flush with which the layer stops.
+    pub fn last_flush(deadline: Nanos) -> Self {
+        Slot {
+            ticket: None,
+            data: None,
+            stage: Stage::Flush,
+            lba: 0,
+            left: 0,
+            tally: Tally::default(),
+            last: true,
+            deadline,
+        }
+    }
+
+    /// The next command, or `None` when the request is over; `most` is the longest transfer in sectors.
+    pub fn next(&mut self, most: u32) -> Option<Command> {
+        let lba = self.lba;
+        let after = |fua: bool| if fua { Stage::Flush } else { Stage::Over };
+        match self.stage {
+            Stage::Over => None,
+            Stage::Flush => {
+                self.stage = Stage::Over;
+                Some(Command::Flush { device: 0 })
+            }
+            Stage::Read => {
+                self.stage = Stage::Over;
+                let data = self.data.as_mut().expect("a read has a payload");
+                let into = Target::Data(data.view_mut_sectors(0, self.left as u32));
+                Some(Command::Read { device: 0, lba, into, cause: Cause::Host })
+            }
+            Stage::Write { fua } => {
+                self.stage = after(fua);
+                let data = self.data.as_mut().expect("a write has a payload");
+                let gather =
+                    Gather::from_iter([Piece::Data(data.view_sectors(0, self.left as u32))]);
+                Some(Command::Program { device: 0, lba, gather, tally: self.tally })
+            }
+            Stage::Reset { fua } => {
+                self.stage = after(fua);
+                Some(Command::Reset { device: 0, lba, sectors: self.left })
+            }
+            Stage::Zero { fua } => {
+                let sectors = self.left.min(most.into()) as u32;
+                self.lba += u64::from(sectors);
+                self.left -= u64::from(sectors);
+                if self.left == 0 {
+                    self.stage = after(fua);
+                }
+                let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
+                let tally = Tally::of(Cause::Host, sectors);
+                Some(Command::Program { device: 0, lba, gather, tally })
+            }
+        }
+    }
+
+    /// Takes back what a command borrowed.
+    pub fn repay(&mut self, command: Command) {
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                self.data.as_mut().expect("a read has a payload").repay_mut(view);
+            }
+            Command::Program { gather, .. } => {
+                for piece in gather {
+                    if let Piece::Data(view) = piece {
+                        self.data.as_mut().expect("a write has a payload").repay(view);
+                    }
+                }
+            }
+            Command::Reset { .. } | Command::Flush { .. } => {}
+            other => unreachable!("passthrough never sent {other:?}"),
+        }
+    }
+
+    /// Ends the slot with a reply.
+    pub fn answer(self, result: Result<(), HostError>, out: &mut Out) {
+        out.push(match self.ticket {
+            Some(ticket) => Output::Reply(Reply { ticket, data: self.data, result }),
+            None => Output::Event(Event::Stopped),
+        });
+    }
+
+    /// Answers with an error while the device still has the payload.
+    pub fn abandon(&mut self, out: &mut Out) {
+        self.stage = Stage::Over;
+        self.last = false;
+        out.push(match self.ticket.take() {
+            Some(ticket) => Output::Reply(Reply { ticket, data: None, result: Err(HostError::Io) }),
+            None => Output::Event(Event::Stopped),
+        });
+    }
+
+    /// Whether only the payload is left.
+    pub fn is_abandoned(&self) -> bool {
+        self.ticket.is_none() && !self.last
+    }
+
+    /// Ends an abandoned slot.
+    pub fn reclaim(self, out: &mut Out) {
+        if let Some(data) = self.data {
+            out.push(Output::Reclaim(data));
+        }
+    }
+
+    /// The power is off.
+    pub fn void(self) {
+        if let Some(ticket) = self.ticket {
+            ticket.close();
+        }
+        if let Some(data) = self.data {
+            data.void();
+        }
+    }
+}

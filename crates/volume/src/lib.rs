@@ -1,0 +1,1 @@
+//! HostFTL volume.
