@@ -1,2 +1,36 @@
-//! Repository chores.
-fn main() {}
+//! Repository chores: `cargo run --release -p xtask -- tidy`.
+
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo run --release -p xtask -- tidy";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => run_tidy(),
+        _ => Err(anyhow::anyhow!(USAGE)),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Checks the whole repository and prints what breaks a rule.
+fn run_tidy() -> anyhow::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
+    let report = tidy::check(root)?;
+    report.findings.iter().for_each(|finding| println!("{finding}"));
+    if report.findings.is_empty() {
+        println!("tidy: {} files follow the rules", report.files);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("tidy: {} findings in {} files", report.findings.len(), report.files);
+    Ok(ExitCode::FAILURE)
+}

@@ -105,8 +105,8 @@ pub enum Command {
     Flush { device: u8 },
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
-    /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or a
-    /// length of 0 when it did not fit.
+    /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
+    /// a length of 0 when it did not fit.
     Pack { from: View, into: ViewMut, codec: Codec, seed: u64 },
     /// Checks the CRC-32C of `from` and expands it into `into`; a mismatch is `DeviceError::Media`.
     Unpack { from: View, into: ViewMut, codec: Codec, seed: u64, crc: u32 },

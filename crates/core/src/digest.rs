@@ -33,7 +33,7 @@ impl StreamDigest {
         }
     }
 
-    /// Takes in one output that was made at `now`. Buffer names are left out: they are the driver's.
+    /// Takes in one output that was made at `now`. Buffer names, the driver's own, are left out.
     pub fn absorb(&mut self, now: Nanos, output: &Output) {
         self.word(now);
         match output {

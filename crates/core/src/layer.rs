@@ -20,7 +20,7 @@ pub enum Input {
     Host(Request),
     /// A command is over. Commands finish in any order.
     Done(Done),
-    /// The time is at or after `next_timer`, or the driver starts the layer (always its first input).
+    /// The time is at or after `next_timer`, or the driver starts the layer: its first input.
     Timer,
     /// The host is gone: drain, checkpoint, and say `Event::Stopped`.
     Stop,

@@ -1,8 +1,8 @@
 //! The words, the commands and the step contract that every part of HostFTL shares.
 //!
-//! A layer is a pure state machine: it has no clock, no threads and no files. Everything that takes
-//! time or touches payload leaves it as a [`Command`] and comes back as a [`Done`]; a driver decides
-//! what the command means (modelled time, io_uring, or a fault injector).
+//! A layer is a pure state machine: it has no clock, no threads and no files. Everything that
+//! takes time or touches payload leaves it as a [`Command`] and comes back as a [`Done`]; a driver
+//! decides what the command means (modelled time, io_uring, or a fault injector).
 //!
 //! Nothing here allocates per request, and nothing here knows of any other crate.
 #![no_std]

@@ -4,11 +4,11 @@
 //! - A [`Payload`] owns its buffer. What a command touches is lent to it as a [`View`] (read) or a
 //!   [`ViewMut`] (write) and comes back with its `Done`.
 //! - A payload with views out cannot be given up, so a buffer is never reused under a transfer.
-//! - None of the three can be copied, and dropping one panics; [`Payload::void`] and its kin are for
-//!   a driver that has cut the power.
+//! - None of the three can be copied, and dropping one panics; [`Payload::void`] and its kin are
+//!   for a driver that has cut the power.
 //!
-//! Several write views of one payload may be out at once when their ranges do not overlap; the chaos
-//! driver checks that they do not.
+//! Several write views of one payload may be out at once when their ranges do not overlap; the
+//! chaos driver checks that they do not.
 
 use crate::bomb::Bomb;
 use crate::words::SECTOR;

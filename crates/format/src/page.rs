@@ -7,8 +7,8 @@
 //! | 8..24 | volume UUID |
 //! | 24..32 | sequence number; what it counts depends on the kind |
 //!
-//! All integers are little-endian. The address (sector on its device) in the checksum catches a page
-//! that was written to or read from the wrong place.
+//! All integers are little-endian. The address (sector on its device) in the checksum catches a
+//! page that was written to or read from the wrong place.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use hostftl_core::Page;

@@ -1,0 +1,38 @@
+# Every command of the project; docs/HACKING.md explains them. `make` alone lists them.
+SEEDS ?= 0..20000
+LAYER ?= all
+RUNS ?= 1000000
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench chaos fuzz fmt clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd
+	@scripts/setup.sh
+
+build: setup ## build everything into target/release
+	@scripts/cargo.sh build --release --workspace
+
+demo: ## the main job in a few minutes: a real volume under fio, then a comparison of layers
+	@scripts/demo.sh
+
+test: ## every check: formatting, lints, tests, real clients, power cuts
+	@scripts/test.sh
+
+bench: build ## speed of simulation and of the server, five runs each
+	@bench/run.sh
+
+chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser
+	@scripts/cargo.sh build --release -p hostftl-chaos
+	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER)
+
+fuzz: setup ## mutated input for every parser: RUNS=n per target
+	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS)
+
+fmt: setup ## format the code
+	@scripts/cargo.sh fmt --all
+
+clean: ## remove what was built
+	@rm -rf target

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients that the
+# tests use. Quiet and instant when everything is there. Without root it names what is missing: a
+# missing client skips its tests with a clear line, a missing compiler is an error.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+say() { echo "setup: $*" >&2; }
+
+# Prints the packages for the tools that are missing.
+missing_packages() {
+    have cc || echo gcc libc6-dev
+    have curl || have wget || have cargo || echo curl ca-certificates
+    have fio || echo fio
+    have qemu-io || echo qemu-utils
+    have nbdkit || echo nbdkit
+    have nbdcopy || echo libnbd-bin
+    have nbdfuse || nbdfuse_package
+    have mkfs.ext4 || echo e2fsprogs
+    have losetup || echo util-linux
+}
+
+# nbdfuse has its own package on newer releases and is part of libnbd-bin on older ones.
+nbdfuse_package() {
+    if apt-cache show nbdfuse 2>/dev/null | grep -q '^Package: nbdfuse$'; then
+        echo nbdfuse
+    else
+        echo libnbd-bin
+    fi
+}
+
+install_missing() {
+    local packages
+    packages=$(missing_packages | sort -u | xargs)
+    [ -n "$packages" ] || return 0
+    if ! have apt-get; then
+        say "missing: $packages. Not Debian or Ubuntu: install them with your package manager."
+    elif [ "$(id -u)" != 0 ]; then
+        say "missing: $packages. What needs them is skipped. Mend: sudo apt-get install $packages"
+    else
+        apt-get update -qq >/dev/null 2>&1 || say "apt-get update failed; is there a network?"
+        packages=$(missing_packages | sort -u | xargs)
+        say "installing $packages"
+        # shellcheck disable=SC2086 # a list of words
+        apt $packages && return 0
+        for package in $packages; do
+            apt "$package" || say "apt-get can't install $package: what needs it is skipped"
+        done
+    fi
+}
+
+apt() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" \
+        >/dev/null 2>&1
+}
+
+install_rust() {
+    local url=https://sh.rustup.rs
+    say "Rust is missing; fetching rustup from $url"
+    if have curl && curl -sSf --proto '=https' "$url" -o /tmp/rustup-init.sh.$$ ||
+        have wget && wget -qO /tmp/rustup-init.sh.$$ "$url"; then
+        sh /tmp/rustup-init.sh.$$ -y --quiet --no-modify-path --profile minimal \
+            --default-toolchain none >&2 || true
+        rm -f /tmp/rustup-init.sh.$$
+    else
+        rm -f /tmp/rustup-init.sh.$$
+        say "can't fetch rustup (no curl or wget, or no network)"
+    fi
+    if ! have rustup && ! have cargo && [ "$(id -u)" = 0 ] && have apt-get; then
+        say "trying apt-get install rustup"
+        apt rustup || true
+    fi
+}
+
+# The toolchain of rust-toolchain.toml, or a newer one that is already here without rustup.
+check_rust() {
+    local wanted found
+    wanted=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    if have rustup; then
+        if ! rustup run "$wanted" cargo --version >/dev/null 2>&1; then
+            say "fetching Rust $wanted"
+            rustup toolchain install "$wanted" --profile minimal -c rustfmt -c clippy >&2 || {
+                say "can't fetch Rust $wanted. With a network: rustup toolchain install $wanted"
+                exit 1
+            }
+        fi
+        return 0
+    fi
+    if ! have cargo; then
+        say "Rust is missing. Mend: curl -sSf https://sh.rustup.rs | sh -s -- -y"
+        exit 1
+    fi
+    found=$(cargo --version | cut -d' ' -f2)
+    if [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -n1)" != "$wanted" ]; then
+        say "cargo $found is older than $wanted. Mend: curl -sSf https://sh.rustup.rs | sh -s -- -y"
+        exit 1
+    fi
+}
+
+install_missing
+have rustup || have cargo || install_rust
+check_rust
+have cc || {
+    say "a C compiler is missing and building needs one. Mend: sudo apt-get install gcc libc6-dev"
+    exit 1
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Every check, in phases with their times; the first that fails ends it. `make test` runs this.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=scripts/cargo.sh
+bin=$($cargo where)
+phases=()
+begin=$SECONDS
+
+phase() {
+    local title=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$title"
+    if ! "$@"; then
+        printf '\nmake test: FAILED in "%s" after %s s. Again: %s\n' "$title" $((SECONDS - start)) "$*"
+        exit 1
+    fi
+    phases+=("$title $((SECONDS - start)) s")
+}
+
+chaos() {
+    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 150
+}
+
+phase "setup" scripts/setup.sh
+phase "formatting" $cargo fmt --all --check
+phase "tidy" $cargo run --release --quiet -p xtask -- tidy
+phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+phase "tests" $cargo test --release --workspace --quiet
+phase "build" $cargo build --release --workspace --quiet
+phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
+phase "chaos" chaos
+
+printf '\nmake test: everything passed in %s s (' $((SECONDS - begin))
+printf '%s' "${phases[0]}"
+printf ', %s' "${phases[@]:1}"
+printf ')\n'

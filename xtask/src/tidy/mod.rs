@@ -1,0 +1,86 @@
+//! The rules of the house that neither rustfmt nor clippy checks.
+
+mod manifest;
+mod mask;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// One offence: where, what, and how to mend it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Path from the root of the repository.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// What is wrong and how to mend it.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.text)
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many files were read.
+    pub files: usize,
+    /// The offences, by file and line.
+    pub findings: Vec<Finding>,
+}
+
+/// Checks every Rust file and every manifest of a pure crate below `root`.
+///
+/// # Errors
+/// When a file can't be read.
+pub fn check(root: &Path) -> anyhow::Result<Report> {
+    let mut paths = Vec::new();
+    for folder in ["crates", "xtask", "fuzz", "bench"] {
+        collect(&root.join(folder), &mut paths)?;
+    }
+    paths.sort();
+    let mut report = Report::default();
+    for path in paths {
+        let name = path.strip_prefix(root).expect("it is below the root").display().to_string();
+        let text = fs::read_to_string(&path).with_context(|| format!("can't read {name}"))?;
+        report.files += 1;
+        report.findings.extend(match name.ends_with(".toml") {
+            true => manifest::check(&name, &text),
+            false => source::check(&name, &text),
+        });
+    }
+    Ok(report)
+}
+
+/// Adds the Rust files and manifests below `folder`, which need not exist.
+fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !name.starts_with("target") && !name.starts_with('.') {
+                collect(&path, into)?;
+            }
+        } else if name.ends_with(".rs") || name == "Cargo.toml" {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether `file` belongs to a crate that must be pure: no clock, no threads, no standard library.
+fn is_pure(file: &str) -> bool {
+    ["crates/core/", "crates/format/", "crates/layers/"].iter().any(|pure| file.starts_with(pure))
+}

@@ -1,0 +1,160 @@
+//! Rules for Rust files.
+
+use super::mask::mask;
+use super::{Finding, is_pure};
+
+const MAX_COLUMNS: usize = 100;
+const MAX_FUNCTION: usize = 70;
+const MAX_FILE: usize = 500;
+
+/// Where `unsafe` may stand: the data path, and the allocator that counts in one test.
+const UNSAFE_ALLOWED: [&str; 2] = ["crates/io/", "crates/layers/tests/allocations.rs"];
+
+/// Words that no file may have.
+const UNFINISHED: [(&str, &str); 3] =
+    [("todo!", "finish it"), ("unimplemented!", "finish it"), ("dbg!", "remove it")];
+/// The same, where it stands in a comment.
+const MEND_ME: &str = concat!("FIX", "ME");
+
+/// Words that a pure crate may not have.
+const IMPURE: [(&str, &str); 8] = [
+    ("std::time", "take the time that `step` passes in"),
+    ("Instant", "take the time that `step` passes in"),
+    ("SystemTime", "take the time that `step` passes in"),
+    ("HashMap", "use a Vec or a BTreeMap, whose order is fixed"),
+    ("HashSet", "use a Vec or a BTreeSet, whose order is fixed"),
+    ("thread::spawn", "a layer has no threads; submit a command"),
+    ("thread::sleep", "a layer has no clock; ask for a timer"),
+    ("thread_local!", "a layer has no threads; keep the state in the layer"),
+];
+
+/// The offences in the Rust file `file`.
+pub fn check(file: &str, text: &str) -> Vec<Finding> {
+    let code = mask(text);
+    let mut check = Check { file, findings: Vec::new() };
+    check.shape(text);
+    check.functions(&code);
+    check.words(text, &code);
+    if is_pure(file) && file.contains("/src/") {
+        check.purity(&code);
+    }
+    check.findings.sort_by_key(|finding| finding.line);
+    check.findings
+}
+
+struct Check<'a> {
+    file: &'a str,
+    findings: Vec<Finding>,
+}
+
+impl Check<'_> {
+    fn add(&mut self, line: usize, text: String) {
+        self.findings.push(Finding { file: self.file.into(), line, text });
+    }
+
+    /// Columns, lines, and the doc comment at the top.
+    fn shape(&mut self, text: &str) {
+        for (index, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > MAX_COLUMNS {
+                self.add(index + 1, format!("{columns} columns; break it at {MAX_COLUMNS}"));
+            }
+        }
+        let lines = text.lines().count();
+        if lines > MAX_FILE {
+            let why = format!("{lines} lines; a file has one job and at most {MAX_FILE}: split it");
+            self.add(lines, why);
+        }
+        if !text.starts_with("//!") {
+            self.add(1, "no doc comment; begin the file with `//!` and say what its job is".into());
+        }
+    }
+
+    /// The length of each function, which rustfmt ends with a brace in the column of its beginning.
+    fn functions(&mut self, code: &str) {
+        let lines: Vec<&str> = code.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            if !is_function(line.trim_start()) {
+                continue;
+            }
+            let ends = |line: &&str| {
+                let same = line.len() - line.trim_start().len() == indent;
+                same && line.trim_start().starts_with('}')
+            };
+            let one_line = line.trim_end().ends_with([';', '}']);
+            let body = lines[start + 1..].iter();
+            let length = match one_line {
+                true => 1,
+                false => {
+                    body.take_while(|line| !ends(line) && !is_bodyless(line, indent)).count() + 2
+                }
+            };
+            if length > MAX_FUNCTION {
+                let why = format!("a function of {length} lines; split it at {MAX_FUNCTION}");
+                self.add(start + 1, why);
+            }
+        }
+    }
+
+    /// Unfinished work, and `unsafe` where it may not be.
+    fn words(&mut self, text: &str, code: &str) {
+        for (index, (line, raw)) in code.lines().zip(text.lines()).enumerate() {
+            for (word, mend) in UNFINISHED {
+                if has_word(line, word) {
+                    self.add(index + 1, format!("`{word}`: {mend}"));
+                }
+            }
+            if raw.contains(MEND_ME) {
+                self.add(index + 1, format!("{MEND_ME}: mend it, or write an issue"));
+            }
+            let allowed = UNSAFE_ALLOWED.iter().any(|start| self.file.starts_with(start));
+            if has_word(line, "unsafe") && !allowed {
+                let why = "`unsafe` outside of crates/io; move it there behind a safe type, or use \
+                           a crate that is kept by others";
+                self.add(index + 1, why.into());
+            }
+        }
+    }
+
+    /// What keeps core, format and layers free of clocks, threads and chance.
+    fn purity(&mut self, code: &str) {
+        for (index, line) in code.lines().enumerate() {
+            for (word, mend) in IMPURE {
+                if has_word(line, word) {
+                    self.add(index + 1, format!("`{word}` in a pure crate; {mend}"));
+                }
+            }
+        }
+        if self.file.ends_with("/src/lib.rs") {
+            for attribute in ["#![no_std]", "#![forbid(unsafe_code)]"] {
+                if !code.lines().any(|line| line.trim_end() == attribute) {
+                    self.add(1, format!("a pure crate needs `{attribute}`; add it below the text"));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a line without indentation begins a function.
+fn is_function(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.by_ref().find(|word| {
+        !word.starts_with("pub") && !["const", "async", "unsafe", "extern"].contains(word)
+    }) == Some("fn")
+}
+
+/// Whether the line ends a signature without a body.
+fn is_bodyless(line: &str, indent: usize) -> bool {
+    line.len() - line.trim_start().len() == indent && line.trim_end().ends_with(';')
+}
+
+/// Whether `line` has `word` with no letter, digit or underscore beside it.
+fn has_word(line: &str, word: &str) -> bool {
+    let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        !joins(before) && !(joins(after) && !word.ends_with('!'))
+    })
+}
