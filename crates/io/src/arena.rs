@@ -1,0 +1,247 @@
+//! The memory that payload lives in: 4 KiB-aligned buffers of a few sizes, each with a number.
+//!
+//! Invariants
+//! - A buffer is free, or it is owned by exactly one [`Lease`] or one `Payload` of its number.
+//! - Buffers do not overlap, and none moves while the arena lives.
+//! - The layer's own buffers are issued once, and never wait behind the host's.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use hostftl_core::{BLOCK, Payload, SECTOR};
+
+use crate::region::Region;
+
+/// So many buffers of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The size of each in bytes; a multiple of 4 KiB.
+    pub bytes: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// The host's classes when nothing else is asked for: 2, 8 and 24 MiB, touched when used.
+pub const HOST_CLASSES: [Class; 3] = [
+    Class { bytes: 4 << 10, count: 512 },
+    Class { bytes: 64 << 10, count: 128 },
+    Class { bytes: 1 << 20, count: 24 },
+];
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Arena {
+    region: Region,
+    /// The host's classes from small to large, then the layer's.
+    classes: Vec<Placed>,
+    free: Mutex<Vec<Vec<u32>>>,
+    room: Condvar,
+}
+
+/// A class and where its buffers lie.
+#[derive(Debug)]
+struct Placed {
+    class: Class,
+    first: u32,
+    offset: usize,
+}
+
+impl Arena {
+    /// An arena with `host` buffers to lease, sorted by size, and `layer` buffers for the layer.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn new(host: &[Class], layer: Class) -> io::Result<Arc<Self>> {
+        assert!(!host.is_empty() && host.is_sorted_by_key(|class| class.bytes));
+        let (mut first, mut offset) = (0, 0);
+        let mut classes = Vec::new();
+        for class in host.iter().copied().chain([layer]) {
+            assert_eq!(class.bytes as usize % BLOCK, 0, "buffers are whole blocks");
+            classes.push(Placed { class, first, offset });
+            first += class.count;
+            offset += class.bytes as usize * class.count as usize;
+        }
+        let numbers = |placed: &Placed| (placed.first..placed.first + placed.class.count).rev();
+        let free = classes.iter().map(|placed| numbers(placed).collect()).collect();
+        let region = Region::new(offset)?;
+        Ok(Arc::new(Arena { region, classes, free: Mutex::new(free), room: Condvar::new() }))
+    }
+
+    /// The longest lease in bytes.
+    pub fn longest(&self) -> u32 {
+        self.classes[self.classes.len() - 2].class.bytes
+    }
+
+    /// A buffer of `bytes` bytes; waits until one is free. Its content is what was there before.
+    ///
+    /// # Panics
+    /// When `bytes` is 0 or more than [`Arena::longest`].
+    pub fn lease(self: &Arc<Self>, bytes: u32) -> Lease {
+        let class = self.class_for(bytes);
+        let mut free = self.free_lists();
+        loop {
+            if let Some(id) = free[class].pop() {
+                return Lease { arena: self.clone(), id, bytes };
+            }
+            free = self.room.wait(free).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// As [`Arena::lease`], but says `None` rather than wait.
+    pub fn try_lease(self: &Arc<Self>, bytes: u32) -> Option<Lease> {
+        let id = self.free_lists()[self.class_for(bytes)].pop()?;
+        Some(Lease { arena: self.clone(), id, bytes })
+    }
+
+    fn class_for(&self, bytes: u32) -> usize {
+        assert!(bytes > 0 && bytes <= self.longest(), "a buffer of {bytes} bytes");
+        let fits = |placed: &Placed| placed.class.bytes >= bytes;
+        self.classes.iter().position(fits).expect("the longest class fits")
+    }
+
+    /// The layer's buffers, each as long as its class says. They are issued once.
+    ///
+    /// # Panics
+    /// The second time.
+    pub fn layer_buffers(&self) -> Vec<Payload> {
+        let class = self.classes.last().expect("the layer's class is last").class;
+        let ids = std::mem::take(self.free_lists().last_mut().expect("as above"));
+        assert_eq!(ids.len(), class.count as usize, "the layer's buffers are issued once");
+        ids.into_iter().map(|id| Payload::issue(id, class.bytes / SECTOR as u32)).collect()
+    }
+
+    /// The lease behind a payload that a layer has given back.
+    pub fn adopt(self: &Arc<Self>, payload: Payload) -> Lease {
+        let bytes = payload.sectors() * SECTOR as u32;
+        Lease { arena: self.clone(), id: payload.surrender(), bytes }
+    }
+
+    /// The address of `len` bytes from `from` in buffer `id`.
+    ///
+    /// # Panics
+    /// When they are not within the buffer.
+    pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
+        let index = self.classes.partition_point(|placed| placed.first <= id) - 1;
+        let placed = &self.classes[index];
+        let size = placed.class.bytes;
+        assert!(from.checked_add(len).is_some_and(|end| end <= size), "a view past its buffer");
+        let offset = placed.offset + (id - placed.first) as usize * size as usize;
+        self.region.at(offset + from as usize, len as usize)
+    }
+
+    /// The whole memory, to register with the kernel.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn free_lists(&self) -> MutexGuard<'_, Vec<Vec<u32>>> {
+        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn give_back(&self, id: u32) {
+        let index = self.classes.partition_point(|placed| placed.first <= id) - 1;
+        self.free_lists()[index].push(id);
+        self.room.notify_all();
+    }
+}
+
+/// A buffer that its holder may read and write; it goes back to the arena when dropped.
+#[derive(Debug)]
+pub struct Lease {
+    arena: Arc<Arena>,
+    id: u32,
+    bytes: u32,
+}
+
+impl Lease {
+    /// Turns the buffer into a handle for a layer; its length is in whole sectors.
+    pub fn into_payload(self) -> Payload {
+        let lease = std::mem::ManuallyDrop::new(self);
+        assert_eq!(lease.bytes as usize % SECTOR, 0, "a payload is whole sectors");
+        let payload = Payload::issue(lease.id, lease.bytes / SECTOR as u32);
+        // SAFETY: the lease is never used again, so its share of the arena is released once.
+        drop(unsafe { std::ptr::read(&lease.arena) });
+        payload
+    }
+}
+
+impl Deref for Lease {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = self.arena.address(self.id, 0, self.bytes);
+        // SAFETY: the lease alone owns the buffer, which the arena keeps mapped and apart.
+        unsafe { std::slice::from_raw_parts(start, self.bytes as usize) }
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.arena.address(self.id, 0, self.bytes);
+        // SAFETY: as in `deref`, and `&mut self` is the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(start, self.bytes as usize) }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.arena.give_back(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: [Class; 2] = [Class { bytes: 4096, count: 1 }, Class { bytes: 65536, count: 2 }];
+
+    fn arena() -> Arc<Arena> {
+        Arena::new(&TWO, Class { bytes: 8192, count: 3 }).expect("little memory")
+    }
+
+    #[test]
+    fn buffers_are_apart_aligned_and_come_back() {
+        let arena = arena();
+        let mut leases = [arena.lease(512), arena.lease(4097), arena.lease(65536)];
+        for (index, lease) in leases.iter_mut().enumerate() {
+            assert_eq!(lease.as_ptr() as usize % BLOCK, 0);
+            lease.fill(index as u8 + 1);
+        }
+        assert!(leases.iter().zip(1..).all(|(l, mark)| l.iter().all(|byte| *byte == mark)));
+        assert!(arena.try_lease(1).is_none() && arena.try_lease(5000).is_none());
+        drop(leases);
+        assert!(arena.try_lease(1).is_some());
+    }
+
+    #[test]
+    fn a_payload_keeps_its_bytes() {
+        let arena = arena();
+        let mut lease = arena.lease(1024);
+        lease.fill(7);
+        let payload = lease.into_payload();
+        assert_eq!(payload.sectors(), 2);
+        assert!(arena.try_lease(1024).is_none());
+        assert_eq!(arena.adopt(payload)[..], [7; 1024]);
+        assert!(arena.try_lease(1024).is_some());
+    }
+
+    #[test]
+    fn a_waiting_lease_is_served_when_another_is_dropped() {
+        let arena = arena();
+        let held = arena.lease(4096);
+        let other = arena.clone();
+        let waiter = std::thread::spawn(move || other.lease(4096).len());
+        drop(held);
+        assert_eq!(waiter.join().expect("no panic"), 4096);
+    }
+
+    #[test]
+    fn the_layer_has_its_own_buffers() {
+        let arena = arena();
+        let buffers = arena.layer_buffers();
+        assert_eq!(buffers.len(), 3);
+        buffers.into_iter().for_each(|buffer| drop(arena.adopt(buffer)));
+        assert!(arena.try_lease(65536).is_some());
+    }
+}

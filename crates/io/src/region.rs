@@ -1,0 +1,58 @@
+//! A page-aligned piece of anonymous memory. The kernel gives it pages when they are first touched.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Zeroed memory, mapped for as long as the value lives.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a region is plain memory without a thread of its own; whoever makes slices of it has to
+// keep them apart.
+unsafe impl Send for Region {}
+// SAFETY: as above; the region itself is never changed after `new`.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps `len` bytes.
+    ///
+    /// # Errors
+    /// What the kernel says when it has no room.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh anonymous mapping touches no memory that exists.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), len.max(1), protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).expect("a mapping is never at zero");
+        Ok(Region { start, len: len.max(1) })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of the byte at `offset`, of which `len` bytes lie within the region.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset + len <= self.len, "{offset}+{len} in a region of {} bytes", self.len);
+        // SAFETY: the sum is within the mapping, as just checked.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing that borrows from it outlives it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

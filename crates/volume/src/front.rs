@@ -1,0 +1,216 @@
+//! What a front end (NBD, later ublk) sees of a volume that is being served.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use hostftl_core::HostError;
+use hostftl_io::{Arena, Lease, Waker};
+
+/// The block device that a volume is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Its name for clients.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The longest read or write in bytes; a front end splits what is longer.
+    pub max_transfer: u32,
+    /// Where long requests are best split, in bytes.
+    pub align: u32,
+}
+
+/// A buffer of the volume's arena, which gets it back when it is dropped.
+#[derive(Debug)]
+pub struct Buffer(pub(crate) Lease);
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// What a client wants.
+#[derive(Debug)]
+pub enum JobOp {
+    /// Fill the buffer, which is as long as the job.
+    Read(Buffer),
+    /// Write the buffer; with `fua` it is durable when answered.
+    Write {
+        /// The bytes, as long as the job.
+        data: Buffer,
+        /// Durable before the answer.
+        fua: bool,
+    },
+    /// Make durable what was answered before this job came.
+    Flush,
+    /// The range is not needed, and reads zeros afterwards.
+    Trim {
+        /// Durable before the answer.
+        fua: bool,
+    },
+    /// The range reads zeros afterwards.
+    Zeroes {
+        /// Durable before the answer.
+        fua: bool,
+    },
+}
+
+/// One request: sector-aligned, and a read or write at most `max_transfer` long. A flush has offset
+/// and length 0. When nobody waits for the answer any more, it is dropped.
+#[derive(Debug)]
+pub struct Job {
+    /// What to do.
+    pub op: JobOp,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The front end's name for the job, given back with the answer.
+    pub cookie: u64,
+    /// Where the answer goes.
+    pub reply: Sender<Answer>,
+}
+
+/// The answer to a job.
+#[derive(Debug)]
+pub struct Answer {
+    /// The job's cookie.
+    pub cookie: u64,
+    /// What came of it.
+    pub result: Result<(), HostError>,
+    /// The job's buffer. `None` when there was none or a hung device keeps it.
+    pub data: Option<Buffer>,
+}
+
+/// Where jobs go in. Clones are the same port.
+#[derive(Clone, Debug)]
+pub struct Port(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    export: Export,
+    arena: Arc<Arena>,
+    queue: Mutex<Queue>,
+    waker: Arc<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Port {
+    /// A port over `arena` whose jobs an [`Inbox`] takes out; `waker` wakes the thread that has it.
+    pub fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Port, Inbox) {
+        let queue = Mutex::new(Queue::default());
+        let shared = Arc::new(Shared { export, arena, queue, waker });
+        (Port(shared.clone()), Inbox(shared))
+    }
+
+    /// The block device behind the port.
+    pub fn export(&self) -> &Export {
+        &self.0.export
+    }
+
+    /// A buffer of `bytes` bytes. Waits until the arena has room: this is the back-pressure.
+    pub fn buffer(&self, bytes: u32) -> Buffer {
+        Buffer(self.0.arena.lease(bytes))
+    }
+
+    /// Hands a job over and returns at once. After the volume has stopped, or when the range is not
+    /// within the export, the answer is an error.
+    pub fn submit(&self, job: Job) {
+        let end = job.offset.checked_add(job.bytes);
+        if end.is_none_or(|end| end > self.0.export.bytes) {
+            return job.refuse(HostError::Range);
+        }
+        let mut queue = self.0.queue();
+        if queue.closed {
+            drop(queue);
+            return job.refuse(HostError::Io);
+        }
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.0.waker.wake();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Job {
+    /// Answers the job without doing it.
+    fn refuse(self, error: HostError) {
+        let data = match self.op {
+            JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
+            JobOp::Flush | JobOp::Trim { .. } | JobOp::Zeroes { .. } => None,
+        };
+        self.reply.send(Answer { cookie: self.cookie, result: Err(error), data }).ok();
+    }
+}
+
+/// The end of a [`Port`] where jobs come out, for the one thread that does them.
+#[derive(Debug)]
+pub struct Inbox(Arc<Shared>);
+
+impl Inbox {
+    /// The next job, if it is one that `fits`.
+    pub fn take_if(&self, fits: impl FnOnce(&Job) -> bool) -> Option<Job> {
+        let mut queue = self.0.queue();
+        let take = queue.jobs.front().is_some_and(fits);
+        if take { queue.jobs.pop_front() } else { None }
+    }
+
+    /// Whether a job waits, or the port was closed: a reason not to sleep.
+    pub fn has_work(&self) -> bool {
+        let queue = self.0.queue();
+        queue.closed || !queue.jobs.is_empty()
+    }
+
+    /// Whether no more jobs will come: the port is closed and empty.
+    pub fn is_over(&self) -> bool {
+        let queue = self.0.queue();
+        queue.closed && queue.jobs.is_empty()
+    }
+
+    /// The buffers of the jobs.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.0.arena
+    }
+
+    /// What wakes the inbox's thread.
+    pub fn waker(&self) -> &Arc<Waker> {
+        &self.0.waker
+    }
+
+    /// Closes the port: what is queued will still be done, later jobs are refused.
+    pub fn close(&self) {
+        self.0.queue().closed = true;
+        self.0.waker.wake();
+    }
+}
+
+impl Drop for Inbox {
+    /// Refuses what is left, so that no client waits for ever.
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        jobs.into_iter().for_each(|job| job.refuse(HostError::Io));
+    }
+}

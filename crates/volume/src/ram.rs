@@ -1,0 +1,83 @@
+//! The simplest thing behind a port: bytes in memory, for the tests of front ends.
+
+use std::sync::Arc;
+
+use hostftl_core::HostError;
+use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
+
+use crate::front::{Answer, Buffer, Export, Inbox, Job, JobOp, Port};
+
+/// A port over `bytes` bytes of zeros that live as long as the process.
+///
+/// # Panics
+/// When the kernel gives no memory or no thread.
+pub fn ram_port(name: &str, bytes: u64) -> Port {
+    let export = Export { name: name.into(), bytes, max_transfer: 1 << 20, align: 4096 };
+    let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).expect("memory");
+    let waker = Arc::new(Waker::new().expect("an eventfd"));
+    let (port, inbox) = Port::new(export, arena, waker);
+    std::thread::spawn(move || serve(&inbox, vec![0; bytes as usize]));
+    port
+}
+
+fn serve(inbox: &Inbox, mut bytes: Vec<u8>) {
+    while !inbox.is_over() {
+        match inbox.take_if(|_| true) {
+            Some(job) => answer(job, &mut bytes),
+            None => inbox.waker().sleep(None, || inbox.has_work()),
+        }
+    }
+}
+
+fn answer(job: Job, bytes: &mut [u8]) {
+    let range = job.offset as usize..(job.offset + job.bytes) as usize;
+    let data: Option<Buffer> = match job.op {
+        JobOp::Read(mut data) => {
+            data.copy_from_slice(&bytes[range]);
+            Some(data)
+        }
+        JobOp::Write { data, .. } => {
+            bytes[range].copy_from_slice(&data);
+            Some(data)
+        }
+        JobOp::Flush => None,
+        JobOp::Trim { .. } | JobOp::Zeroes { .. } => {
+            bytes[range].fill(0);
+            None
+        }
+    };
+    let result: Result<(), HostError> = Ok(());
+    job.reply.send(Answer { cookie: job.cookie, result, data }).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn what_was_written_is_read_until_it_is_trimmed() {
+        let port = ram_port("ram", 1 << 20);
+        let (reply, answers) = channel();
+        let ask = |op, cookie| {
+            port.submit(Job { op, offset: 8192, bytes: 4096, cookie, reply: reply.clone() });
+            let answer = answers.recv().expect("an answer");
+            assert_eq!((answer.cookie, answer.result), (cookie, Ok(())));
+            answer.data
+        };
+        let mut data = port.buffer(4096);
+        data.fill(9);
+        ask(JobOp::Write { data, fua: false }, 1);
+        assert!(ask(JobOp::Read(port.buffer(4096)), 2).unwrap().iter().all(|byte| *byte == 9));
+        ask(JobOp::Trim { fua: true }, 3);
+        assert!(ask(JobOp::Read(port.buffer(4096)), 4).unwrap().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_job_past_the_end_is_refused() {
+        let port = ram_port("ram", 8192);
+        let (reply, answers) = channel();
+        port.submit(Job { op: JobOp::Flush, offset: 8192, bytes: 512, cookie: 5, reply });
+        assert_eq!(answers.recv().unwrap().result, Err(HostError::Range));
+    }
+}
