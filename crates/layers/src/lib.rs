@@ -9,5 +9,9 @@ extern crate alloc;
 
 mod any;
 mod passthrough;
+mod planted;
 
 pub use any::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, PlanError};
+pub use planted::Bug;
+#[cfg(feature = "planted")]
+pub use planted::set as plant;

@@ -5,6 +5,8 @@ use hostftl_core::{
     Request, Tally, Target, Ticket,
 };
 
+use crate::planted::{Bug, planted};
+
 /// What is left to do.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
@@ -59,12 +61,15 @@ impl Slot {
     /// The next command, or `None` when the request is over; `most` is the longest transfer in sectors.
     pub fn next(&mut self, most: u32) -> Option<Command> {
         let lba = self.lba;
-        let after = |fua: bool| if fua { Stage::Flush } else { Stage::Over };
+        let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {
+            true => Stage::Flush,
+            false => Stage::Over,
+        };
         match self.stage {
             Stage::Over => None,
             Stage::Flush => {
                 self.stage = Stage::Over;
-                Some(Command::Flush { device: 0 })
+                (!planted(Bug::FlushForgotten)).then_some(Command::Flush { device: 0 })
             }
             Stage::Read => {
                 self.stage = Stage::Over;

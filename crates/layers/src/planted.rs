@@ -1,0 +1,97 @@
+//! Planted bugs: mistakes that the chaos run must find, to test the tests.
+//!
+//! Without the feature `planted`, [`planted`] is a constant `false` and costs nothing.
+
+/// A mistake that can be switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// Passthrough answers a FUA write without its flush.
+    FuaWithoutFlush = 1,
+    /// Passthrough answers a flush without asking the device.
+    FlushForgotten,
+    /// A segment is filled again before the records that emptied it are durable.
+    EarlyReuse,
+    /// A copy by garbage collection replaces a newer write of the host.
+    GcOverNewer,
+    /// A flush is answered before the device's own flush is done.
+    EarlyFlushReply,
+    /// A victim is reset or refilled while a read of it is in flight.
+    VictimNotPinned,
+    /// A log record becomes durable before the data that it points at.
+    RecordBeforeData,
+    /// A trim changes the map in memory only.
+    TrimNotLogged,
+    /// A checkpoint is published before the log that it replaces is covered.
+    CheckpointEarly,
+    /// Recovery goes on in the old epoch, so that torn records of the last life count again.
+    OldEpoch,
+}
+
+impl Bug {
+    /// All of them, in the order of the report.
+    pub const ALL: &'static [Bug] = &[
+        Bug::FuaWithoutFlush,
+        Bug::FlushForgotten,
+        Bug::EarlyReuse,
+        Bug::GcOverNewer,
+        Bug::EarlyFlushReply,
+        Bug::VictimNotPinned,
+        Bug::RecordBeforeData,
+        Bug::TrimNotLogged,
+        Bug::CheckpointEarly,
+        Bug::OldEpoch,
+    ];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bug::FuaWithoutFlush => "fua-without-flush",
+            Bug::FlushForgotten => "flush-forgotten",
+            Bug::EarlyReuse => "early-reuse",
+            Bug::GcOverNewer => "gc-over-newer",
+            Bug::EarlyFlushReply => "early-flush-reply",
+            Bug::VictimNotPinned => "victim-not-pinned",
+            Bug::RecordBeforeData => "record-before-data",
+            Bug::TrimNotLogged => "trim-not-logged",
+            Bug::CheckpointEarly => "checkpoint-early",
+            Bug::OldEpoch => "old-epoch",
+        }
+    }
+
+    /// The name of the layer that has the bug.
+    pub const fn layer(self) -> &'static str {
+        match self {
+            Bug::FuaWithoutFlush | Bug::FlushForgotten => "passthrough",
+            _ => "hard",
+        }
+    }
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Bug;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+    /// Switches one bug on, or all off, for every layer of the process.
+    pub fn set(bug: Option<Bug>) {
+        CHOSEN.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+    }
+
+    pub(crate) fn planted(bug: Bug) -> bool {
+        CHOSEN.load(Ordering::Relaxed) == bug as u8
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    pub(crate) const fn planted(_bug: super::Bug) -> bool {
+        false
+    }
+}
+
+pub(crate) use switch::planted;
+#[cfg(feature = "planted")]
+pub use switch::set;
