@@ -45,14 +45,14 @@ install_missing() {
         packages=$(missing_packages | sort -u | xargs)
         say "installing $packages"
         # shellcheck disable=SC2086 # a list of words
-        apt $packages && return 0
+        apt_install $packages && return 0
         for package in $packages; do
-            apt "$package" || say "apt-get can't install $package: what needs it is skipped"
+            apt_install "$package" || say "apt-get can't install $package: what needs it is skipped"
         done
     fi
 }
 
-apt() {
+apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" \
         >/dev/null 2>&1
 }
@@ -71,7 +71,7 @@ install_rust() {
     fi
     if ! have rustup && ! have cargo && [ "$(id -u)" = 0 ] && have apt-get; then
         say "trying apt-get install rustup"
-        apt rustup || true
+        apt_install rustup || true
     fi
 }
 

@@ -1,0 +1,72 @@
+//! Where a command prints: text or JSON on standard output, one line per error.
+
+use std::fmt;
+use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, code};
+
+/// Standard output, and whether it is to be JSON.
+pub struct Console {
+    json: bool,
+    out: io::BufWriter<StdoutLock<'static>>,
+}
+
+impl Console {
+    /// Standard output of this process.
+    pub fn new(json: bool) -> Self {
+        Console { json, out: io::BufWriter::new(io::stdout().lock()) }
+    }
+
+    /// Whether the user asked for JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether somebody watches the progress on standard error.
+    pub fn is_watched(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Prints one line, at once.
+    ///
+    /// # Errors
+    /// When nobody reads, or standard output is full.
+    pub fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        writeln!(self.out, "{text}")?;
+        Ok(())
+    }
+
+    /// Prints `value` as JSON.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        self.line(text)
+    }
+
+    /// Hands on everything that was printed.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
+    /// Prints `failure` on standard error, and on standard output too when that is JSON.
+    pub fn fail(&mut self, failure: &Failure) -> ExitCode {
+        let flushed = self.out.flush();
+        if failure.code != code::BROKEN_PIPE {
+            // Whoever can't be told gets the exit code.
+            let _ = writeln!(io::stderr(), "hostftl: {}", failure.text);
+            if self.json && flushed.is_ok() {
+                let _ = self.value(&serde_json::json!({ "error": failure.text }));
+                let _ = self.out.flush();
+            }
+        }
+        ExitCode::from(failure.code)
+    }
+}

@@ -1,0 +1,61 @@
+//! What went wrong, for a person and for a script.
+
+use std::fmt;
+use std::io;
+
+/// The exit codes of `hostftl`; `hostftl --help` lists them.
+pub mod code {
+    /// The command could not do its work.
+    pub const FAILED: u8 = 1;
+    /// The command line makes no sense.
+    pub const USAGE: u8 = 2;
+    /// An integrity check or a conservation law does not hold.
+    pub const VIOLATION: u8 = 3;
+    /// Ctrl-C or SIGTERM ended the work early.
+    pub const INTERRUPTED: u8 = 130;
+    /// Whoever read the output is gone; nothing is printed, as if SIGPIPE had ended the process.
+    pub const BROKEN_PIPE: u8 = 141;
+}
+
+/// One line for the user, and the exit code.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// See [`code`].
+    pub code: u8,
+    /// Names the file, line or device, and says what to do.
+    pub text: String,
+}
+
+impl Failure {
+    /// The command could not do its work.
+    pub fn failed(text: impl fmt::Display) -> Self {
+        Failure { code: code::FAILED, text: text.to_string() }
+    }
+
+    /// The command line makes no sense.
+    pub fn usage(text: impl fmt::Display) -> Self {
+        Failure { code: code::USAGE, text: text.to_string() }
+    }
+
+    /// A law that must hold does not.
+    pub fn violation(text: impl fmt::Display) -> Self {
+        Failure { code: code::VIOLATION, text: text.to_string() }
+    }
+
+    /// The user ended the work early.
+    pub fn interrupted(text: impl fmt::Display) -> Self {
+        Failure { code: code::INTERRUPTED, text: text.to_string() }
+    }
+}
+
+/// An error while printing.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                Failure { code: code::BROKEN_PIPE, text: "nobody reads the output".into() }
+            }
+            _ => Failure::failed(format!("can't print: {error}")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Suggestions for misspelt names.
+
+/// Says that `given` is no `what`, names the nearest of `known` if one is near, and lists them all.
+pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+    let near = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&given.to_lowercase(), name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
+        .map(|(_, name)| format!("did you mean `{name}`? "))
+        .unwrap_or_default();
+    format!("no {what} is called `{given}`; {near}there are: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYERS: [&str; 3] = ["none", "passthrough", "hard"];
+
+    #[test]
+    fn a_near_name_is_suggested() {
+        let text = unknown("layer", "hrad", &LAYERS);
+        let wanted = "no layer is called `hrad`; did you mean `hard`? \
+                      there are: none, passthrough, hard";
+        assert_eq!(text, wanted);
+        assert!(unknown("layer", "Passtrough", &LAYERS).contains("did you mean `passthrough`?"));
+    }
+
+    #[test]
+    fn a_far_name_only_lists() {
+        let text = unknown("layer", "zebra", &LAYERS);
+        assert_eq!(text, "no layer is called `zebra`; there are: none, passthrough, hard");
+    }
+}

@@ -1,0 +1,128 @@
+//! Sizes, shares and times as people write and read them. Units are binary: 1k = 1024 bytes.
+
+/// The size in bytes that a text like `64k`, `256M`, `1.5GiB` or `4096` means.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size; write bytes, or k, M, G, T as in 256M or 1.5G");
+    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let shift = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))?,
+        Err(_) => fraction(number, 1 << shift).ok_or_else(wrong)?,
+    };
+    if bytes == 0 { Err(format!("`{text}`: a size is more than zero")) } else { Ok(bytes) }
+}
+
+/// `number` with a point, times `unit`, if that is a whole number of bytes.
+fn fraction(number: &str, unit: u64) -> Option<u64> {
+    let value = number.parse::<f64>().ok()? * unit as f64;
+    (value.is_finite() && value < 2f64.powi(53) && value.fract() == 0.0).then_some(value as u64)
+}
+
+/// The thousandths that a share like `7%` or `7.5%` means.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_share(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 90%, as in 7%");
+    let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong())?;
+    match (1.0..=90.0).contains(&percent) {
+        true => Ok((percent * 10.0).round() as u32),
+        false => Err(wrong()),
+    }
+}
+
+/// A size with three digits and a binary unit: `1.86 GiB`.
+pub fn bytes(value: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut scaled = value as f64;
+    let mut unit = 0;
+    while scaled >= 1024.0 {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(scaled), units[unit])
+}
+
+/// A duration in nanoseconds with three digits and a unit: `812 µs`.
+pub fn nanos(value: u64) -> String {
+    let scaled = value as f64;
+    let (scaled, unit) = match value {
+        0..1_000 => (scaled, "ns"),
+        1_000..1_000_000 => (scaled / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (scaled / 1e6, "ms"),
+        _ => (scaled / 1e9, "s"),
+    };
+    format!("{} {unit}", three_digits(scaled))
+}
+
+/// A number with three digits that count: `1.86`, `18.6`, `186`, and whole numbers without a point.
+pub fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
+        _ if value.fract() == 0.0 => 0,
+        100.0.. => 0,
+        10.0..100.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A whole number with a comma at every thousand: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let good = [("4096", 4096), ("64k", 65536), ("1G", 1 << 30), ("1.5GiB", 3 << 29)];
+        good.iter().for_each(|&(text, wanted)| assert_eq!(parse_size(text), Ok(wanted), "{text}"));
+        for bad in ["", "G", "1X", "-1", "0", "1.0001k", "99999999999T", "1e3", "NaN", "1.5.5k"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_read() {
+        assert_eq!(parse_share("7%"), Ok(70));
+        assert_eq!(parse_share("7.5"), Ok(75));
+        for bad in ["", "%", "0%", "91%", "seven", "NaN%"] {
+            assert!(parse_share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1536), "1.50 KiB");
+        assert_eq!(bytes(2 << 30), "2 GiB");
+        assert_eq!(bytes(u64::MAX), "16 EiB");
+        assert_eq!(nanos(812_400), "812 µs");
+        assert_eq!(nanos(1_350_000_000), "1.35 s");
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(123_456), "123,456");
+    }
+}
