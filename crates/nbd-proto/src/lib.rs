@@ -1,1 +1,25 @@
-//! HostFTL nbd-proto.
+//! The NBD protocol as a pure codec: bytes in, values out, and back. No sockets, no threads.
+//!
+//! It speaks the fixed newstyle handshake ([`ServerHandshake`], [`ClientHandshake`]) and requests with
+//! simple replies ([`Request`], [`SimpleReply`]). Every message parses and emits, so that a server,
+//! a client and a fuzzer share one reading of the specification. All integers are big-endian.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod option;
+mod reply;
+mod request;
+mod server;
+mod simple;
+mod wire;
+
+pub mod flags;
+
+pub use client::{ClientHandshake, ClientOutcome, Negotiated};
+pub use error::{Malformed, ProtoError};
+pub use option::{Ask, ClientOption, MAX_NAME, MAX_OPTION, OptionFrame};
+pub use reply::{BlockSizes, Info, OptionReply, Refusal, ReplyFrame};
+pub use request::{Command, MAX_PAYLOAD, REQUEST_BYTES, Request};
+pub use server::{MAX_OPTIONS, Offer, Outcome, ServerHandshake};
+pub use simple::{Errno, SIMPLE_REPLY_BYTES, SimpleReply};

@@ -1,0 +1,153 @@
+//! Options: what a client asks during the handshake.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | `IHAVEOPT` |
+//! | 8..12 | option |
+//! | 12..16 | length of the data |
+//! | 16.. | data |
+
+use crate::error::{Malformed, ProtoError};
+use crate::wire::{Cursor, Emit};
+
+/// The longest string the protocol allows, in bytes.
+pub const MAX_NAME: usize = 4096;
+/// The longest option data that is taken, in bytes.
+pub const MAX_OPTION: u32 = 16 * 1024;
+
+const MAGIC: u64 = 0x4948_4156_454f_5054;
+const HEAD: usize = 16;
+
+const EXPORT_NAME: u32 = 1;
+const ABORT: u32 = 2;
+const LIST: u32 = 3;
+const INFO: u32 = 6;
+const GO: u32 = 7;
+
+/// An option with its data still raw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionFrame<'a> {
+    /// The number of the option.
+    pub option: u32,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl<'a> OptionFrame<'a> {
+    /// Takes one option from the front of `bytes` and says how many bytes it took; `None` when it is
+    /// not all there yet.
+    ///
+    /// # Errors
+    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be seen.
+    pub fn parse(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ProtoError> {
+        let mut cursor = Cursor::new(bytes);
+        let Ok(magic) = cursor.u64() else { return Ok(None) };
+        if magic != MAGIC {
+            return Err(ProtoError::Magic { what: "an option", found: magic });
+        }
+        let (Ok(option), Ok(length)) = (cursor.u32(), cursor.u32()) else { return Ok(None) };
+        if length > MAX_OPTION {
+            return Err(ProtoError::OptionTooLong { option, length });
+        }
+        match cursor.bytes(length as usize) {
+            Ok(data) => Ok(Some((OptionFrame { option, data }, HEAD + data.len()))),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// What `INFO` and `GO` carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// The export; empty for the default one.
+    pub name: &'a str,
+    /// The kinds of information that the client would like, by number.
+    pub infos: Vec<u16>,
+}
+
+impl<'a> Ask<'a> {
+    fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(data);
+        let len = cursor.u32()?;
+        let name = cursor.text(len as usize)?;
+        let count = cursor.u16()?;
+        let infos = (0..count).map(|_| cursor.u16()).collect::<Result<_, _>>()?;
+        cursor.end()?;
+        Ok(Ask { name, infos })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.put_counted(self.name);
+        out.put_u16(self.infos.len() as u16);
+        self.infos.iter().for_each(|info| out.put_u16(*info));
+    }
+}
+
+/// An option that this codec understands, or another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientOption<'a> {
+    /// Begin with this export; no reply, except the export's size.
+    ExportName(&'a str),
+    /// Goodbye.
+    Abort,
+    /// Which exports are there?
+    List,
+    /// What is this export like?
+    Info(Ask<'a>),
+    /// As `Info`, then begin.
+    Go(Ask<'a>),
+    /// Any other, which is answered with [`crate::Refusal::Unsupported`].
+    Other(OptionFrame<'a>),
+}
+
+impl<'a> ClientOption<'a> {
+    /// Understands the data of an option.
+    ///
+    /// # Errors
+    /// When the data is not what the option wants.
+    pub fn parse(frame: OptionFrame<'a>) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(frame.data);
+        let option = match frame.option {
+            EXPORT_NAME => ClientOption::ExportName(cursor.rest_text()?),
+            // The data of an abort has no meaning, and a client that leaves may leave some.
+            ABORT => {
+                cursor.rest();
+                ClientOption::Abort
+            }
+            LIST => ClientOption::List,
+            INFO => ClientOption::Info(Ask::parse(cursor.rest())?),
+            GO => ClientOption::Go(Ask::parse(cursor.rest())?),
+            _ => return Ok(ClientOption::Other(frame)),
+        };
+        cursor.end()?;
+        Ok(option)
+    }
+
+    /// The number of the option.
+    pub fn number(&self) -> u32 {
+        match self {
+            ClientOption::ExportName(_) => EXPORT_NAME,
+            ClientOption::Abort => ABORT,
+            ClientOption::List => LIST,
+            ClientOption::Info(_) => INFO,
+            ClientOption::Go(_) => GO,
+            ClientOption::Other(frame) => frame.option,
+        }
+    }
+
+    /// Appends the option with its header.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.put_u64(MAGIC);
+        out.put_u32(self.number());
+        let length_at = out.len();
+        out.put_u32(0);
+        match self {
+            ClientOption::ExportName(name) => out.extend_from_slice(name.as_bytes()),
+            ClientOption::Abort | ClientOption::List => {}
+            ClientOption::Info(ask) | ClientOption::Go(ask) => ask.emit(out),
+            ClientOption::Other(frame) => out.extend_from_slice(frame.data),
+        }
+        let length = (out.len() - length_at - 4) as u32;
+        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}

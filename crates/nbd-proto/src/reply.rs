@@ -1,0 +1,255 @@
+//! Replies to options: what a server answers during the handshake.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | `0x0003e889045565a9` |
+//! | 8..12 | the option that it answers |
+//! | 12..16 | kind; bit 31 says error |
+//! | 16..20 | length of the data |
+//! | 20.. | data |
+
+use crate::error::{Malformed, ProtoError};
+use crate::option::MAX_OPTION;
+use crate::wire::{Cursor, Emit};
+
+const MAGIC: u64 = 0x0003_e889_0455_65a9;
+const HEAD: usize = 20;
+const ERROR: u32 = 1 << 31;
+
+const ACK: u32 = 1;
+const SERVER: u32 = 2;
+const INFO: u32 = 3;
+
+/// A reply with its data still raw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyFrame<'a> {
+    /// The option that it answers.
+    pub option: u32,
+    /// What kind of reply.
+    pub kind: u32,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl<'a> ReplyFrame<'a> {
+    /// Takes one reply from the front of `bytes` and says how many bytes it took; `None` when it is
+    /// not all there yet.
+    ///
+    /// # Errors
+    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be seen.
+    pub fn parse(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ProtoError> {
+        let mut cursor = Cursor::new(bytes);
+        let Ok(magic) = cursor.u64() else { return Ok(None) };
+        if magic != MAGIC {
+            return Err(ProtoError::Magic { what: "a reply to an option", found: magic });
+        }
+        let (Ok(option), Ok(kind), Ok(length)) = (cursor.u32(), cursor.u32(), cursor.u32()) else {
+            return Ok(None);
+        };
+        if length > MAX_OPTION {
+            return Err(ProtoError::OptionTooLong { option, length });
+        }
+        match cursor.bytes(length as usize) {
+            Ok(data) => Ok(Some((ReplyFrame { option, kind, data }, HEAD + data.len()))),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Why a server says no to an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It does not know the option.
+    Unsupported,
+    /// It does not allow it.
+    Policy,
+    /// The option makes no sense.
+    Invalid,
+    /// There is no such export.
+    Unknown,
+    /// It is shutting down.
+    Shutdown,
+    /// Another code of the protocol.
+    Other(u32),
+}
+
+impl Refusal {
+    /// The code on the wire.
+    pub fn code(self) -> u32 {
+        match self {
+            Refusal::Unsupported => ERROR | 1,
+            Refusal::Policy => ERROR | 2,
+            Refusal::Invalid => ERROR | 3,
+            Refusal::Unknown => ERROR | 6,
+            Refusal::Shutdown => ERROR | 7,
+            Refusal::Other(code) => code,
+        }
+    }
+
+    fn from_code(code: u32) -> Self {
+        let known = [Self::Unsupported, Self::Policy, Self::Invalid, Self::Unknown, Self::Shutdown];
+        known.into_iter().find(|refusal| refusal.code() == code).unwrap_or(Refusal::Other(code))
+    }
+}
+
+/// The block sizes of an export, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSizes {
+    /// Offsets and lengths are multiples of this.
+    pub min: u32,
+    /// What works best.
+    pub preferred: u32,
+    /// The longest transfer.
+    pub max: u32,
+}
+
+/// One piece of information about an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Info<'a> {
+    /// The size in bytes and the transmission flags.
+    Export {
+        /// Bytes.
+        bytes: u64,
+        /// See [`crate::flags`].
+        flags: u16,
+    },
+    /// The canonical name.
+    Name(&'a str),
+    /// Words for people.
+    Description(&'a str),
+    /// The block sizes.
+    BlockSize(BlockSizes),
+    /// Information of another kind.
+    Other {
+        /// Its number.
+        kind: u16,
+        /// Its data.
+        data: &'a [u8],
+    },
+}
+
+impl<'a> Info<'a> {
+    /// The number of `Export`.
+    pub const EXPORT: u16 = 0;
+    /// The number of `Name`.
+    pub const NAME: u16 = 1;
+    /// The number of `Description`.
+    pub const DESCRIPTION: u16 = 2;
+    /// The number of `BlockSize`.
+    pub const BLOCK_SIZE: u16 = 3;
+
+    fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(data);
+        let info = match cursor.u16()? {
+            Self::EXPORT => Info::Export { bytes: cursor.u64()?, flags: cursor.u16()? },
+            Self::NAME => Info::Name(cursor.rest_text()?),
+            Self::DESCRIPTION => Info::Description(cursor.rest_text()?),
+            Self::BLOCK_SIZE => Info::BlockSize(BlockSizes {
+                min: cursor.u32()?,
+                preferred: cursor.u32()?,
+                max: cursor.u32()?,
+            }),
+            kind => Info::Other { kind, data: cursor.rest() },
+        };
+        cursor.end()?;
+        Ok(info)
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Info::Export { bytes, flags } => {
+                out.put_u16(Self::EXPORT);
+                out.put_u64(*bytes);
+                out.put_u16(*flags);
+            }
+            Info::Name(name) => {
+                out.put_u16(Self::NAME);
+                out.extend_from_slice(name.as_bytes());
+            }
+            Info::Description(text) => {
+                out.put_u16(Self::DESCRIPTION);
+                out.extend_from_slice(text.as_bytes());
+            }
+            Info::BlockSize(sizes) => {
+                out.put_u16(Self::BLOCK_SIZE);
+                [sizes.min, sizes.preferred, sizes.max].iter().for_each(|size| out.put_u32(*size));
+            }
+            Info::Other { kind, data } => {
+                out.put_u16(*kind);
+                out.extend_from_slice(data);
+            }
+        }
+    }
+}
+
+/// A reply that this codec understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionReply<'a> {
+    /// Done; nothing more comes for this option.
+    Ack,
+    /// One export of a list.
+    Server {
+        /// Its name.
+        name: &'a str,
+        /// Words for people.
+        about: &'a str,
+    },
+    /// One piece of information.
+    Info(Info<'a>),
+    /// No.
+    Refused {
+        /// Why.
+        why: Refusal,
+        /// The same in words.
+        message: &'a str,
+    },
+}
+
+impl<'a> OptionReply<'a> {
+    /// Understands the data of a reply.
+    ///
+    /// # Errors
+    /// When the kind is unknown and no error, or its data is not what the kind wants.
+    pub fn parse(frame: ReplyFrame<'a>) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(frame.data);
+        let reply = match frame.kind {
+            ACK => OptionReply::Ack,
+            SERVER => {
+                let len = cursor.u32()?;
+                OptionReply::Server { name: cursor.text(len as usize)?, about: cursor.rest_text()? }
+            }
+            INFO => OptionReply::Info(Info::parse(cursor.rest())?),
+            code if code & ERROR != 0 => {
+                OptionReply::Refused { why: Refusal::from_code(code), message: cursor.rest_text()? }
+            }
+            _ => return Err(Malformed::Code),
+        };
+        cursor.end()?;
+        Ok(reply)
+    }
+
+    /// Appends the reply to `option`, with its header.
+    pub fn emit(&self, option: u32, out: &mut Vec<u8>) {
+        out.put_u64(MAGIC);
+        out.put_u32(option);
+        out.put_u32(match self {
+            OptionReply::Ack => ACK,
+            OptionReply::Server { .. } => SERVER,
+            OptionReply::Info(_) => INFO,
+            OptionReply::Refused { why, .. } => why.code(),
+        });
+        let length_at = out.len();
+        out.put_u32(0);
+        match self {
+            OptionReply::Ack => {}
+            OptionReply::Server { name, about } => {
+                out.put_counted(name);
+                out.extend_from_slice(about.as_bytes());
+            }
+            OptionReply::Info(info) => info.emit(out),
+            OptionReply::Refused { message, .. } => out.extend_from_slice(message.as_bytes()),
+        }
+        let length = (out.len() - length_at - 4) as u32;
+        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}

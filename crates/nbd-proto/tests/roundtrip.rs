@@ -1,0 +1,152 @@
+//! Whatever is emitted parses to the same value, in any pieces, and no input makes a parser panic.
+
+use hostftl_nbd_proto::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn errno() -> impl Strategy<Value = Errno> {
+    use Errno::*;
+    let known = vec![Permission, Io, Memory, Invalid, NoSpace, Overflow, Unsupported, Shutdown];
+    prop_oneof![proptest::sample::select(known), (200u32..).prop_map(Other)]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    use Command::*;
+    let known = vec![Read, Write, Disconnect, Flush, Trim, WriteZeroes];
+    prop_oneof![proptest::sample::select(known), (7u16..).prop_map(Other)]
+}
+
+proptest! {
+    #[test]
+    fn requests(
+        flags: u16,
+        command in command(),
+        cookie: u64,
+        offset: u64,
+        length in 0..=MAX_PAYLOAD,
+    ) {
+        let request = Request { flags, command, cookie, offset, length };
+        prop_assert_eq!(Request::parse(&request.emit()), Ok(request));
+    }
+
+    #[test]
+    fn simple_replies(cookie: u64, error in proptest::option::of(errno())) {
+        let reply = SimpleReply { cookie, result: error.map_or(Ok(()), Err) };
+        prop_assert_eq!(SimpleReply::parse(&reply.emit()), Ok(reply));
+    }
+
+    #[test]
+    fn options(
+        kind in 0..6,
+        name in "\\PC{0,40}",
+        infos in vec(any::<u16>(), 0..5),
+        data in vec(any::<u8>(), 0..50),
+    ) {
+        let option = match kind {
+            0 => ClientOption::ExportName(&name),
+            1 => ClientOption::Abort,
+            2 => ClientOption::List,
+            3 => ClientOption::Info(Ask { name: &name, infos }),
+            4 => ClientOption::Go(Ask { name: &name, infos }),
+            _ => ClientOption::Other(OptionFrame { option: 0x4000, data: &data }),
+        };
+        let mut wire = Vec::new();
+        option.emit(&mut wire);
+        for cut in 0..wire.len() {
+            prop_assert_eq!(OptionFrame::parse(&wire[..cut]), Ok(None));
+        }
+        let (frame, used) = OptionFrame::parse(&wire).unwrap().unwrap();
+        prop_assert_eq!(used, wire.len());
+        prop_assert_eq!(ClientOption::parse(frame), Ok(option));
+    }
+
+    #[test]
+    fn replies_to_options(
+        kind in 0..8,
+        option: u32,
+        number: u64,
+        short: u16,
+        name in "\\PC{0,40}",
+        about in "\\PC{0,40}",
+    ) {
+        let word = number as u32;
+        let reply = match kind {
+            0 => OptionReply::Ack,
+            1 => OptionReply::Server { name: &name, about: &about },
+            2 => OptionReply::Info(Info::Export { bytes: number, flags: short }),
+            3 => OptionReply::Info(Info::Name(&name)),
+            4 => OptionReply::Info(Info::Description(&about)),
+            5 => OptionReply::Info(Info::BlockSize(BlockSizes {
+                min: 512,
+                preferred: word,
+                max: word / 2,
+            })),
+            6 => OptionReply::Refused { why: Refusal::Policy, message: &about },
+            _ => OptionReply::Info(Info::Other { kind: short | 8, data: about.as_bytes() }),
+        };
+        let mut wire = Vec::new();
+        reply.emit(option, &mut wire);
+        for cut in 0..wire.len() {
+            prop_assert_eq!(ReplyFrame::parse(&wire[..cut]), Ok(None));
+        }
+        let (frame, used) = ReplyFrame::parse(&wire).unwrap().unwrap();
+        prop_assert_eq!((used, frame.option), (wire.len(), option));
+        prop_assert_eq!(OptionReply::parse(frame), Ok(reply));
+    }
+
+    /// Server and client talk to each other through a pipe that delivers `grain` bytes at a time.
+    #[test]
+    fn handshakes_meet_in_any_pieces(
+        grain in 1usize..60,
+        bytes: u64,
+        flags: u16,
+        name in "[a-z]{1,9}",
+        default: bool,
+    ) {
+        let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
+        let description = "a volume".to_owned();
+        let offer = Offer { name: name.clone(), description, bytes, flags, block };
+        let mut client = ClientHandshake::new(if default { "" } else { &name });
+        let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
+        let (mut at_client, mut at_server) = (Vec::new(), Vec::new());
+        let mut server = ServerHandshake::greet(&mut to_client);
+        let mut begun = false;
+        let found = loop {
+            let step = grain.min(to_client.len());
+            at_client.extend(to_client.drain(..step));
+            let (used, outcome) = client.feed(&at_client, &mut to_server).unwrap();
+            at_client.drain(..used);
+            if let ClientOutcome::Transmission(found) = outcome {
+                break found;
+            }
+            let step = grain.min(to_server.len());
+            at_server.extend(to_server.drain(..step));
+            let (used, outcome) = server.feed(&offer, &at_server, &mut to_client).unwrap();
+            at_server.drain(..used);
+            begun |= outcome == Outcome::Transmission;
+        };
+        prop_assert!(begun && to_client.is_empty() && at_client.is_empty());
+        let Offer { name, description, .. } = offer;
+        let (block, name, description) = (Some(block), Some(name), Some(description));
+        prop_assert_eq!(found, Negotiated { bytes, flags, block, name, description });
+    }
+
+    #[test]
+    fn nothing_panics(noise in vec(any::<u8>(), 0..300), kind: u32) {
+        let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
+        let (name, description) = ("vol".to_owned(), String::new());
+        let offer = Offer { name, description, bytes: 1, flags: 1, block };
+        let mut out = Vec::new();
+        let mut server = ServerHandshake::greet(&mut out);
+        let mut wire = vec![0, 0, 0, 3];
+        ClientOption::Other(OptionFrame { option: kind % 9, data: &noise }).emit(&mut wire);
+        wire.extend_from_slice(&noise);
+        let _ = server.feed(&offer, &wire, &mut out);
+        let mut wire = out[..18].to_vec();
+        wire.extend_from_slice(b"\x00\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07");
+        wire.extend_from_slice(&(kind % 5).to_be_bytes());
+        wire.extend_from_slice(&(noise.len() as u32).to_be_bytes());
+        wire.extend_from_slice(&noise);
+        let _ = ClientHandshake::new("").feed(&wire, &mut Vec::new());
+    }
+}
