@@ -1,0 +1,188 @@
+//! Where a study's requests come from: a file or a synthetic workload.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::compact::Compact;
+use crate::csv::CsvReader;
+use crate::error::TraceError;
+use crate::record::{Op, Record};
+use crate::synth::Synth;
+use crate::workload::Workload;
+
+/// What the texts of synthetic workloads begin with.
+const SYNTH: &str = "synth:";
+
+/// A workload that can be read again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A trace.
+    File(PathBuf),
+    /// A synthetic workload.
+    Synth(Workload),
+}
+
+impl FromStr for Source {
+    type Err = TraceError;
+
+    /// `synth:…` is a workload, anything else a path.
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        match text.strip_prefix(SYNTH) {
+            Some(work) => Ok(Source::Synth(work.parse()?)),
+            None => Ok(Source::File(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => path.display().fmt(f),
+            Source::Synth(_) => f.write_str("the synthetic workload"),
+        }
+    }
+}
+
+impl Source {
+    /// The records from the start. `seed` matters to synthetic workloads only; `compact` packs the
+    /// addresses as [`Compact`] says.
+    ///
+    /// # Errors
+    /// When the file can't be opened. The records themselves come as results too.
+    pub fn open(&self, seed: u64, compact: bool) -> Result<Stream, TraceError> {
+        let raw = match self {
+            Source::File(path) => Raw::Csv(CsvReader::open(path)?),
+            Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
+        };
+        Ok(if compact { Stream::Compact(Compact::new(raw)) } else { Stream::Raw(raw) })
+    }
+
+    /// Reads everything once and counts it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the file, which also must have a request.
+    pub fn scan(&self, seed: u64, compact: bool) -> Result<Summary, TraceError> {
+        let mut stream = self.open(seed, compact)?;
+        let mut sum = Summary::default();
+        for record in &mut stream {
+            sum.count(&record?);
+        }
+        sum.widened = stream.widened();
+        match self {
+            Source::File(path) if sum.records == 0 => Err(TraceError::Empty { path: path.clone() }),
+            _ => Ok(sum),
+        }
+    }
+}
+
+/// The records of a source.
+pub enum Stream {
+    /// As they are.
+    Raw(Raw),
+    /// With addresses packed.
+    Compact(Compact<Raw>),
+}
+
+impl Stream {
+    /// How many records did not begin or end at a sector's edge so far.
+    pub fn widened(&self) -> u64 {
+        match self {
+            Stream::Raw(raw) => raw.widened(),
+            Stream::Compact(compact) => compact.inner().widened(),
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Stream::Raw(raw) => raw.next(),
+            Stream::Compact(compact) => compact.next(),
+        }
+    }
+}
+
+/// The records before any packing.
+#[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
+pub enum Raw {
+    /// From a file.
+    Csv(CsvReader),
+    /// Generated.
+    Synth(Synth),
+}
+
+impl Raw {
+    fn widened(&self) -> u64 {
+        match self {
+            Raw::Csv(reader) => reader.widened(),
+            Raw::Synth(_) => 0,
+        }
+    }
+}
+
+impl Iterator for Raw {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Raw::Csv(reader) => reader.next(),
+            Raw::Synth(synth) => synth.next().map(Ok),
+        }
+    }
+}
+
+/// What a workload holds. Lengths are in sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// All records.
+    pub records: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Sectors read.
+    pub read: u64,
+    /// Sectors written.
+    pub written: u64,
+    /// The first sector behind every record.
+    pub end: u64,
+    /// Records that did not begin or end at a sector's edge.
+    pub widened: u64,
+    /// The greatest device number.
+    pub last_dev: u32,
+    /// The time of the first record, in ns.
+    pub first_ns: u64,
+    /// The greatest time of a record, in ns.
+    pub last_ns: u64,
+}
+
+impl Summary {
+    fn count(&mut self, record: &Record) {
+        if self.records == 0 {
+            self.first_ns = record.t_ns;
+        }
+        self.records += 1;
+        self.end = self.end.max(record.end());
+        self.last_dev = self.last_dev.max(record.dev);
+        self.last_ns = self.last_ns.max(record.t_ns);
+        match record.op {
+            Op::Read => {
+                self.reads += 1;
+                self.read += record.sectors;
+            }
+            Op::Write => {
+                self.writes += 1;
+                self.written += record.sectors;
+            }
+            Op::Flush => self.flushes += 1,
+            Op::Discard => self.discards += 1,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A synthetic workload as a user writes it: `uniform:size=4k,span=64m,count=100000,flush=64`.
+
+use std::str::FromStr;
+
+use hostftl_core::SECTOR;
+
+use crate::error::TraceError;
+
+/// Which addresses a workload touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every unit of the span is as likely as any other.
+    Uniform,
+    /// 90 % of the requests go to the first 5 % of the span.
+    Skew,
+    /// From the start of the span to its end, again and again.
+    Sequential,
+    /// As uniform, half of it reads unless `read` says otherwise.
+    Mix,
+}
+
+impl Pattern {
+    const ALL: [(&'static str, Pattern); 4] = [
+        ("uniform", Pattern::Uniform),
+        ("skew", Pattern::Skew),
+        ("sequential", Pattern::Sequential),
+        ("mix", Pattern::Mix),
+    ];
+}
+
+/// A synthetic workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Which addresses.
+    pub pattern: Pattern,
+    /// Sectors of one request; requests are aligned to it. `size=`, 4k by default.
+    pub size: u64,
+    /// Sectors that are touched, a multiple of `size`. `span=`, 64m by default.
+    pub span: u64,
+    /// How many reads and writes. `count=`, 100000 by default.
+    pub count: u64,
+    /// A flush after so many writes; 0 = never. `flush=`, 0 by default.
+    pub flush: u64,
+    /// Per cent of the requests that read. `read=`, 0 by default, 50 for a mix.
+    pub read: u32,
+    /// Requests arriving per second; 0 = all at once. `iops=`, 0 by default.
+    pub iops: u64,
+}
+
+impl FromStr for Workload {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        parse(text).map_err(|why| TraceError::Workload { text: text.to_owned(), why })
+    }
+}
+
+fn parse(text: &str) -> Result<Workload, String> {
+    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
+    let pattern = pattern.ok_or_else(|| {
+        format!("'{name}' is not a workload: use uniform, skew, sequential or mix")
+    })?;
+    let mut work = Workload {
+        pattern,
+        size: 4096,
+        span: 64 << 20,
+        count: 100_000,
+        flush: 0,
+        read: if pattern == Pattern::Mix { 50 } else { 0 },
+        iops: 0,
+    };
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        let (key, value) = option
+            .split_once('=')
+            .ok_or_else(|| format!("'{option}' should be an option such as size=4k"))?;
+        let number = amount(value)
+            .ok_or_else(|| format!("{key}={value}: expected a number, perhaps with k, m or g"))?;
+        match key {
+            "size" => work.size = number,
+            "span" => work.span = number,
+            "count" => work.count = number,
+            "flush" => work.flush = number,
+            "read" => work.read = number.min(u64::from(u32::MAX)) as u32,
+            "iops" => work.iops = number,
+            _ => return Err(format!("'{key}' is not an option: {OPTIONS}")),
+        }
+    }
+    checked(work)
+}
+
+const OPTIONS: &str = "use size, span, count, flush, read or iops";
+
+/// Turns bytes to sectors and refuses what can't be generated.
+fn checked(mut work: Workload) -> Result<Workload, String> {
+    let sector = SECTOR as u64;
+    if work.size == 0 || !work.size.is_multiple_of(sector) {
+        return Err("size must be a multiple of 512 bytes above 0".into());
+    }
+    if work.span < work.size || !work.span.is_multiple_of(work.size) {
+        return Err("span must be a multiple of size".into());
+    }
+    if work.count == 0 {
+        return Err("count must be above 0".into());
+    }
+    if work.read > 100 {
+        return Err("read is a percentage, 0 to 100".into());
+    }
+    work.size /= sector;
+    work.span /= sector;
+    Ok(work)
+}
+
+/// A number with an optional binary suffix: `64m` is 67,108,864.
+fn amount(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
+        b'k' => (&text[..text.len() - 1], 10),
+        b'm' => (&text[..text.len() - 1], 20),
+        b'g' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}

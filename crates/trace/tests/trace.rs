@@ -1,0 +1,160 @@
+//! Reading, packing and generating requests.
+
+use std::path::PathBuf;
+
+use hostftl_trace::{Compact, GRANULE, Op, Record, Source, TraceError};
+
+/// A file in the test's own folder.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).expect("the test's folder is writable");
+    path
+}
+
+fn all(name: &str, bytes: &[u8]) -> Result<Vec<Record>, TraceError> {
+    Source::File(file(name, bytes)).open(0, false)?.collect()
+}
+
+fn complaint(name: &str, text: &str) -> String {
+    let error = all(name, text.as_bytes()).expect_err("the file is wrong").to_string();
+    error.rsplit_once(".csv").expect("the error names the file").1.to_owned()
+}
+
+const TEXT: &str = "t_us,op,byte_off,byte_len\n0,R,4096,512\n7,W,0,1024\r\n\n9.25,F,0,0\n9,D,512,5";
+
+fn read_write_flush_discard() -> Vec<Record> {
+    let record = |t_ns, op, lba, sectors| Record { t_ns, op, dev: 0, lba, sectors };
+    vec![
+        record(0, Op::Read, 8, 1),
+        record(7_000, Op::Write, 0, 2),
+        record(9_250, Op::Flush, 0, 0),
+        record(9_000, Op::Discard, 1, 1),
+    ]
+}
+
+#[test]
+fn plain_and_zstd_read_alike() {
+    assert_eq!(all("plain.csv", TEXT.as_bytes()).unwrap(), read_write_flush_discard());
+    let packed = zstd::encode_all(TEXT.as_bytes(), 3).unwrap();
+    assert_eq!(all("packed.csv", &packed).unwrap(), read_write_flush_discard());
+}
+
+#[test]
+fn a_file_without_header_tells_by_its_commas() {
+    let records = all("dev.csv", b"5,3,W,0,512\n").unwrap();
+    assert_eq!(records, [Record { t_ns: 5_000, op: Op::Write, dev: 3, lba: 0, sectors: 1 }]);
+}
+
+#[test]
+fn lines_survive_every_refill() {
+    let mut text = String::from("t_us,op,byte_off,byte_len\n");
+    for i in 0..100_000u64 {
+        text.push_str(&format!("{i},W,{},4096\n", i * 4096));
+    }
+    let records = all("long.csv", text.as_bytes()).unwrap();
+    assert_eq!(records.len(), 100_000);
+    assert!(records.iter().enumerate().all(|(i, r)| r.lba == i as u64 * 8 && r.sectors == 8));
+}
+
+#[test]
+fn bad_lines_name_the_place() {
+    let head = "t_us,op,byte_off,byte_len\n";
+    let at = |name, line: &str| complaint(name, &format!("{head}1,R,0,512\n{line}"));
+    assert_eq!(at("b1.csv", "2,X,0,512\n"), ":3:3: expected R, W, F or D, found 'X'");
+    assert_eq!(at("b2.csv", "2,W,,512\n"), ":3:5: expected a byte offset, found ','");
+    assert_eq!(at("b3.csv", "2,W,0\n"), ":3:6: expected a comma, found the end of the line");
+    assert_eq!(at("b4.csv", "2,W,0,0\n"), ":3:7: expected a length above 0, found '0'");
+    assert_eq!(at("b5.csv", "2,W,0,9,1\n"), ":3:8: expected the end of the line, found ','");
+    assert_eq!(
+        at("b6.csv", "2,W,0,"),
+        ":3:7: expected a length in bytes, found the end of the file"
+    );
+    let long = format!("2,W,{},512\n", "9".repeat(19));
+    assert!(at("b7.csv", &long).starts_with(":3:5: expected a number of at most 18 digits"));
+    assert_eq!(
+        complaint("b8.csv", "time,kind\n"),
+        ":1:1: expected a time in microseconds, found 'time'"
+    );
+}
+
+#[test]
+fn a_cut_zstd_file_is_an_error() {
+    let text = "0,R,4096,512\n".repeat(10_000);
+    let packed = zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let error = all("cut.csv", &packed[..packed.len() / 2]).expect_err("half a file");
+    assert!(matches!(error, TraceError::Read { .. }), "{error}");
+}
+
+#[test]
+fn empty_and_missing_files_are_errors() {
+    let empty = Source::File(file("empty.csv", b"t_us,op,byte_off,byte_len\n"));
+    assert!(matches!(empty.scan(0, false), Err(TraceError::Empty { .. })));
+    let missing: Source = "no/such/file.csv".parse().unwrap();
+    assert!(missing.scan(0, false).unwrap_err().to_string().starts_with("no/such/file.csv: can't"));
+}
+
+#[test]
+fn widened_records_are_counted() {
+    let source = Source::File(file("odd.csv", b"0,W,100,1000\n1,W,512,512\n"));
+    let sum = source.scan(0, false).unwrap();
+    assert_eq!((sum.widened, sum.written, sum.records), (1, 4, 2));
+}
+
+#[test]
+fn compact_packs_in_first_touch_order() {
+    let write = |dev, lba, sectors| Ok(Record { t_ns: 0, op: Op::Write, dev, lba, sectors });
+    let far = 1000 * GRANULE;
+    let input = [
+        write(0, far + 5, 8),
+        write(0, 3, 8),
+        write(1, far + 5, 8),
+        write(0, far + GRANULE - 1, 2),
+        write(0, far, 1),
+        write(0, 50 * GRANULE, 3 * GRANULE),
+    ];
+    let records: Vec<_> = Compact::new(input.into_iter()).map(Result::unwrap).collect();
+    let places: Vec<_> = records.iter().map(|r| (r.lba, r.sectors)).collect();
+    let expected = [
+        (5, 8),
+        (GRANULE + 3, 8),
+        (2 * GRANULE + 5, 8),
+        (GRANULE - 1, 1),
+        (3 * GRANULE, 1),
+        (0, 1),
+        (4 * GRANULE, 3 * GRANULE),
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn workloads_are_what_they_say() {
+    let source: Source = "synth:skew:size=4k,span=64m,count=20000,flush=64".parse().unwrap();
+    let sum = source.scan(7, false).unwrap();
+    assert_eq!((sum.writes, sum.flushes, sum.written), (20_000, 312, 160_000));
+    let hot_end = 64 * 2048 / 20;
+    let records = source.open(7, false).unwrap().map(Result::unwrap);
+    let hot = records.filter(|r| r.op == Op::Write && r.lba < hot_end).count();
+    assert!((17_800..18_200).contains(&hot), "{hot} of 20000 are hot");
+
+    let mix: Source = "synth:mix:count=20000,iops=1000".parse().unwrap();
+    let sum = mix.scan(1, false).unwrap();
+    assert!((9_700..10_300).contains(&sum.reads), "{} of 20000 read", sum.reads);
+    assert_eq!(sum.last_ns, 19_999 * 1_000_000);
+}
+
+#[test]
+fn one_seed_is_one_workload() {
+    let source: Source = "synth:uniform:count=1000".parse().unwrap();
+    let run = |seed| source.open(seed, false).unwrap().map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn bad_workloads_say_what_is_right() {
+    let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
+    assert!(why("synth:unifrom").contains("use uniform, skew, sequential or mix"));
+    assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read or iops"));
+    assert!(why("synth:uniform:size=4q").contains("expected a number"));
+    assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
+}
