@@ -1,8 +1,32 @@
 //! The driver that runs a layer on real devices: memory, files, block devices, io_uring.
 
 mod arena;
+mod compute;
+mod device;
+mod direct;
+mod driver;
+mod engine;
+mod error;
+mod holder;
+mod host;
+mod pool;
 mod region;
+mod ring;
+mod size;
+mod stats;
+mod transfer;
 mod waker;
+mod work;
+mod world;
 
 pub use arena::{Arena, Class, HOST_CLASSES, Lease};
+pub use device::{Backing, Device};
+pub use direct::Direct;
+pub use driver::{Driver, Parts};
+pub use engine::EngineKind;
+pub use error::IoError;
+pub use holder::holder_of;
+pub use host::{Host, Pull, Tap};
+pub use size::parse_bytes;
+pub use stats::{Snapshot, Stats};
 pub use waker::Waker;

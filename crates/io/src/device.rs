@@ -1,0 +1,204 @@
+//! A device under a layer: a regular file, a block device, or memory.
+//!
+//! Invariants
+//! - A device is open in one place only: files by a lock, block devices by `O_EXCL` too.
+//! - A layer's sector 0 is the window's first sector, and it reaches nothing outside the window.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use hostftl_core::{DeviceInfo, Page, SECTOR};
+
+use crate::direct::{self, Direct};
+use crate::error::IoError;
+use crate::holder::holder_of;
+use crate::size::parse_bytes;
+
+/// What a device is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+    /// Memory that lives as long as the device is open.
+    Memory,
+}
+
+impl Backing {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backing::File => "file",
+            Backing::Block => "block device",
+            Backing::Memory => "memory",
+        }
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Device {
+    name: String,
+    file: File,
+    backing: Backing,
+    direct: Direct,
+    bytes: u64,
+    base: u64,
+    len: u64,
+}
+
+impl Device {
+    /// Opens a path, or `mem:SIZE` for memory, for this process alone. The window is the whole device.
+    ///
+    /// # Errors
+    /// When it is missing, no file or block device, in use, or not readable and writable.
+    pub fn open(name: &str) -> Result<Self, IoError> {
+        match name.strip_prefix("mem:") {
+            Some(size) => Self::memory(name, size),
+            None => Self::path(name),
+        }
+    }
+
+    fn memory(name: &str, size: &str) -> Result<Self, IoError> {
+        let bytes = parse_bytes(size).map_err(|why| IoError::Name { name: name.into(), why })?;
+        // SAFETY: the name is a C string, and the call only makes a new descriptor.
+        let fd = unsafe { libc::memfd_create(c"hostftl".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(system(name, "make memory", io::Error::last_os_error()));
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(bytes).map_err(|error| system(name, "size memory", error))?;
+        let (direct, backing) = (Direct::No("memory"), Backing::Memory);
+        Ok(Device { name: name.into(), file, backing, direct, bytes, base: 0, len: bytes })
+    }
+
+    fn path(name: &str) -> Result<Self, IoError> {
+        let meta = Path::new(name).metadata().map_err(|error| system(name, "open it", error))?;
+        let (backing, exclusive) = if meta.file_type().is_file() {
+            (Backing::File, 0)
+        } else if meta.file_type().is_block_device() {
+            (Backing::Block, libc::O_EXCL)
+        } else {
+            return Err(IoError::Kind { name: name.into() });
+        };
+        let open = |flags| {
+            OpenOptions::new().read(true).write(true).custom_flags(exclusive | flags).open(name)
+        };
+        let plain = open(0).map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => {
+                let holder = "the system (mounted, swap, or part of another device)".into();
+                IoError::Busy { name: name.into(), holder }
+            }
+            _ => system(name, "open it for reading and writing", error),
+        })?;
+        lock(&plain, name)?;
+        let bytes = length(&plain).map_err(|error| system(name, "measure it", error))?;
+        let direct = direct::turn_on(&plain, backing == Backing::Block);
+        Ok(Device { name: name.into(), file: plain, backing, direct, bytes, base: 0, len: bytes })
+    }
+
+    /// Lets a layer see only `sectors` sectors from `base` on.
+    ///
+    /// # Panics
+    /// When the device is shorter.
+    pub fn set_window(&mut self, base: u64, sectors: u64) {
+        let size = self.bytes / SECTOR as u64;
+        assert!(base.checked_add(sectors).is_some_and(|end| end <= size), "a window past the end");
+        self.base = base * SECTOR as u64;
+        self.len = sectors * SECTOR as u64;
+    }
+
+    /// What a layer is told of the window.
+    pub fn info(&self) -> DeviceInfo {
+        DeviceInfo::block(self.len / SECTOR as u64, 1)
+    }
+
+    /// The path, or `mem:SIZE`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is made of.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// The length of the whole device in bytes, whatever the window.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether transfers go past the page cache, and if not, why.
+    pub fn direct(&self) -> &Direct {
+        &self.direct
+    }
+
+    /// Reads one page at sector `at` of the whole device.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
+        let mut page = Page::default();
+        self.file
+            .read_exact_at(&mut page.0, at * SECTOR as u64)
+            .map_err(|error| system(&self.name, "read it", error))?;
+        Ok(page)
+    }
+
+    /// Writes one page at sector `at` of the whole device; durable after [`Device::sync`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
+        self.file
+            .write_all_at(&page.0, at * SECTOR as u64)
+            .map_err(|error| system(&self.name, "write to it", error))
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> Result<(), IoError> {
+        self.file.sync_all().map_err(|error| system(&self.name, "flush it", error))
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The byte on the whole device of sector `lba` of the window.
+    pub(crate) fn place(&self, lba: u64, sectors: u64) -> u64 {
+        let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
+        assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
+        self.base + from
+    }
+
+    /// The numbers of the node on its file system, to find it in the system's lists.
+    pub fn node(&self) -> Option<(u64, u64)> {
+        let meta = self.file.metadata().ok()?;
+        Some((meta.dev(), meta.ino()))
+    }
+}
+
+fn lock(file: &File, name: &str) -> Result<(), IoError> {
+    use std::fs::TryLockError::{Error, WouldBlock};
+    file.try_lock().map_err(|error| match error {
+        WouldBlock => IoError::Busy { name: name.into(), holder: holder_of(file) },
+        Error(error) => system(name, "lock it", error),
+    })
+}
+
+fn length(file: &File) -> io::Result<u64> {
+    let mut file = file;
+    file.seek(SeekFrom::End(0))
+}
+
+fn system(name: &str, what: &'static str, source: io::Error) -> IoError {
+    IoError::System { name: name.into(), what, source }
+}

@@ -1,0 +1,84 @@
+//! Whether a file can be read and written past the page cache in units of one sector.
+//!
+//! Where `O_DIRECT` needs longer units, transfers go through the page cache instead, which reads,
+//! merges and writes the rest of a unit itself; no device is refused for its sector size.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use hostftl_core::{Page, SECTOR};
+
+/// Whether transfers go past the page cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Direct {
+    /// They do.
+    Yes,
+    /// They do not, and why.
+    No(&'static str),
+}
+
+impl Direct {
+    /// Whether they do.
+    pub fn is_on(&self) -> bool {
+        *self == Direct::Yes
+    }
+}
+
+/// Switches `file` to direct transfers if it can do them in units of a sector.
+pub fn turn_on(file: &File, block_device: bool) -> Direct {
+    if set_direct(file, true).is_err() {
+        return Direct::No("its file system has no direct I/O");
+    }
+    let unit = match (unit_from_statx(file), block_device) {
+        (Some(unit), _) => unit,
+        (None, true) => logical_block(file).unwrap_or(u32::MAX),
+        (None, false) => unit_from_trial(file),
+    };
+    if unit != 0 && unit <= SECTOR as u32 {
+        return Direct::Yes;
+    }
+    match set_direct(file, false) {
+        Ok(()) if unit == 0 => Direct::No("its file system has no direct I/O"),
+        Ok(()) => Direct::No("direct I/O needs longer units than a sector there"),
+        Err(_) => Direct::Yes,
+    }
+}
+
+fn set_direct(file: &File, on: bool) -> io::Result<()> {
+    // SAFETY: reads and writes the flags of a descriptor that is open.
+    let result = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        let wanted = if on { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The unit of offsets in bytes as the kernel states it (since 6.1), 0 when there is none.
+fn unit_from_statx(file: &File) -> Option<u32> {
+    // SAFETY: an all-zero statx is a valid value of plain integers.
+    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let (mask, flags) = (libc::STATX_DIOALIGN, libc::AT_EMPTY_PATH);
+    // SAFETY: an open descriptor, an empty C string, and a place for the result.
+    let result = unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut facts) };
+    let known = result == 0 && facts.stx_mask & mask != 0;
+    known.then_some(facts.stx_dio_offset_align)
+}
+
+fn logical_block(file: &File) -> Option<u32> {
+    let mut size: libc::c_int = 0;
+    // SAFETY: the request writes one int.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET, &mut size) };
+    (result == 0).then(|| u32::try_from(size).ok()).flatten()
+}
+
+/// Tries to read one sector that is not at the start of a block.
+fn unit_from_trial(file: &File) -> u32 {
+    let mut page = Page::default();
+    match file.read_at(&mut page.0[..SECTOR], SECTOR as u64) {
+        Ok(_) => SECTOR as u32,
+        Err(_) => u32::MAX,
+    }
+}

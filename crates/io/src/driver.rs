@@ -1,0 +1,275 @@
+//! The event loop that runs one layer on real devices under the real clock.
+//!
+//! Invariants
+//! - The layer is stepped from one thread, never from within a step.
+//! - Requests go in only after `Event::Ready`, within the credits; `Input::Stop` only when every
+//!   request is answered.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Event, Input, Layer, Nanos, Out, Output};
+
+use crate::arena::Arena;
+use crate::device::Device;
+use crate::engine::EngineKind;
+use crate::error::IoError;
+use crate::host::{Host, Pull, Tap};
+use crate::stats::{Snapshot, Stats};
+use crate::waker::Waker;
+use crate::world::World;
+
+/// Requests taken in a row before finished commands are looked at again.
+const BATCH: usize = 64;
+/// How old a snapshot gets under load.
+const SNAPSHOT_AGE: Nanos = 100_000_000;
+
+/// What a driver is made from, beside its layer.
+pub struct Parts {
+    /// The devices of the stack, with their windows set.
+    pub devices: Vec<Device>,
+    /// The memory that the layer's and the host's payload lies in.
+    pub arena: Arc<Arena>,
+    /// What wakes the driver when the host has work.
+    pub waker: Arc<Waker>,
+    /// What does the transfers.
+    pub engine: EngineKind,
+    /// Listens in.
+    pub tap: Option<Box<dyn Tap>>,
+}
+
+/// How far a layer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Ready,
+    Stopping,
+    Stopped,
+    Lost(&'static str),
+}
+
+/// See the module text.
+pub struct Driver<L: Layer> {
+    layer: L,
+    world: World,
+    out: Out,
+    phase: Phase,
+    /// What the last look at the host came to: it has something, but the layer takes nothing.
+    starved: bool,
+    over: bool,
+    began: Instant,
+    tap: Option<Box<dyn Tap>>,
+    shown: Arc<Mutex<Snapshot>>,
+    shown_at: Nanos,
+}
+
+impl<L: Layer> Driver<L> {
+    /// A driver for `layer`, which holds the arena's layer buffers and was not stepped yet.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no io_uring.
+    pub fn new(layer: L, parts: Parts) -> Result<Self, IoError> {
+        let Parts { devices, arena, waker, engine, tap } = parts;
+        let mut driver = Driver {
+            layer,
+            world: World::new(devices, arena, waker, engine)?,
+            out: Out::new(),
+            phase: Phase::Starting,
+            starved: false,
+            over: false,
+            began: Instant::now(),
+            tap,
+            shown: Arc::default(),
+            shown_at: 0,
+        };
+        driver.show(0);
+        Ok(driver)
+    }
+
+    /// Runs the layer until it is ready for requests.
+    ///
+    /// # Errors
+    /// When the layer can't recover the volume.
+    pub fn start(&mut self, host: &mut impl Host) -> Result<(), IoError> {
+        self.step(Input::Timer, host);
+        while self.phase == Phase::Starting {
+            self.turn(host, "starting")?;
+        }
+        match self.phase {
+            Phase::Lost(why) => Err(IoError::Unrecoverable(why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does the host's requests until there are no more and all are answered.
+    ///
+    /// # Errors
+    /// When the layer stalls.
+    pub fn serve(&mut self, host: &mut impl Host) -> Result<(), IoError> {
+        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
+        self.over = false;
+        while !self.over || self.waiting() > 0 {
+            self.turn(host, "serving")?;
+        }
+        Ok(())
+    }
+
+    /// Closes the layer; afterwards everything is durable.
+    ///
+    /// # Errors
+    /// When the layer stalls.
+    pub fn stop(&mut self, host: &mut impl Host) -> Result<(), IoError> {
+        assert!(self.phase == Phase::Ready && self.waiting() == 0, "stop comes when all is done");
+        self.phase = Phase::Stopping;
+        self.step(Input::Stop, host);
+        while self.phase == Phase::Stopping {
+            self.turn(host, "stopping")?;
+        }
+        self.show(self.now());
+        Ok(())
+    }
+
+    /// One turn of the loop: take what is finished, wake the layer, take requests, or sleep.
+    fn turn(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
+        let before = self.world.stats.steps;
+        self.world.poll();
+        while let Some(done) = self.world.take_done() {
+            self.step(Input::Done(done), host);
+        }
+        if self.layer.next_timer().is_some_and(|at| at <= self.now()) {
+            self.step(Input::Timer, host);
+        }
+        if self.phase == Phase::Ready {
+            self.pull(host);
+        }
+        let now = self.now();
+        if self.world.stats.steps == before {
+            return self.rest(host, now, doing);
+        }
+        if now - self.shown_at > SNAPSHOT_AGE {
+            self.show(now);
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, host: &mut impl Host) {
+        for _ in 0..BATCH {
+            let credits = self.layer.credits();
+            self.starved = credits.requests == 0;
+            if self.starved || self.over {
+                return;
+            }
+            match host.pull(credits) {
+                Pull::Request(request) => {
+                    self.world.stats.requests_in += 1;
+                    self.step(Input::Host(request), host);
+                }
+                Pull::TooLong => return self.starved = true,
+                Pull::Nothing => return,
+                Pull::Over => return self.over = true,
+            }
+        }
+    }
+
+    /// Sleeps until something happens.
+    fn rest(
+        &mut self,
+        host: &mut impl Host,
+        now: Nanos,
+        doing: &'static str,
+    ) -> Result<(), IoError> {
+        self.show(now);
+        let pulls = self.phase == Phase::Ready && !self.starved && !self.over;
+        let timer = self.layer.next_timer();
+        if timer.is_none() && self.world.flying() == 0 && !pulls {
+            return Err(IoError::Stalled(doing));
+        }
+        let most = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        self.world.sleep(most, || pulls && host.has_work());
+        Ok(())
+    }
+
+    fn step(&mut self, input: Input, host: &mut impl Host) {
+        let now = self.now();
+        self.world.stats.steps += 1;
+        if let Some(tap) = &mut self.tap {
+            tap.input(now, &input);
+        }
+        self.layer.step(now, input, &mut self.out);
+        for output in self.out.drain() {
+            if let Some(tap) = &mut self.tap {
+                tap.output(now, &output);
+            }
+            match output {
+                Output::Submit(token, command) => self.world.submit(token, command),
+                Output::Reply(reply) => {
+                    self.world.stats.requests_out += 1;
+                    self.world.stats.requests_failed += u64::from(reply.result.is_err());
+                    host.answer(reply);
+                }
+                Output::Reclaim(payload) => host.reclaim(payload),
+                Output::Event(event) => {
+                    match event {
+                        Event::Ready { .. } => self.phase = Phase::Ready,
+                        Event::Stopped => self.phase = Phase::Stopped,
+                        Event::Unrecoverable(why) => self.phase = Phase::Lost(why),
+                        _ => {}
+                    }
+                    host.event(event);
+                }
+            }
+        }
+    }
+
+    /// Requests that are not answered yet.
+    fn waiting(&self) -> u64 {
+        self.world.stats.requests_in - self.world.stats.requests_out
+    }
+
+    /// Nanoseconds since the driver was made.
+    fn now(&self) -> Nanos {
+        self.began.elapsed().as_nanos() as Nanos
+    }
+
+    fn show(&mut self, now: Nanos) {
+        let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
+        let snapshot = Snapshot { stats, counters, map_bytes: self.layer.map_bytes() };
+        *self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = snapshot;
+        self.shown_at = now;
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &L {
+        &self.layer
+    }
+
+    /// The devices, in the order of the stack.
+    pub fn devices(&self) -> &[Device] {
+        self.world.devices()
+    }
+
+    /// The engine's name, and what is to be said of it.
+    pub fn engine(&self) -> (&'static str, Option<&'static str>) {
+        self.world.engine()
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &Stats {
+        &self.world.stats
+    }
+
+    /// A picture of the driver for other threads; exact whenever it sleeps, else 0.1 s old at most.
+    pub fn shown(&self) -> Arc<Mutex<Snapshot>> {
+        self.shown.clone()
+    }
+}
+
+impl<L: Layer> Drop for Driver<L> {
+    /// Waits for the devices, then forgets what the layer holds.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.world.power_off();
+            self.layer.power_off();
+        }
+    }
+}

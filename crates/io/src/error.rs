@@ -1,0 +1,62 @@
+//! What can go wrong before a driver runs, in words that name the device and what to do.
+
+use std::io;
+
+/// See the module text.
+#[derive(Debug, thiserror::Error)]
+pub enum IoError {
+    /// The system refused something.
+    #[error("{name}: can't {what}: {source}")]
+    System {
+        /// The device.
+        name: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody else has the device.
+    #[error("{name} is in use by {holder}; stop it first")]
+    Busy {
+        /// The device.
+        name: String,
+        /// Who has it, as far as can be known.
+        holder: String,
+    },
+    /// The path is neither a file nor a block device.
+    #[error("{name} is neither a regular file nor a block device")]
+    Kind {
+        /// The device.
+        name: String,
+    },
+    /// A size after `mem:` that is none.
+    #[error("{name}: {why}")]
+    Name {
+        /// The device.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nothing fits on the device.
+    #[error("{name} has {bytes} bytes; HostFTL needs at least {least}")]
+    Small {
+        /// The device.
+        name: String,
+        /// Its size.
+        bytes: u64,
+        /// The smallest that would do.
+        least: u64,
+    },
+    /// The engine that was asked for does not exist.
+    #[error("HOSTFTL_ENGINE={0} is unknown; use uring or pread")]
+    Engine(String),
+    /// The driver's own means (threads, eventfd, memory) are not there.
+    #[error("can't start the I/O engine: {0}")]
+    Start(#[source] io::Error),
+    /// The layer says that the volume can't be opened.
+    #[error("the volume can't be recovered: {0}")]
+    Unrecoverable(&'static str),
+    /// The layer waits for nothing and does not go on: a bug.
+    #[error("the layer stalled while {0}: please report this")]
+    Stalled(&'static str),
+}

@@ -1,0 +1,135 @@
+//! Worker threads: computing that is too long for the driver's thread, and device calls where
+//! io_uring is refused.
+//!
+//! Invariant
+//! - Every task put in comes out exactly once as [`Finished`], after which nobody touches its memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+use hostftl_core::{DeviceError, Verdict};
+
+use crate::compute::Compute;
+use crate::transfer::{self, Transfer};
+use crate::waker::Waker;
+
+/// What a worker does.
+#[derive(Debug)]
+pub enum Task {
+    /// The calls of a transfer.
+    Transfer(Transfer),
+    /// Work for a slot of the driver.
+    Compute(u32, Compute),
+}
+
+/// What came of a task.
+#[derive(Debug)]
+pub struct Finished {
+    /// The driver's slot.
+    pub slot: u32,
+    /// The result for the layer.
+    pub result: Result<Verdict, DeviceError>,
+}
+
+impl Task {
+    /// Does the task in this thread.
+    pub fn run(self) -> Finished {
+        match self {
+            Task::Transfer(mut transfer) => {
+                let result = transfer::run(&mut transfer).map(|()| Verdict::default());
+                Finished { slot: transfer.slot, result }
+            }
+            Task::Compute(slot, compute) => Finished { slot, result: compute.run() },
+        }
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tasks: Mutex<Tasks>,
+    more: Condvar,
+    finished: Mutex<Vec<Finished>>,
+    waker: Arc<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    queue: VecDeque<Task>,
+    closed: bool,
+}
+
+impl Pool {
+    /// `threads` threads that wake `waker` for each finished task.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
+        let (tasks, finished) = (Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { tasks, more: Condvar::new(), finished, waker });
+        let mut pool = Pool { shared, threads: Vec::new() };
+        for number in 0..threads {
+            let shared = pool.shared.clone();
+            let builder = thread::Builder::new().name(format!("worker-{number}"));
+            pool.threads.push(builder.spawn(move || shared.work())?);
+        }
+        Ok(pool)
+    }
+
+    /// Hands a task over.
+    pub fn put(&self, task: Task) {
+        lock(&self.shared.tasks).queue.push_back(task);
+        self.shared.more.notify_one();
+    }
+
+    /// Moves what is finished to the end of `list`.
+    pub fn collect(&self, list: &mut VecDeque<Finished>) {
+        list.extend(lock(&self.shared.finished).drain(..));
+    }
+
+    /// Whether something is finished.
+    pub fn has_finished(&self) -> bool {
+        !lock(&self.shared.finished).is_empty()
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        while let Some(task) = self.next() {
+            let finished = task.run();
+            lock(&self.finished).push(finished);
+            self.waker.wake();
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let mut tasks = lock(&self.tasks);
+        while tasks.queue.is_empty() && !tasks.closed {
+            tasks = self.more.wait(tasks).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        tasks.queue.pop_front()
+    }
+}
+
+impl Drop for Pool {
+    /// Finishes what was put in.
+    fn drop(&mut self) {
+        lock(&self.shared.tasks).closed = true;
+        self.shared.more.notify_all();
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,187 @@
+//! The io_uring engine.
+//!
+//! Invariants
+//! - A transfer sits in its slot from `start` until its completion was reaped, so what the kernel
+//!   was given stays where it is.
+//! - At most one poll of the waker is armed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use hostftl_core::Verdict;
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use crate::arena::Arena;
+use crate::pool::Finished;
+use crate::transfer::{Call, Transfer};
+use crate::waker::Waker;
+
+const ENTRIES: u32 = 256;
+const COMPLETIONS: u32 = 4096;
+/// The name of the poll that hears the waker.
+const WAKE: u64 = u64::MAX;
+
+/// See the module text.
+pub struct Ring {
+    ring: IoUring,
+    transfers: Vec<Option<Transfer>>,
+    flying: usize,
+    polling: bool,
+    /// The registered memory, as an address range.
+    fixed: Option<(usize, usize)>,
+}
+
+impl Ring {
+    /// A ring, with the arena registered if the limit on locked memory allows it.
+    ///
+    /// # Errors
+    /// When the kernel refuses io_uring.
+    pub fn new(arena: &Arena) -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(COMPLETIONS).setup_clamp();
+        let ring = builder.build(ENTRIES)?;
+        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        }
+        let region = arena.region();
+        let (start, len) = (region.at(0, 0), region.len());
+        let whole = libc::iovec { iov_base: start.cast(), iov_len: len };
+        // SAFETY: the driver keeps the arena until the ring is gone.
+        let registered = unsafe { ring.submitter().register_buffers(&[whole]) };
+        let fixed = registered.is_ok().then_some((start as usize, start as usize + len));
+        Ok(Ring { ring, transfers: Vec::new(), flying: 0, polling: false, fixed })
+    }
+
+    /// Whether the arena is registered.
+    pub fn is_registered(&self) -> bool {
+        self.fixed.is_some()
+    }
+
+    /// Begins a transfer.
+    pub fn start(&mut self, transfer: Transfer) {
+        let slot = transfer.slot as usize;
+        if self.transfers.len() <= slot {
+            self.transfers.resize_with(slot + 1, || None);
+        }
+        assert!(self.transfers[slot].is_none(), "a slot has one transfer");
+        self.transfers[slot] = Some(transfer);
+        self.flying += 1;
+        self.queue(slot);
+    }
+
+    /// Queues the next call of the transfer in `slot`.
+    fn queue(&mut self, slot: usize) {
+        let transfer = self.transfers[slot].as_ref().expect("a queued slot is taken");
+        let entry = self.entry(transfer).user_data(slot as u64);
+        self.push(entry);
+    }
+
+    fn entry(&self, transfer: &Transfer) -> squeue::Entry {
+        let (fd, (offset, left)) = (Fd(transfer.fd), transfer.range());
+        let pieces = transfer.pieces();
+        let (start, count) = (pieces.as_ptr(), pieces.len() as u32);
+        let one = match pieces {
+            [piece] if self.is_fixed(piece) => Some((piece.iov_base.cast(), piece.iov_len as u32)),
+            _ => None,
+        };
+        match (transfer.call(), one) {
+            (Call::Read, Some((memory, len))) => {
+                opcode::ReadFixed::new(fd, memory, len, 0).offset(offset).build()
+            }
+            (Call::Write, Some((memory, len))) => {
+                opcode::WriteFixed::new(fd, memory, len, 0).offset(offset).build()
+            }
+            (Call::Read, None) => opcode::Readv::new(fd, start, count).offset(offset).build(),
+            (Call::Write, None) => opcode::Writev::new(fd, start, count).offset(offset).build(),
+            (Call::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+            (Call::Allocate(mode), _) => {
+                opcode::Fallocate::new(fd, left).offset(offset).mode(mode).build()
+            }
+        }
+    }
+
+    fn is_fixed(&self, piece: &libc::iovec) -> bool {
+        let start = piece.iov_base as usize;
+        self.fixed.is_some_and(|(from, to)| from <= start && start + piece.iov_len <= to)
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        loop {
+            // SAFETY: the transfer behind the entry keeps its memory until it is reaped.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            self.submit(0, None);
+        }
+    }
+
+    /// Hands what is queued to the kernel.
+    pub fn flush(&mut self) {
+        if !self.ring.submission().is_empty() {
+            self.submit(0, None);
+        }
+    }
+
+    /// As [`Ring::flush`], and sleeps until something completes, `waker` wakes, or `most` is over.
+    pub fn sleep(&mut self, waker: &Waker, most: Option<Duration>) {
+        if !self.polling {
+            let poll = opcode::PollAdd::new(Fd(waker.fd()), libc::POLLIN as u32).build();
+            self.push(poll.user_data(WAKE));
+            self.polling = true;
+        }
+        self.submit(1, most);
+    }
+
+    fn submit(&mut self, want: usize, most: Option<Duration>) {
+        let time = most.map(|most| Timespec::new().sec(most.as_secs()).nsec(most.subsec_nanos()));
+        let mut args = SubmitArgs::new();
+        if let Some(time) = &time {
+            args = args.timespec(time);
+        }
+        if let Err(error) = self.ring.submitter().submit_with_args(want, &args) {
+            match error.raw_os_error() {
+                // The time is over, a signal came, or completions must be reaped first.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                _ => panic!("io_uring does not take commands any more: {error}"),
+            }
+        }
+    }
+
+    /// Moves what is finished to the end of `list`, and goes on with what was short.
+    pub fn collect(&mut self, list: &mut VecDeque<Finished>) {
+        while let Some(entry) = self.next_completion() {
+            if entry.user_data() == WAKE {
+                self.polling = false;
+                continue;
+            }
+            let slot = entry.user_data() as usize;
+            let transfer = self.transfers[slot].as_mut().expect("a completion has its transfer");
+            match transfer.absorb(entry.result()) {
+                None => self.queue(slot),
+                Some(result) => {
+                    self.transfers[slot] = None;
+                    self.flying -= 1;
+                    let result = result.map(|()| Verdict::default());
+                    list.push_back(Finished { slot: slot as u32, result });
+                }
+            }
+        }
+    }
+
+    fn next_completion(&mut self) -> Option<cqueue::Entry> {
+        self.ring.completion().next()
+    }
+}
+
+impl Drop for Ring {
+    /// Waits for what the kernel still does with our memory.
+    fn drop(&mut self) {
+        let mut rest = VecDeque::new();
+        while self.flying > 0 {
+            self.submit(1, None);
+            self.collect(&mut rest);
+        }
+    }
+}

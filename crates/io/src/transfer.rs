@@ -1,0 +1,313 @@
+//! One device command as system calls: what is left of it, and what an outcome means.
+//!
+//! Invariants
+//! - The pieces of `iov` are valid until the transfer is over: payload lives in the arena, metadata
+//!   in boxes of the command that the driver keeps, zeros in a region that lives for ever, and the
+//!   rest in `bounce`.
+//! - `done` bytes of `len` are over; `iov[first..]` is exactly what the next call moves.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::LazyLock;
+
+use hostftl_core::{BLOCK, DeviceError, Page, SECTOR};
+
+use crate::region::Region;
+
+/// What the next system call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `preadv`.
+    Read,
+    /// `pwritev`.
+    Write,
+    /// `fdatasync`.
+    Sync,
+    /// `fallocate` with this mode.
+    Allocate(i32),
+}
+
+/// Frees the range, which then reads zeros.
+const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+/// Makes the range zeros in the cheapest way that the device has.
+const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// Zeros to write, which nothing ever changes.
+static ZEROS: LazyLock<Region> = LazyLock::new(|| Region::new(ZERO_LEN).expect("1 MiB of memory"));
+const ZERO_LEN: usize = 1 << 20;
+/// The most zero pieces in one call, so 64 MiB.
+const ZERO_PIECES: usize = 64;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Transfer {
+    pub slot: u32,
+    pub fd: RawFd,
+    call: Call,
+    offset: u64,
+    len: u64,
+    done: u64,
+    iov: Vec<libc::iovec>,
+    first: usize,
+    /// Aligned memory that stands in for `iov` where direct transfers could not use it.
+    bounce: Option<Box<[Page]>>,
+    /// Where bounced bytes of a read belong.
+    home: Vec<libc::iovec>,
+}
+
+// SAFETY: the pointers are to memory that only this transfer uses until it is over.
+unsafe impl Send for Transfer {}
+
+impl Transfer {
+    /// A transfer of `len` bytes at byte `offset` of `fd`; `slot` is the driver's name for it.
+    pub fn new(slot: u32, fd: RawFd, call: Call, offset: u64, len: u64) -> Self {
+        let (iov, home) = (Vec::new(), Vec::new());
+        Transfer { slot, fd, call, offset, len, done: 0, iov, first: 0, bounce: None, home }
+    }
+
+    /// One that makes a range read zeros.
+    pub fn reset(slot: u32, fd: RawFd, offset: u64, len: u64) -> Self {
+        Self::new(slot, fd, Call::Allocate(PUNCH), offset, len)
+    }
+
+    /// Appends memory to read into or write from.
+    pub fn push(&mut self, start: *mut u8, len: usize) {
+        self.iov.push(libc::iovec { iov_base: start.cast(), iov_len: len });
+    }
+
+    /// Appends zeros to write.
+    pub fn push_zeros(&mut self, mut len: usize) {
+        while len > 0 {
+            let part = len.min(ZERO_LEN);
+            self.push(ZEROS.at(0, part), part);
+            len -= part;
+        }
+    }
+
+    /// Puts whole, aligned memory in place of pieces that a direct transfer would refuse.
+    pub fn align(&mut self) {
+        let odd = |piece: &libc::iovec| {
+            let start = piece.iov_base as usize;
+            !start.is_multiple_of(SECTOR) || !piece.iov_len.is_multiple_of(SECTOR)
+        };
+        if !self.iov.iter().any(odd) {
+            return;
+        }
+        let len = self.len as usize;
+        let mut pages = vec![Page::default(); len.div_ceil(BLOCK)].into_boxed_slice();
+        let start: *mut u8 = pages.as_mut_ptr().cast();
+        self.home = std::mem::take(&mut self.iov);
+        if self.call == Call::Write {
+            self.copy_home(start, false);
+        }
+        self.push(start, len);
+        self.bounce = Some(pages);
+    }
+
+    /// Copies between the bounce memory at `start` and the pieces at home.
+    fn copy_home(&self, start: *mut u8, to_home: bool) {
+        let mut at = 0;
+        for piece in &self.home {
+            let (home, len) = (piece.iov_base.cast::<u8>(), piece.iov_len);
+            // SAFETY: the pieces add up to `len` bytes, which the bounce memory has, and are apart
+            // from it because it is new.
+            unsafe {
+                let bounced = start.add(at);
+                let (from, to) = if to_home { (bounced, home) } else { (home, bounced) };
+                std::ptr::copy_nonoverlapping(from, to, len);
+            }
+            at += len;
+        }
+    }
+
+    /// What to call now.
+    pub fn call(&self) -> Call {
+        self.call
+    }
+
+    /// Where on the file the next call begins, and how many bytes are left, pieces or not.
+    pub fn range(&self) -> (u64, u64) {
+        (self.offset + self.done, self.len - self.done)
+    }
+
+    /// The memory of the next call.
+    pub fn pieces(&self) -> &[libc::iovec] {
+        &self.iov[self.first..]
+    }
+
+    /// Takes the outcome of a call, a length or a negative errno. `None` = call again.
+    pub fn absorb(&mut self, outcome: i32) -> Option<Result<(), DeviceError>> {
+        if outcome < 0 {
+            return self.absorb_error(-outcome);
+        }
+        match self.call {
+            Call::Sync | Call::Allocate(_) => return Some(Ok(())),
+            // A file that has become shorter has lost what was there.
+            Call::Read if outcome == 0 => return Some(Err(DeviceError::Media)),
+            Call::Write if outcome == 0 => return Some(Err(DeviceError::NoSpace)),
+            Call::Read | Call::Write => self.advance(outcome as usize),
+        }
+        if self.done < self.len {
+            return None;
+        }
+        if let (Call::Read, Some(pages)) = (self.call, self.bounce.as_mut()) {
+            let start = pages.as_mut_ptr().cast();
+            self.copy_home(start, true);
+        }
+        Some(Ok(()))
+    }
+
+    fn absorb_error(&mut self, errno: i32) -> Option<Result<(), DeviceError>> {
+        match (errno, self.call) {
+            (libc::EINTR | libc::EAGAIN, _) => None,
+            (libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS, Call::Allocate(mode)) => {
+                if mode == PUNCH {
+                    self.call = Call::Allocate(ZERO);
+                } else {
+                    self.call = Call::Write;
+                    self.refill();
+                }
+                None
+            }
+            _ => Some(Err(device_error(errno))),
+        }
+    }
+
+    /// Steps over `bytes` bytes that were moved.
+    fn advance(&mut self, mut bytes: usize) {
+        self.done += bytes as u64;
+        while bytes > 0 {
+            let piece = &mut self.iov[self.first];
+            let part = bytes.min(piece.iov_len);
+            piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(part).cast();
+            piece.iov_len -= part;
+            bytes -= part;
+            if piece.iov_len == 0 {
+                self.first += 1;
+            }
+        }
+        if self.done < self.len && self.pieces().is_empty() {
+            self.refill();
+        }
+    }
+
+    /// More zeros, for a reset that has to be written.
+    fn refill(&mut self) {
+        self.iov.clear();
+        self.first = 0;
+        let left = (self.len - self.done).min((ZERO_LEN * ZERO_PIECES) as u64);
+        self.push_zeros(left as usize);
+    }
+}
+
+/// What an errno means to a layer.
+fn device_error(errno: i32) -> DeviceError {
+    match errno {
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DeviceError::NoSpace,
+        libc::ENXIO | libc::ENODEV | libc::EBADF | libc::ESHUTDOWN => DeviceError::Gone,
+        libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS => DeviceError::Unsupported,
+        _ => DeviceError::Media,
+    }
+}
+
+/// Makes the calls of a transfer in this thread, until it is over.
+pub fn run(transfer: &mut Transfer) -> Result<(), DeviceError> {
+    loop {
+        if let Some(result) = transfer.absorb(call_once(transfer)) {
+            return result;
+        }
+    }
+}
+
+/// One system call; a length or a negative errno.
+fn call_once(transfer: &Transfer) -> i32 {
+    let (pieces, (offset, left)) = (transfer.pieces(), transfer.range());
+    let (fd, start, count) = (transfer.fd, pieces.as_ptr(), pieces.len() as i32);
+    let at = offset as libc::off_t;
+    // SAFETY: the pieces are valid and ours while the transfer lasts, by its first invariant.
+    let result = unsafe {
+        match transfer.call() {
+            Call::Read => libc::preadv(fd, start, count, at),
+            Call::Write => libc::pwritev(fd, start, count, at),
+            Call::Sync => libc::fdatasync(fd) as isize,
+            Call::Allocate(mode) => libc::fallocate(fd, mode, at, left as libc::off_t) as isize,
+        }
+    };
+    match result {
+        ..0 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+        moved => i32::try_from(moved).expect("a call moves less than 2 GiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+
+    fn piece(bytes: &mut [u8], transfer: &mut Transfer) {
+        transfer.push(bytes.as_mut_ptr(), bytes.len());
+    }
+
+    #[test]
+    fn short_transfers_go_on_where_they_stopped() {
+        let mut bytes = [[1; 100], [2; 100]];
+        let mut transfer = Transfer::new(0, 0, Call::Write, 1000, 200);
+        bytes.iter_mut().for_each(|part| piece(part, &mut transfer));
+        assert_eq!(transfer.absorb(150), None);
+        assert_eq!(transfer.range(), (1150, 50));
+        assert_eq!(transfer.pieces().len(), 1);
+        assert_eq!(transfer.pieces()[0].iov_base.cast(), bytes[1][50..].as_mut_ptr());
+        assert_eq!(transfer.absorb(-libc::EINTR), None);
+        assert_eq!(transfer.absorb(50), Some(Ok(())));
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        let outcome = |call, errno: i32| {
+            Transfer::new(0, 0, call, 0, 512).absorb(-errno).expect("over").expect_err("an error")
+        };
+        assert_eq!(outcome(Call::Read, libc::EIO), DeviceError::Media);
+        assert_eq!(outcome(Call::Write, libc::ENOSPC), DeviceError::NoSpace);
+        assert_eq!(outcome(Call::Sync, libc::ENODEV), DeviceError::Gone);
+        assert_eq!(outcome(Call::Write, libc::EINVAL), DeviceError::Unsupported);
+        let mut short = Transfer::new(0, 0, Call::Read, 0, 512);
+        assert_eq!(short.absorb(0), Some(Err(DeviceError::Media)));
+    }
+
+    #[test]
+    fn a_reset_is_written_where_nothing_else_works() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let mut transfer = Transfer::reset(0, file.as_raw_fd(), 512, 8192);
+        assert_eq!(transfer.absorb(-libc::EOPNOTSUPP), None);
+        assert_eq!(transfer.call(), Call::Allocate(ZERO));
+        assert_eq!(transfer.absorb(-libc::EOPNOTSUPP), None);
+        assert_eq!(transfer.call(), Call::Write);
+        run(&mut transfer).unwrap();
+        let mut after = [1; 10_000];
+        file.read_exact_at(&mut after, 0).unwrap();
+        assert!(after[..512].iter().chain(&after[8704..]).all(|byte| *byte == 7));
+        assert!(after[512..8704].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn odd_pieces_are_bounced_both_ways() {
+        let file = tempfile::tempfile().unwrap();
+        let mut bytes: Vec<u8> = (0..=255).cycle().take(1025).collect();
+        let (head, tail) = bytes[1..].split_at_mut(300);
+        let mut write = Transfer::new(0, file.as_raw_fd(), Call::Write, 0, 1024);
+        piece(head, &mut write);
+        piece(tail, &mut write);
+        write.align();
+        assert_eq!(write.pieces().len(), 1);
+        assert_eq!(write.pieces()[0].iov_base as usize % SECTOR, 0);
+        run(&mut write).unwrap();
+        let mut back = vec![0; 1025];
+        let mut read = Transfer::new(0, file.as_raw_fd(), Call::Read, 0, 1024);
+        piece(&mut back[1..], &mut read);
+        read.align();
+        run(&mut read).unwrap();
+        assert_eq!(back[1..], bytes[1..]);
+    }
+}

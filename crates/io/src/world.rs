@@ -1,0 +1,242 @@
+//! Everything under a layer: devices, memory and engine. It does commands and says when they are over.
+//!
+//! Invariants
+//! - A command in flight sits in its flight, whole, until its [`Done`] is taken out; so its buffers
+//!   stay where they are while the engine uses them.
+//! - A command's end is always found in `finished`, never by a call back into the layer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostftl_core::{Command, Done, Gather, Piece, SECTOR, Target, Token};
+
+use crate::arena::Arena;
+use crate::compute::{Compute, INLINE};
+use crate::device::{Backing, Device};
+use crate::engine::EngineKind;
+use crate::error::IoError;
+use crate::pool::{Finished, Pool, Task};
+use crate::ring::Ring;
+use crate::stats::Stats;
+use crate::transfer::{Call, Transfer};
+use crate::waker::Waker;
+
+/// Threads where io_uring does the transfers, and where threads do.
+const THREADS: usize = 2;
+const THREADS_WITHOUT_RING: usize = 8;
+
+/// See the module text.
+pub struct World {
+    // The engines come first: they stop using the memory of the rest when they are dropped.
+    ring: Option<Ring>,
+    pool: Pool,
+    flights: Vec<Option<(Token, Command)>>,
+    free: Vec<u32>,
+    finished: VecDeque<Finished>,
+    devices: Vec<Device>,
+    arena: Arc<Arena>,
+    waker: Arc<Waker>,
+    pub stats: Stats,
+}
+
+impl World {
+    pub fn new(
+        devices: Vec<Device>,
+        arena: Arc<Arena>,
+        waker: Arc<Waker>,
+        engine: EngineKind,
+    ) -> Result<Self, IoError> {
+        let ring = match engine {
+            EngineKind::Uring => Some(Ring::new(&arena).map_err(IoError::Start)?),
+            EngineKind::Pread => None,
+        };
+        let threads = if ring.is_some() { THREADS } else { THREADS_WITHOUT_RING };
+        let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
+        let stats = Stats { errors: vec![0; devices.len()], ..Stats::default() };
+        let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
+        Ok(World { ring, pool, flights, free, finished, devices, arena, waker, stats })
+    }
+
+    /// The devices, in the order of the stack.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The engine's name and what is to be said of it.
+    pub fn engine(&self) -> (&'static str, Option<&'static str>) {
+        match &self.ring {
+            Some(ring) if ring.is_registered() => ("io_uring", None),
+            Some(_) => ("io_uring", Some("buffers are not registered: raise `ulimit -l`")),
+            None => ("pread", None),
+        }
+    }
+
+    /// Commands in flight.
+    pub fn flying(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Begins a command.
+    pub fn submit(&mut self, token: Token, command: Command) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() as u32 - 1
+        });
+        self.count(&command);
+        match command.device() {
+            Some(device) => {
+                let transfer = self.transfer(slot, &command);
+                let memory = self.devices[usize::from(device)].backing() == Backing::Memory;
+                self.start(transfer, memory);
+            }
+            None => {
+                let compute = Compute::new(&command, &self.arena);
+                let short = compute.bytes() <= INLINE;
+                let task = Task::Compute(slot, compute);
+                self.put(task, short);
+            }
+        }
+        self.flights[slot as usize] = Some((token, command));
+    }
+
+    fn start(&mut self, transfer: Transfer, memory: bool) {
+        match &mut self.ring {
+            Some(ring) if !memory => ring.start(transfer),
+            _ => {
+                let short = memory && transfer.range().1 <= INLINE.into();
+                self.put(Task::Transfer(transfer), short);
+            }
+        }
+    }
+
+    /// Does a short task now and a long one in another thread.
+    fn put(&mut self, task: Task, short: bool) {
+        if short {
+            self.finished.push_back(task.run());
+        } else {
+            self.pool.put(task);
+        }
+    }
+
+    fn transfer(&self, slot: u32, command: &Command) -> Transfer {
+        let device = &self.devices[usize::from(command.device().expect("it goes to a device"))];
+        let fd = device.fd();
+        let mut transfer = match command {
+            Command::Read { lba, into, .. } => {
+                let bytes = u64::from(into.sectors()) * SECTOR as u64;
+                let offset = device.place(*lba, into.sectors().into());
+                let mut transfer = Transfer::new(slot, fd, Call::Read, offset, bytes);
+                self.push_target(into, &mut transfer);
+                transfer
+            }
+            Command::Program { lba, gather, tally, .. } => {
+                let bytes = gather.iter().map(|piece| u64::from(piece.bytes())).sum::<u64>();
+                assert_eq!(
+                    bytes,
+                    u64::from(tally.total()) * SECTOR as u64,
+                    "a tally is as long as its program"
+                );
+                let offset = device.place(*lba, tally.total().into());
+                let mut transfer = Transfer::new(slot, fd, Call::Write, offset, bytes);
+                self.push_gather(gather, &mut transfer);
+                transfer
+            }
+            Command::Reset { lba, sectors, .. } => {
+                Transfer::reset(slot, fd, device.place(*lba, *sectors), sectors * SECTOR as u64)
+            }
+            _ => Transfer::new(slot, fd, Call::Sync, 0, 0),
+        };
+        if device.direct().is_on() {
+            transfer.align();
+        }
+        transfer
+    }
+
+    fn push_target(&self, into: &Target, transfer: &mut Transfer) {
+        match into {
+            Target::Data(view) => {
+                let start = self.arena.address(view.id(), view.from(), view.bytes());
+                transfer.push(start, view.bytes() as usize);
+            }
+            Target::Meta { buf, pages } => {
+                let pages = &buf.pages()[..*pages as usize];
+                transfer.push(pages.as_ptr().cast_mut().cast(), size_of_val(pages));
+            }
+        }
+    }
+
+    fn push_gather(&self, gather: &Gather, transfer: &mut Transfer) {
+        for piece in gather.iter() {
+            match piece {
+                Piece::Data(view) => {
+                    let start = self.arena.address(view.id(), view.from(), view.bytes());
+                    transfer.push(start, view.bytes() as usize);
+                }
+                Piece::Meta { buf, pages } => {
+                    let pages = &buf.pages()[..*pages as usize];
+                    transfer.push(pages.as_ptr().cast_mut().cast(), size_of_val(pages));
+                }
+                Piece::Zeros(bytes) => transfer.push_zeros(*bytes as usize),
+            }
+        }
+    }
+
+    fn count(&mut self, command: &Command) {
+        match command {
+            Command::Read { into, .. } => self.stats.read += u64::from(into.sectors()),
+            Command::Program { tally, .. } => self.stats.count_sent(tally),
+            Command::Reset { sectors, .. } => self.stats.reset += sectors,
+            Command::Flush { .. } => self.stats.flushes += 1,
+            _ => {}
+        }
+    }
+
+    /// Hands what was begun to the kernel and looks for what is finished.
+    pub fn poll(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.flush();
+            ring.collect(&mut self.finished);
+        }
+        self.pool.collect(&mut self.finished);
+    }
+
+    /// A command that is over.
+    pub fn take_done(&mut self) -> Option<Done> {
+        let Finished { slot, result } = self.finished.pop_front()?;
+        let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
+        self.free.push(slot);
+        if let (Err(_), Some(device)) = (result, command.device()) {
+            self.stats.errors[usize::from(device)] += 1;
+        }
+        Some(Done { token, command, result })
+    }
+
+    /// Sleeps until something may have finished, the waker wakes, or `most` is over.
+    pub fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
+        match &mut self.ring {
+            None => {
+                let pool = &self.pool;
+                self.waker.sleep(most, || pool.has_finished() || has_work());
+            }
+            Some(ring) => {
+                self.waker.fall_asleep();
+                if !self.pool.has_finished() && !has_work() {
+                    ring.sleep(&self.waker, most);
+                }
+                self.waker.get_up();
+            }
+        }
+    }
+
+    /// The power is off: waits for the engine, then forgets every command.
+    pub fn power_off(&mut self) {
+        while self.flying() > 0 {
+            self.poll();
+            match self.take_done() {
+                Some(done) => done.command.void(),
+                None => self.sleep(None, || false),
+            }
+        }
+    }
+}

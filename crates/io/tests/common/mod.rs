@@ -1,0 +1,104 @@
+//! A host that asks what a test tells it to, one layer over one device.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hostftl_core::{
+    Cause, Credits, Event, HostError, HostOp, Payload, Reply, Request, Tally, Ticket,
+};
+use hostftl_io::{
+    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, Host, Parts, Pull, Waker,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+/// What a test asks; lengths and places in bytes.
+pub enum Ask {
+    Read { at: u64, len: u32 },
+    Write { at: u64, data: Vec<u8>, fua: bool },
+    Trim { at: u64, len: u64 },
+    Zeroes { at: u64, len: u64 },
+    Flush,
+}
+
+pub type Answers = BTreeMap<u64, Result<Vec<u8>, HostError>>;
+
+/// Asks everything as fast as the layer takes it, and keeps the answers.
+pub struct Script {
+    pub asks: VecDeque<Ask>,
+    pub arena: Arc<Arena>,
+    pub answers: Answers,
+    pub events: Vec<Event>,
+    next: u64,
+}
+
+impl Script {
+    fn request(&mut self, ask: Ask) -> Request {
+        let ticket = Ticket::issue(self.next);
+        self.next += 1;
+        let (op, at, len) = match ask {
+            Ask::Read { at, len } => {
+                (HostOp::Read(self.arena.lease(len).into_payload()), at, len.into())
+            }
+            Ask::Write { at, data, fua } => {
+                let mut lease = self.arena.lease(data.len() as u32);
+                lease.copy_from_slice(&data);
+                (HostOp::Write { data: lease.into_payload(), fua }, at, data.len() as u64)
+            }
+            Ask::Trim { at, len } => (HostOp::Trim { fua: false }, at, len),
+            Ask::Zeroes { at, len } => (HostOp::Zeroes { fua: false }, at, len),
+            Ask::Flush => (HostOp::Flush, 0, 0),
+        };
+        let written = if matches!(op, HostOp::Write { .. }) { len as u32 / 512 } else { 0 };
+        let tally = Tally::of(Cause::Host, written);
+        Request { ticket, op, lba: at / 512, sectors: len / 512, tally }
+    }
+}
+
+impl Host for Script {
+    fn pull(&mut self, credits: Credits) -> Pull {
+        assert!(credits.requests > 0);
+        match self.asks.pop_front() {
+            Some(ask) => Pull::Request(self.request(ask)),
+            None => Pull::Over,
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        true
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        let bytes = reply.data.map(|data| self.arena.adopt(data).to_vec()).unwrap_or_default();
+        self.answers.insert(reply.ticket.close(), reply.result.map(|()| bytes));
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        drop(self.arena.adopt(payload));
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+/// Runs `asks` one after another, waiting for all, through `passthrough` on `device`.
+pub fn run(device: Device, engine: EngineKind, asks: Vec<Ask>) -> Answers {
+    let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).unwrap();
+    let config = LayerConfig::new(LayerKind::Passthrough);
+    let layer = AnyLayer::new(&config, &[device.info()], Vec::new(), Mode::Format).unwrap();
+    let waker = Arc::new(Waker::new().unwrap());
+    let parts = Parts { devices: vec![device], arena: arena.clone(), waker, engine, tap: None };
+    let mut driver = Driver::new(layer, parts).unwrap();
+    let (answers, events) = (Answers::new(), Vec::new());
+    let mut script = Script { asks: VecDeque::new(), arena, answers, events, next: 0 };
+    driver.start(&mut script).unwrap();
+    // One at a time, because passthrough promises no order among requests under way.
+    for ask in asks {
+        script.asks.push_back(ask);
+        driver.serve(&mut script).unwrap();
+    }
+    driver.stop(&mut script).unwrap();
+    assert_eq!(script.events.last(), Some(&Event::Stopped));
+    assert_eq!(driver.stats().requests_in, driver.stats().requests_out);
+    script.answers
+}

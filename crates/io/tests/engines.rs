@@ -1,0 +1,112 @@
+//! Both engines over a file and over memory, and what they do when a device says no.
+
+mod common;
+
+use common::{Ask, run};
+use hostftl_core::HostError;
+use hostftl_io::{Device, EngineKind};
+
+const MIB: u64 = 1 << 20;
+
+fn everything(device: impl Fn() -> Device) {
+    for engine in [EngineKind::Uring, EngineKind::Pread] {
+        let small = vec![3; 512];
+        let large: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
+        let answers = run(
+            device(),
+            engine,
+            vec![
+                Ask::Write { at: MIB, data: large.clone(), fua: false },
+                Ask::Write { at: MIB + 512, data: small.clone(), fua: true },
+                Ask::Read { at: MIB, len: MIB as u32 },
+                Ask::Trim { at: MIB + 4096, len: 8192 },
+                Ask::Zeroes { at: MIB + 65536, len: 65536 },
+                Ask::Flush,
+                Ask::Read { at: MIB, len: MIB as u32 },
+                Ask::Read { at: 512, len: 1024 },
+            ],
+        );
+        let mut model = large;
+        model[512..1024].copy_from_slice(&small);
+        assert_eq!(answers[&2], Ok(model.clone()), "{engine:?}");
+        model[4096..12288].fill(0);
+        model[65536..131072].fill(0);
+        assert_eq!(answers[&6], Ok(model), "{engine:?}");
+        assert_eq!(answers[&7], Ok(vec![0; 1024]), "{engine:?}");
+        assert!(answers.values().all(Result::is_ok) && answers.len() == 8);
+    }
+}
+
+fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("device");
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    let name = path.to_str().unwrap().into();
+    (folder, name)
+}
+
+#[test]
+fn memory() {
+    everything(|| Device::open("mem:16M").unwrap());
+}
+
+#[test]
+fn a_file() {
+    let (_folder, path) = sparse(16 * MIB);
+    everything(|| {
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(16 * MIB).unwrap();
+        Device::open(&path).unwrap()
+    });
+}
+
+#[test]
+fn a_window_shifts_and_ends() {
+    for engine in [EngineKind::Uring, EngineKind::Pread] {
+        let (_folder, path) = sparse(4 * MIB);
+        let mut device = Device::open(&path).unwrap();
+        device.set_window(2048, 4096);
+        let data = vec![8; 512];
+        let asks = vec![
+            Ask::Write { at: 2 * MIB - 512, data: data.clone(), fua: true },
+            Ask::Write { at: 2 * MIB, data, fua: true },
+        ];
+        let answers = run(device, engine, asks);
+        assert_eq!(answers[&1], Err(HostError::Range));
+        let bytes = std::fs::read(&path).unwrap();
+        let mut expected = vec![0; 4 * MIB as usize];
+        expected[3 * MIB as usize - 512..][..512].fill(8);
+        assert!(bytes == expected);
+    }
+}
+
+#[test]
+fn a_file_that_lost_its_end_is_an_error() {
+    for engine in [EngineKind::Uring, EngineKind::Pread] {
+        let (_folder, path) = sparse(4 * MIB);
+        let device = Device::open(&path).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(MIB).unwrap();
+        let answers = run(device, engine, vec![Ask::Read { at: 2 * MIB, len: 4096 }]);
+        assert_eq!(answers[&0], Err(HostError::Io));
+    }
+}
+
+#[test]
+fn the_second_opener_is_told_who_has_it() {
+    let (_folder, path) = sparse(MIB);
+    let _first = Device::open(&path).unwrap();
+    let message = Device::open(&path).unwrap_err().to_string();
+    let holder = format!("{path} is in use by process {}", std::process::id());
+    assert!(message.starts_with(&holder), "{message}");
+}
+
+#[test]
+fn what_is_no_device_is_refused() {
+    let (folder, _path) = sparse(MIB);
+    let name = folder.path().to_str().unwrap();
+    assert!(Device::open(name).unwrap_err().to_string().contains("neither a regular file"));
+    assert!(Device::open("mem:lots").unwrap_err().to_string().contains("\"lots\" is not a size"));
+    let missing = format!("{name}/missing");
+    let message = Device::open(&missing).unwrap_err().to_string();
+    assert!(message.contains(&missing) && message.contains("No such file"), "{message}");
+}
