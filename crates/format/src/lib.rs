@@ -6,4 +6,7 @@
 
 extern crate alloc;
 
+pub mod assemble;
+pub mod hard;
 pub mod page;
+pub mod superblock;

@@ -1,0 +1,279 @@
+//! The superblock: what a device says of itself and of the volume that it belongs to.
+//!
+//! Each device has two copies, in its first and its last whole block of 4 KiB. Data begins 1 MiB
+//! behind the first and ends at least 1 MiB before the end.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..32 | header, kind `SUPR`; the sequence number is the generation |
+//! | 32..40 | the text `HostFTL` and a zero byte |
+//! | 40..44 | format version |
+//! | 44 | index of the device in the stack |
+//! | 45 | devices in the stack |
+//! | 46..48 | spare, in thousandths |
+//! | 48..64 | device UUID |
+//! | 64..80 | layer, ASCII, padded with zeros |
+//! | 80..84 | superpage in sectors |
+//! | 84..88 | zero |
+//! | 88..96 | first sector of the data |
+//! | 96..104 | sectors of data |
+//! | 104..112 | sectors of the device |
+//! | 112..120 | sectors that the volume exports |
+//! | 120..128 | creation time, seconds since 1970 |
+//! | 128..192 | label, UTF-8, padded with zeros |
+//! | 192..4096 | zero |
+
+use hostftl_core::{Page, SECTORS_PER_BLOCK};
+
+use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
+
+/// The format version that this build reads and writes.
+pub const VERSION: u32 = 1;
+/// The sectors that are kept free of data at each end of a device: 1 MiB.
+pub const RESERVE: u64 = 2048;
+/// The longest label in bytes.
+pub const LABEL_BYTES: usize = 64;
+/// The longest name of a layer in bytes.
+pub const LAYER_BYTES: usize = 16;
+/// The most devices of a stack.
+pub const MAX_DEVICES: u8 = 16;
+
+const KIND: [u8; 4] = *b"SUPR";
+const MAGIC: [u8; 8] = *b"HostFTL\0";
+
+/// See the module text. Lengths are in sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above describes the fields")]
+pub struct Superblock {
+    pub generation: u64,
+    pub volume: [u8; 16],
+    pub device: [u8; 16],
+    pub index: u8,
+    pub count: u8,
+    pub spare_permille: u16,
+    pub layer: Text<LAYER_BYTES>,
+    pub superpage: u32,
+    pub data_start: u64,
+    pub data_len: u64,
+    pub device_sectors: u64,
+    pub exported: u64,
+    pub created: u64,
+    pub label: Text<LABEL_BYTES>,
+}
+
+/// A short text of at most `N` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// `text`, or `None` when it is longer than `N` bytes or has a zero byte.
+    pub fn new(text: &str) -> Option<Self> {
+        let mut bytes = [0; N];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        (!text.contains('\0')).then_some(Text(bytes))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let len = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
+        core::str::from_utf8(&self.0[..len]).expect("checked when it was made")
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
+        let padded = bytes[len..].iter().all(|byte| *byte == 0);
+        let text = core::str::from_utf8(&bytes[..len]).ok()?;
+        if padded { Text::new(text) } else { None }
+    }
+}
+
+/// Why a page is not a superblock that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuperFault {
+    /// No superblock of HostFTL.
+    Foreign,
+    /// One whose checksum does not match: torn, rotten, or moved to another place.
+    Damaged,
+    /// One of a format version that this build does not know.
+    Version(u32),
+    /// A sound checksum over values that make no sense.
+    Nonsense(&'static str),
+}
+
+impl core::fmt::Display for SuperFault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            SuperFault::Foreign => f.write_str("no HostFTL superblock"),
+            SuperFault::Damaged => f.write_str("a damaged superblock"),
+            SuperFault::Version(version) => {
+                write!(f, "format version {version}; this build knows {VERSION}")
+            }
+            SuperFault::Nonsense(why) => write!(f, "a superblock that makes no sense: {why}"),
+        }
+    }
+}
+
+/// The sectors where the two copies lie on a device of `device_sectors` sectors.
+pub fn places(device_sectors: u64) -> [u64; 2] {
+    let blocks = device_sectors / u64::from(SECTORS_PER_BLOCK);
+    [0, blocks.saturating_sub(1) * u64::from(SECTORS_PER_BLOCK)]
+}
+
+/// The first sector and the length of the data on a device of `device_sectors` sectors; whole MiB.
+pub fn data_window(device_sectors: u64) -> (u64, u64) {
+    let room = device_sectors.saturating_sub(2 * RESERVE);
+    (RESERVE, room - room % RESERVE)
+}
+
+/// Whether a page looks like a superblock of HostFTL, sound or not.
+pub fn is_ours(page: &Page) -> bool {
+    page.0[4..8] == KIND && page.0[32..40] == MAGIC
+}
+
+impl Superblock {
+    /// The page for sector `at` of the device.
+    pub fn emit(&self, at: u64) -> Page {
+        let mut page = Page::default();
+        page.0[32..40].copy_from_slice(&MAGIC);
+        put_u32(&mut page, 40, VERSION);
+        page.0[44] = self.index;
+        page.0[45] = self.count;
+        page.0[46..48].copy_from_slice(&self.spare_permille.to_le_bytes());
+        page.0[48..64].copy_from_slice(&self.device);
+        page.0[64..80].copy_from_slice(&self.layer.0);
+        put_u32(&mut page, 80, self.superpage);
+        let longs = [self.data_start, self.data_len, self.device_sectors, self.exported];
+        for (index, value) in longs.into_iter().chain([self.created]).enumerate() {
+            put_u64(&mut page, 88 + 8 * index, value);
+        }
+        page.0[128..192].copy_from_slice(&self.label.0);
+        page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at }, self.generation);
+        page
+    }
+
+    /// The superblock in a page that was read from sector `at`.
+    ///
+    /// # Errors
+    /// [`SuperFault`] says what is there instead.
+    pub fn parse(page: &Page, at: u64) -> Result<Self, SuperFault> {
+        if !is_ours(page) {
+            return Err(SuperFault::Foreign);
+        }
+        let volume: [u8; 16] = page.0[8..24].try_into().expect("sixteen bytes");
+        let stamp = Stamp { kind: KIND, uuid: volume, at };
+        let generation = page::open(page, stamp).map_err(|_| SuperFault::Damaged)?;
+        let version = u32_at(page, 40);
+        if version != VERSION {
+            return Err(SuperFault::Version(version));
+        }
+        let superblock = Superblock {
+            generation,
+            volume,
+            device: page.0[48..64].try_into().expect("sixteen bytes"),
+            index: page.0[44],
+            count: page.0[45],
+            spare_permille: u16::from_le_bytes([page.0[46], page.0[47]]),
+            layer: Text::parse(&page.0[64..80]).ok_or(SuperFault::Nonsense("the layer's name"))?,
+            superpage: u32_at(page, 80),
+            data_start: u64_at(page, 88),
+            data_len: u64_at(page, 96),
+            device_sectors: u64_at(page, 104),
+            exported: u64_at(page, 112),
+            created: u64_at(page, 120),
+            label: Text::parse(&page.0[128..192]).ok_or(SuperFault::Nonsense("the label"))?,
+        };
+        superblock.check().map_err(SuperFault::Nonsense)?;
+        Ok(superblock)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        if self.count == 0 || self.count > MAX_DEVICES || self.index >= self.count {
+            return Err("the number of the device");
+        }
+        let end = self.data_start.checked_add(self.data_len);
+        if self.data_len == 0 || end.is_none_or(|end| end > self.device_sectors) {
+            return Err("the place of the data");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_superblock()(
+            generation: u64, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
+            index: u8, spare_permille: u16, layer in "[a-z]{1,16}", superpage: u32,
+            data_start in 0..u64::MAX / 2, data_len in 1..u64::MAX / 2, exported: u64, created: u64,
+            label in "[ -~]{0,60}é?", more in 0..9_u64,
+        ) -> Superblock {
+            let device_sectors = data_start + data_len + more;
+            Superblock {
+                generation, volume, device, index: index % count, count, spare_permille,
+                layer: Text::new(&layer).unwrap(), superpage, data_start, data_len,
+                device_sectors, exported, created, label: Text::new(&label).unwrap(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(superblock in any_superblock(), at: u64) {
+            prop_assert_eq!(Superblock::parse(&superblock.emit(at), at), Ok(superblock));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_refused(superblock in any_superblock(), bit in 0..4096_usize * 8) {
+            let mut page = superblock.emit(0);
+            page.0[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Superblock::parse(&page, 0).is_err());
+        }
+
+        #[test]
+        fn another_place_is_refused(superblock in any_superblock(), at: u64, there: u64) {
+            prop_assume!(at != there);
+            let parsed = Superblock::parse(&superblock.emit(at), there);
+            prop_assert_eq!(parsed, Err(SuperFault::Damaged));
+        }
+
+        #[test]
+        fn the_window_keeps_clear_of_both_copies(sectors in 3 * RESERVE..1 << 40) {
+            let (start, len) = data_window(sectors);
+            prop_assert!(start >= RESERVE && len > 0 && len % RESERVE == 0);
+            prop_assert!(start + len + RESERVE <= sectors);
+            prop_assert!(start + len <= places(sectors)[1]);
+        }
+    }
+
+    #[test]
+    fn nonsense_and_other_versions_are_told_apart() {
+        let zero = Page::default();
+        assert_eq!(Superblock::parse(&zero, 0), Err(SuperFault::Foreign));
+        let text = Text::new("x").unwrap();
+        let superblock = Superblock {
+            generation: 1,
+            volume: [1; 16],
+            device: [2; 16],
+            index: 3,
+            count: 3,
+            spare_permille: 70,
+            layer: text,
+            superpage: 128,
+            data_start: 2048,
+            data_len: 2048,
+            device_sectors: 8192,
+            exported: 2048,
+            created: 0,
+            label: Text::new("").unwrap(),
+        };
+        let parsed = Superblock::parse(&superblock.emit(0), 0);
+        assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
+        let mut page = superblock.emit(0);
+        put_u32(&mut page, 40, 2);
+        page::seal(&mut page, Stamp { kind: KIND, uuid: superblock.volume, at: 0 }, 1);
+        assert_eq!(Superblock::parse(&page, 0), Err(SuperFault::Version(2)));
+    }
+}
