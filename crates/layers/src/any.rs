@@ -6,6 +6,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Counters, Credits, DeviceInfo, Input, Layer, Limits, Nanos, Out, Payload};
 
+use crate::hard::Hard;
 use crate::passthrough::Passthrough;
 
 /// The layers by name.
@@ -13,16 +14,19 @@ use crate::passthrough::Passthrough;
 pub enum LayerKind {
     /// No translation.
     Passthrough,
+    /// Small writes are gathered into superpages; every sector is mapped.
+    Hard,
 }
 
 impl LayerKind {
     /// All of them that a user may choose.
-    pub const ALL: &'static [LayerKind] = &[LayerKind::Passthrough];
+    pub const ALL: &'static [LayerKind] = &[LayerKind::Passthrough, LayerKind::Hard];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
         match self {
             LayerKind::Passthrough => "passthrough",
+            LayerKind::Hard => "hard",
         }
     }
 }
@@ -105,6 +109,8 @@ impl fmt::Display for PlanError {
 pub enum AnyLayer {
     /// See [`LayerKind::Passthrough`].
     Passthrough(Passthrough),
+    /// See [`LayerKind::Hard`].
+    Hard(Hard),
 }
 
 impl AnyLayer {
@@ -115,6 +121,7 @@ impl AnyLayer {
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
+            LayerKind::Hard => Hard::plan(config, devices),
         }
     }
 
@@ -134,9 +141,9 @@ impl AnyLayer {
         let plan = Self::plan(config, devices)?;
         assert_eq!(buffers.len(), plan.buffers as usize, "a layer gets the buffers it asked for");
         assert!(buffers.iter().all(|buffer| buffer.sectors() == plan.buffer_sectors));
-        let _ = mode;
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
+            LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
         })
     }
 }
@@ -145,6 +152,7 @@ macro_rules! each {
     ($self:ident, $layer:ident => $body:expr) => {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
+            AnyLayer::Hard($layer) => $body,
         }
     };
 }

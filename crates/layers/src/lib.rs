@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod any;
+mod hard;
 mod passthrough;
 mod planted;
 

@@ -1,0 +1,375 @@
+//! The pages of the `hard` layer: roots, map groups, and the map log.
+//!
+//! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
+//!
+//! Root page 0 (`HRDR`, sequence = root number): 32 epoch u64 · 40 first log sequence u64 · 48
+//! superpage u32 · 52 superpages in the data area u32 · 56 groups u32 · 60 candidates u32 · 64 the
+//! candidates, u32 each. Root page i > 0: 32 generations of groups (i − 1)·1016 onwards, u32 each.
+//!
+//! Map page (`HRDM`, sequence = generation): 32 group u32 · 36 page in the group u32 · 40 entries,
+//! u32 each: 0 = unmapped, else virtual sector + 1.
+//!
+//! Log page (`HRDL`, sequence = number of the log write): 32 epoch u64 · 40 last durable log write u64
+//! · 48 page in the write u16 · 50 pages in the write u16 · 52 bytes of entries u16 · 54 candidates u16
+//! · 56 superpage it lies in u32 · 64 entries · 3328 candidates for the next log write, u32 each.
+//!
+//! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of its
+//! data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot (12
+//! bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64.
+
+use hostftl_core::{BLOCK, Page};
+
+use crate::page::{self, Fault, HEADER, Stamp, put_u32, put_u64, u32_at, u64_at};
+
+/// Entries in a map page.
+pub const MAP_ENTRIES: usize = (BLOCK - MAP_BODY) / 4;
+/// Generations in a root page after the first.
+pub const ROOT_GENERATIONS: usize = (BLOCK - HEADER) / 4;
+/// The most candidates that a root or a log write names.
+pub const CANDIDATES: usize = 192;
+/// Bytes for entries in a log page.
+pub const LOG_BYTES: usize = LOG_TAIL - LOG_BODY;
+/// Bytes of a listing without its runs, and of a trim.
+pub const ENTRY: usize = 16;
+/// Bytes of a run.
+pub const RUN: usize = 8;
+
+const ROOT: [u8; 4] = *b"HRDR";
+const MAP: [u8; 4] = *b"HRDM";
+const LOG: [u8; 4] = *b"HRDL";
+const ROOT_LIST: usize = 64;
+const MAP_BODY: usize = HEADER + 8;
+const LOG_BODY: usize = 64;
+const LOG_TAIL: usize = BLOCK - CANDIDATES * 4;
+
+fn u16_at(page: &Page, at: usize) -> u16 {
+    u16::from_le_bytes(page.0[at..at + 2].try_into().expect("two bytes"))
+}
+
+fn put_u16(page: &mut Page, at: usize, value: u16) {
+    page.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+/// What the first page of a root says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Its number; the higher of two valid roots counts.
+    pub number: u64,
+    /// Log pages of another epoch do not count.
+    pub epoch: u64,
+    /// Replay begins with this log write.
+    pub first_log: u64,
+    /// Sectors in a superpage.
+    pub superpage: u32,
+    /// Superpages in the data area.
+    pub count: u32,
+    /// Map groups.
+    pub groups: u32,
+}
+
+/// Writes the first page of a root; `at` is its sector.
+pub fn emit_root(
+    page: &mut Page,
+    root: &Root,
+    list: impl Iterator<Item = u32>,
+    uuid: [u8; 16],
+    at: u64,
+) {
+    page.0.fill(0);
+    put_u64(page, 32, root.epoch);
+    put_u64(page, 40, root.first_log);
+    put_u32(page, 48, root.superpage);
+    put_u32(page, 52, root.count);
+    put_u32(page, 56, root.groups);
+    let mut listed = 0;
+    for (candidate, slot) in list.take(CANDIDATES).zip((ROOT_LIST..).step_by(4)) {
+        put_u32(page, slot, candidate);
+        listed += 1;
+    }
+    put_u32(page, 60, listed);
+    page::seal(page, Stamp { kind: ROOT, uuid, at }, root.number);
+}
+
+/// Reads the first page of a root.
+///
+/// # Errors
+/// [`Fault`] when it is not a whole root page of this volume.
+pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
+    let number = page::open(page, Stamp { kind: ROOT, uuid, at })?;
+    if u32_at(page, 60) as usize > CANDIDATES {
+        return Err(Fault::Damaged);
+    }
+    Ok(Root {
+        number,
+        epoch: u64_at(page, 32),
+        first_log: u64_at(page, 40),
+        superpage: u32_at(page, 48),
+        count: u32_at(page, 52),
+        groups: u32_at(page, 56),
+    })
+}
+
+/// The candidates of a root that parsed.
+pub fn root_candidates(page: &Page) -> impl Iterator<Item = u32> + '_ {
+    (0..u32_at(page, 60) as usize).map(|i| u32_at(page, ROOT_LIST + i * 4))
+}
+
+/// Writes a root page of generations.
+pub fn emit_generations(
+    page: &mut Page,
+    number: u64,
+    generations: &[u32],
+    uuid: [u8; 16],
+    at: u64,
+) {
+    page.0.fill(0);
+    for (generation, slot) in generations.iter().zip((HEADER..BLOCK).step_by(4)) {
+        put_u32(page, slot, *generation);
+    }
+    page::seal(page, Stamp { kind: ROOT, uuid, at }, number);
+}
+
+/// Reads a root page of generations into `generations`.
+///
+/// # Errors
+/// [`Fault`] when it is not the page that belongs to root `number`.
+pub fn parse_generations(
+    page: &Page,
+    number: u64,
+    generations: &mut [u32],
+    uuid: [u8; 16],
+    at: u64,
+) -> Result<(), Fault> {
+    if page::open(page, Stamp { kind: ROOT, uuid, at })? != number {
+        return Err(Fault::Foreign);
+    }
+    for (generation, slot) in generations.iter_mut().zip((HEADER..BLOCK).step_by(4)) {
+        *generation = u32_at(page, slot);
+    }
+    Ok(())
+}
+
+/// Which map page it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapPage {
+    /// The group.
+    pub group: u32,
+    /// The page in the group.
+    pub index: u32,
+    /// How often the group was written before and with this image.
+    pub generation: u32,
+}
+
+/// Puts map entries into a page that [`seal_map`] completes.
+pub fn fill_map(page: &mut Page, entries: &[u32]) {
+    page.0[MAP_BODY..].fill(0);
+    for (entry, slot) in entries.iter().zip((MAP_BODY..BLOCK).step_by(4)) {
+        put_u32(page, slot, *entry);
+    }
+}
+
+/// Completes a filled map page; `at` is its sector.
+pub fn seal_map(page: &mut Page, which: MapPage, uuid: [u8; 16], at: u64) {
+    put_u32(page, 32, which.group);
+    put_u32(page, 36, which.index);
+    page::seal(page, Stamp { kind: MAP, uuid, at }, which.generation.into());
+}
+
+/// Checks a map page.
+///
+/// # Errors
+/// [`Fault`] when it is not a whole map page of this volume.
+pub fn parse_map(page: &Page, uuid: [u8; 16], at: u64) -> Result<MapPage, Fault> {
+    let generation = page::open(page, Stamp { kind: MAP, uuid, at })?;
+    let generation = u32::try_from(generation).map_err(|_| Fault::Damaged)?;
+    Ok(MapPage { group: u32_at(page, 32), index: u32_at(page, 36), generation })
+}
+
+/// Entry `i` of a map page.
+pub fn map_entry(page: &Page, i: usize) -> u32 {
+    u32_at(page, MAP_BODY + i * 4)
+}
+
+/// What a log page says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHead {
+    /// Number of the log write.
+    pub seq: u64,
+    /// Epoch of the volume.
+    pub epoch: u64,
+    /// The last log write that was known to be durable.
+    pub durable: u64,
+    /// Which page of the write.
+    pub index: u16,
+    /// How many pages the write has.
+    pub pages: u16,
+    /// The superpage that it lies in.
+    pub superpage: u32,
+}
+
+/// Empties a log page, so that entries can be put in.
+pub fn clear_log(page: &mut Page) {
+    page.0.fill(0);
+}
+
+/// Completes a log page; `list` names the superpages that may hold the next log write.
+pub fn seal_log(
+    page: &mut Page,
+    head: &LogHead,
+    list: impl Iterator<Item = u32>,
+    uuid: [u8; 16],
+    at: u64,
+) {
+    put_u64(page, 32, head.epoch);
+    put_u64(page, 40, head.durable);
+    put_u16(page, 48, head.index);
+    put_u16(page, 50, head.pages);
+    put_u32(page, 56, head.superpage);
+    let mut listed = 0;
+    for (candidate, slot) in list.take(CANDIDATES).zip((LOG_TAIL..).step_by(4)) {
+        put_u32(page, slot, candidate);
+        listed += 1;
+    }
+    put_u16(page, 54, listed);
+    page::seal(page, Stamp { kind: LOG, uuid, at }, head.seq);
+}
+
+/// Checks a log page.
+///
+/// # Errors
+/// [`Fault`] when it is not a whole log page of this volume.
+pub fn parse_log(page: &Page, uuid: [u8; 16], at: u64) -> Result<LogHead, Fault> {
+    let seq = page::open(page, Stamp { kind: LOG, uuid, at })?;
+    let sane = log_used(page) <= LOG_BYTES && u16_at(page, 54) as usize <= CANDIDATES;
+    if !sane || u16_at(page, 48) >= u16_at(page, 50) {
+        return Err(Fault::Damaged);
+    }
+    Ok(LogHead {
+        seq,
+        epoch: u64_at(page, 32),
+        durable: u64_at(page, 40),
+        index: u16_at(page, 48),
+        pages: u16_at(page, 50),
+        superpage: u32_at(page, 56),
+    })
+}
+
+/// The candidates of a log page that parsed.
+pub fn log_candidates(page: &Page) -> impl Iterator<Item = u32> + '_ {
+    (0..u16_at(page, 54) as usize).map(|i| u32_at(page, LOG_TAIL + i * 4))
+}
+
+/// Bytes of entries in a log page.
+pub fn log_used(page: &Page) -> usize {
+    u16_at(page, 52) as usize
+}
+
+/// What one superpage holds, without its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The superpage.
+    pub superpage: u32,
+    /// CRC-32C of its first `fill` sectors.
+    pub crc: u32,
+    /// Sectors of data in it.
+    pub fill: u16,
+}
+
+/// Logical sectors that lie in consecutive slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first logical sector.
+    pub lsn: u64,
+    /// The first slot in the superpage.
+    pub slot: u32,
+    /// How many.
+    pub len: u32,
+}
+
+/// An entry of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A listing with so many runs, which begin at byte `runs_at` of the entries.
+    Listing {
+        /// The superpage.
+        listing: Listing,
+        /// Where its runs are.
+        runs_at: usize,
+        /// How many runs.
+        runs: usize,
+    },
+    /// A range that reads zeros from here on.
+    Trim {
+        /// The first logical sector.
+        lsn: u64,
+        /// How many sectors.
+        len: u32,
+    },
+}
+
+/// Appends a listing without runs. The caller has seen that `ENTRY + RUN` bytes are left.
+pub fn push_listing(page: &mut Page, listing: &Listing) {
+    let at = take(page, ENTRY);
+    page.0[at] = 1;
+    put_u32(page, at + 4, listing.superpage);
+    put_u32(page, at + 8, listing.crc);
+    put_u16(page, at + 12, listing.fill);
+}
+
+/// Appends a run to the listing at the end, which began at byte `listing_at` of the entries.
+pub fn push_run(page: &mut Page, listing_at: usize, run: Run) {
+    let at = take(page, RUN);
+    put_u64(page, at, run.lsn << 24 | u64::from(run.slot) << 12 | u64::from(run.len - 1));
+    let runs_at = LOG_BODY + listing_at + 2;
+    let runs = u16_at(page, runs_at) + 1;
+    put_u16(page, runs_at, runs);
+}
+
+/// Appends a trim. The caller has seen that `ENTRY` bytes are left.
+pub fn push_trim(page: &mut Page, lsn: u64, len: u32) {
+    let at = take(page, ENTRY);
+    page.0[at] = 2;
+    put_u32(page, at + 4, len);
+    put_u64(page, at + 8, lsn);
+}
+
+fn take(page: &mut Page, bytes: usize) -> usize {
+    let used = log_used(page);
+    assert!(used + bytes <= LOG_BYTES, "a log page is too full for this entry");
+    put_u16(page, 52, (used + bytes) as u16);
+    LOG_BODY + used
+}
+
+/// The entry at byte `at` of the entries, and where the next one begins; `None` at the end or when
+/// the bytes make no sense.
+pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
+    let used = log_used(page);
+    if at + ENTRY > used {
+        return None;
+    }
+    let base = LOG_BODY + at;
+    match page.0[base] {
+        1 => {
+            let runs = u16_at(page, base + 2) as usize;
+            let end = at + ENTRY + runs * RUN;
+            let listing = Listing {
+                superpage: u32_at(page, base + 4),
+                crc: u32_at(page, base + 8),
+                fill: u16_at(page, base + 12),
+            };
+            let entry = Entry::Listing { listing, runs_at: at + ENTRY, runs };
+            (end <= used).then_some((entry, end))
+        }
+        2 => {
+            let entry = Entry::Trim { lsn: u64_at(page, base + 8), len: u32_at(page, base + 4) };
+            Some((entry, at + ENTRY))
+        }
+        _ => None,
+    }
+}
+
+/// Run `i` of a listing whose runs begin at byte `runs_at` of the entries.
+pub fn run_at(page: &Page, runs_at: usize, i: usize) -> Run {
+    let word = u64_at(page, LOG_BODY + runs_at + i * RUN);
+    Run { lsn: word >> 24, slot: (word >> 12 & 0xfff) as u32, len: (word & 0xfff) as u32 + 1 }
+}

@@ -1,0 +1,377 @@
+//! Fuzzy checkpoints: changed map groups are written in rotation, then a root.
+//!
+//! Invariants
+//! - A group is dirty when the map changed in it after its last image was begun.
+//! - An image goes to media only when a durable log write covers everything that it shows.
+//! - Images of a group alternate between two places, so that a torn one costs nothing.
+//! - A root names, for each group, the image that it needs at the least, and the log write from which
+//!   replay brings every image up to date: the next one at the moment the rotation began.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
+};
+use hostftl_format::hard::{
+    CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root,
+    fill_map, seal_map,
+};
+
+use crate::planted::{Bug, planted};
+
+use super::Hard;
+use super::layout::Layout;
+use super::log::Mark;
+use super::ops::Op;
+
+/// Images under way at once.
+const IMAGES: usize = 4;
+/// Groups that are looked at in one go.
+const SCAN: u32 = 1024;
+
+/// Whether a flush that covers the last writes is needed, sent, or over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    Wanted,
+    Sent,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Images,
+    ImageSync(Sync),
+    Roots,
+    RootSync(Sync),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ImagePhase {
+    Idle,
+    /// Pages before this one are filled.
+    Filling(u32),
+    /// Full; it may be written when this is durable.
+    Waiting(Mark),
+    Writing,
+}
+
+#[derive(Debug)]
+struct Image {
+    phase: ImagePhase,
+    group: u32,
+    buf: Option<MetaBuf>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Checkpoint {
+    group_entries: u64,
+    phase: Phase,
+    dirty: Vec<bool>,
+    dirty_count: u32,
+    /// Generation of the last image of each group.
+    pub generations: Vec<u32>,
+    images: Vec<Image>,
+    roots: [Option<MetaBuf>; 2],
+    /// Number of the last root.
+    pub number: u64,
+    /// First log write that the last durable root needs.
+    first_log: Option<u64>,
+    hurried: bool,
+    cursor: u32,
+    begun: u32,
+    quota: u32,
+    start_stamp: u64,
+    start_log: u64,
+    candidates: Vec<u32>,
+}
+
+impl Checkpoint {
+    /// Nothing on media yet.
+    pub fn new(layout: &Layout) -> Self {
+        let groups = layout.groups as usize;
+        let image = || Image {
+            phase: ImagePhase::Idle,
+            group: 0,
+            buf: Some(MetaBuf::new(layout.pages() as usize)),
+        };
+        let root = || Some(MetaBuf::new(layout.root_pages() as usize));
+        Checkpoint {
+            group_entries: layout.group_entries(),
+            phase: Phase::Idle,
+            dirty: vec![false; groups],
+            dirty_count: 0,
+            generations: vec![0; groups],
+            images: (0..IMAGES).map(|_| image()).collect(),
+            roots: [root(), root()],
+            number: 0,
+            first_log: None,
+            hurried: false,
+            cursor: 0,
+            begun: 0,
+            quota: 0,
+            start_stamp: 0,
+            start_log: 0,
+            candidates: Vec::with_capacity(CANDIDATES),
+        }
+    }
+
+    /// The map changed at a logical sector.
+    pub fn changed(&mut self, lsn: u64) {
+        let dirty = &mut self.dirty[(lsn / self.group_entries) as usize];
+        self.dirty_count += u32::from(!*dirty);
+        *dirty = true;
+    }
+
+    /// Asks for a whole checkpoint without pacing; false when that was asked before.
+    pub fn hurry(&mut self) -> bool {
+        !core::mem::replace(&mut self.hurried, true)
+    }
+
+    /// Whether the last durable root needs no replay when `next` is the next log write.
+    pub fn is_current(&self, next: u64) -> bool {
+        self.phase == Phase::Idle && self.dirty_count == 0 && self.first_log == Some(next)
+    }
+
+    /// Whether it waits for a flush to be sent.
+    pub fn wants_flush(&self) -> bool {
+        matches!(self.phase, Phase::ImageSync(Sync::Wanted) | Phase::RootSync(Sync::Wanted))
+    }
+
+    /// A flush is on its way.
+    pub fn flush_sent(&mut self) {
+        if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase {
+            *sync = Sync::Sent;
+        }
+    }
+
+    /// A flush is over.
+    pub fn flushed(&mut self) {
+        if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase
+            && *sync == Sync::Sent
+        {
+            *sync = Sync::Over;
+        }
+    }
+
+    /// An image is on the device.
+    pub fn image_written(&mut self, slot: u8, command: Command) {
+        let image = &mut self.images[slot as usize];
+        image.phase = ImagePhase::Idle;
+        image.buf = Some(meta_of(command));
+    }
+
+    /// A copy of the root is on the device.
+    pub fn root_written(&mut self, copy: u8, command: Command) {
+        self.roots[copy as usize] = Some(meta_of(command));
+        if self.roots.iter().all(Option::is_some) {
+            self.phase = Phase::RootSync(Sync::Wanted);
+        }
+    }
+
+    fn free_image(&mut self) -> Option<&mut Image> {
+        self.images.iter_mut().find(|image| image.phase == ImagePhase::Idle)
+    }
+}
+
+fn meta_of(command: Command) -> MetaBuf {
+    let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+    gather
+        .into_iter()
+        .find_map(|piece| match piece {
+            Piece::Meta { buf, .. } => Some(buf),
+            _ => None,
+        })
+        .expect("checkpoints are metadata")
+}
+
+impl Hard {
+    /// One move of the rotation.
+    pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
+        match self.checkpoint.phase {
+            Phase::Idle => self.begin_rotation(),
+            Phase::Images => self.write_image(now, out) || self.fill_image() || self.begin_image(),
+            Phase::ImageSync(Sync::Over) if self.ops.room() >= 2 => {
+                self.checkpoint.phase = Phase::Roots;
+                self.checkpoint.number += 1;
+                self.write_root(now, 0, out);
+                self.write_root(now, 1, out);
+                true
+            }
+            Phase::RootSync(Sync::Over) => {
+                let first = self.checkpoint.start_log;
+                self.checkpoint.first_log = Some(first);
+                self.checkpoint.phase = Phase::Idle;
+                self.unpin(first);
+                out.push(Output::Event(Event::CheckpointDone));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn begin_rotation(&mut self) -> bool {
+        let half = (self.layout.interval() / 2).max(1);
+        let opened = self.stamps - self.checkpoint.start_stamp;
+        let pins = self.pins.len() as u32;
+        let crowded = pins >= self.layout.max_pinned() / 2;
+        if !self.checkpoint.hurried && opened < u64::from(half) && !crowded {
+            return false;
+        }
+        if self.checkpoint.is_current(self.log.next) {
+            self.checkpoint.hurried = false;
+            self.checkpoint.start_stamp = self.stamps;
+            return false;
+        }
+        self.checkpoint.hurried |= pins >= self.layout.max_pinned();
+        let stages = &self.stages;
+        let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
+        let names = queued.chain(self.free.iter().copied()).take(CANDIDATES);
+        self.checkpoint.candidates.clear();
+        self.checkpoint.candidates.extend(names);
+        let checkpoint = &mut self.checkpoint;
+        checkpoint.start_stamp = self.stamps;
+        checkpoint.start_log = self.log.next;
+        checkpoint.cursor = 0;
+        checkpoint.begun = 0;
+        checkpoint.quota = checkpoint.dirty_count;
+        checkpoint.phase = Phase::Images;
+        true
+    }
+
+    /// Writes an image whose log is durable.
+    fn write_image(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let durable = self.log.durable.mark;
+        let ready = |image: &Image| {
+            matches!(image.phase, ImagePhase::Waiting(mark)
+                if durable.covers(mark) || planted(Bug::CheckpointEarly))
+        };
+        let Some(slot) = self.checkpoint.images.iter().position(ready) else { return false };
+        if self.ops.room() == 0 {
+            return false;
+        }
+        let image = &mut self.checkpoint.images[slot];
+        image.phase = ImagePhase::Writing;
+        let group = image.group;
+        let mut buf = image.buf.take().expect("a full image has its buffer");
+        self.checkpoint.generations[group as usize] += 1;
+        let generation = self.checkpoint.generations[group as usize];
+        let lba = self.layout.group_at(group, generation);
+        for (index, page) in buf.pages_mut().iter_mut().enumerate() {
+            let at = lba + index as u64 * u64::from(SECTORS_PER_BLOCK);
+            seal_map(page, MapPage { group, index: index as u32, generation }, self.uuid, at);
+        }
+        let pages = self.layout.pages();
+        let command = self.checkpoint_program(lba, buf, pages, self.layout.superpage);
+        self.submit(now, Op::Image { slot: slot as u8 }, command, out);
+        true
+    }
+
+    fn checkpoint_program(&mut self, lba: u64, buf: MetaBuf, pages: u32, sectors: u32) -> Command {
+        let mut gather = Gather::new();
+        gather.push(Piece::Meta { buf, pages });
+        let rest = sectors - pages * SECTORS_PER_BLOCK;
+        if rest > 0 {
+            gather.push(Piece::zero_sectors(rest));
+        }
+        self.counters.checkpoint_written += u64::from(sectors);
+        let tally = Tally::of(Cause::Checkpoint, sectors);
+        Command::Program { device: 0, lba, gather, tally }
+    }
+
+    /// Copies a page of map into an image that is being filled.
+    fn fill_image(&mut self) -> bool {
+        let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
+        let Some(image) = self.checkpoint.images.iter_mut().find(filling) else { return false };
+        let ImagePhase::Filling(index) = image.phase else { unreachable!("it was found filling") };
+        let from = u64::from(image.group) * self.checkpoint.group_entries
+            + u64::from(index) * MAP_ENTRIES as u64;
+        let entries = self.map.raw(from, from + MAP_ENTRIES as u64);
+        let buf = image.buf.as_mut().expect("an image that is filled has its buffer");
+        fill_map(&mut buf.pages_mut()[index as usize], entries);
+        self.touched += MAP_ENTRIES;
+        image.phase = ImagePhase::Filling(index + 1);
+        if index + 1 == self.layout.pages() {
+            let mark = Mark { stamp: self.stamps, pos: self.log.trimmed };
+            image.phase = ImagePhase::Waiting(mark);
+            self.wanted = self.wanted.max(mark);
+            if self.checkpoint.hurried {
+                self.commit = self.commit.max(mark);
+            }
+        }
+        true
+    }
+
+    /// Begins the image of the next dirty group, or ends with the images.
+    fn begin_image(&mut self) -> bool {
+        let checkpoint = &mut self.checkpoint;
+        let half = u64::from(self.layout.interval() / 2).max(1);
+        let since = self.stamps - checkpoint.start_stamp;
+        let due = since * u64::from(checkpoint.quota) / half;
+        if self.pins.len() as u32 >= self.layout.max_pinned() || since >= half {
+            checkpoint.hurried = true;
+        }
+        if checkpoint.hurried {
+            self.press_waiting_images();
+        } else if u64::from(checkpoint.begun) > due && self.checkpoint.cursor < self.layout.groups {
+            return false;
+        }
+        let checkpoint = &mut self.checkpoint;
+        let end = (checkpoint.cursor + SCAN).min(self.layout.groups);
+        let next = (checkpoint.cursor..end).find(|group| checkpoint.dirty[*group as usize]);
+        let Some(group) = next else {
+            let moved = checkpoint.cursor < end;
+            checkpoint.cursor = end;
+            let quiet = checkpoint.images.iter().all(|image| image.phase == ImagePhase::Idle);
+            if end == self.layout.groups && quiet {
+                checkpoint.phase = Phase::ImageSync(Sync::Wanted);
+                checkpoint.hurried = false;
+                return true;
+            }
+            return moved;
+        };
+        let Some(image) = checkpoint.free_image() else { return false };
+        image.group = group;
+        image.phase = ImagePhase::Filling(0);
+        checkpoint.cursor = group + 1;
+        checkpoint.begun += 1;
+        checkpoint.dirty[group as usize] = false;
+        checkpoint.dirty_count -= 1;
+        true
+    }
+
+    /// In a hurry, what images wait for is committed.
+    fn press_waiting_images(&mut self) {
+        for image in &self.checkpoint.images {
+            if let ImagePhase::Waiting(mark) = image.phase {
+                self.commit = self.commit.max(mark);
+            }
+        }
+    }
+
+    fn write_root(&mut self, now: Nanos, copy: u8, out: &mut Out) {
+        let checkpoint = &mut self.checkpoint;
+        let mut buf = checkpoint.roots[copy as usize].take().expect("no root is being written");
+        let lba = self.layout.root_at(checkpoint.number, copy.into());
+        let root = Root {
+            number: checkpoint.number,
+            epoch: self.log.epoch,
+            first_log: checkpoint.start_log,
+            superpage: self.layout.superpage,
+            count: self.layout.count,
+            groups: self.layout.groups,
+        };
+        let (first, rest) = buf.pages_mut().split_first_mut().expect("a root has a page");
+        emit_root(first, &root, checkpoint.candidates.iter().copied(), self.uuid, lba);
+        let generations = checkpoint.generations.chunks(ROOT_GENERATIONS);
+        for ((page, list), i) in rest.iter_mut().zip(generations).zip(1u64..) {
+            let at = lba + i * u64::from(SECTORS_PER_BLOCK);
+            emit_generations(page, root.number, list, self.uuid, at);
+        }
+        let sectors = self.layout.root * self.layout.superpage;
+        let command = self.checkpoint_program(lba, buf, self.layout.root_pages(), sectors);
+        self.submit(now, Op::Root { copy }, command, out);
+    }
+}

@@ -1,0 +1,148 @@
+//! Garbage collection: empties the superpage with the fewest live slots (HARD's VGC).
+//!
+//! Live slots are read straight into the filling stage. A copy is published only where the map still
+//! points at its source, so that it never replaces a newer write. The victim goes into limbo when its
+//! last slot died, as every other superpage does; it is a victim until its last read is over.
+
+use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
+
+use crate::planted::{Bug, planted};
+
+use super::map::State;
+use super::ops::{OWN_OPS, Op};
+use super::{Hard, Life};
+
+/// The victim under way.
+#[derive(Debug, Default)]
+pub struct Collection {
+    victim: Option<u32>,
+    /// The next slot to look at.
+    cursor: u32,
+    /// Reads in flight.
+    reading: u32,
+    /// A read failed.
+    failed: bool,
+}
+
+impl Collection {
+    /// Whether reads are in flight.
+    pub fn is_reading(&self) -> bool {
+        self.reading > 0
+    }
+}
+
+impl Hard {
+    /// Chooses a victim, reads its next live run, or ends with it.
+    pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(victim) = self.collection.victim else { return self.choose_victim(out) };
+        if self.collection.cursor == self.layout.superpage {
+            return self.collection.reading == 0 && self.end_victim(victim);
+        }
+        if self.ops.room() <= OWN_OPS / 2 || self.life != Life::Running {
+            return false;
+        }
+        self.collect_run(now, victim, out)
+    }
+
+    fn choose_victim(&mut self, out: &mut Out) -> bool {
+        let free = self.free.len() as u32;
+        let reserve = self.layout.reserve();
+        let margin = (self.layout.count / 256).max(8);
+        if self.life != Life::Running || free + self.limbo.len() as u32 > reserve + margin {
+            return self.life == Life::Running && free <= reserve && self.press_limbo(false);
+        }
+        let Some(victim) = self.map.victim() else { return self.press_limbo(false) };
+        self.map.become_(victim, State::Victim, false);
+        self.collection = Collection { victim: Some(victim), ..Collection::default() };
+        self.counters.gc_runs += 1;
+        out.push(Output::Event(Event::GcStarted));
+        true
+    }
+
+    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft` leaves
+    /// stages open.
+    fn press_limbo(&mut self, soft: bool) -> bool {
+        if let Some((_, mark)) = self.limbo.back() {
+            let target = if soft { &mut self.wanted } else { &mut self.commit };
+            let more = !target.covers(*mark);
+            *target = target.max(*mark);
+            return more;
+        }
+        !self.pins.is_empty() && self.checkpoint.hurry()
+    }
+
+    fn collect_run(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        let first = victim * sp;
+        let from = self.collection.cursor;
+        let slot = (from..sp).find(|slot| self.map.live(first + slot).is_some());
+        self.touched += (slot.unwrap_or(sp) - from) as usize;
+        let Some(begin) = slot else {
+            self.collection.cursor = sp;
+            return true;
+        };
+        self.collection.cursor = begin;
+        let Some(index) = self.filling_stage() else {
+            return self.press_limbo(false);
+        };
+        if self.free.len() as u32 <= self.layout.reserve() {
+            self.press_limbo(true);
+        }
+        let most = (sp - begin).min(self.stages[index as usize].room());
+        let live = |i: &u32| self.map.live(first + begin + *i).is_some();
+        let len = 1 + (1..most).take_while(live).count() as u32;
+        self.touched += len as usize;
+        self.collection.cursor += len;
+        self.collection.reading += 1;
+        let stage = &mut self.stages[index as usize];
+        let slot = stage.take(len, Cause::Gc);
+        let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
+        let lba = self.layout.data_at(victim) + u64::from(begin);
+        let op = Op::Collect { stage: index, from: first + begin, slot, len };
+        self.submit(now, op, Command::Read { device: 0, lba, into, cause: Cause::Gc }, out);
+        self.counters.gc_copied += u64::from(len);
+        self.close_if_full();
+        true
+    }
+
+    /// Slots of the victim are in a stage.
+    pub(super) fn collected(
+        &mut self,
+        index: u8,
+        (from, slot, len): (u32, u32, u32),
+        command: Command,
+        ok: bool,
+    ) {
+        let Command::Read { into: Target::Data(into), .. } = command else {
+            unreachable!("collection reads into a stage")
+        };
+        let (vsp, _) = self.stage_placed(index, into);
+        self.collection.reading -= 1;
+        self.collection.failed |= !ok;
+        for i in (0..len).filter(|_| ok) {
+            let to = vsp * self.layout.superpage + slot + i;
+            match self.map.live(from + i) {
+                Some(lsn) => self.publish(lsn, to),
+                None if planted(Bug::GcOverNewer) => {
+                    if let Some(lsn) = self.map.was(from + i) {
+                        self.publish(lsn, to);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn end_victim(&mut self, victim: u32) -> bool {
+        let failed = self.collection.failed;
+        self.collection = Collection::default();
+        if self.map.valid(victim) == 0 {
+            self.map.become_(victim, State::Limbo, false);
+            self.limbo.push_back((victim, self.mark_all()));
+        } else {
+            assert!(failed, "a victim keeps live slots only where it can't be read");
+            self.map.become_(victim, State::Stuck, false);
+        }
+        true
+    }
+}

@@ -1,0 +1,502 @@
+//! Opening a volume: from what the device holds to a map, in small steps.
+//!
+//! flush (what is read becomes durable) → roots → map groups → log, write by write → counts → verify
+//! what no flush is known to cover → queues → images of what replay changed → a root of a new epoch.
+//!
+//! When data that the end of the log lists does not match its checksum, that log write was never
+//! durable, so nothing from it on was ever promised: recovery goes back to the map groups and replays
+//! up to the write before. A page that can't be read, or that is damaged although a later one shows
+//! that it was durable, ends in `Event::Unrecoverable`, never in a guess.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTORS_PER_BLOCK, Target,
+    Verdict,
+};
+use hostftl_format::hard::{
+    CANDIDATES, MAP_ENTRIES, ROOT_GENERATIONS, Root, map_entry, parse_generations, parse_map,
+    parse_root, root_candidates,
+};
+
+use crate::any::Mode;
+use crate::planted::{Bug, planted};
+
+use super::layout::Layout;
+use super::log::Point;
+use super::map::State;
+use super::ops::Op;
+use super::replay::Replay;
+use super::{Hard, Life};
+
+/// Superpages or map pages worked on in one go.
+const BITE: u32 = 16;
+/// Map entries loaded in one go.
+const LOAD_STEP: u64 = 8192;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Flush,
+    Roots,
+    Groups,
+    Entries,
+    Log,
+    Counts,
+    Verify,
+    Forget,
+    Queues,
+    Checkpoint,
+}
+
+/// What the log last said of a superpage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listed {
+    /// The log write that listed it; 0 = none.
+    pub seq: u64,
+    /// CRC-32C of its data.
+    pub crc: u32,
+    /// Sectors of data.
+    pub fill: u32,
+}
+
+/// The state of an opening volume.
+#[derive(Debug)]
+pub struct Recovery {
+    mode: Mode,
+    step: Step,
+    /// Sent and not back yet.
+    pub outstanding: u32,
+    cursor: u64,
+    /// Entries of the group that are in the map.
+    loaded: u64,
+    bufs: Vec<Option<MetaBuf>>,
+    /// Which of the last reads failed.
+    failed: [bool; 4],
+    root: Root,
+    least: Vec<u32>,
+    /// The log, as far as it was read.
+    pub replay: Replay,
+    /// What the log said of each superpage.
+    pub listed: Vec<Listed>,
+    /// The first log write whose data does not match.
+    bad: Option<u64>,
+    dropped: u64,
+}
+
+impl Recovery {
+    /// Nothing read yet.
+    pub fn new(layout: &Layout, mode: Mode) -> Self {
+        let pages = layout.root_pages().max(layout.pages()) as usize;
+        Recovery {
+            mode,
+            step: Step::Flush,
+            outstanding: 0,
+            cursor: 0,
+            loaded: 0,
+            bufs: (0..4).map(|_| Some(MetaBuf::new(pages))).collect(),
+            failed: [false; 4],
+            root: Root { number: 0, epoch: 0, first_log: 1, superpage: 0, count: 0, groups: 0 },
+            least: vec![0; layout.groups as usize],
+            replay: Replay::new(),
+            listed: vec![Listed::default(); layout.count as usize],
+            bad: None,
+            dropped: 0,
+        }
+    }
+
+    fn go(&mut self, step: Step) -> bool {
+        self.step = step;
+        self.cursor = 0;
+        true
+    }
+
+    fn go_on(&mut self, step: Step) -> bool {
+        self.step = step;
+        true
+    }
+}
+
+impl Hard {
+    fn recovery(&mut self) -> &mut Recovery {
+        self.recovery.as_mut().expect("the volume is being recovered")
+    }
+
+    pub(super) fn give_up(&mut self, why: &'static str, out: &mut Out) -> bool {
+        self.life = Life::Over;
+        out.push(Output::Event(Event::Unrecoverable(why)));
+        true
+    }
+
+    /// One move of recovery.
+    pub(super) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let recovery = self.recovery();
+        if recovery.outstanding > 0 {
+            return false;
+        }
+        match recovery.step {
+            Step::Flush if recovery.mode == Mode::Format => {
+                self.log.next = 1;
+                self.recovery().go(Step::Queues)
+            }
+            Step::Flush => self.recover(now, 0, Command::Flush { device: 0 }, out),
+            Step::Roots => self.read_roots(now, out),
+            Step::Groups => self.load_groups(now, out),
+            Step::Entries => self.load_some(),
+            Step::Log => self.pump_replay(now, out),
+            Step::Counts => self.count_some(out),
+            Step::Verify => self.verify_next(now, out),
+            Step::Forget => self.forget_some(),
+            Step::Queues => self.queue_some(),
+            Step::Checkpoint => {
+                let moved = self.pump_checkpoint(now, out) | self.pump_flush(now, out);
+                moved | self.end_recovery(out)
+            }
+        }
+    }
+
+    /// Sends a command of recovery.
+    pub(super) fn recover(
+        &mut self,
+        now: Nanos,
+        index: u16,
+        command: Command,
+        out: &mut Out,
+    ) -> bool {
+        self.recovery().outstanding += 1;
+        self.submit(now, Op::Recover { index }, command, out);
+        true
+    }
+
+    fn read_meta(&mut self, now: Nanos, index: u16, lba: u64, pages: u32, out: &mut Out) {
+        let buf = self.recovery().bufs[index as usize].take().expect("the buffer is here");
+        let into = Target::Meta { buf, pages };
+        let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
+        self.recover(now, index, command, out);
+    }
+
+    /// A command of recovery is over.
+    pub(super) fn recovery_done(
+        &mut self,
+        now: Nanos,
+        index: u16,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        let recovery = self.recovery.as_mut();
+        let step = recovery.as_ref().map(|recovery| recovery.step);
+        match (step, command) {
+            (Some(Step::Flush), Command::Flush { .. }) => {
+                self.recovery().go(Step::Roots);
+            }
+            (Some(Step::Roots | Step::Groups), command) => {
+                let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
+                    unreachable!("recovery reads metadata")
+                };
+                let recovery = self.recovery();
+                recovery.bufs[index as usize] = Some(buf);
+                recovery.failed[index as usize] = result.is_err();
+                recovery.cursor += u64::from(recovery.step == Step::Roots);
+            }
+            (Some(Step::Log), Command::Read { into: Target::Meta { buf, .. }, .. }) => {
+                self.recovery().replay.arrived(index, buf, result.is_ok());
+            }
+            (Some(Step::Verify), Command::Read { into: Target::Data(view), .. }) => {
+                self.stages[0].buffer().repay_mut(view);
+                if result.is_ok() {
+                    self.digest_listed(now, out);
+                } else {
+                    self.recovery().cursor += 1; // What can't be read is an error when it is read.
+                }
+            }
+            (Some(Step::Verify), Command::Digest { from, .. }) => {
+                self.stages[0].buffer().repay(from);
+                self.compare_listed(result);
+            }
+            (None, command) => self.repay_late(command),
+            (step, command) => unreachable!("{step:?} of recovery got {command:?}"),
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.outstanding -= 1;
+        }
+    }
+
+    /// The volume failed while a command was out.
+    fn repay_late(&mut self, command: Command) {
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                self.stages[0].buffer().repay_mut(view);
+            }
+            Command::Digest { from, .. } => self.stages[0].buffer().repay(from),
+            _ => {}
+        }
+    }
+
+    fn read_roots(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let pages = self.layout.root_pages();
+        if self.recovery().cursor == 0 {
+            for index in 0..4u16 {
+                let lba = self.layout.root_at((index / 2).into(), (index % 2).into());
+                self.read_meta(now, index, lba, pages, out);
+            }
+            return true;
+        }
+        match self.choose_root() {
+            Ok(()) => self.recovery().go(Step::Groups),
+            Err(why) => self.give_up(why, out),
+        }
+    }
+
+    /// Takes the newest whole root.
+    fn choose_root(&mut self) -> Result<(), &'static str> {
+        let (layout, uuid) = (self.layout, self.uuid);
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let mut best: Option<(usize, Root)> = None;
+        for index in 0..4 {
+            let at = layout.root_at(index as u64 / 2, index as u32 % 2);
+            let buf = recovery.bufs[index].as_ref().expect("every root is back");
+            let root = parse_root(&buf.pages()[0], uuid, at);
+            let newer = |root: &Root| best.is_none_or(|(_, best)| root.number > best.number);
+            let readable = !recovery.failed[index];
+            if let Some(root) = root.ok().filter(|root| readable && newer(root))
+                && whole_root(buf, &root, &layout, uuid, at, &mut recovery.least)
+            {
+                best = Some((index, root));
+            }
+        }
+        for slot in 0..2 {
+            if recovery.failed[2 * slot] && recovery.failed[2 * slot + 1] {
+                return Err("neither copy of a root can be read");
+            }
+        }
+        let Some((index, root)) = best else {
+            return Err("no root is whole: this is not a hard volume, or both slots are damaged");
+        };
+        let geometry = (root.superpage, root.count, root.groups);
+        if geometry != (layout.superpage, layout.count, layout.groups) {
+            return Err("the root has another geometry: superpage, spare or device size changed");
+        }
+        let at = layout.root_at(index as u64 / 2, index as u32 % 2);
+        let buf = recovery.bufs[index].as_ref().expect("every root is back");
+        let whole = whole_root(buf, &root, &layout, uuid, at, &mut recovery.least);
+        assert!(whole, "a root that was whole is whole");
+        recovery.root = root;
+        recovery.replay.begin(&root, root_candidates(&buf.pages()[0]));
+        Ok(())
+    }
+
+    /// Reads both images of the next group, or takes the newer whole one.
+    fn load_groups(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let group = (self.recovery().cursor / 2) as u32;
+        if group == self.layout.groups {
+            return self.recovery().go(Step::Log);
+        }
+        let half_done = self.recovery().cursor % 2 == 1;
+        self.recovery().cursor += 1;
+        if !half_done {
+            let pages = self.layout.pages();
+            for side in 0..2u16 {
+                self.read_meta(now, side, self.layout.group_at(group, side.into()), pages, out);
+            }
+            return true;
+        }
+        let found: [Option<u32>; 2] =
+            core::array::from_fn(|side| self.image_generation(group, side as u32));
+        let newest = found[0].max(found[1]).unwrap_or(0);
+        if newest < self.recovery().least[group as usize] {
+            return self.give_up("a map group is damaged", out);
+        }
+        self.checkpoint.generations[group as usize] = newest;
+        self.recovery().loaded = 0;
+        self.recovery().go_on(Step::Entries)
+    }
+
+    /// The generation of an image, when it is whole.
+    fn image_generation(&self, group: u32, side: u32) -> Option<u32> {
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let buf = recovery.bufs[side as usize].as_ref().expect("the image is back");
+        let lba = self.layout.group_at(group, side);
+        let mut generation = None;
+        for index in 0..self.layout.pages() {
+            let at = lba + u64::from(index * SECTORS_PER_BLOCK);
+            let page = parse_map(&buf.pages()[index as usize], self.uuid, at).ok()?;
+            let same = generation.is_none_or(|known| known == page.generation);
+            if !same || page.group != group || page.index != index || page.generation % 2 != side {
+                return None;
+            }
+            generation = Some(page.generation);
+        }
+        generation.filter(|_| !recovery.failed[side as usize])
+    }
+
+    /// Puts some pages of an image into the map; generation 0 is a group that was never written.
+    fn load_some(&mut self) -> bool {
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let group = recovery.cursor / 2 - 1;
+        let first = group * self.layout.group_entries();
+        let end = (first + self.layout.group_entries()).min(self.layout.exported);
+        let from = first + recovery.loaded;
+        let stop = (from + LOAD_STEP).min(end);
+        let generation = self.checkpoint.generations[group as usize];
+        let buf = recovery.bufs[generation as usize % 2].as_ref().expect("the image is back");
+        for lsn in from..stop {
+            let at = (lsn - first) as usize;
+            let raw = match generation {
+                0 => 0,
+                _ => map_entry(&buf.pages()[at / MAP_ENTRIES], at % MAP_ENTRIES),
+            };
+            self.map.load(lsn, raw);
+        }
+        self.touched += (stop - from) as usize;
+        recovery.loaded = stop - first;
+        if stop == end { recovery.go_on(Step::Groups) } else { true }
+    }
+
+    /// The log is read: what comes next.
+    pub(super) fn log_is_read(&mut self) -> bool {
+        let replay = &self.recovery().replay;
+        let last = replay.last;
+        self.log.next = last + 1;
+        self.recovery().go(Step::Counts)
+    }
+
+    fn count_some(&mut self, out: &mut Out) -> bool {
+        let from = self.recovery().cursor;
+        let end = (from + 4096).min(self.layout.exported);
+        self.recovery().cursor = end;
+        self.touched += (end - from) as usize;
+        for lsn in from..end {
+            if let Err(why) = self.map.adopt(lsn) {
+                return self.give_up(why, out);
+            }
+        }
+        if end == self.layout.exported { self.recovery().go(Step::Verify) } else { true }
+    }
+
+    /// Reads the next superpage whose data no flush is known to cover.
+    fn verify_next(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let from = self.recovery().cursor as u32;
+        let end = (from + 4096).min(self.layout.count);
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let durable = recovery.replay.durable;
+        let unsure =
+            |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.map.valid(*vsp) > 0;
+        let next = (from..end).find(unsure);
+        let stop = next.unwrap_or(end);
+        self.touched += (stop - from) as usize;
+        self.recovery().cursor = stop.into();
+        if let Some(vsp) = next {
+            let fill = self.recovery().listed[vsp as usize].fill;
+            let lba = self.layout.data_at(vsp);
+            let into = Target::Data(self.stages[0].buffer().view_mut_sectors(0, fill));
+            let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
+            return self.recover(now, 0, command, out);
+        }
+        if stop < self.layout.count {
+            return true;
+        }
+        match self.recovery().bad.take() {
+            Some(bad) => {
+                let recovery = self.recovery();
+                recovery.dropped += recovery.replay.last + 1 - bad;
+                recovery.listed.fill(Listed::default());
+                recovery.go(Step::Forget)
+            }
+            None => self.recovery().go(Step::Queues),
+        }
+    }
+
+    fn digest_listed(&mut self, now: Nanos, out: &mut Out) {
+        let vsp = self.recovery().cursor as u32;
+        let fill = self.recovery().listed[vsp as usize].fill;
+        let from = self.stages[0].buffer().view_sectors(0, fill);
+        self.recover(now, 0, Command::Digest { from, seed: vsp.into() }, out);
+    }
+
+    fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
+        let recovery = self.recovery();
+        let listed = recovery.listed[recovery.cursor as usize];
+        let crc = result.expect("a checksum in memory can't fail").crc;
+        if crc != listed.crc {
+            let first = recovery.bad.map_or(listed.seq, |bad| bad.min(listed.seq));
+            recovery.bad = Some(first);
+            recovery.replay.limit = Some(first - 1);
+        }
+        recovery.cursor += 1;
+    }
+
+    /// Undoes the counts, to replay a shorter log.
+    fn forget_some(&mut self) -> bool {
+        let from = self.recovery().cursor as u32;
+        let end = (from + BITE.min(8192 / self.layout.superpage + 1)).min(self.layout.count);
+        for vsp in from..end {
+            self.map.disown(vsp);
+        }
+        self.touched += ((end - from) * self.layout.superpage) as usize;
+        self.recovery().cursor = end.into();
+        if end < self.layout.count {
+            return true;
+        }
+        let recovery = self.recovery();
+        recovery.replay.rewind();
+        recovery.go(Step::Groups)
+    }
+
+    fn queue_some(&mut self) -> bool {
+        let from = self.recovery().cursor as u32;
+        let end = (from + 4096).min(self.layout.count);
+        for vsp in from..end {
+            if self.map.valid(vsp) == 0 {
+                self.free.push_back(vsp);
+            } else {
+                self.map.become_(vsp, State::Full, false);
+            }
+        }
+        self.touched += (end - from) as usize;
+        self.recovery().cursor = end.into();
+        if end < self.layout.count {
+            return true;
+        }
+        let root = self.recovery().root;
+        self.log.epoch = root.epoch + u64::from(!planted(Bug::OldEpoch));
+        self.checkpoint.number = root.number;
+        self.checkpoint.hurry();
+        let last = Point { seq: self.log.next - 1, ..Point::default() };
+        (self.log.composed, self.log.settled, self.log.durable) = (last, last, last);
+        self.recovery().go(Step::Checkpoint)
+    }
+
+    /// Opens the volume once the new root is durable.
+    fn end_recovery(&mut self, out: &mut Out) -> bool {
+        if !self.checkpoint.is_current(self.log.next) {
+            return false;
+        }
+        self.log.listed = self.free.len().min(CANDIDATES) as u32;
+        self.log.horizon = self.log.listed;
+        let recovery = self.recovery.take().expect("the volume is being recovered");
+        if let Some(buf) = recovery.replay.into_buffer() {
+            self.log.give_back(buf);
+        }
+        let replayed = self.log.next - recovery.root.first_log.min(self.log.next);
+        out.push(Output::Event(Event::Ready { replayed, dropped: recovery.dropped }));
+        self.life = Life::Running;
+        true
+    }
+}
+
+/// Whether every page of a root is there; puts its generations into `least`.
+fn whole_root(
+    buf: &MetaBuf,
+    root: &Root,
+    layout: &Layout,
+    uuid: [u8; 16],
+    at: u64,
+    least: &mut [u32],
+) -> bool {
+    let pages = buf.pages()[1..layout.root_pages() as usize].iter();
+    pages.zip(least.chunks_mut(ROOT_GENERATIONS)).zip(1u64..).all(|((page, list), i)| {
+        let at = at + i * u64::from(SECTORS_PER_BLOCK);
+        parse_generations(page, root.number, list, uuid, at).is_ok()
+    })
+}

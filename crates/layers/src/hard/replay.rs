@@ -1,0 +1,316 @@
+//! Reading the map log: find the next log write among its candidates, then apply its entries.
+//!
+//! Invariants
+//! - `last` is the last log write applied; the next one lies in one of `candidates` or nowhere.
+//! - Entries are applied in order, and only of a write all of whose pages are whole.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, MetaBuf, Nanos, Out, Page, SECTORS_PER_BLOCK, Target};
+use hostftl_format::hard::{
+    CANDIDATES, Entry, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
+};
+
+use super::Hard;
+use super::recovery::Listed;
+
+/// The most tails read at once.
+const BATCH: usize = 16;
+/// The token index of the body of a log write.
+const BODY: u16 = BATCH as u16;
+/// Trimmed sectors that are applied in one go.
+const TRIM_STEP: u32 = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Look at the tails that were read; read more.
+    Search,
+    /// The body of the write found in this tail is read.
+    Body(usize),
+    /// Apply the pages of the write found in this tail.
+    Apply { tail: usize, page: u16, at: usize, trimmed: u32 },
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Replay {
+    step: Step,
+    epoch: u64,
+    first: u64,
+    /// The last log write applied.
+    pub last: u64,
+    /// The last one that a later one, or a root, knows to be durable.
+    pub durable: u64,
+    /// Apply nothing after this one.
+    pub limit: Option<u64>,
+    start: Vec<u32>,
+    candidates: Vec<u32>,
+    next: usize,
+    batch: usize,
+    asked: usize,
+    tails: Vec<Option<MetaBuf>>,
+    failed: [bool; BATCH],
+    unread: bool,
+    head: Option<LogHead>,
+    body: Option<MetaBuf>,
+    body_failed: bool,
+}
+
+impl Replay {
+    /// Nothing to read yet.
+    pub fn new() -> Self {
+        Replay {
+            step: Step::Search,
+            epoch: 0,
+            first: 0,
+            last: 0,
+            durable: 0,
+            limit: None,
+            start: Vec::with_capacity(CANDIDATES),
+            candidates: Vec::with_capacity(CANDIDATES),
+            next: 0,
+            batch: 1,
+            asked: 0,
+            tails: (0..BATCH).map(|_| Some(MetaBuf::new(1))).collect(),
+            failed: [false; BATCH],
+            unread: false,
+            head: None,
+            body: None,
+            body_failed: false,
+        }
+    }
+
+    /// Begins where a root says.
+    pub fn begin(&mut self, root: &Root, candidates: impl Iterator<Item = u32>) {
+        self.epoch = root.epoch;
+        self.first = root.first_log;
+        self.durable = root.first_log - 1;
+        self.start.extend(candidates);
+        self.rewind();
+    }
+
+    /// Begins again.
+    pub fn rewind(&mut self) {
+        self.last = self.first - 1;
+        self.step = Step::Search;
+        self.candidates.clear();
+        self.candidates.extend_from_slice(&self.start);
+        self.restart_search();
+    }
+
+    fn restart_search(&mut self) {
+        (self.next, self.batch, self.asked, self.unread) = (0, 1, 0, false);
+    }
+
+    /// A page or body that was read.
+    pub fn arrived(&mut self, index: u16, buf: MetaBuf, ok: bool) {
+        if index == BODY {
+            self.body = Some(buf);
+            self.body_failed = !ok;
+        } else {
+            self.tails[index as usize] = Some(buf);
+            self.failed[index as usize] = !ok;
+        }
+    }
+
+    /// Gives up the body buffer.
+    pub fn into_buffer(self) -> Option<MetaBuf> {
+        self.body
+    }
+
+    fn page(&self, tail: usize, index: u16) -> &Page {
+        let head = self.head.expect("a log write was found");
+        let buf = if index + 1 == head.pages { &self.tails[tail] } else { &self.body };
+        let at = if index + 1 == head.pages { 0 } else { index as usize };
+        &buf.as_ref().expect("the page was read").pages()[at]
+    }
+}
+
+impl Hard {
+    fn replay(&mut self) -> &mut Replay {
+        &mut self.recovery.as_mut().expect("the volume is being recovered").replay
+    }
+
+    /// One move of replay. Nothing is in flight.
+    pub(super) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.replay().body.is_none() {
+            let spare = self.log.lend_spare();
+            self.replay().body = Some(spare);
+        }
+        match self.replay().step {
+            Step::Search => self.search(now, out),
+            Step::Body(tail) => self.check_body(tail, out),
+            Step::Apply { .. } => self.apply_entry(out),
+        }
+    }
+
+    fn tail_at(&self, vsp: u32) -> u64 {
+        self.layout.data_at(vsp) + u64::from(self.layout.superpage - SECTORS_PER_BLOCK)
+    }
+
+    /// Looks at the tails that came; asks for the next ones.
+    fn search(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
+        let wanted = replay.last + 1;
+        if replay.limit.is_some_and(|limit| wanted > limit) {
+            return self.log_is_read();
+        }
+        let asked_from = replay.next - replay.asked;
+        for tail in 0..replay.asked {
+            let vsp = replay.candidates[asked_from + tail];
+            let buf = replay.tails[tail].as_ref().expect("every tail is back");
+            let head = parse_log(&buf.pages()[0], self.uuid, self.tail_at(vsp));
+            let Some(head) = head.ok().filter(|_| !replay.failed[tail]) else { continue };
+            if head.epoch != replay.epoch || head.superpage != vsp || head.index + 1 != head.pages {
+                continue;
+            }
+            if head.seq > wanted && head.durable >= wanted {
+                return self.give_up("a log write that was durable is missing or damaged", out);
+            }
+            if head.seq == wanted {
+                return self.found(now, tail, head, out);
+            }
+        }
+        let unread = replay.failed[..replay.asked].iter().any(|failed| *failed);
+        self.replay().unread |= unread;
+        self.ask_for_tails(now, out)
+    }
+
+    fn ask_for_tails(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let replay = self.replay();
+        let from = replay.next;
+        let end = (from + replay.batch).min(replay.candidates.len());
+        if from == end {
+            if replay.unread {
+                return self.give_up("a page that may hold log can't be read", out);
+            }
+            return self.log_is_read();
+        }
+        (replay.next, replay.asked) = (end, end - from);
+        replay.batch = (replay.batch * 2).min(BATCH);
+        for index in 0..end - from {
+            let vsp = self.replay().candidates[from + index];
+            if vsp >= self.layout.count {
+                return self.give_up("a log candidate lies outside the data area", out);
+            }
+            let lba = self.tail_at(vsp);
+            let buf = self.replay().tails[index].take().expect("every tail is back");
+            let into = Target::Meta { buf, pages: 1 };
+            let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
+            self.recover(now, index as u16, command, out);
+        }
+        true
+    }
+
+    /// The next log write has its last page in `tail`: reads the pages before.
+    fn found(&mut self, now: Nanos, tail: usize, head: LogHead, out: &mut Out) -> bool {
+        let before = u32::from(head.pages) - 1;
+        if before >= self.log.max_pages() {
+            return self.give_up("a log write has more pages than there can be", out);
+        }
+        let lba = self.tail_at(head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
+        let replay = self.replay();
+        replay.head = Some(head);
+        replay.body_failed = false;
+        replay.step = Step::Body(tail);
+        if before > 0 {
+            let buf = replay.body.take().expect("the body buffer is here");
+            let into = Target::Meta { buf, pages: before };
+            let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
+            self.recover(now, BODY, command, out);
+        }
+        true
+    }
+
+    /// A write with a torn body was never durable: the log ends before it.
+    fn check_body(&mut self, tail: usize, out: &mut Out) -> bool {
+        let head = self.replay().head.expect("a log write was found");
+        if self.replay().body_failed {
+            return self.give_up("a page of the log can't be read", out);
+        }
+        let first = self.tail_at(head.superpage)
+            - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
+        for index in 0..head.pages - 1 {
+            let at = first + u64::from(u32::from(index) * SECTORS_PER_BLOCK);
+            let uuid = self.uuid;
+            let found = parse_log(self.replay().page(tail, index), uuid, at);
+            if found != Ok(LogHead { index, ..head }) {
+                return self.log_is_read();
+            }
+        }
+        self.replay().durable = self.replay().durable.max(head.durable);
+        self.replay().step = Step::Apply { tail, page: 0, at: 0, trimmed: 0 };
+        true
+    }
+
+    /// Applies the next entry, or ends the write.
+    fn apply_entry(&mut self, out: &mut Out) -> bool {
+        let replay = self.replay();
+        let Step::Apply { tail, page, at, trimmed } = replay.step else {
+            unreachable!("entries are applied in this step only")
+        };
+        let head = replay.head.expect("a log write was found");
+        let Some((entry, next)) = entry_at(replay.page(tail, page), at) else {
+            if page + 1 < head.pages {
+                replay.step = Step::Apply { tail, page: page + 1, at: 0, trimmed: 0 };
+                return true;
+            }
+            return self.end_write(tail);
+        };
+        replay.step = Step::Apply { tail, page, at: next, trimmed: 0 };
+        match entry {
+            Entry::Trim { lsn, len } => {
+                let end = (trimmed + TRIM_STEP).min(len);
+                if lsn + u64::from(len) > self.layout.exported {
+                    return self.give_up("a trim in the log lies outside the volume", out);
+                }
+                if end < len {
+                    self.replay().step = Step::Apply { tail, page, at, trimmed: end };
+                }
+                for lsn in lsn + u64::from(trimmed)..lsn + u64::from(end) {
+                    self.replay_entry(lsn, 0);
+                }
+            }
+            Entry::Listing { listing, runs_at, runs } => {
+                let vsp = listing.superpage;
+                if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage {
+                    return self.give_up("a listing in the log makes no sense", out);
+                }
+                let listed = Listed { seq: head.seq, crc: listing.crc, fill: listing.fill.into() };
+                self.recovery.as_mut().expect("it is being recovered").listed[vsp as usize] =
+                    listed;
+                for i in 0..runs {
+                    let run = run_at(self.replay().page(tail, page), runs_at, i);
+                    let in_range = run.lsn + u64::from(run.len) <= self.layout.exported
+                        && run.slot + run.len <= listed.fill;
+                    if !in_range {
+                        return self.give_up("a run in the log makes no sense", out);
+                    }
+                    let first = vsp * self.layout.superpage + run.slot;
+                    for i in 0..run.len {
+                        self.replay_entry(run.lsn + u64::from(i), first + i + 1);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn replay_entry(&mut self, lsn: u64, raw: u32) {
+        self.touched += 1;
+        self.map.load(lsn, raw);
+        self.checkpoint.changed(lsn);
+    }
+
+    fn end_write(&mut self, tail: usize) -> bool {
+        let replay = self.replay();
+        let head = replay.head.take().expect("a log write was found");
+        replay.last = head.seq;
+        let buf = replay.tails[tail].as_ref().expect("every tail is back");
+        replay.candidates.clear();
+        replay.candidates.extend(log_candidates(&buf.pages()[0]));
+        replay.restart_search();
+        replay.step = Step::Search;
+        true
+    }
+}

@@ -1,0 +1,361 @@
+//! From a filling stage to durable media, and from an empty superpage to a free one.
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece,
+    SECTORS_PER_BLOCK, Tally, Verdict,
+};
+use hostftl_format::hard::{Listing, Run};
+
+use crate::planted::{Bug, planted};
+
+use super::layout::FLOOR;
+use super::log::Point;
+use super::map::State;
+use super::ops::Op;
+use super::{Hard, Life, Phase};
+
+/// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
+const FLUSH_EVERY: u64 = 8;
+/// Superpages that are left to be taken when a log write is forced.
+const LAST_NAMES: u32 = 2;
+
+impl Hard {
+    /// The stage that takes sectors now; opens one when there is none and one may be opened.
+    pub(super) fn filling_stage(&mut self) -> Option<u8> {
+        if self.filling.is_some() {
+            return self.filling;
+        }
+        let idle = self.stages.iter().position(|stage| stage.phase == Phase::Idle)? as u8;
+        if self.free.len() <= FLOOR as usize {
+            return None;
+        }
+        if self.log.horizon <= LAST_NAMES {
+            self.starved = true;
+            return None;
+        }
+        let vsp = self.take_free();
+        self.stamps += 1;
+        self.map.open(vsp, idle);
+        self.touched += self.layout.superpage as usize;
+        let limit = self.layout.superpage - self.kept_for_log();
+        self.stages[idle as usize].open(vsp, self.stamps, limit);
+        self.order.push_back(idle);
+        self.filling = Some(idle);
+        self.filling
+    }
+
+    fn take_free(&mut self) -> u32 {
+        self.log.horizon -= 1;
+        self.free.pop_front().expect("there is a free superpage")
+    }
+
+    /// Whether a log write is worth the pages it takes.
+    fn log_is_due(&self) -> bool {
+        self.log.has_entries()
+            && (self.log.horizon <= self.log.listed / 2
+                || 2 * self.log.pages_used() >= self.log.max_pages()
+                || self.free.len() <= FLOOR as usize + 3)
+    }
+
+    /// Slots of the next stage that log pages will take, when some are due.
+    fn kept_for_log(&self) -> u32 {
+        let pages = (self.log.pages_used() + 1).min(self.log.max_pages());
+        let slots = pages * SECTORS_PER_BLOCK;
+        if self.log_is_due() && slots <= self.layout.superpage / 2 { slots } else { 0 }
+    }
+
+    /// Ends filling when no slot is left.
+    pub(super) fn close_if_full(&mut self) {
+        if self.filling.is_some_and(|index| self.stages[index as usize].room() == 0) {
+            self.close_filling();
+        }
+    }
+
+    fn close_filling(&mut self) {
+        let index = self.filling.take().expect("a stage is filling");
+        self.stages[index as usize].phase = Phase::Closed;
+    }
+
+    /// Digests, lists and programs the oldest stage that is not listed.
+    pub(super) fn pump_seal(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(&index) = self.order.front() else { return false };
+        let stage = &mut self.stages[index as usize];
+        if self.ops.room() == 0 || stage.placing > 0 {
+            return false;
+        }
+        match stage.phase {
+            Phase::Closed => {
+                stage.phase = Phase::Digesting;
+                let (fill, seed) = (stage.fill, stage.vsp.into());
+                let from = stage.buffer().view_sectors(0, fill);
+                self.submit(now, Op::Digest { stage: index }, Command::Digest { from, seed }, out);
+                true
+            }
+            Phase::Digested(crc) => self.list_and_program(now, index, crc, out),
+            _ => false,
+        }
+    }
+
+    pub(super) fn digested(
+        &mut self,
+        index: u8,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+    ) {
+        let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
+        let stage = &mut self.stages[index as usize];
+        stage.buffer().repay(from);
+        let crc = result.expect("a checksum in memory can't fail").crc;
+        stage.phase = Phase::Digested(crc);
+    }
+
+    fn list_and_program(&mut self, now: Nanos, index: u8, crc: u32, out: &mut Out) -> bool {
+        let (fill, vsp, stamp) = {
+            let stage = &self.stages[index as usize];
+            (stage.fill, stage.vsp, stage.stamp)
+        };
+        if !self.log.fits(fill) {
+            self.starved = true;
+            return false;
+        }
+        self.list(vsp, fill, crc);
+        self.log.sealed = stamp;
+        self.order.pop_front();
+        let pad = self.layout.superpage - fill;
+        let covered = self.log.composed.mark.covers(self.commit);
+        let asked = !covered && self.log.sealed >= self.commit.stamp;
+        let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used();
+        let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
+        let log = carry.then(|| self.compose(vsp));
+        self.program_stage(now, index, log, out);
+        true
+    }
+
+    /// Lists what is live in a superpage now.
+    fn list(&mut self, superpage: u32, fill: u32, crc: u32) {
+        let first = superpage * self.layout.superpage;
+        let map = &self.map;
+        let mut slot = 0;
+        let runs = core::iter::from_fn(|| {
+            let lsn = loop {
+                if slot == fill {
+                    return None;
+                }
+                match map.live(first + slot) {
+                    Some(lsn) => break lsn,
+                    None => slot += 1,
+                }
+            };
+            let begin = slot;
+            slot += 1;
+            while slot < fill && map.live(first + slot) == Some(lsn + u64::from(slot - begin)) {
+                slot += 1;
+            }
+            Some(Run { lsn, slot: begin, len: slot - begin })
+        });
+        let listing = Listing { superpage, crc, fill: fill as u16 };
+        self.log.list(&listing, runs);
+        self.touched += fill as usize;
+    }
+
+    /// A log write in the tail of superpage `vsp`.
+    fn compose(&mut self, vsp: u32) -> (MetaBuf, u32, Point) {
+        let slots = self.log.pages_used() * SECTORS_PER_BLOCK;
+        let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
+        let stages = &self.stages;
+        let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
+        let composed = self.log.compose(vsp, at, queued, self.free.iter().copied());
+        self.starved = false;
+        self.pins.push_back((composed.2.seq, vsp));
+        composed
+    }
+
+    fn program_stage(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        log: Option<(MetaBuf, u32, Point)>,
+        out: &mut Out,
+    ) {
+        let sp = self.layout.superpage;
+        let stage = &mut self.stages[index as usize];
+        let (vsp, fill) = (stage.vsp, stage.fill);
+        let mut gather = Gather::new();
+        gather.push(Piece::Data(stage.buffer().view_sectors(0, fill)));
+        stage.phase = Phase::Programming;
+        let mut tally = stage.tally;
+        let point = log.as_ref().map(|(_, _, point)| *point);
+        self.map.become_(vsp, State::Staged(index), point.is_some());
+        self.finish_gather(&mut gather, &mut tally, sp - fill, log);
+        let serial = self.log.sent(point);
+        let lba = self.layout.data_at(vsp);
+        let command = Command::Program { device: 0, lba, gather, tally };
+        self.submit(now, Op::Program { stage: index, serial }, command, out);
+    }
+
+    /// Fills the rest of a superpage with zeros and, at its end, log pages.
+    fn finish_gather(
+        &mut self,
+        gather: &mut Gather,
+        tally: &mut Tally,
+        rest: u32,
+        log: Option<(MetaBuf, u32, Point)>,
+    ) {
+        let slots = log.as_ref().map_or(0, |(_, pages, _)| pages * SECTORS_PER_BLOCK);
+        if rest > slots {
+            gather.push(Piece::zero_sectors(rest - slots));
+            tally.add(Cause::Pad, rest - slots);
+            self.counters.padded += u64::from(rest - slots);
+        }
+        if let Some((buf, pages, _)) = log {
+            gather.push(Piece::Meta { buf, pages });
+            tally.add(Cause::Map, slots);
+            self.counters.map_written += u64::from(slots);
+        }
+    }
+
+    /// A stage is on the device.
+    pub(super) fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let stage = &mut self.stages[index as usize];
+        let vsp = stage.vsp;
+        for piece in gather {
+            match piece {
+                Piece::Data(view) => stage.buffer().repay(view),
+                Piece::Meta { buf, .. } => self.log.give_back(buf),
+                Piece::Zeros(_) => {}
+            }
+        }
+        if !ok {
+            return; // The stage keeps the only copy; reads go on from it.
+        }
+        stage.phase = if stage.buffer().is_idle() { Phase::Idle } else { Phase::Draining };
+        self.log.programmed(serial);
+        self.settle_superpage(vsp, self.map.pinned(vsp));
+    }
+
+    pub(super) fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        for piece in gather {
+            if let Piece::Meta { buf, .. } = piece {
+                self.log.give_back(buf);
+            }
+        }
+        if ok {
+            self.log.programmed(serial);
+            self.settle_superpage(vsp, self.map.pinned(vsp));
+        }
+    }
+
+    /// Gives a superpage on media its place: candidate, limbo, or neither while it is pinned.
+    fn settle_superpage(&mut self, vsp: u32, pinned: bool) {
+        if pinned || self.map.valid(vsp) > 0 {
+            return self.map.become_(vsp, State::Full, pinned);
+        }
+        self.map.become_(vsp, State::Limbo, false);
+        self.limbo.push_back((vsp, self.mark_all()));
+    }
+
+    /// Closes stages and writes log alone where a commit needs it.
+    pub(super) fn pump_commit(&mut self, now: Nanos, out: &mut Out) -> bool {
+        self.wanted = self.wanted.max(self.commit);
+        let covered = self.log.composed.mark.covers(self.commit);
+        if !covered {
+            let due = self
+                .filling
+                .filter(|index| self.stages[*index as usize].stamp <= self.commit.stamp);
+            if due.is_some() {
+                self.close_filling();
+                return true;
+            }
+        }
+        let alone = self.starved || (!covered && self.log.sealed >= self.commit.stamp);
+        if !alone || !self.log.can_compose() || self.log.horizon == 0 || self.ops.room() == 0 {
+            return false;
+        }
+        self.write_log_alone(now, out);
+        true
+    }
+
+    fn write_log_alone(&mut self, now: Nanos, out: &mut Out) {
+        let vsp = self.take_free();
+        self.map.open(vsp, u8::MAX);
+        self.map.become_(vsp, State::Log, true);
+        let log = self.compose(vsp);
+        let serial = self.log.sent(Some(log.2));
+        let mut gather = Gather::new();
+        let mut tally = Tally::default();
+        self.finish_gather(&mut gather, &mut tally, self.layout.superpage, Some(log));
+        let lba = self.layout.data_at(vsp);
+        let command = Command::Program { device: 0, lba, gather, tally };
+        self.submit(now, Op::Log { vsp, serial }, command, out);
+    }
+
+    /// Sends a flush when one makes something durable that is waited for.
+    pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let (settled, durable) = (self.log.settled, self.log.durable);
+        let news = settled.seq > durable.seq;
+        let asked = news && !durable.mark.covers(self.wanted);
+        let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
+        let wanted = asked || often || self.checkpoint.wants_flush();
+        if self.flushing || !wanted || self.ops.room() == 0 {
+            return false;
+        }
+        self.flushing = true;
+        self.checkpoint.flush_sent();
+        self.submit(now, Op::Flush { settled }, Command::Flush { device: 0 }, out);
+        true
+    }
+
+    /// Frees a superpage whose emptiness is durable.
+    pub(super) fn pump_limbo(&mut self) -> bool {
+        let Some(&(vsp, mark)) = self.limbo.front() else { return false };
+        let unread = !self.map.is_read(vsp) || planted(Bug::VictimNotPinned);
+        let durable = self.log.durable.mark.covers(mark) || planted(Bug::EarlyReuse);
+        if !durable || !unread {
+            return false;
+        }
+        self.limbo.pop_front();
+        self.map.become_(vsp, State::Free, false);
+        self.free.push_back(vsp);
+        true
+    }
+
+    /// Unpins the log that a durable root no longer needs.
+    pub(super) fn unpin(&mut self, first_needed: u64) {
+        while self.pins.front().is_some_and(|(seq, _)| *seq < first_needed) {
+            let (_, vsp) = self.pins.pop_front().expect("it was there just now");
+            match self.map.state(vsp) {
+                State::Full => self.settle_superpage(vsp, false),
+                state => self.map.become_(vsp, state, false),
+            }
+        }
+    }
+
+    /// Tells once that every exported sector is mapped.
+    pub(super) fn note_full(&mut self, out: &mut Out) {
+        let full = self.map.mapped() == self.plan.limits.exported;
+        if full && !self.told_full && self.life == Life::Running {
+            out.push(Output::Event(Event::Full));
+        }
+        self.told_full = full;
+    }
+
+    /// Every superpage is in exactly one place.
+    pub(super) fn check_queues(&self) -> Result<(), &'static str> {
+        let states = |wanted: State| {
+            (0..self.layout.count).filter(|vsp| self.map.state(*vsp) == wanted).count()
+        };
+        if states(State::Free) != self.free.len() {
+            return Err("hard: the free queue is not the free superpages");
+        }
+        if states(State::Limbo) != self.limbo.len() {
+            return Err("hard: the limbo queue is not the superpages in limbo");
+        }
+        let pinned = (0..self.layout.count).filter(|vsp| self.map.pinned(*vsp)).count();
+        if pinned != self.pins.len() {
+            return Err("hard: a superpage with log is not pinned");
+        }
+        Ok(())
+    }
+}
