@@ -13,7 +13,7 @@ use crate::wire::{Cursor, Emit};
 /// The longest string the protocol allows, in bytes.
 pub const MAX_NAME: usize = 4096;
 /// The longest option data that is taken, in bytes.
-pub const MAX_OPTION: u32 = 16 * 1024;
+pub const MAX_OPTION: u32 = 8 * 1024;
 
 const MAGIC: u64 = 0x4948_4156_454f_5054;
 const HEAD: usize = 16;

@@ -1,0 +1,75 @@
+//! One client from its first byte to its last.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use hostftl_nbd_proto::{Offer, Outcome, ProtoError, ServerHandshake};
+use hostftl_volume::front::Port;
+
+use crate::inlet::Inlet;
+use crate::reader::Reader;
+use crate::table::Table;
+use crate::writer;
+
+/// How long a client may be silent while it negotiates.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a connection ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionError {
+    #[error("{0}")]
+    Protocol(#[from] ProtoError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Serves one client; returns how many requests it made.
+///
+/// # Errors
+/// When the client breaks the protocol or the connection.
+pub(crate) fn serve(
+    stream: &UnixStream,
+    port: &Port,
+    offer: &Offer,
+    stopping: &AtomicBool,
+) -> Result<u64, ConnectionError> {
+    let mut inlet = Inlet::new(stream);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    if !handshake(&mut inlet, stream, offer)? {
+        return Ok(0);
+    }
+    stream.set_read_timeout(None)?;
+    let table = Table::new();
+    let (reply, answers) = channel();
+    std::thread::scope(|scope| {
+        let (shared, answers) = (&table, answers);
+        scope.spawn(move || writer::run(stream, shared, &answers));
+        Reader { inlet, port, table: &table, reply, stopping }.run()
+    })
+}
+
+/// Negotiates; whether the transmission phase follows.
+fn handshake(
+    inlet: &mut Inlet<&UnixStream>,
+    mut stream: &UnixStream,
+    offer: &Offer,
+) -> Result<bool, ConnectionError> {
+    let mut out = Vec::new();
+    let mut server = ServerHandshake::greet(&mut out);
+    loop {
+        let step = server.feed(offer, inlet.peek(), &mut out);
+        stream.write_all(&out)?;
+        out.clear();
+        let (used, outcome) = step?;
+        inlet.consume(used);
+        match outcome {
+            Outcome::More if inlet.more()? == 0 => return Ok(false),
+            Outcome::More => {}
+            Outcome::Transmission => return Ok(true),
+            Outcome::Aborted => return Ok(false),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What can be wrong with serving, in words for the user.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a volume can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is not one that can be served on.
+    #[error("{0:?} is not an NBD address: write unix:PATH")]
+    Address(String),
+    /// The kernel takes no socket path of this length.
+    #[error("{path}: a socket path has at most {most} bytes; choose a shorter one")]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// The limit in bytes.
+        most: usize,
+    },
+    /// Another server listens there.
+    #[error("{0}: another server listens on this socket; stop it or choose another path")]
+    InUse(PathBuf),
+    /// Something that is no socket is there.
+    #[error("{0}: a file that is not a socket is in the way; remove it or choose another path")]
+    InTheWay(PathBuf),
+    /// The socket can't be made or used.
+    #[error("{path}: {doing}: {error}")]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}

@@ -1,0 +1,193 @@
+//! The server: accepts clients until it is told to stop.
+//!
+//! Invariants
+//! - A connection is in the registry before the stop flag is looked at, and the flag is set before
+//!   the registry is walked: no connection misses a stop.
+//! - [`Server::run`] returns when every connection is closed and every answer has come.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use hostftl_core::{BLOCK, SECTOR};
+use hostftl_nbd_proto::flags::{
+    CAN_MULTI_CONN, HAS_FLAGS, SEND_FLUSH, SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,
+};
+use hostftl_nbd_proto::{BlockSizes, Offer};
+use hostftl_volume::front::{Export, Port};
+
+use crate::address::Address;
+use crate::connection;
+use crate::error::ServeError;
+use crate::registry::Registry;
+use crate::socket::Bound;
+
+/// The most clients at once.
+const MAX_CONNECTIONS: usize = 64;
+/// How long clients may take to read their last replies after a stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long to wait when the process is out of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is served, and where.
+#[derive(Debug)]
+pub struct Options {
+    /// Where to listen.
+    pub address: Address,
+    /// The volume.
+    pub port: Port,
+    /// Takes one line about a client that broke the protocol or was turned away.
+    pub log: fn(&str),
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    options: Options,
+    bound: Bound,
+    stopper: Stopper,
+}
+
+/// What a server did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Clients that connected.
+    pub connections: u64,
+    /// Requests that they made.
+    pub requests: u64,
+}
+
+/// Stops a server, from any thread. Clones stop the same one.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    stopping: AtomicBool,
+    registry: Registry,
+    /// The listening socket once more: to shut it down wakes the thread that accepts.
+    listening: UnixStream,
+}
+
+impl Stopper {
+    /// Stops accepting and reading. What is in flight will be answered; [`Server::run`] returns then.
+    pub fn stop(&self) {
+        self.0.stopping.store(true, Ordering::SeqCst);
+        self.0.listening.shutdown(Shutdown::Both).ok();
+        self.0.registry.shut(Shutdown::Read);
+    }
+
+    fn stopping(&self) -> bool {
+        self.0.stopping.load(Ordering::SeqCst)
+    }
+}
+
+impl Server {
+    /// Listens. Clients may connect from now on; they are served by [`Server::run`].
+    ///
+    /// # Errors
+    /// When the address is in use or can't be used.
+    pub fn bind(options: Options) -> Result<Self, ServeError> {
+        let path = options.address.path();
+        let bound = Bound::new(path)?;
+        let listening = bound.listener.try_clone().map_err(|error| ServeError::Io {
+            path: path.into(),
+            doing: "can't share the socket",
+            error,
+        })?;
+        let listening = UnixStream::from(OwnedFd::from(listening));
+        let stopping = AtomicBool::new(false);
+        let shared = Shared { stopping, registry: Registry::default(), listening };
+        Ok(Server { options, bound, stopper: Stopper(Arc::new(shared)) })
+    }
+
+    /// The handle that stops this server.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Writes the line `ready URI` to `ready` and serves until stopped. The socket is gone afterwards.
+    ///
+    /// # Errors
+    /// When the line can't be written or the socket fails; clients are answered first all the same.
+    pub fn run(self, ready: &mut dyn Write) -> Result<Served, ServeError> {
+        let path = self.options.address.path();
+        let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
+        let announced = writeln!(ready, "ready {}", self.options.address);
+        announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
+        let offer = offer(self.options.port.export());
+        let requests = AtomicU64::new(0);
+        let accepted = thread::scope(|scope| {
+            let accepted = self.accept(scope, &offer, &requests);
+            self.stopper.stop();
+            self.stopper.0.registry.wait(GRACE);
+            self.stopper.0.registry.shut(Shutdown::Both);
+            accepted
+        });
+        let connections = accepted.map_err(failed("can't accept clients"))?;
+        Ok(Served { connections, requests: requests.into_inner() })
+    }
+
+    /// Gives every client a thread; returns how many there were when it is stopped.
+    fn accept<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        offer: &'env Offer,
+        requests: &'env AtomicU64,
+    ) -> io::Result<u64> {
+        let mut number = 0;
+        let registry = &self.stopper.0.registry;
+        loop {
+            let stream = match self.bound.listener.accept() {
+                _ if self.stopper.stopping() => return Ok(number),
+                Ok((stream, _)) => Arc::new(stream),
+                Err(error) if is_passing(&error) => {
+                    (self.options.log)(&format!("a client could not connect: {error}"));
+                    thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if registry.len() == MAX_CONNECTIONS {
+                (self.options.log)("a client was turned away: there are 64 already");
+                continue;
+            }
+            number += 1;
+            registry.insert(number, stream.clone());
+            if self.stopper.stopping() {
+                registry.shut(Shutdown::Read);
+            }
+            scope.spawn(move || {
+                let stopping = &self.stopper.0.stopping;
+                match connection::serve(&stream, &self.options.port, offer, stopping) {
+                    Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
+                    Err(error) => (self.options.log)(&format!("client {number}: {error}")),
+                }
+                registry.remove(number);
+            });
+        }
+    }
+}
+
+/// Whether accepting may work again in a moment.
+fn is_passing(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+fn offer(export: &Export) -> Offer {
+    Offer {
+        name: export.name.clone(),
+        description: "HostFTL volume".into(),
+        bytes: export.bytes,
+        flags: HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN,
+        block: BlockSizes { min: SECTOR as u32, preferred: BLOCK as u32, max: export.max_transfer },
+    }
+}

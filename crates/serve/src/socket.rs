@@ -1,0 +1,204 @@
+//! A listening unix socket that appears complete: mode 0600 from its first moment, and never in the
+//! place of one that somebody listens on.
+//!
+//! Invariants
+//! - The socket is bound and listening in a private folder before it gets its name, by a link that
+//!   fails when the name is taken.
+//! - A stale socket is moved into the private folder first and looked at again there, so that of two
+//!   servers that find it only one replaces it.
+//! - At the end only the socket that this server made is removed.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::error::ServeError;
+
+/// The longest path of a unix socket in bytes (`sun_path` less its final zero).
+const LONGEST: usize = 107;
+
+/// A listener under its name; dropping it removes the name.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the socket, to know it again.
+    identity: (u64, u64),
+}
+
+impl Bound {
+    /// Listens at `path`.
+    ///
+    /// # Errors
+    /// When the name is taken by a live server or another file, or the kernel refuses.
+    pub(crate) fn new(path: &Path) -> Result<Self, ServeError> {
+        let nursery = Nursery::beside(path)?;
+        let born = nursery.0.join("s");
+        if born.as_os_str().as_bytes().len() > LONGEST || path.as_os_str().len() > LONGEST {
+            return Err(ServeError::TooLong { path: path.into(), most: LONGEST });
+        }
+        let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
+        let listener = UnixListener::bind(&born).map_err(failed("can't make the socket"))?;
+        let private = Permissions::from_mode(0o600);
+        fs::set_permissions(&born, private).map_err(failed("can't set its mode"))?;
+        let identity = identity(&born).map_err(failed("can't look at the socket"))?;
+        loop {
+            match fs::hard_link(&born, path) {
+                Ok(()) => return Ok(Bound { listener, path: path.into(), identity }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    clear(path, &nursery.0.join("old"))?;
+                }
+                Err(error) => return Err(failed("can't name the socket")(error)),
+            }
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+/// Moves a socket that nobody listens on out of the way.
+fn clear(path: &Path, aside: &Path) -> Result<(), ServeError> {
+    let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
+    match is_stale(path) {
+        Ok(true) => {}
+        Ok(false) => return Err(ServeError::InUse(path.into())),
+        // It went away by itself.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            return Err(ServeError::InTheWay(path.into()));
+        }
+        Err(error) => return Err(failed("can't tell whether the socket is in use")(error)),
+    }
+    match fs::rename(path, aside) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(failed("can't replace the stale socket"))?,
+    }
+    let stale = is_stale(aside).map_err(failed("can't look at the stale socket"))?;
+    if !stale {
+        // Another server was quicker, and this is its live socket: put it back.
+        fs::hard_link(aside, path).map_err(failed("can't put back another server's socket"))?;
+        return Err(ServeError::InUse(path.into()));
+    }
+    fs::remove_file(aside).map_err(failed("can't remove the stale socket"))
+}
+
+/// Whether nobody listens on the socket; `InvalidInput` when it is none.
+fn is_stale(path: &Path) -> io::Result<bool> {
+    if !fs::symlink_metadata(path)?.file_type().is_socket() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// A folder that only this user may enter, removed with what is in it.
+struct Nursery(PathBuf);
+
+impl Nursery {
+    fn beside(path: &Path) -> Result<Self, ServeError> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        for attempt in 0.. {
+            let folder = parent.join(format!(".{:x}.{attempt}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Nursery(folder)),
+                // A killed server left one behind, or another thread makes one now.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let doing = "can't make the socket in its folder";
+                    return Err(ServeError::Io { path: path.into(), doing, error });
+                }
+            }
+        }
+        unreachable!("a free name is found long before the numbers end")
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_socket_is_private_and_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let bound = Bound::new(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["a.sock"]);
+        UnixStream::connect(&path).unwrap();
+        drop(bound);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_live_socket_is_left_alone_and_a_stale_one_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let live = UnixListener::bind(&path).unwrap();
+        assert!(matches!(Bound::new(&path), Err(ServeError::InUse(_))));
+        UnixStream::connect(&path).unwrap();
+        drop(live);
+        let bound = Bound::new(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(names(folder.path()), ["a.sock"]);
+        drop(bound);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(Bound::new(&path), Err(ServeError::InTheWay(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        assert_eq!(names(folder.path()), ["a.sock"]);
+    }
+
+    #[test]
+    fn only_our_own_socket_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let bound = Bound::new(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        drop(bound);
+        UnixStream::connect(&path).unwrap();
+        drop(other);
+    }
+
+    #[test]
+    fn impossible_paths_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = Bound::new(&folder.path().join("no/a.sock")).unwrap_err().to_string();
+        assert!(missing.contains("no/a.sock"), "{missing}");
+        let long = folder.path().join("x".repeat(110));
+        assert!(matches!(Bound::new(&long), Err(ServeError::TooLong { most: 107, .. })));
+    }
+}

@@ -1,0 +1,246 @@
+//! The server over a real socket, with the codec's client side and a volume in memory.
+
+mod client;
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use client::Client;
+use hostftl_nbd_proto::{Command, Errno, flags};
+use hostftl_serve::{Options, Served, Server, Stopper};
+use hostftl_volume::ram_port;
+
+const MIB: usize = 1 << 20;
+const SIZE: u64 = 64 << 20;
+
+/// A server that runs in a thread.
+struct Running {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    stopper: Stopper,
+    thread: JoinHandle<Served>,
+}
+
+impl Running {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("vol.sock");
+        let address = format!("unix:{}", path.display()).parse().expect("an address");
+        let port = ram_port("vol", SIZE);
+        let server = Server::bind(Options { address, port, log: |_| {} }).expect("a server");
+        let stopper = server.stopper();
+        let thread = thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
+        Running { _folder: folder, path, stopper, thread }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.path, "vol")
+    }
+
+    fn stop(self) -> Served {
+        self.stopper.stop();
+        let served = self.thread.join().expect("no panic");
+        assert!(!self.path.exists(), "the socket is removed at the end");
+        served
+    }
+}
+
+/// Bytes that differ from place to place and from `seed` to `seed`.
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let word = |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed.rotate_left(17));
+    (0..len as u64).map(|at| (word(at / 8) >> (at % 8 * 8)) as u8).collect()
+}
+
+#[test]
+fn the_export_is_described() {
+    let running = Running::start();
+    let client = running.client();
+    let all = flags::HAS_FLAGS
+        | flags::SEND_FLUSH
+        | flags::SEND_FUA
+        | flags::SEND_TRIM
+        | flags::SEND_WRITE_ZEROES
+        | flags::CAN_MULTI_CONN;
+    assert_eq!((client.export.bytes, client.export.flags), (SIZE, all));
+    assert_eq!(client.export.name.as_deref(), Some("vol"));
+    let block = client.export.block.expect("block sizes");
+    assert_eq!((block.min, block.preferred, block.max), (512, 4096, 1 << 20));
+    drop(client);
+    assert_eq!(running.stop(), Served { connections: 1, requests: 0 });
+}
+
+#[test]
+fn the_ready_line_names_the_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let address = format!("unix:{}", path.display()).parse().unwrap();
+    let port = ram_port("vol", SIZE);
+    let server = Server::bind(Options { address, port, log: |_| {} }).unwrap();
+    server.stopper().stop();
+    let mut line = Vec::new();
+    server.run(&mut line).unwrap();
+    let expected = format!("ready nbd+unix:///?socket={}\n", path.display());
+    assert_eq!(String::from_utf8(line).unwrap(), expected);
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let running = Running::start();
+    let mut client = running.client();
+    for (seed, (offset, len)) in
+        [(512, 512), (4096, 65536), (MIB + 512, MIB), (3 * MIB - 512, 5 * MIB + 1024)]
+            .into_iter()
+            .enumerate()
+    {
+        let data = pattern(seed as u64, len);
+        client.write(offset as u64, &data, flags::CMD_FUA).expect("written");
+        assert!(client.read(offset as u64, len).expect("read") == data, "{offset}+{len}");
+    }
+    client.ask(Command::Flush, 0, 0, 0).expect("flushed");
+    client.ask(Command::Trim, 0, 4 * MIB as u32, 0).expect("trimmed");
+    let zeroes = flags::CMD_NO_HOLE | flags::CMD_FUA;
+    client.ask(Command::WriteZeroes, 4 * MIB as u64, 512, zeroes).expect("zeroed");
+    assert!(client.read(0, 4 * MIB + 512).expect("read").iter().all(|byte| *byte == 0));
+    assert!(client.read(5 * MIB as u64, 512).expect("read").iter().any(|byte| *byte != 0));
+    assert_eq!(running.stop().requests, 13);
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
+    use Command::*;
+    let running = Running::start();
+    let mut client = running.client();
+    let cases = [
+        (Read, 0, 0, 0, Errno::Invalid),
+        (Read, 1, 512, 0, Errno::Invalid),
+        (Read, 0, 513, 0, Errno::Invalid),
+        (Read, SIZE, 512, 0, Errno::Invalid),
+        (Read, u64::MAX - 511, 512, 0, Errno::Invalid),
+        (Read, 0, (32 << 20) + 512, 0, Errno::Invalid),
+        (Trim, SIZE - 512, 1024, 0, Errno::Invalid),
+        (WriteZeroes, SIZE - 512, 1024, 0, Errno::NoSpace),
+        (Flush, 512, 0, 0, Errno::Invalid),
+        (Read, 0, 512, flags::CMD_NO_HOLE, Errno::Invalid),
+        (WriteZeroes, 0, 512, 1 << 4, Errno::Invalid),
+        (Other(5), 0, 512, 0, Errno::Invalid),
+        (Other(999), 0, 0, 0, Errno::Invalid),
+    ];
+    for (command, offset, length, flags, errno) in cases {
+        let found = client.ask(command, offset, length, flags);
+        assert_eq!(found, Err(errno), "{command:?} {offset}+{length}");
+    }
+    assert_eq!(client.write(SIZE - 512, &[7; 1024], 0), Err(Errno::NoSpace));
+    assert_eq!(client.write(100, &[7; 70_000], 0), Err(Errno::Invalid));
+    let last = client.read(SIZE - 512, 512).expect("the connection goes on");
+    assert!(last.iter().all(|byte| *byte == 0), "nothing was written");
+    running.stop();
+}
+
+#[test]
+fn many_requests_in_flight_are_all_answered() {
+    const MANY: u64 = 1000;
+    let running = Running::start();
+    let mut client = running.client();
+    let mut sender = client.sender();
+    let writes = thread::spawn(move || {
+        for at in 0..MANY {
+            sender.send(Command::Write, at, at * 4096, 4096, 0, &pattern(at, 4096));
+        }
+        for at in 0..MANY {
+            sender.send(Command::Read, MANY + at, at * 4096, 4096, 0, &[]);
+        }
+    });
+    let mut seen = vec![0; 2 * MANY as usize];
+    for _ in 0..MANY {
+        let (cookie, result) = client.reply(|_| 0);
+        assert_eq!(result, Ok(vec![]));
+        seen[cookie as usize] += 1;
+    }
+    for _ in 0..MANY {
+        let (cookie, result) = client.reply(|_| 4096);
+        // Writes and reads of a place may overtake each other only before the write is answered.
+        let data = result.expect("read");
+        let zero = data.iter().all(|byte| *byte == 0);
+        assert!(zero || data == pattern(cookie - MANY, 4096), "request {cookie}");
+        seen[cookie as usize] += 1;
+    }
+    writes.join().expect("sent");
+    assert!(seen.iter().all(|count| *count == 1), "every request is answered once");
+    running.stop();
+}
+
+#[test]
+fn disconnect_answers_what_is_in_flight() {
+    let running = Running::start();
+    let mut client = running.client();
+    let mut sender = client.sender();
+    for at in 0..20 {
+        sender.send(Command::Write, at, at * MIB as u64, MIB as u32, 0, &pattern(at, MIB));
+    }
+    sender.send(Command::Disconnect, 99, 0, 0, 0, &[]);
+    let mut cookies: Vec<u64> = (0..20).map(|_| client.reply(|_| 0).0).collect();
+    cookies.sort_unstable();
+    assert_eq!(cookies, (0..20).collect::<Vec<_>>());
+    assert!(client.is_closed());
+    let mut client = running.client();
+    assert!(client.read(19 * MIB as u64, MIB).unwrap() == pattern(19, MIB));
+    running.stop();
+}
+
+#[test]
+fn clients_that_do_not_read_or_die_do_not_starve_others() {
+    let running = Running::start();
+    let lazy: Vec<Client> = (0..4).map(|_| running.client()).collect();
+    for client in &lazy {
+        let mut sender = client.sender();
+        for at in 0..40 {
+            sender.send(Command::Read, at, 0, MIB as u32, 0, &[]);
+        }
+    }
+    let mut client = running.client();
+    for at in 0..40 {
+        client.write(at * MIB as u64, &pattern(at, MIB), 0).expect("there are buffers left");
+    }
+    drop(lazy);
+    // 40 MiB at once need buffers that the dead clients had.
+    assert!(client.read(0, 20 * MIB).unwrap()[19 * MIB..] == pattern(19, MIB));
+    assert_eq!(running.stop().connections, 5);
+}
+
+#[test]
+fn a_client_that_breaks_the_protocol_is_cut_off_and_no_other() {
+    let running = Running::start();
+    let mut good = running.client();
+    let mut bad = running.client();
+    bad.raw(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n");
+    assert!(bad.is_closed());
+    let mut half = running.client();
+    half.raw(&[0x25, 0x60, 0x95, 0x13, 0, 0]);
+    drop(half);
+    good.write(0, &[1; 512], 0).expect("others go on");
+    running.stop();
+}
+
+#[test]
+fn a_stop_answers_what_was_sent_and_refuses_new_clients() {
+    let running = Running::start();
+    let mut client = running.client();
+    let idle = running.client();
+    let mut sender = client.sender();
+    for at in 0..64 {
+        sender.send(Command::Write, at, at * 65536, 65536, 0, &pattern(at, 65536));
+    }
+    running.stopper.stop();
+    for _ in 0..64 {
+        let (_, result) = client.reply(|_| 0);
+        assert!(matches!(result, Ok(_) | Err(Errno::Shutdown)), "{result:?}");
+    }
+    assert!(client.is_closed());
+    assert!(UnixStream::connect(&running.path).is_err());
+    drop(idle);
+    let begun = Instant::now();
+    assert_eq!(running.stop().connections, 2);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
