@@ -169,6 +169,7 @@ impl Hard {
                 self.more = true;
                 return;
             }
+            let wishes = (self.commit, self.wanted, self.starved);
             let moved = match (self.life, self.health) {
                 (Life::Over, _) => self.pump_requests(now, out),
                 (_, Health::ReadOnly(_) | Health::Dead) => self.pump_failed(now, out),
@@ -176,7 +177,7 @@ impl Hard {
                 (Life::Running, _) => self.pump_running(now, out),
                 (Life::Stopping, _) => self.pump_running(now, out) | self.pump_stop(out),
             };
-            if !moved {
+            if !moved && wishes == (self.commit, self.wanted, self.starved) {
                 return;
             }
         }

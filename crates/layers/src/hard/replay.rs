@@ -50,7 +50,10 @@ pub struct Replay {
     asked: usize,
     tails: Vec<Option<MetaBuf>>,
     failed: [bool; BATCH],
+    /// A tail could not be read.
     unread: bool,
+    /// A later log write says that the wanted one was durable.
+    missed: bool,
     head: Option<LogHead>,
     body: Option<MetaBuf>,
     body_failed: bool,
@@ -74,6 +77,7 @@ impl Replay {
             tails: (0..BATCH).map(|_| Some(MetaBuf::new(1))).collect(),
             failed: [false; BATCH],
             unread: false,
+            missed: false,
             head: None,
             body: None,
             body_failed: false,
@@ -99,7 +103,8 @@ impl Replay {
     }
 
     fn restart_search(&mut self) {
-        (self.next, self.batch, self.asked, self.unread) = (0, 1, 0, false);
+        (self.next, self.batch, self.asked) = (0, 1, 0);
+        (self.unread, self.missed) = (false, false);
     }
 
     /// A page or body that was read.
@@ -155,6 +160,7 @@ impl Hard {
         if replay.limit.is_some_and(|limit| wanted > limit) {
             return self.log_is_read();
         }
+        let mut missed = false;
         let asked_from = replay.next - replay.asked;
         for tail in 0..replay.asked {
             let vsp = replay.candidates[asked_from + tail];
@@ -164,15 +170,14 @@ impl Hard {
             if head.epoch != replay.epoch || head.superpage != vsp || head.index + 1 != head.pages {
                 continue;
             }
-            if head.seq > wanted && head.durable >= wanted {
-                return self.give_up("a log write that was durable is missing or damaged", out);
-            }
+            missed |= head.seq > wanted && head.durable >= wanted;
             if head.seq == wanted {
                 return self.found(now, tail, head, out);
             }
         }
         let unread = replay.failed[..replay.asked].iter().any(|failed| *failed);
         self.replay().unread |= unread;
+        self.replay().missed |= missed;
         self.ask_for_tails(now, out)
     }
 
@@ -181,6 +186,9 @@ impl Hard {
         let from = replay.next;
         let end = (from + replay.batch).min(replay.candidates.len());
         if from == end {
+            if replay.missed {
+                return self.give_up("a log write that was durable is missing or damaged", out);
+            }
             if replay.unread {
                 return self.give_up("a page that may hold log can't be read", out);
             }

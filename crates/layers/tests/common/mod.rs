@@ -1,0 +1,243 @@
+//! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
+
+use std::collections::HashMap;
+
+use hostftl_core::{
+    Cause, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Out, Output, Payload,
+    Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
+};
+use hostftl_format::page::crc32c;
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+
+/// A layer over a memory device.
+pub struct World {
+    pub layer: AnyLayer,
+    pub disk: Vec<u8>,
+    pub events: Vec<Event>,
+    pub steps: u64,
+    buffers: HashMap<u32, Vec<u8>>,
+    flying: Vec<(Token, Command)>,
+    replies: HashMap<u64, Result<(), HostError>>,
+    read_back: HashMap<u64, Vec<u8>>,
+    out: Out,
+    next_id: u32,
+    seed: u64,
+}
+
+impl World {
+    /// Starts the layer on `disk` and waits until it is ready or gives up.
+    pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
+        let devices = [DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage)];
+        let plan = AnyLayer::plan(config, &devices).expect("a plan");
+        let mut buffers = HashMap::new();
+        let mut owned = Vec::new();
+        for id in 0..plan.buffers {
+            buffers.insert(id, vec![0xee; plan.buffer_sectors as usize * SECTOR]);
+            owned.push(Payload::issue(id, plan.buffer_sectors));
+        }
+        let layer = AnyLayer::new(config, &devices, owned, mode).expect("a layer");
+        let mut world = World {
+            layer,
+            disk,
+            events: Vec::new(),
+            steps: 0,
+            buffers,
+            flying: Vec::new(),
+            replies: HashMap::new(),
+            read_back: HashMap::new(),
+            out: Out::new(),
+            next_id: 1000,
+            seed,
+        };
+        world.step(Input::Timer);
+        world.settle();
+        world
+    }
+
+    fn random(&mut self, below: usize) -> usize {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.seed >> 33) as usize % below
+    }
+
+    fn step(&mut self, input: Input) {
+        self.steps += 1;
+        self.layer.step(self.steps, input, &mut self.out);
+        let outputs: Vec<Output> = self.out.drain().collect();
+        for output in outputs {
+            match output {
+                Output::Submit(token, command) => self.flying.push((token, command)),
+                Output::Event(event) => self.events.push(event),
+                Output::Reclaim(payload) => drop(payload.surrender()),
+                Output::Reply(reply) => {
+                    let id = reply.ticket.close();
+                    if let Some(data) = reply.data {
+                        let bytes = self.buffers.remove(&data.surrender()).expect("a buffer");
+                        self.read_back.insert(id, bytes);
+                    }
+                    self.replies.insert(id, reply.result);
+                }
+            }
+        }
+    }
+
+    /// Completes what is in flight, in a random order, until nothing moves.
+    pub fn settle(&mut self) {
+        loop {
+            if self.layer.next_timer() == Some(0) {
+                self.step(Input::Timer);
+            } else if !self.flying.is_empty() {
+                self.complete_one();
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Completes one command.
+    pub fn complete_one(&mut self) {
+        let pick = self.random(self.flying.len());
+        let (token, mut command) = self.flying.swap_remove(pick);
+        let verdict = self.perform(&mut command);
+        self.step(Input::Done(Done { token, command, result: Ok(verdict) }));
+    }
+
+    fn bytes_of(&self, piece: &Piece) -> Vec<u8> {
+        match piece {
+            Piece::Data(view) => {
+                let from = view.from() as usize;
+                self.buffers[&view.id()][from..from + view.bytes() as usize].to_vec()
+            }
+            Piece::Meta { buf, pages } => {
+                buf.pages()[..*pages as usize].iter().flat_map(|page| page.0).collect()
+            }
+            Piece::Zeros(bytes) => vec![0; *bytes as usize],
+        }
+    }
+
+    fn perform(&mut self, command: &mut Command) -> Verdict {
+        match command {
+            Command::Read { lba, into, .. } => {
+                let at = *lba as usize * SECTOR;
+                let bytes = &self.disk[at..at + into.sectors() as usize * SECTOR];
+                match into {
+                    Target::Data(view) => {
+                        let from = view.from() as usize;
+                        let buffer = self.buffers.get_mut(&view.id()).expect("a buffer");
+                        buffer[from..from + bytes.len()].copy_from_slice(bytes);
+                    }
+                    Target::Meta { buf, .. } => {
+                        for (page, bytes) in buf.pages_mut().iter_mut().zip(bytes.chunks(4096)) {
+                            page.0.copy_from_slice(bytes);
+                        }
+                    }
+                }
+            }
+            Command::Program { lba, gather, tally, .. } => {
+                let bytes: Vec<u8> = gather.iter().flat_map(|p| self.bytes_of(p)).collect();
+                assert_eq!(bytes.len(), tally.total() as usize * SECTOR, "a tally is the length");
+                let at = *lba as usize * SECTOR;
+                self.disk[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            Command::Place { from, into } => {
+                let bytes = self.bytes_of(from);
+                let at = into.from() as usize;
+                let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
+                buffer[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            Command::Digest { from, seed } => {
+                let at = from.from() as usize;
+                let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
+                return Verdict { bytes: 0, crc: crc32c(*seed, bytes) };
+            }
+            Command::Reset { lba, sectors, .. } => {
+                let at = *lba as usize * SECTOR;
+                self.disk[at..at + *sectors as usize * SECTOR].fill(0);
+            }
+            Command::Flush { .. } => {}
+            other => panic!("no layer here sends {other:?}"),
+        }
+        Verdict::default()
+    }
+
+    /// Sends a request without waiting; returns its name.
+    pub fn send(&mut self, lba: u64, sectors: u64, op: impl FnOnce(&mut Self) -> HostOp) -> u64 {
+        while self.layer.credits().requests == 0 {
+            assert!(!self.flying.is_empty() || self.layer.next_timer() == Some(0), "a stall");
+            self.settle_once();
+        }
+        self.next_id += 1;
+        let id = u64::from(self.next_id);
+        let op = op(self);
+        let tally = Tally::of(
+            Cause::Host,
+            if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 },
+        );
+        let ticket = Ticket::issue(id);
+        self.step(Input::Host(Request { ticket, op, lba, sectors, tally }));
+        id
+    }
+
+    fn settle_once(&mut self) {
+        if self.layer.next_timer() == Some(0) {
+            self.step(Input::Timer);
+        } else {
+            self.complete_one();
+        }
+    }
+
+    /// A buffer with `bytes`.
+    pub fn payload(&mut self, bytes: Vec<u8>) -> Payload {
+        self.next_id += 1;
+        let sectors = (bytes.len() / SECTOR) as u32;
+        self.buffers.insert(self.next_id, bytes);
+        Payload::issue(self.next_id, sectors)
+    }
+
+    /// Drives the layer until a request is answered.
+    pub fn wait(&mut self, id: u64) -> Result<(), HostError> {
+        loop {
+            if let Some(result) = self.replies.remove(&id) {
+                return result;
+            }
+            assert!(
+                !self.flying.is_empty() || self.layer.next_timer() == Some(0),
+                "request {id} is never answered"
+            );
+            self.settle_once();
+        }
+    }
+
+    pub fn write(&mut self, lba: u64, bytes: Vec<u8>, fua: bool) -> u64 {
+        let sectors = (bytes.len() / SECTOR) as u64;
+        self.send(lba, sectors, |world| HostOp::Write { data: world.payload(bytes), fua })
+    }
+
+    pub fn read(&mut self, lba: u64, sectors: u64) -> Result<Vec<u8>, HostError> {
+        let id = self.send(lba, sectors, |world| {
+            HostOp::Read(world.payload(vec![0xdd; sectors as usize * SECTOR]))
+        });
+        self.wait(id).map(|()| self.read_back.remove(&id).expect("a read gives bytes"))
+    }
+
+    pub fn flush(&mut self) {
+        let id = self.send(0, 0, |_| HostOp::Flush);
+        self.wait(id).expect("a flush");
+    }
+
+    /// Cuts the power: what is in flight has not happened.
+    pub fn cut(mut self) -> Vec<u8> {
+        self.layer.power_off();
+        self.flying.drain(..).for_each(|(_, command)| command.void());
+        std::mem::take(&mut self.disk)
+    }
+
+    /// Stops cleanly.
+    pub fn stop(mut self) -> Vec<u8> {
+        self.settle();
+        self.step(Input::Stop);
+        self.settle();
+        assert!(self.events.contains(&Event::Stopped), "a stop ends");
+        self.layer.check().expect("sound at the end");
+        self.cut()
+    }
+}
