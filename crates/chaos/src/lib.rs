@@ -1,1 +1,30 @@
-//! HostFTL chaos.
+//! The world that breaks things: layers over seeded memory devices that lose power, tear writes,
+//! hang and die, under a checker that knows what every sector may hold.
+//!
+//! One seed fixes a whole run. What is injected and what is demanded of a layer is read from the
+//! matrix in `docs/SEMANTICS.md`.
+#![forbid(unsafe_code)]
+
+mod arena;
+mod campaign;
+mod content;
+mod dice;
+mod disk;
+mod events;
+mod exec;
+mod host;
+mod life;
+mod matrix;
+mod model;
+mod power;
+mod run;
+mod swarm;
+mod trace;
+mod workload;
+mod world;
+
+pub use campaign::{Campaign, Goal, Summary, replay_command};
+pub use events::Tallies;
+pub use matrix::{Claim, Claims, Row};
+pub use run::{Report, Violation, catch_panics, run_seed};
+pub use world::World;

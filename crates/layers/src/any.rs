@@ -6,6 +6,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Counters, Credits, DeviceInfo, Input, Layer, Limits, Nanos, Out, Payload};
 
+use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::passthrough::Passthrough;
 
@@ -16,6 +17,8 @@ pub enum LayerKind {
     Passthrough,
     /// Small writes are gathered into superpages; every sector is mapped.
     Hard,
+    /// The test layer that uses every command; no user may choose it.
+    Exerciser,
 }
 
 impl LayerKind {
@@ -27,6 +30,7 @@ impl LayerKind {
         match self {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
+            LayerKind::Exerciser => "exerciser",
         }
     }
 }
@@ -111,6 +115,8 @@ pub enum AnyLayer {
     Passthrough(Passthrough),
     /// See [`LayerKind::Hard`].
     Hard(Hard),
+    /// See [`LayerKind::Exerciser`].
+    Exerciser(Exerciser),
 }
 
 impl AnyLayer {
@@ -122,6 +128,7 @@ impl AnyLayer {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
+            LayerKind::Exerciser => Exerciser::plan(devices),
         }
     }
 
@@ -144,6 +151,7 @@ impl AnyLayer {
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
+            LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
         })
     }
 }
@@ -153,6 +161,7 @@ macro_rules! each {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
+            AnyLayer::Exerciser($layer) => $body,
         }
     };
 }

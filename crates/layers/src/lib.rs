@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod any;
+pub mod exerciser;
 mod hard;
 mod passthrough;
 mod planted;

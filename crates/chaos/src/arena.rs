@@ -1,0 +1,155 @@
+//! Payload memory, and the race detector over it.
+//!
+//! Invariants
+//! - A range lent for writing overlaps no other range lent at the same time; ranges that are only
+//!   read may overlap.
+//! - What a command borrows is recorded when it is submitted and forgotten when it is over.
+
+use hostftl_core::{Command, Payload, Piece, SECTOR, Target};
+
+/// One range that a command in flight uses.
+#[derive(Debug)]
+struct Loan {
+    token: u64,
+    from: u32,
+    to: u32,
+    write: bool,
+}
+
+/// All payload buffers of a stack, as one flat memory.
+#[derive(Debug, Default)]
+pub struct Arena {
+    bytes: Vec<u8>,
+    starts: Vec<usize>,
+    loans: Vec<Vec<Loan>>,
+}
+
+impl Arena {
+    /// Forgets all buffers and loans, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.starts.clear();
+        self.loans.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Adds a buffer and returns its name. Its content is garbage that no host wrote.
+    pub fn add(&mut self, sectors: u32) -> u32 {
+        let id = self.starts.len();
+        self.starts.push(self.bytes.len());
+        self.bytes.resize(self.bytes.len() + sectors as usize * SECTOR, 0xa5);
+        if self.loans.len() <= id {
+            self.loans.push(Vec::with_capacity(16));
+        }
+        id as u32
+    }
+
+    /// Adds a buffer and issues the handle that owns it.
+    pub fn issue(&mut self, sectors: u32) -> Payload {
+        Payload::issue(self.add(sectors), sectors)
+    }
+
+    /// Bytes `from..from + len` of a buffer.
+    pub fn slice(&self, id: u32, from: u32, len: u32) -> &[u8] {
+        &self.bytes[self.starts[id as usize] + from as usize..][..len as usize]
+    }
+
+    /// As [`Arena::slice`], to change.
+    pub fn slice_mut(&mut self, id: u32, from: u32, len: u32) -> &mut [u8] {
+        &mut self.bytes[self.starts[id as usize] + from as usize..][..len as usize]
+    }
+
+    /// Copies between two buffers, or within one.
+    pub fn copy(&mut self, from: (u32, u32), into: (u32, u32), len: u32) {
+        let source = self.starts[from.0 as usize] + from.1 as usize;
+        let target = self.starts[into.0 as usize] + into.1 as usize;
+        self.bytes.copy_within(source..source + len as usize, target);
+    }
+
+    /// Records what `command` borrows.
+    ///
+    /// # Errors
+    /// When a command in flight uses the same bytes and one of the two writes them.
+    pub fn lend(&mut self, token: u64, command: &Command) -> Result<(), String> {
+        let mut clash = None;
+        each_range(command, |id, from, len, write| {
+            let to = from + len;
+            let loans = &mut self.loans[id as usize];
+            let hit = |loan: &&Loan| loan.from < to && from < loan.to && (write || loan.write);
+            if let Some(other) = loans.iter().find(hit) {
+                clash = clash.or(Some((id, from, other.token)));
+            }
+            loans.push(Loan { token, from, to, write });
+        });
+        match clash {
+            None => Ok(()),
+            Some((id, from, other)) => Err(format!(
+                "race: commands {token} and {other} use byte {from} of buffer {id} at once"
+            )),
+        }
+    }
+
+    /// Forgets what a command borrowed.
+    pub fn repay(&mut self, token: u64, command: &Command) {
+        each_range(command, |id, _, _, _| {
+            self.loans[id as usize].retain(|loan| loan.token != token);
+        });
+    }
+}
+
+/// Calls `visit(buffer, from, bytes, write)` for each payload range of a command.
+fn each_range(command: &Command, mut visit: impl FnMut(u32, u32, u32, bool)) {
+    let piece = |piece: &Piece, visit: &mut dyn FnMut(u32, u32, u32, bool)| {
+        if let Piece::Data(view) = piece {
+            visit(view.id(), view.from(), view.bytes(), false);
+        }
+    };
+    match command {
+        Command::Read { into: Target::Data(view), .. } => {
+            visit(view.id(), view.from(), view.bytes(), true);
+        }
+        Command::Read { .. } | Command::Reset { .. } | Command::Flush { .. } => {}
+        Command::Program { gather, .. } => gather.iter().for_each(|p| piece(p, &mut visit)),
+        Command::Place { from, into } => {
+            piece(from, &mut visit);
+            visit(into.id(), into.from(), into.bytes(), true);
+        }
+        Command::Pack { from, into, .. } | Command::Unpack { from, into, .. } => {
+            visit(from.id(), from.from(), from.bytes(), false);
+            visit(into.id(), into.from(), into.bytes(), true);
+        }
+        Command::Digest { from, .. } => visit(from.id(), from.from(), from.bytes(), false),
+        Command::Fold { from, into, .. } => {
+            from.iter().for_each(|view| visit(view.id(), view.from(), view.bytes(), false));
+            visit(into.id(), into.from(), into.bytes(), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_writers_of_one_byte_are_a_race_and_two_readers_are_not() {
+        let mut arena = Arena::default();
+        let mut payload = arena.issue(4);
+        let read = |payload: &mut Payload| Command::Digest { from: payload.view(0, 600), seed: 0 };
+        let place = |payload: &mut Payload, from| Command::Place {
+            from: Piece::zero_sectors(1),
+            into: payload.view_mut(from, 512),
+        };
+        let commands = [read(&mut payload), read(&mut payload), place(&mut payload, 600)];
+        for (token, command) in commands.iter().enumerate() {
+            arena.lend(token as u64, command).expect("no race");
+        }
+        let late = place(&mut payload, 599);
+        assert!(arena.lend(9, &late).is_err());
+        arena.repay(9, &late);
+        arena.repay(0, &commands[0]);
+        arena.repay(1, &commands[1]);
+        arena.repay(2, &commands[2]);
+        arena.lend(9, &late).expect("the others are over");
+        commands.into_iter().chain([late]).for_each(Command::void);
+        payload.void();
+    }
+}

@@ -1,0 +1,87 @@
+//! What a host sector holds: its own name, so that any sector found anywhere says what it is.
+
+use hostftl_core::SECTOR;
+
+const WORDS: usize = SECTOR / 8;
+const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a sector turned out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Zeros.
+    Zeros,
+    /// Version `version` of sector `lba`, whole.
+    Version {
+        /// The sector that the host wrote.
+        lba: u64,
+        /// Which write it was.
+        version: u32,
+    },
+    /// Neither zeros nor any host sector of this volume.
+    Garbage,
+}
+
+fn first(volume: u64, lba: u64, version: u32) -> u64 {
+    volume ^ (lba << 32 | u64::from(version))
+}
+
+fn pattern(head: u64) -> u64 {
+    (head ^ head >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1
+}
+
+/// Fills one sector with version `version` of sector `lba` of `volume`. Version 0 is never written.
+pub fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
+    let head = first(volume, lba, version);
+    let mut word = pattern(head);
+    let (words, _) = sector.as_chunks_mut::<8>();
+    words[0] = head.to_le_bytes();
+    for out in &mut words[1..] {
+        *out = word.to_le_bytes();
+        word = word.wrapping_add(STRIDE);
+    }
+}
+
+/// Reads what a sector says it is, and checks every byte of it.
+pub fn identify(sector: &[u8], volume: u64) -> Found {
+    let (words, _) = sector.as_chunks::<8>();
+    assert_eq!(words.len(), WORDS, "a sector");
+    let head = u64::from_le_bytes(words[0]);
+    let base = pattern(head);
+    let mut wrong = 0;
+    let mut word = base;
+    for chunk in &words[1..] {
+        wrong |= u64::from_le_bytes(*chunk) ^ word;
+        word = word.wrapping_add(STRIDE);
+    }
+    if wrong == 0 {
+        let name = head ^ volume;
+        return Found::Version { lba: name >> 32, version: name as u32 };
+    }
+    if sector.iter().all(|&byte| byte == 0) { Found::Zeros } else { Found::Garbage }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sector_names_itself_and_any_flipped_bit_shows() {
+        let mut sector = [0; SECTOR];
+        assert_eq!(identify(&sector, 7), Found::Zeros);
+        fill(&mut sector, 7, 1234, 56);
+        let name = Found::Version { lba: 1234, version: 56 };
+        assert_eq!(identify(&sector, 7), name);
+        for bit in 0..SECTOR * 8 {
+            sector[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(identify(&sector, 7), name, "bit {bit}");
+            sector[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn the_sector_of_another_volume_is_not_ours() {
+        let mut sector = [0; SECTOR];
+        fill(&mut sector, 0x5555_0000_0000, 9, 2);
+        assert_ne!(identify(&sector, 0x7777_0000_0000), Found::Version { lba: 9, version: 2 });
+    }
+}

@@ -1,0 +1,313 @@
+//! A memory device with a volatile cache, which keeps as little at a power cut as it is allowed to.
+//!
+//! Invariants
+//! - `current` is what reads see; `durable` is what a cut leaves of the sectors that are not dirty.
+//! - A sector is in `dirty` once exactly when its `stamp` is not 0.
+//! - A flush makes durable what completed before it was submitted, and promises nothing else.
+
+use hostftl_core::SECTOR;
+
+use crate::dice::Dice;
+
+/// The medium can't read this sector until it is written again.
+const BAD: u8 = 1;
+/// The layer wrote metadata here.
+const META: u8 = 2;
+
+/// How much of the cache survives a cut; chosen anew for each cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Only what was flushed.
+    Nothing,
+    /// All that was completed, and half of the rest.
+    Everything,
+    /// Each sector on its own, so many in 1000.
+    Each(u32),
+    /// What was written after a random moment: the newest survive and older ones do not.
+    Newest,
+    /// What was written before a random moment.
+    Oldest,
+}
+
+/// What a cut did to the metadata that was not yet durable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Losses {
+    /// Sectors of metadata that survived.
+    pub meta_kept: u32,
+    /// Sectors of metadata that were lost.
+    pub meta_lost: u32,
+    /// Sectors of any kind that were lost.
+    pub lost: u32,
+}
+
+/// One device.
+#[derive(Debug, Default)]
+pub struct Disk {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    stamp: Vec<u32>,
+    flags: Vec<u8>,
+    dirty: Vec<u32>,
+    clock: u32,
+    covered: u32,
+    destage: u32,
+    volatile: bool,
+    old: Option<Vec<u8>>,
+}
+
+impl Disk {
+    /// A blank device of `sectors`. With `volatile`, completed writes may be lost until a flush;
+    /// `destage` in 1000 overwritten sectors reach the medium before they are overwritten.
+    pub fn reset(&mut self, sectors: u64, volatile: bool, destage: u32) {
+        let sectors = sectors as usize;
+        for image in [&mut self.current, &mut self.durable] {
+            image.clear();
+            image.resize(sectors * SECTOR, 0);
+        }
+        self.stamp.clear();
+        self.stamp.resize(sectors, 0);
+        self.flags.clear();
+        self.flags.resize(sectors, 0);
+        self.dirty.clear();
+        (self.clock, self.covered) = (1, 0);
+        (self.destage, self.volatile, self.old) = (destage, volatile, None);
+    }
+
+    /// Its length in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.stamp.len() as u64
+    }
+
+    /// The content, unless a sector of the range can't be read.
+    pub fn read(&self, lba: u64, sectors: u32) -> Option<&[u8]> {
+        let range = lba as usize..lba as usize + sectors as usize;
+        if self.flags[range].iter().any(|flag| flag & BAD != 0) {
+            return None;
+        }
+        Some(&self.current[lba as usize * SECTOR..][..sectors as usize * SECTOR])
+    }
+
+    /// Writes into the cache; `meta` tells which sectors are metadata.
+    pub fn write(&mut self, lba: u64, bytes: &[u8], meta: impl Fn(u32) -> bool, dice: &mut Dice) {
+        let first = lba as usize;
+        let count = bytes.len() / SECTOR;
+        self.touch(first, count, dice);
+        for (index, flag) in self.flags[first..first + count].iter_mut().enumerate() {
+            *flag = if meta(index as u32) { META } else { 0 };
+        }
+        self.current[first * SECTOR..][..bytes.len()].copy_from_slice(bytes);
+        self.settle(first, count);
+    }
+
+    /// The range reads zeros from now on.
+    pub fn trim(&mut self, lba: u64, sectors: u64, dice: &mut Dice) {
+        let (first, count) = (lba as usize, sectors as usize);
+        self.touch(first, count, dice);
+        self.flags[first..first + count].fill(0);
+        self.current[first * SECTOR..][..count * SECTOR].fill(0);
+        self.settle(first, count);
+    }
+
+    /// Marks sectors dirty; the old cached content may reach the medium, and must if a flush in
+    /// flight covers it.
+    fn touch(&mut self, first: usize, count: usize, dice: &mut Dice) {
+        self.clock += 1;
+        for sector in first..first + count {
+            match self.stamp[sector] {
+                0 => self.dirty.push(sector as u32),
+                old if old <= self.covered || dice.chance(self.destage) => self.harden(sector),
+                _ => {}
+            }
+            self.stamp[sector] = self.clock;
+        }
+    }
+
+    /// A device without a volatile cache is durable at once.
+    fn settle(&mut self, first: usize, count: usize) {
+        if !self.volatile {
+            (first..first + count).for_each(|sector| self.harden(sector));
+            self.stamp[first..first + count].fill(0);
+            self.dirty.clear();
+        }
+    }
+
+    fn harden(&mut self, sector: usize) {
+        let range = sector * SECTOR..(sector + 1) * SECTOR;
+        self.durable[range.clone()].copy_from_slice(&self.current[range]);
+    }
+
+    /// A flush was submitted; the stamp is for [`Disk::flush`].
+    pub fn begin_flush(&mut self) -> u32 {
+        self.covered = self.clock;
+        self.clock
+    }
+
+    /// A flush that was submitted at `stamp` is done.
+    pub fn flush(&mut self, stamp: u32) {
+        let mut dirty = core::mem::take(&mut self.dirty);
+        dirty.retain(|&sector| {
+            let sector = sector as usize;
+            let keep = self.stamp[sector] > stamp;
+            if !keep {
+                self.harden(sector);
+                self.stamp[sector] = 0;
+            }
+            keep
+        });
+        self.dirty = dirty;
+    }
+
+    /// A write in flight at the cut reached the medium for this one sector.
+    pub fn survive_in_flight(&mut self, sector: u64, bytes: &[u8], meta: bool) {
+        let at = sector as usize;
+        self.durable[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
+        self.flags[at] = if meta { META } else { 0 };
+    }
+
+    /// The power fails: what is in the cache survives as `survival` says. Writes in flight come after.
+    pub fn cut(&mut self, survival: Survival, dice: &mut Dice) -> Losses {
+        let mut losses = Losses::default();
+        let oldest = self.dirty.iter().map(|&s| self.stamp[s as usize]).min().unwrap_or(self.clock);
+        let moment = dice.between(oldest.into(), self.clock.into()) as u32;
+        for sector in core::mem::take(&mut self.dirty) {
+            let sector = sector as usize;
+            let keep = match survival {
+                Survival::Nothing => false,
+                Survival::Everything => true,
+                Survival::Each(permille) => dice.chance(permille),
+                Survival::Newest => self.stamp[sector] >= moment,
+                Survival::Oldest => self.stamp[sector] < moment,
+            };
+            let meta = u32::from(self.flags[sector] & META != 0);
+            if keep {
+                self.harden(sector);
+                losses.meta_kept += meta;
+            } else {
+                losses.meta_lost += meta;
+                losses.lost += 1;
+            }
+            self.stamp[sector] = 0;
+        }
+        losses
+    }
+
+    /// The power is back: only what is durable is there.
+    pub fn restart(&mut self) {
+        self.current.copy_from_slice(&self.durable);
+        (self.clock, self.covered) = (1, 0);
+    }
+
+    /// Remembers what is durable, for [`Disk::go_stale`].
+    pub fn remember(&mut self) {
+        self.old = Some(self.durable.clone());
+    }
+
+    /// The medium holds again what it held at [`Disk::remember`]. False when there was none.
+    pub fn go_stale(&mut self) -> bool {
+        let Some(old) = self.old.take() else { return false };
+        self.durable = old;
+        self.restart();
+        true
+    }
+
+    /// A sector can't be read from now on.
+    pub fn spoil(&mut self, sector: u64) {
+        self.flags[sector as usize] |= BAD;
+    }
+
+    /// Flips one bit of a sector on the medium and in the cache.
+    pub fn rot(&mut self, sector: u64, bit: u64) {
+        let at = sector as usize * SECTOR + (bit / 8) as usize;
+        self.current[at] ^= 1 << (bit % 8);
+        self.durable[at] ^= 1 << (bit % 8);
+    }
+
+    /// The first sector from `start` on, and around, that last got metadata, or that did not.
+    pub fn find(&self, start: u64, meta: bool) -> Option<u64> {
+        let is = |at: &u64| (self.flags[*at as usize] & META != 0) == meta;
+        (start..self.sectors()).chain(0..start).find(is)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (Disk, Dice) {
+        let mut disk = Disk::default();
+        disk.reset(64, true, 0);
+        (disk, Dice::new(1, 1))
+    }
+
+    fn byte(disk: &Disk, sector: u64) -> u8 {
+        disk.read(sector, 1).expect("readable")[0]
+    }
+
+    #[test]
+    fn a_cut_takes_what_no_flush_covered() {
+        let (mut disk, mut dice) = disk();
+        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        let stamp = disk.begin_flush();
+        disk.write(4, &[2; SECTOR], |_| false, &mut dice);
+        disk.flush(stamp);
+        assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 2));
+        assert_eq!(disk.cut(Survival::Nothing, &mut dice).lost, 1);
+        disk.restart();
+        assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 0));
+    }
+
+    #[test]
+    fn a_flush_keeps_what_it_covers_though_overwritten_meanwhile() {
+        let (mut disk, mut dice) = disk();
+        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        let stamp = disk.begin_flush();
+        disk.write(3, &[2; SECTOR], |_| false, &mut dice);
+        disk.flush(stamp);
+        disk.cut(Survival::Nothing, &mut dice);
+        disk.restart();
+        assert_eq!(byte(&disk, 3), 1);
+    }
+
+    #[test]
+    fn a_device_without_a_cache_loses_nothing_that_completed() {
+        let (mut disk, mut dice) = disk();
+        disk.reset(64, false, 0);
+        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        disk.cut(Survival::Nothing, &mut dice);
+        disk.restart();
+        assert_eq!(byte(&disk, 3), 1);
+    }
+
+    #[test]
+    fn the_newest_can_survive_without_the_older() {
+        let (mut disk, mut dice) = disk();
+        let mut seen = [false; 4];
+        for _ in 0..64 {
+            disk.reset(64, true, 0);
+            disk.write(0, &[1; SECTOR], |_| false, &mut dice);
+            disk.write(1, &[1; SECTOR], |_| false, &mut dice);
+            disk.cut(Survival::Each(500), &mut dice);
+            disk.restart();
+            seen[usize::from(byte(&disk, 0) * 2 + byte(&disk, 1))] = true;
+        }
+        assert_eq!(seen, [true; 4]);
+    }
+
+    #[test]
+    fn each_fault_does_its_harm() {
+        let (mut disk, mut dice) = disk();
+        disk.write(5, &[9; SECTOR], |_| true, &mut dice);
+        let stamp = disk.begin_flush();
+        disk.flush(stamp);
+        assert_eq!(disk.find(60, true), Some(5));
+        disk.remember();
+        disk.rot(5, 3);
+        assert_eq!(byte(&disk, 5), 9 ^ 8);
+        disk.spoil(5);
+        assert!(disk.read(4, 3).is_none());
+        disk.write(5, &[7; SECTOR], |_| false, &mut dice);
+        assert_eq!(byte(&disk, 5), 7);
+        assert!(disk.go_stale());
+        assert_eq!(byte(&disk, 5), 9);
+    }
+}

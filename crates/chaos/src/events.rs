@@ -1,0 +1,118 @@
+//! Named events: what must have happened before a run counts as a test.
+
+use std::ops::AddAssign;
+
+macro_rules! events {
+    ($($variant:ident $name:literal $layers:literal,)*) => {
+        /// Something worth counting.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        #[allow(missing_docs, reason = "each has its name beside it")]
+        pub enum Named { $($variant,)* }
+
+        /// How many there are.
+        pub const EVENTS: usize = [$($name,)*].len();
+        /// The names, in the order of [`Named`].
+        pub const NAMES: [&str; EVENTS] = [$($name,)*];
+        /// The initials of the layers whose runs must have each.
+        const LAYERS: [&str; EVENTS] = [$($layers,)*];
+    };
+}
+
+// The last column: h(ard), p(assthrough), e(xerciser) need the event.
+events! {
+    Cut "power cut" "hpe",
+    CutHostWrite "cut during a host write" "hpe",
+    CutFlush "cut during a flush" "hpe",
+    CutGc "cut during GC" "h",
+    CutMap "cut during a map write" "h",
+    CutCheckpoint "cut during a checkpoint" "h",
+    CutRecovery "cut during recovery" "h",
+    CutTwice "cut again before anything was served" "hpe",
+    CutFormat "cut while formatting" "h",
+    CutStop "cut during a stop" "hpe",
+    CutReset "cut during a reset" "pe",
+    CutReplayed "recovery with log to replay" "h",
+    CutDropped "recovery with torn log dropped" "h",
+    TornMeta "torn metadata" "h",
+    TornData "torn data" "hpe",
+    TrimThenCut "trim completed, then cut before a flush" "hpe",
+    ZeroesThenCut "zeroes completed, then cut before a flush" "hpe",
+    FuaThenCut "FUA write completed, then cut" "hpe",
+    FlushThenCut "flush completed, then cut" "hpe",
+    Overlap "overlapping writes in flight" "hp",
+    ReadDuringWrite "read of a range being written" "hp",
+    Flush "flush" "hpe",
+    Fua "FUA" "hpe",
+    Trim "trim" "hpe",
+    TrimAll "trim of the whole volume" "hpe",
+    Zeroes "zeroes" "hpe",
+    OutOfRange "request out of range" "hp",
+    Gc "GC started" "h",
+    Checkpoint "checkpoint done" "h",
+    Full "volume full" "h",
+    CleanStop "clean stop" "hpe",
+    Audit "whole volume verified after a start" "hpe",
+    Abandoned "command abandoned" "hp",
+    LateDone "late completion" "hp",
+    LeftBehind "payload reclaimed later" "pe",
+    ReadError "latent read error reported" "hp",
+    DeadDevice "device died" "hp",
+    HostError "host got an error for a device's failure" "hp",
+    MetadataRot "metadata rotted" "h",
+    Refused "damaged volume refused" "",
+    DataRot "data rotted" "",
+    LostWrite "write lost" "",
+    MisdirectedWrite "write misdirected" "",
+    Stale "device went stale" "",
+    DeviceOverlap "overlapping device commands (warning)" "",
+}
+
+/// How often each happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tallies([u64; EVENTS]);
+
+impl Default for Tallies {
+    fn default() -> Self {
+        Tallies([0; EVENTS])
+    }
+}
+
+impl Tallies {
+    /// Counts one.
+    pub fn note(&mut self, event: Named) {
+        self.0[event as usize] += 1;
+    }
+
+    /// Counts one if `happened`.
+    pub fn note_if(&mut self, happened: bool, event: Named) {
+        self.0[event as usize] += u64::from(happened);
+    }
+
+    /// How often it happened.
+    pub fn get(&self, event: Named) -> u64 {
+        self.0[event as usize]
+    }
+
+    /// Name, count, and whether a run of `layer` must have it.
+    pub fn rows(&self, layer: &str) -> impl Iterator<Item = (&'static str, u64, bool)> + '_ {
+        let initial = layer.chars().next().unwrap_or('?');
+        (0..EVENTS).map(move |at| (NAMES[at], self.0[at], LAYERS[at].contains(initial)))
+    }
+
+    /// The counts by name, for a file.
+    pub fn numbers(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// The counts again from a file. `None` when their number differs: another version wrote it.
+    pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        numbers.try_into().ok().map(Tallies)
+    }
+}
+
+impl AddAssign<&Tallies> for Tallies {
+    fn add_assign(&mut self, other: &Tallies) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+    }
+}

@@ -1,0 +1,237 @@
+//! Carries a command out, all at once, when the driver decides that it completes.
+
+use hostftl_core::{
+    BLOCK, Codec, Command, DeviceError, Gather, Piece, SECTOR, Target, Verdict, View,
+};
+use hostftl_format::page::crc32c;
+
+use crate::arena::Arena;
+use crate::dice::Dice;
+use crate::disk::Disk;
+
+/// The result of a command, as a layer gets it.
+pub type Outcome = Result<Verdict, DeviceError>;
+
+/// Where a write goes instead of where it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detour {
+    /// It goes where it should.
+    None,
+    /// The device says that it is done and forgets it.
+    Lost,
+    /// It lands on this sector.
+    To(u64),
+}
+
+/// Payload memory, devices, and a place to gather bytes.
+#[derive(Debug, Default)]
+pub struct Machine {
+    /// Payload buffers.
+    pub arena: Arena,
+    /// The devices of the stack, in order.
+    pub disks: Vec<Disk>,
+    staging: Vec<u8>,
+}
+
+impl Machine {
+    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was submitted.
+    pub fn run(
+        &mut self,
+        command: &mut Command,
+        stamp: u32,
+        detour: Detour,
+        dice: &mut Dice,
+    ) -> Outcome {
+        match command {
+            Command::Read { device, lba, into, .. } => {
+                return self.read(*device as usize, *lba, into);
+            }
+            Command::Program { device, lba, gather, .. } => {
+                self.gather(gather);
+                let at = match detour {
+                    Detour::None => *lba,
+                    Detour::Lost => return Ok(Verdict::default()),
+                    Detour::To(other) => other,
+                };
+                let meta = meta_sectors(gather);
+                let disk = &mut self.disks[*device as usize];
+                disk.write(at, &self.staging, |sector| meta.contains(sector), dice);
+            }
+            Command::Reset { device, lba, sectors } => {
+                self.disks[*device as usize].trim(*lba, *sectors, dice);
+            }
+            Command::Flush { device } => self.disks[*device as usize].flush(stamp),
+            Command::Place { from: Piece::Data(from), into } => {
+                assert_eq!(from.bytes(), into.bytes(), "a place copies like onto like");
+                let (source, target) = ((from.id(), from.from()), (into.id(), into.from()));
+                self.arena.copy(source, target, from.bytes());
+            }
+            Command::Place { from: Piece::Meta { buf, pages }, into } => {
+                let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
+                assert_eq!(target.len(), *pages as usize * BLOCK, "a place copies like onto like");
+                for (page, out) in buf.pages().iter().zip(target.chunks_exact_mut(BLOCK)) {
+                    out.copy_from_slice(&page.0);
+                }
+            }
+            Command::Place { from: Piece::Zeros(bytes), into } => {
+                assert_eq!(*bytes, into.bytes(), "a place copies like onto like");
+                self.arena.slice_mut(into.id(), into.from(), into.bytes()).fill(0);
+            }
+            Command::Digest { from, seed } => {
+                let crc = crc32c(*seed, self.view(from));
+                return Ok(Verdict { bytes: 0, crc });
+            }
+            Command::Fold { from, into, keep } => {
+                self.staging.clear();
+                let old = self.arena.slice(into.id(), into.from(), into.bytes());
+                self.staging.extend(old.iter().map(|&byte| if *keep { byte } else { 0 }));
+                for view in from.iter() {
+                    assert_eq!(view.bytes(), into.bytes(), "a fold joins equal lengths");
+                    let bytes = self.arena.slice(view.id(), view.from(), view.bytes());
+                    self.staging.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
+                }
+                let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
+                target.copy_from_slice(&self.staging);
+            }
+            Command::Pack { from, into, codec, seed } => {
+                let packed = pack(self.view(from), *codec);
+                if packed.len() > into.bytes() as usize {
+                    return Ok(Verdict::default());
+                }
+                let bytes = packed.len() as u32;
+                let target = self.arena.slice_mut(into.id(), into.from(), bytes);
+                target.copy_from_slice(&packed);
+                return Ok(Verdict { bytes, crc: crc32c(*seed, &packed) });
+            }
+            Command::Unpack { from, into, codec, seed, crc } => {
+                let packed = self.view(from);
+                if crc32c(*seed, packed) != *crc {
+                    return Err(DeviceError::Media);
+                }
+                let plain = unpack(packed, *codec, into.bytes() as usize);
+                let plain = plain.ok_or(DeviceError::Media)?;
+                let bytes = plain.len() as u32;
+                self.arena.slice_mut(into.id(), into.from(), bytes).copy_from_slice(&plain);
+                return Ok(Verdict { bytes, crc: 0 });
+            }
+        }
+        Ok(Verdict::default())
+    }
+
+    fn view(&self, view: &View) -> &[u8] {
+        self.arena.slice(view.id(), view.from(), view.bytes())
+    }
+
+    fn read(&mut self, device: usize, lba: u64, into: &mut Target) -> Outcome {
+        let bytes = self.disks[device].read(lba, into.sectors()).ok_or(DeviceError::Media)?;
+        match into {
+            Target::Data(view) => {
+                self.arena.slice_mut(view.id(), view.from(), view.bytes()).copy_from_slice(bytes);
+            }
+            Target::Meta { buf, .. } => {
+                for (page, bytes) in buf.pages_mut().iter_mut().zip(bytes.chunks_exact(BLOCK)) {
+                    page.0.copy_from_slice(bytes);
+                }
+            }
+        }
+        Ok(Verdict::default())
+    }
+
+    /// Puts the bytes of a gather list into `staging`, in order.
+    fn gather(&mut self, gather: &Gather) {
+        self.staging.clear();
+        for piece in gather.iter() {
+            match piece {
+                Piece::Data(view) => {
+                    let bytes = self.arena.slice(view.id(), view.from(), view.bytes());
+                    self.staging.extend_from_slice(bytes);
+                }
+                Piece::Meta { buf, pages } => {
+                    for page in &buf.pages()[..*pages as usize] {
+                        self.staging.extend_from_slice(&page.0);
+                    }
+                }
+                Piece::Zeros(bytes) => {
+                    self.staging.resize(self.staging.len() + *bytes as usize, 0);
+                }
+            }
+        }
+        assert_eq!(self.staging.len() % SECTOR, 0, "a program writes whole sectors");
+    }
+
+    /// The power fails while `command` is in flight: each of its sectors is written or is not, and
+    /// `keep` decides. Returns how many were and were not.
+    pub fn tear(&mut self, command: &Command, mut keep: impl FnMut() -> bool) -> (u32, u32) {
+        let mut count = (0, 0);
+        let mut each = |disk: &mut Disk, sector: u64, bytes: &[u8], meta: bool| {
+            if keep() {
+                disk.survive_in_flight(sector, bytes, meta);
+                count.0 += 1;
+            } else {
+                count.1 += 1;
+            }
+        };
+        match command {
+            Command::Program { device, lba, gather, .. } => {
+                self.gather(gather);
+                let meta = meta_sectors(gather);
+                let disk = &mut self.disks[*device as usize];
+                for (index, bytes) in self.staging.chunks_exact(SECTOR).enumerate() {
+                    each(disk, lba + index as u64, bytes, meta.contains(index as u32));
+                }
+            }
+            Command::Reset { device, lba, sectors } => {
+                let disk = &mut self.disks[*device as usize];
+                (*lba..lba + sectors).for_each(|at| each(disk, at, &[0; SECTOR], false));
+            }
+            _ => {}
+        }
+        count
+    }
+}
+
+/// Which sectors of a program are metadata.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetaSectors([(u32, u32); hostftl_core::MAX_PIECES]);
+
+impl MetaSectors {
+    /// Whether sector `index` of the program is.
+    pub fn contains(&self, index: u32) -> bool {
+        self.0.iter().any(|&(from, to)| (from..to).contains(&index))
+    }
+
+    /// Whether any is.
+    pub fn any(&self) -> bool {
+        self.0.iter().any(|&(from, to)| from < to)
+    }
+}
+
+/// Finds the metadata in a gather list.
+pub fn meta_sectors(gather: &Gather) -> MetaSectors {
+    let mut found = MetaSectors::default();
+    let mut at = 0;
+    for (range, piece) in found.0.iter_mut().zip(gather.iter()) {
+        let end = at + piece.bytes();
+        if matches!(piece, Piece::Meta { .. }) {
+            *range = (at / SECTOR as u32, end.div_ceil(SECTOR as u32));
+        }
+        at = end;
+    }
+    found
+}
+
+fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {
+    match codec {
+        Codec::Lz4 => lz4_flex::block::compress(plain),
+        Codec::Zstd(level) => {
+            zstd::bulk::compress(plain, level.into()).expect("memory can be compressed")
+        }
+    }
+}
+
+fn unpack(packed: &[u8], codec: Codec, most: usize) -> Option<Vec<u8>> {
+    match codec {
+        Codec::Lz4 => lz4_flex::block::decompress(packed, most).ok(),
+        Codec::Zstd(_) => zstd::bulk::decompress(packed, most).ok(),
+    }
+}

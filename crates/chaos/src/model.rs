@@ -1,0 +1,440 @@
+//! What every sector may hold: the judge of the whole run.
+//!
+//! Each sector is a register with its own serial order. A write lies somewhere between its request
+//! and its reply; `before` is all that is known of the order, and a value is legal as long as nothing
+//! that must be there is known to come after it.
+//!
+//! Invariants
+//! - Every sector lists at least one write that it may hold; the first is the zeros of version 0.
+//! - A write is left out of the list only when a durable one is known to come after it, or when a
+//!   later life has read another.
+//! - `lo` and `hi` bound the place of a write in its serial order: x is before y when `x.hi < y.lo`.
+
+use crate::content::Found;
+
+/// A moment: the count of what the host sent and received.
+pub type Moment = u32;
+
+const NEVER: Moment = Moment::MAX;
+
+/// One write as one sector sees it.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    version: u32,
+    lo: Moment,
+    hi: Moment,
+    /// When it was answered; `NEVER` when it was not, or with an error.
+    end: Moment,
+    zeros: bool,
+    durable: bool,
+}
+
+/// What a read should not have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Neither zeros nor a sector of this volume.
+    Garbage,
+    /// The content of this other sector.
+    Misplaced(u64),
+    /// A version that no host wrote here, or that a durable one has replaced for good.
+    Unknown(u32),
+    /// A version that this newer one replaced; `true` when the newer one was durable before a cut.
+    Old { found: u32, newer: u32, durable: bool },
+}
+
+/// The sectors of one volume.
+#[derive(Debug, Default)]
+pub struct Model {
+    sectors: Vec<Vec<Write>>,
+    now: Moment,
+    /// Everything answered before this is durable: the latest flush that was answered came then.
+    floor: Moment,
+    /// When this life began; earlier writes may have been lost in a cut.
+    life: Moment,
+    versions: u32,
+    reads: Vec<Moment>,
+    /// Whether what a life reads of an earlier one must stay.
+    fixed: bool,
+}
+
+/// A range of sectors and the version written there.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// The first sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u64,
+    /// The write; 0 for none.
+    pub version: u32,
+}
+
+impl Span {
+    fn range(&self) -> core::ops::Range<usize> {
+        self.lba as usize..(self.lba + self.sectors) as usize
+    }
+
+    /// Whether the two have a sector in common.
+    pub fn overlaps(&self, other: &Span) -> bool {
+        self.lba < other.lba + other.sectors && other.lba < self.lba + self.sectors
+    }
+}
+
+impl Model {
+    /// A new volume of zeros. With `fixed`, what was read after a cut may not go back later.
+    pub fn reset(&mut self, sectors: u64, fixed: bool) {
+        let zeros = Write { version: 0, lo: 0, hi: 0, end: 0, zeros: true, durable: true };
+        self.sectors.resize_with(sectors as usize, || Vec::with_capacity(4));
+        for list in &mut self.sectors {
+            list.clear();
+            list.push(zeros);
+        }
+        (self.now, self.floor, self.life, self.versions) = (1, 0, 0, 0);
+        self.reads.clear();
+        self.fixed = fixed;
+    }
+
+    fn tick(&mut self) -> Moment {
+        self.now += 1;
+        self.now
+    }
+
+    /// The host sends a write, or a trim or zeroing (`zeros`). Returns its version.
+    pub fn begin_write(&mut self, lba: u64, sectors: u64, zeros: bool) -> Span {
+        self.versions += 1;
+        let span = Span { lba, sectors, version: self.versions };
+        let lo = self.tick();
+        let oldest_read = self.reads.iter().copied().min().unwrap_or(NEVER);
+        let write =
+            Write { version: span.version, lo, hi: NEVER, end: NEVER, zeros, durable: false };
+        let floor = self.floor;
+        for list in &mut self.sectors[span.range()] {
+            if list.len() >= 4 && list.len().is_power_of_two() || list.len() > 64 {
+                prune(list, floor, oldest_read);
+            }
+            list.push(write);
+        }
+        span
+    }
+
+    /// A write was answered. With `fua` it is durable.
+    pub fn end_write(&mut self, span: Span, fua: bool) {
+        let end = self.tick();
+        for list in &mut self.sectors[span.range()] {
+            if let Some(write) = list.iter_mut().rfind(|write| write.version == span.version) {
+                write.end = end;
+                write.hi = write.hi.min(end);
+                write.durable |= fua;
+            }
+        }
+    }
+
+    /// A write is over that was never answered well: from now on it can't happen any more, but it
+    /// may have happened.
+    pub fn give_up(&mut self, span: Span) {
+        let end = self.tick();
+        for list in &mut self.sectors[span.range()] {
+            if let Some(write) = list.iter_mut().rfind(|write| write.version == span.version) {
+                write.hi = write.hi.min(end);
+            }
+        }
+    }
+
+    /// The host sends a flush, or stops.
+    pub fn begin_flush(&mut self) -> Moment {
+        self.tick()
+    }
+
+    /// A flush that was sent at `begin` was answered.
+    pub fn end_flush(&mut self, begin: Moment) {
+        self.tick();
+        self.floor = self.floor.max(begin);
+    }
+
+    /// The host sends a read.
+    pub fn begin_read(&mut self) -> Moment {
+        let now = self.tick();
+        self.reads.push(now);
+        now
+    }
+
+    /// A read was answered, well or not.
+    pub fn end_read(&mut self, begin: Moment) {
+        self.tick();
+        let index = self.reads.iter().position(|&read| read == begin).expect("the read was sent");
+        self.reads.swap_remove(index);
+    }
+
+    /// A new life begins: everything in flight was given up before.
+    pub fn begin_life(&mut self) {
+        self.reads.clear();
+        self.life = self.tick();
+    }
+
+    /// Judges what a read that was sent at `begin` found in a sector, and learns from it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge(&mut self, lba: u64, found: Found, begin: Moment) -> Result<(), Wrong> {
+        let (floor, life, fixed) = (self.floor, self.life, self.fixed);
+        let list = &mut self.sectors[lba as usize];
+        match found {
+            Found::Garbage => return Err(Wrong::Garbage),
+            Found::Version { lba: other, .. } if other != lba => {
+                return Err(Wrong::Misplaced(other));
+            }
+            Found::Version { version, .. } => {
+                let known = list.iter().position(|w| w.version == version && !w.zeros);
+                let index = known.ok_or(Wrong::Unknown(version))?;
+                if let Some(newer) = newer_than(list, index, floor, life, begin) {
+                    let durable = newer.lo < life;
+                    return Err(Wrong::Old { found: version, newer: newer.version, durable });
+                }
+                learn(list, index, life, begin, fixed);
+            }
+            Found::Zeros => judge_zeros(list, floor, life, begin, fixed)?,
+        }
+        Ok(())
+    }
+}
+
+/// Whether a cut can't take this write back.
+fn is_durable(write: &Write, floor: Moment) -> bool {
+    write.durable || write.end < floor
+}
+
+/// A write that must be seen by a read sent at `begin`, and that comes after write `index`.
+fn newer_than(
+    list: &[Write],
+    index: usize,
+    floor: Moment,
+    life: Moment,
+    begin: Moment,
+) -> Option<Write> {
+    let Write { hi, version, .. } = list[index];
+    let there = |w: &&Write| if w.lo < life { is_durable(w, floor) } else { w.hi < begin };
+    list.iter().filter(|w| hi < w.lo && w.version != version).find(there).copied()
+}
+
+fn judge_zeros(
+    list: &mut Vec<Write>,
+    floor: Moment,
+    life: Moment,
+    begin: Moment,
+    fixed: bool,
+) -> Result<(), Wrong> {
+    let legal = |list: &[Write], at: usize| {
+        list[at].zeros && newer_than(list, at, floor, life, begin).is_none()
+    };
+    let mut which = (0..list.len()).filter(|&at| legal(list, at));
+    let (first, second) = (which.next(), which.next());
+    match (first, second) {
+        (Some(only), None) => learn(list, only, life, begin, fixed),
+        // Several zeros look alike; if all are of earlier lives, one of them stands for all.
+        (Some(_), Some(_)) => {
+            let mut which = (0..list.len()).rev().filter(|&at| legal(list, at));
+            let last = which.next().expect("there are two");
+            if list[last].lo < life {
+                learn(list, last, life, begin, fixed);
+            }
+        }
+        (None, _) => {
+            let newest = list.iter().rfind(|w| is_durable(w, floor) || w.hi < begin);
+            let newer = newest.map_or(0, |w| w.version);
+            return Err(Wrong::Old {
+                found: 0,
+                newer,
+                durable: newest.is_some_and(|w| w.lo < life),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A read sent at `begin` returned write `index`: what was over before the read comes before it.
+fn learn(list: &mut Vec<Write>, index: usize, life: Moment, begin: Moment, fixed: bool) {
+    if list.len() == 1 {
+        return;
+    }
+    let version = list[index].version;
+    if list[index].lo < life {
+        // The cut chose this one among those of earlier lives.
+        if fixed {
+            list.retain(|w| w.lo >= life || w.version == version);
+            let kept = list.iter_mut().find(|w| w.version == version).expect("it is kept");
+            kept.durable = true;
+        }
+        return;
+    }
+    let hi = list[index].hi;
+    let mut lo = list[index].lo;
+    for write in list.iter_mut().filter(|w| w.version != version && w.hi < begin) {
+        write.hi = write.hi.min(hi);
+        lo = lo.max(write.hi + 1);
+    }
+    list[index].lo = lo;
+}
+
+/// Drops writes that a durable one has replaced, as far as no read under way may still see them.
+fn prune(list: &mut Vec<Write>, floor: Moment, oldest_read: Moment) {
+    let settled = list.iter().filter(|w| is_durable(w, floor) && w.hi < oldest_read);
+    if let Some(wall) = settled.max_by_key(|w| w.lo).copied() {
+        list.retain(|w| w.hi >= wall.lo || w.version == wall.version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model() -> Model {
+        let mut model = Model::default();
+        model.reset(16, true);
+        model
+    }
+
+    fn put(model: &mut Model, lba: u64) -> Span {
+        let span = model.begin_write(lba, 1, false);
+        model.end_write(span, false);
+        span
+    }
+
+    fn cut(model: &mut Model) {
+        model.begin_life();
+    }
+
+    fn look(model: &mut Model, lba: u64, version: u32) -> Result<(), Wrong> {
+        let begin = model.begin_read();
+        let found = match version {
+            0 => Found::Zeros,
+            _ => Found::Version { lba, version },
+        };
+        let verdict = model.judge(lba, found, begin);
+        model.end_read(begin);
+        verdict
+    }
+
+    #[test]
+    fn a_read_sees_the_newest_completed_version() {
+        let mut model = model();
+        let (old, new) = (put(&mut model, 3).version, put(&mut model, 3).version);
+        assert!(look(&mut model, 3, new).is_ok());
+        assert!(matches!(look(&mut model, 3, old), Err(Wrong::Old { .. })));
+        assert!(look(&mut model, 3, 0).is_err());
+        let begin = model.begin_read();
+        let misplaced = Found::Version { lba: 4, version: new };
+        assert_eq!(model.judge(3, misplaced, begin), Err(Wrong::Misplaced(4)));
+    }
+
+    #[test]
+    fn overlapping_writes_have_one_order_that_a_read_fixes() {
+        let mut model = model();
+        let one = model.begin_write(3, 1, false);
+        let two = model.begin_write(3, 1, false);
+        model.end_write(one, false);
+        model.end_write(two, false);
+        assert!(look(&mut model, 3, one.version).is_ok());
+        assert!(look(&mut model, 3, one.version).is_ok());
+        assert!(look(&mut model, 3, two.version).is_err());
+    }
+
+    #[test]
+    fn an_order_that_was_read_and_flushed_holds_after_a_cut() {
+        let mut model = model();
+        let one = model.begin_write(3, 1, false);
+        let two = model.begin_write(3, 1, false);
+        model.end_write(one, false);
+        model.end_write(two, false);
+        assert!(look(&mut model, 3, one.version).is_ok());
+        let flush = model.begin_flush();
+        model.end_flush(flush);
+        cut(&mut model);
+        assert!(look(&mut model, 3, two.version).is_err());
+        assert!(look(&mut model, 3, one.version).is_ok());
+    }
+
+    #[test]
+    fn a_cut_may_take_what_no_flush_covered_and_nothing_else() {
+        let mut model = model();
+        let kept = put(&mut model, 3);
+        let flush = model.begin_flush();
+        let late = put(&mut model, 3);
+        model.end_flush(flush);
+        cut(&mut model);
+        assert!(look(&mut model, 3, 0).is_err());
+        assert!(look(&mut model, 3, kept.version).is_ok());
+        assert!(look(&mut model, 3, late.version).is_err(), "once read, it is fixed");
+    }
+
+    #[test]
+    fn what_a_life_has_read_stays_in_the_next() {
+        let mut model = model();
+        let late = put(&mut model, 3);
+        cut(&mut model);
+        assert!(look(&mut model, 3, late.version).is_ok());
+        cut(&mut model);
+        assert!(look(&mut model, 3, 0).is_err());
+        assert!(look(&mut model, 3, late.version).is_ok());
+    }
+
+    #[test]
+    fn a_write_in_flight_at_a_cut_may_show_until_it_is_replaced() {
+        let mut model = model();
+        let open = model.begin_write(3, 1, false);
+        model.give_up(open);
+        cut(&mut model);
+        let new = model.begin_write(3, 1, false);
+        model.end_write(new, true);
+        cut(&mut model);
+        assert!(look(&mut model, 3, open.version).is_err());
+        assert!(look(&mut model, 3, new.version).is_ok());
+    }
+
+    #[test]
+    fn fua_makes_its_own_range_durable_and_no_other() {
+        let mut model = model();
+        let plain = put(&mut model, 4);
+        let fua = model.begin_write(3, 1, false);
+        model.end_write(fua, true);
+        cut(&mut model);
+        assert!(look(&mut model, 3, 0).is_err());
+        assert!(look(&mut model, 4, 0).is_ok());
+        assert!(look(&mut model, 4, plain.version).is_err());
+    }
+
+    #[test]
+    fn a_trim_reads_zeros_and_may_come_back_after_a_cut_only_without_a_flush() {
+        let mut model = model();
+        let data = put(&mut model, 3);
+        let flush = model.begin_flush();
+        model.end_flush(flush);
+        let trim = model.begin_write(3, 1, true);
+        model.end_write(trim, false);
+        assert!(look(&mut model, 3, data.version).is_err());
+        assert!(look(&mut model, 3, 0).is_ok());
+        cut(&mut model);
+        assert!(look(&mut model, 3, data.version).is_ok());
+        let trim = model.begin_write(3, 1, true);
+        model.end_write(trim, true);
+        cut(&mut model);
+        assert!(look(&mut model, 3, data.version).is_err());
+        assert!(look(&mut model, 3, 0).is_ok());
+    }
+
+    #[test]
+    fn pruning_keeps_what_a_read_under_way_may_see() {
+        let mut model = model();
+        let old = put(&mut model, 3);
+        let begin = model.begin_read();
+        for _ in 0..200 {
+            let span = model.begin_write(3, 1, false);
+            model.end_write(span, true);
+        }
+        let found = Found::Version { lba: 3, version: old.version };
+        assert!(model.judge(3, found, begin).is_ok());
+        model.end_read(begin);
+        let span = model.begin_write(3, 1, false);
+        model.end_write(span, true);
+        assert!(look(&mut model, 3, old.version).is_err());
+        assert!(look(&mut model, 3, span.version).is_ok());
+    }
+}

@@ -1,0 +1,197 @@
+//! What goes wrong in a life: power cuts, hangs, deaths and damage.
+
+use hostftl_core::{Cause, Command, Layer};
+
+use crate::disk::{Disk, Survival};
+use crate::events::Named;
+use crate::exec::{Detour, meta_sectors};
+use crate::life::{End, Life, Phase};
+
+/// How many causes a command in flight at a cut may have, for the table of events.
+#[derive(Clone, Copy, Debug, Default)]
+struct InFlight {
+    host: bool,
+    flush: bool,
+    gc: bool,
+    map: bool,
+    checkpoint: bool,
+    reset: bool,
+}
+
+impl InFlight {
+    fn add(&mut self, command: &Command) {
+        match command {
+            Command::Flush { .. } => self.flush = true,
+            Command::Reset { .. } => self.reset = true,
+            Command::Read { cause, .. } => self.gc |= *cause == Cause::Gc,
+            Command::Program { tally, .. } => {
+                self.host |= tally.get(Cause::Host) > 0;
+                self.gc |= tally.get(Cause::Gc) > 0;
+                self.map |= tally.get(Cause::Map) > 0;
+                self.checkpoint |= tally.get(Cause::Checkpoint) > 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Life<'_> {
+    /// Chooses when this life is cut and what fails in it.
+    pub(crate) fn choose_fate(&mut self) {
+        let dice = &mut self.w.dice;
+        let swarm = &self.w.swarm;
+        if swarm.faults.cut {
+            let early = dice.chance(swarm.cut_early);
+            self.cut_at = 1 + dice.below(if early { 60 } else { 2 * swarm.cut_every });
+        }
+        if swarm.faults.hang && dice.chance(200) {
+            self.hang_at = 1 + dice.below(500);
+        }
+        if swarm.faults.dead && dice.chance(200) {
+            self.dead_at = 1 + dice.below(500);
+        }
+        self.damage();
+    }
+
+    /// The final life: it reads the whole volume.
+    pub(crate) fn demand_audit(&mut self) {
+        self.audited = true;
+    }
+
+    /// Harms the media between two lives, as far as the layer claims to notice.
+    fn damage(&mut self) {
+        let faults = self.w.swarm.faults;
+        let dice = &mut self.w.dice;
+        for disk in &mut self.w.machine.disks {
+            if faults.read_error && dice.chance(300) {
+                disk.spoil(dice.below(disk.sectors()));
+                self.w.damaged = true;
+            }
+            let start = dice.below(disk.sectors());
+            for (wanted, meta) in [(faults.metadata_rot, true), (faults.data_rot, false)] {
+                let sector = disk.find(start, meta).filter(|_| wanted && dice.chance(300));
+                if let Some(sector) = sector {
+                    disk.rot(sector, dice.below(4096));
+                    let named = if meta { Named::MetadataRot } else { Named::DataRot };
+                    self.w.tallies.note(named);
+                    self.w.damaged = true;
+                }
+            }
+            if faults.stale && dice.chance(100) {
+                self.w.tallies.note_if(disk.go_stale(), Named::Stale);
+                self.w.damaged = true;
+            } else if faults.stale {
+                disk.remember();
+            }
+        }
+    }
+
+    /// Whether the devices have died.
+    pub(crate) fn dead(&self) -> bool {
+        self.device_commands >= self.dead_at
+    }
+
+    /// Where a write really goes.
+    pub(crate) fn detour(&mut self, command: &Command) -> Detour {
+        let faults = self.w.swarm.faults;
+        let Command::Program { device, tally, .. } = command else { return Detour::None };
+        let dice = &mut self.w.dice;
+        if faults.lost && dice.chance(2) {
+            self.w.tallies.note(Named::LostWrite);
+            return Detour::Lost;
+        }
+        if faults.misdirected && dice.chance(2) {
+            self.w.tallies.note(Named::MisdirectedWrite);
+            let size = self.w.machine.disks[*device as usize].sectors();
+            return Detour::To(dice.below(size - u64::from(tally.total()) + 1));
+        }
+        Detour::None
+    }
+
+    /// The layer has abandoned what hangs: from now on it may come back, late.
+    pub(crate) fn release_hung(&mut self) {
+        self.flight.iter_mut().for_each(|flight| flight.late = flight.command.device().is_some());
+        for mut flight in std::mem::take(&mut self.hung) {
+            flight.late = true;
+            self.flight.push(flight);
+        }
+    }
+
+    /// Cuts the power.
+    pub(crate) fn cut(mut self) -> End {
+        self.w.cuts += 1;
+        let mut causes = InFlight::default();
+        self.flight.iter().chain(&self.hung).for_each(|flight| causes.add(&flight.command));
+        self.note_cut(causes);
+        let survival = match self.w.dice.below(8) {
+            0 => Survival::Nothing,
+            1 => Survival::Everything,
+            2 => Survival::Newest,
+            3 => Survival::Oldest,
+            4 => Survival::Each(100),
+            5 => Survival::Each(900),
+            _ => Survival::Each(500),
+        };
+        let w = &mut *self.w;
+        let (mut kept, mut lost) = (0, 0);
+        for disk in &mut w.machine.disks {
+            let losses = disk.cut(survival, &mut w.dice);
+            kept += losses.meta_kept;
+            lost += losses.meta_lost;
+        }
+        let mut torn = (kept > 0 && lost > 0, false);
+        let permille = w.dice.pick(&[0, 300, 500, 700, 1000]);
+        for flight in self.flight.iter().chain(&self.hung) {
+            let dice = &mut w.dice;
+            let (kept, lost) = w.machine.tear(&flight.command, || dice.chance(permille));
+            let partly = kept > 0 && lost > 0;
+            match &flight.command {
+                Command::Program { gather, .. } if meta_sectors(gather).any() => torn.0 |= partly,
+                Command::Program { .. } => torn.1 |= partly,
+                _ => {}
+            }
+        }
+        w.machine.disks.iter_mut().for_each(Disk::restart);
+        w.tallies.note_if(torn.0, Named::TornMeta);
+        w.tallies.note_if(torn.1, Named::TornData);
+        let ready = !matches!(self.phase, Phase::New | Phase::Starting);
+        self.switch_off();
+        End::Cut(ready)
+    }
+
+    fn note_cut(&mut self, causes: InFlight) {
+        let starting = matches!(self.phase, Phase::New | Phase::Starting);
+        let tallies = &mut self.w.tallies;
+        let open = self.mode == hostftl_layers::Mode::Open;
+        tallies.note(Named::Cut);
+        tallies.note_if(starting && open, Named::CutRecovery);
+        tallies.note_if(starting && !open, Named::CutFormat);
+        tallies.note_if(self.served == 0 && open, Named::CutTwice);
+        tallies.note_if(matches!(self.phase, Phase::Stopping(_)), Named::CutStop);
+        tallies.note_if(causes.host, Named::CutHostWrite);
+        tallies.note_if(causes.flush, Named::CutFlush);
+        tallies.note_if(causes.gc, Named::CutGc);
+        tallies.note_if(causes.map, Named::CutMap);
+        tallies.note_if(causes.checkpoint, Named::CutCheckpoint);
+        tallies.note_if(causes.reset, Named::CutReset);
+        tallies.note_if(self.unflushed.trim, Named::TrimThenCut);
+        tallies.note_if(self.unflushed.zeroes, Named::ZeroesThenCut);
+        tallies.note_if(self.unflushed.fua, Named::FuaThenCut);
+        tallies.note_if(self.unflushed.flush, Named::FlushThenCut);
+    }
+
+    /// The end of a life, however it came: every handle is forgotten, every request given up.
+    pub(crate) fn switch_off(&mut self) {
+        self.layer.power_off();
+        for flight in self.flight.drain(..).chain(self.hung.drain(..)) {
+            flight.command.void();
+        }
+        let spans = self.pending.iter_mut().filter_map(Option::take).map(|pending| pending.span());
+        for span in spans.chain(self.failed_writes.drain(..)) {
+            if span.version > 0 {
+                self.w.model.give_up(span);
+            }
+        }
+        self.w.model.begin_life();
+    }
+}

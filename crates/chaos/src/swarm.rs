@@ -1,0 +1,157 @@
+//! Swarm options: each seed switches a different part of the world on, so that rare mixes happen.
+
+use hostftl_core::Nanos;
+use hostftl_layers::LayerKind;
+
+use crate::dice::Dice;
+use crate::matrix::{Claims, Row};
+
+/// Which command in flight completes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Any.
+    Any,
+    /// Mostly the oldest.
+    Oldest,
+    /// Mostly the newest.
+    Newest,
+}
+
+/// How long requests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Up to 4 KiB.
+    Small,
+    /// Mostly small, some up to 64 KiB.
+    Mixed,
+    /// 4 KiB to 64 KiB.
+    Large,
+    /// Always 4 KiB.
+    Block,
+}
+
+/// Which faults a seed may have; each only where the layer's claims admit it.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs, reason = "docs/SEMANTICS.md explains each")]
+pub struct Faults {
+    pub cut: bool,
+    pub hang: bool,
+    pub dead: bool,
+    pub read_error: bool,
+    pub metadata_rot: bool,
+    pub data_rot: bool,
+    pub lost: bool,
+    pub misdirected: bool,
+    pub stale: bool,
+}
+
+/// The options of one seed. Chances are in thousandths.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    /// Devices in the stack.
+    pub devices: u32,
+    /// Sectors of each.
+    pub sectors: u64,
+    /// The unit in which the layer writes, in sectors.
+    pub superpage: u32,
+    /// Spare of the layer, in thousandths.
+    pub spare: u32,
+    /// How long a command may take, in ns.
+    pub deadline: Nanos,
+    /// Whether devices have a volatile cache.
+    pub volatile: bool,
+    /// Chance that a sector reaches the medium before it is overwritten.
+    pub destage: u32,
+    /// Requests in flight at most.
+    pub depth: u32,
+    /// Requests of a life before it stops by itself.
+    pub life: u64,
+    /// Weights of read, write, trim, zeroes, flush.
+    pub mix: [u32; 5],
+    /// Chance of FUA.
+    pub fua: u32,
+    /// Lengths of requests.
+    pub sizes: Sizes,
+    /// Requests begin at multiples of this, in sectors.
+    pub grain: u64,
+    /// Chance that a request goes to the hot spot, and its length in sectors.
+    pub hot: (u32, u64),
+    /// Chance that a request follows the one before it.
+    pub sequential: u32,
+    /// Whether the volume is written once from end to end first.
+    pub fill: bool,
+    /// Weights of timer, completion and request, when several are possible.
+    pub weights: [u32; 3],
+    /// Which command completes next.
+    pub order: Order,
+    /// Steps between cuts, typically.
+    pub cut_every: u64,
+    /// Chance that a life is cut in its first steps.
+    pub cut_early: u32,
+    /// Chance that a life begins with reading the whole volume.
+    pub audit: u32,
+    /// What else may go wrong.
+    pub faults: Faults,
+}
+
+impl Swarm {
+    /// The options of a seed for `layer`.
+    pub fn of(layer: LayerKind, claims: &Claims, dice: &mut Dice) -> Self {
+        let superpage = dice.pick(&[16, 16, 32, 64]);
+        let megabytes = dice.pick(&[1, 1, 1, 2, 2, 4, 8]);
+        let some =
+            |dice: &mut Dice, row: Row, permille| claims.admits(row) && dice.chance(permille);
+        let faults = Faults {
+            cut: some(dice, Row::PowerCut, 900),
+            hang: some(dice, Row::Hang, 150),
+            dead: some(dice, Row::DeadDevice, 150),
+            read_error: some(dice, Row::ReadError, 150),
+            metadata_rot: some(dice, Row::MetadataRot, 150),
+            data_rot: some(dice, Row::DataRot, 150),
+            lost: some(dice, Row::LostWrite, 150),
+            misdirected: some(dice, Row::MisdirectedWrite, 150),
+            stale: some(dice, Row::StaleDevice, 150),
+        };
+        let exerciser = layer == LayerKind::Exerciser;
+        Swarm {
+            devices: if exerciser { dice.between(1, 4) as u32 } else { 1 },
+            sectors: if exerciser { 512 } else { megabytes * 2048 + dice.below(256) * 8 },
+            superpage,
+            spare: dice.between(100, 300) as u32,
+            deadline: if faults.hang { 1 << 40 } else { 0 },
+            volatile: claims.admits(Row::VolatileCache) && dice.chance(850),
+            destage: dice.pick(&[0, 100, 500, 1000]),
+            depth: dice.pick(&[1, 2, 4, 8, 16, 32]),
+            life: dice.pick(&[20, 100, 300, 1000, 4000]),
+            mix: [
+                dice.pick(&[1, 5, 20]),
+                dice.pick(&[10, 20, 50]),
+                dice.pick(&[0, 1, 3, 10]),
+                dice.pick(&[0, 1, 3]),
+                dice.pick(&[0, 1, 3, 10]),
+            ],
+            fua: dice.pick(&[0, 0, 20, 100, 500]),
+            sizes: dice.pick(&[
+                Sizes::Small,
+                Sizes::Mixed,
+                Sizes::Mixed,
+                Sizes::Large,
+                Sizes::Block,
+            ]),
+            grain: dice.pick(&[1, 1, 8, 8, u64::from(superpage)]),
+            hot: (dice.pick(&[0, 300, 700, 950]), dice.pick(&[8, 64, 512])),
+            sequential: dice.pick(&[0, 0, 100, 500, 900]),
+            fill: dice.chance(300),
+            weights: [
+                dice.pick(&[1, 5, 10]),
+                dice.pick(&[1, 5, 10, 20]),
+                dice.pick(&[1, 5, 10, 20]),
+            ],
+            order: dice.pick(&[Order::Any, Order::Any, Order::Oldest, Order::Newest]),
+            cut_every: dice.pick(&[50, 300, 1000, 1000, 5000]),
+            cut_early: dice.pick(&[0, 100, 300, 600]),
+            audit: dice.pick(&[100, 300, 700]),
+            faults,
+        }
+    }
+}

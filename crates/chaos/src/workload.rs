@@ -1,0 +1,121 @@
+//! What the host does: seeded requests with hot spots, runs, odd lengths and barriers.
+
+use crate::dice::Dice;
+use crate::swarm::{Sizes, Swarm};
+
+/// The longest request, in sectors: 64 KiB.
+pub const LONGEST: u32 = 128;
+
+/// What the host wants, as plain values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "these are the requests of the core")]
+pub enum Kind {
+    Read,
+    Write,
+    Trim,
+    Zeroes,
+    Flush,
+    /// A read past the end of the volume, which must be refused.
+    Beyond,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// What to do.
+    pub kind: Kind,
+    /// The first sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u64,
+    /// Durable when answered.
+    pub fua: bool,
+}
+
+/// Makes requests for a volume.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    exported: u64,
+    next: u64,
+    filled: u64,
+    audited: u64,
+}
+
+impl Workload {
+    /// For a volume of `exported` sectors; with `fill` it is written from end to end first.
+    pub fn new(exported: u64, fill: bool) -> Self {
+        Workload { exported, next: 0, filled: if fill { 0 } else { exported }, audited: exported }
+    }
+
+    /// The whole volume is read next.
+    pub fn audit(&mut self) {
+        self.audited = 0;
+    }
+
+    /// No audit is wanted any more.
+    pub fn end_audit(&mut self) {
+        self.audited = self.exported;
+    }
+
+    /// Whether an audit is still to be sent.
+    pub fn auditing(&self) -> bool {
+        self.audited < self.exported
+    }
+
+    /// The next request, of at most `most` sectors unless it is a trim or zeroing.
+    pub fn next(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
+        let most = u64::from(most.min(LONGEST));
+        if self.auditing() {
+            return run(&mut self.audited, self.exported, most, Kind::Read);
+        }
+        if self.filled < self.exported {
+            return run(&mut self.filled, self.exported, most, Kind::Write);
+        }
+        let kinds = [Kind::Read, Kind::Write, Kind::Trim, Kind::Zeroes, Kind::Flush];
+        let kind = kinds[dice.weigh(&swarm.mix)];
+        let fua = dice.chance(swarm.fua);
+        match kind {
+            Kind::Flush => return Wish { kind, lba: 0, sectors: 0, fua: false },
+            Kind::Read if dice.chance(3) => {
+                let lba = self.exported - dice.below(2);
+                return Wish { kind: Kind::Beyond, lba, sectors: 2, fua: false };
+            }
+            Kind::Trim | Kind::Zeroes if dice.chance(10) => {
+                return Wish { kind, lba: 0, sectors: self.exported, fua };
+            }
+            _ => {}
+        }
+        let sectors = self.length(swarm, most, dice).min(self.exported);
+        let lba = self.place(swarm, sectors, dice);
+        self.next = lba + sectors;
+        Wish { kind, lba, sectors, fua }
+    }
+
+    fn length(&self, swarm: &Swarm, most: u64, dice: &mut Dice) -> u64 {
+        let sectors = match swarm.sizes {
+            Sizes::Block => 8,
+            Sizes::Small => dice.between(1, 8),
+            Sizes::Large => dice.between(1, 16) * 8,
+            Sizes::Mixed if dice.chance(100) => dice.between(1, 128),
+            Sizes::Mixed => dice.pick(&[1, 2, 8, 8, 8, 16]),
+        };
+        sectors.min(most)
+    }
+
+    fn place(&self, swarm: &Swarm, sectors: u64, dice: &mut Dice) -> u64 {
+        let last = self.exported - sectors;
+        if self.next <= last && dice.chance(swarm.sequential) {
+            return self.next;
+        }
+        let (hot, span) = swarm.hot;
+        let lba = if dice.chance(hot) { dice.below(span) } else { dice.below(last + 1) };
+        (lba - lba % swarm.grain).min(last)
+    }
+}
+
+fn run(cursor: &mut u64, end: u64, most: u64, kind: Kind) -> Wish {
+    let lba = *cursor;
+    let sectors = most.min(end - lba);
+    *cursor += sectors;
+    Wish { kind, lba, sectors, fua: false }
+}

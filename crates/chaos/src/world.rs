@@ -1,0 +1,122 @@
+//! Everything of one seed that outlives a power cut.
+
+use hostftl_core::{DeviceInfo, Nanos, Payload};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan};
+
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::events::Tallies;
+use crate::exec::Machine;
+use crate::matrix::{Claim, Claims, Row};
+use crate::model::Model;
+use crate::swarm::Swarm;
+use crate::workload::{LONGEST, Workload};
+
+/// The world of one seed. It is kept from seed to seed for its memory only.
+#[derive(Debug)]
+pub struct World {
+    /// Devices and payload memory.
+    pub machine: Machine,
+    /// What every sector may hold.
+    pub model: Model,
+    /// What happened.
+    pub tallies: Tallies,
+    /// Chance.
+    pub dice: Dice,
+    /// The seed's options.
+    pub swarm: Swarm,
+    /// What the layer claims.
+    pub claims: Claims,
+    /// How the layer is made.
+    pub config: LayerConfig,
+    /// What the layer is told of its devices.
+    pub infos: Vec<DeviceInfo>,
+    /// What the layer needs and gives.
+    pub plan: Plan,
+    /// What the host asks next.
+    pub workload: Workload,
+    /// The number in every sector that the host writes.
+    pub volume: u64,
+    /// Calls of `Layer::step`.
+    pub steps: u64,
+    /// The time that the layer is told.
+    pub now: Nanos,
+    /// Power cuts.
+    pub cuts: u64,
+    /// Requests sent, and sectors written, trimmed or zeroed.
+    pub sent: (u64, u64),
+    /// Whether the medium was damaged, so that the volume may refuse to open.
+    pub damaged: bool,
+    /// Whether every step is printed.
+    pub trace: bool,
+}
+
+impl World {
+    /// The world of `seed`.
+    ///
+    /// # Errors
+    /// When SEMANTICS.md or the layer's own plan does not admit the run.
+    pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
+        let mut dice = Dice::new(seed, layer as u64);
+        let claims = Claims::of(layer)?;
+        let swarm = Swarm::of(layer, &claims, &mut dice);
+        let mut config = LayerConfig::new(layer);
+        config.superpage = swarm.superpage;
+        config.spare_permille = swarm.spare;
+        config.deadline = swarm.deadline;
+        config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut info = DeviceInfo::block(swarm.sectors, swarm.superpage);
+        info.volatile_cache = swarm.volatile;
+        let infos = vec![info; swarm.devices as usize];
+        let plan = AnyLayer::plan(&config, &infos).map_err(|why| format!("plan: {why}"))?;
+        Ok(World {
+            machine: Machine::default(),
+            model: Model::default(),
+            tallies: Tallies::default(),
+            workload: Workload::new(plan.limits.exported, swarm.fill),
+            volume: dice.bits() | 1 << 63,
+            dice,
+            swarm,
+            claims,
+            config,
+            infos,
+            plan,
+            steps: 0,
+            now: 0,
+            cuts: 0,
+            sent: (0, 0),
+            damaged: false,
+            trace,
+        })
+    }
+
+    /// Blank devices and a volume of zeros. `used` is the world of an earlier seed, for its memory.
+    pub fn blank(&mut self, used: Option<World>) {
+        if let Some(used) = used {
+            self.machine = used.machine;
+            self.model = used.model;
+        }
+        self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
+        for disk in &mut self.machine.disks {
+            disk.reset(self.swarm.sectors, self.swarm.volatile, self.swarm.destage);
+        }
+        let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;
+        self.model.reset(self.plan.limits.exported, fixed);
+    }
+
+    /// Payload memory for a new life: the layer's own buffers, and names of those for the host.
+    pub fn issue(&mut self) -> (Vec<Payload>, Vec<u32>) {
+        let arena = &mut self.machine.arena;
+        arena.clear();
+        let own = (0..self.plan.buffers).map(|_| arena.issue(self.plan.buffer_sectors)).collect();
+        let host = (0..self.swarm.depth * 2).map(|_| arena.add(LONGEST)).collect();
+        (own, host)
+    }
+
+    /// Whether the host has done enough: 500 requests, and the volume turned over twice.
+    pub fn enough(&self) -> bool {
+        let (requests, sectors) = self.sent;
+        let turned = sectors >= 2 * self.plan.limits.exported || requests >= 20_000;
+        requests >= 500 && turned
+    }
+}
