@@ -1,1 +1,28 @@
-//! HostFTL sim.
+//! Studies: layers on modelled drives under a virtual clock, and what they cost.
+//!
+//! [`compare`] runs one workload through several layers and gives a [`Row`] for each. Below it, a
+//! [`World`] drives one layer over drives in virtual time, and a front end plays requests to it.
+
+mod conserve;
+mod costs;
+mod drive;
+mod error;
+mod events;
+mod front;
+mod little;
+mod player;
+mod row;
+mod study;
+mod warm;
+mod work;
+mod world;
+
+pub use costs::HostCosts;
+pub use error::{StudyError, Violation};
+pub use front::{Front, Latencies, Totals};
+pub use player::{End, Pace, PlayError, Player};
+pub use row::{Busy, Erases, Latency, LatencyNs, Row};
+pub use study::{Silent, Study, Watch, compare};
+pub use warm::Warm;
+pub use work::Work;
+pub use world::{Answer, World};

@@ -1,0 +1,35 @@
+//! How fast studies run here: `cargo run --release -p hostftl-sim --example pace [WORKLOAD DRIVE]`.
+
+use std::time::Instant;
+
+use hostftl_drives::DriveSpec;
+use hostftl_layers::LayerKind;
+use hostftl_sim::{Silent, Study, Warm, compare};
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let workload = args.next().unwrap_or("synth:uniform:size=4k,span=1g,count=2000000".into());
+    let drive = args.next().unwrap_or("hatl-2g".into());
+    let is_synth = workload.starts_with("synth:");
+    for &kind in LayerKind::ALL {
+        let study = Study {
+            workload: workload.parse().expect("a workload"),
+            drive: DriveSpec::find(&drive).expect("a drive"),
+            layers: vec![kind],
+            warm: if is_synth { Warm::Fill } else { Warm::None },
+            closed_loop: is_synth.then_some(16),
+            compact: !is_synth,
+            seed: 1,
+        };
+        let start = Instant::now();
+        match compare(&study, &mut Silent) {
+            Ok(rows) => {
+                let took = start.elapsed().as_secs_f64();
+                let pace = rows[0].requests as f64 / took / 1e6;
+                println!("{kind}: {took:.2} s, {pace:.2} M requests/s");
+                println!("{}", serde_json::to_string_pretty(&rows[0]).expect("rows are JSON"));
+            }
+            Err(error) => println!("{kind}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The laws that every run must keep. They are checked over the world's whole life, warm-up included.
+
+use hostftl_core::{CAUSES, Cause, Layer};
+use hostftl_drives::DriveSpec;
+
+use crate::error::Violation;
+use crate::front::Totals;
+use crate::work::Work;
+use crate::world::World;
+
+/// Checks all laws on a world that was stopped. `asked` is everything that was asked of it.
+///
+/// # Errors
+/// The first law that is broken.
+pub fn check<L: Layer>(
+    world: &World<L>,
+    spec: &DriveSpec,
+    asked: &Totals,
+) -> Result<(), Violation> {
+    if !world.is_stopped() || world.is_busy() || !world.layer().idle() {
+        return Err(Violation::Check("the layer", "something is under way after the stop"));
+    }
+    world.layer().check().map_err(|why| Violation::Check("the layer", why))?;
+    for drive in &world.drives {
+        drive.ftl.check().map_err(|why| Violation::Check("the drive", why))?;
+    }
+    let work = Work::of(world);
+    let counters = &work.counters;
+    equal("sectors that the layer says were read", counters.host_read, asked.read_sectors)?;
+    equal(
+        "sectors that the layer says were written",
+        counters.host_written,
+        asked.written_sectors,
+    )?;
+    equal("flushes that the layer says came", counters.flushes, asked.flushes)?;
+    causes(&work, spec)?;
+    let (split, busy) = (work.busy(spec).total(), work.flash_busy());
+    // Each cause of each drive may lose less than a nanosecond by rounding.
+    let slack = (CAUSES * work.flash.len()) as u64;
+    if busy.abs_diff(split) > slack {
+        equal("busy time by cause, in ns, and that of the flash", split, busy)?;
+    }
+    Ok(())
+}
+
+/// Every programmed sector has one cause, and what the layer sent arrives with the cause it had.
+fn causes(work: &Work, spec: &DriveSpec) -> Result<(), Violation> {
+    let programs: u64 = work.flash.iter().map(|flash| flash.programs).sum();
+    let sectors = programs * u64::from(spec.superpage);
+    equal("sectors programmed, by cause, and programs", work.programmed(), sectors)?;
+    for cause in Cause::ALL {
+        let arrived: u64 = work.flash.iter().map(|flash| flash.sectors_by[cause as usize]).sum();
+        if !matches!(cause, Cause::Rmw | Cause::DriveGc) {
+            let what = format!("sectors programmed for {}, and those sent", cause.name());
+            equal(&what, arrived, work.sent(cause))?;
+        }
+    }
+    Ok(())
+}
+
+fn equal(what: &str, one: u64, other: u64) -> Result<(), Violation> {
+    match one == other {
+        true => Ok(()),
+        false => Err(Violation::Sum { what: what.to_owned(), one, other }),
+    }
+}

@@ -1,0 +1,225 @@
+//! The front end: splits long requests, joins their answers, and times them.
+//!
+//! Invariants
+//! - A request is in `requests` from its issue to its last answer; its ticket is its place there.
+//! - Parts are sent in the order of issue, and only within the layer's credits.
+
+use std::collections::VecDeque;
+use std::ops::AddAssign;
+
+use hdrhistogram::Histogram;
+use hostftl_core::{Cause, HostOp, Layer, Limits, Nanos, Payload, Request, Tally, Ticket};
+use hostftl_trace::{Op, Record};
+
+use crate::error::Violation;
+use crate::little::Little;
+use crate::world::World;
+
+/// The name of a payload that stands for a request's bytes.
+const REQUEST_PAYLOAD: u32 = u32::MAX - 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    op: Op,
+    lba: u64,
+    /// The first sector that was not sent yet.
+    cursor: u64,
+    end: u64,
+    parts: u32,
+    since: Nanos,
+}
+
+/// How long requests took, by kind, in ns.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Reads.
+    pub read: Histogram<u64>,
+    /// Writes.
+    pub write: Histogram<u64>,
+    /// Flushes.
+    pub flush: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = || Histogram::new(3).expect("three digits are possible");
+        Latencies { read: histogram(), write: histogram(), flush: histogram() }
+    }
+}
+
+/// What the host asked for. Lengths are in sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests.
+    pub issued: u64,
+    /// Reads and writes among them.
+    pub transfers: u64,
+    /// Flushes among them.
+    pub flushes: u64,
+    /// Sectors read.
+    pub read_sectors: u64,
+    /// Sectors written.
+    pub written_sectors: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.issued += other.issued;
+        self.transfers += other.transfers;
+        self.flushes += other.flushes;
+        self.read_sectors += other.read_sectors;
+        self.written_sectors += other.written_sectors;
+    }
+}
+
+/// Requests on their way through a layer.
+#[derive(Debug)]
+pub struct Front {
+    limits: Limits,
+    requests: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    unsent: VecDeque<u32>,
+    totals: Totals,
+    answered: u64,
+    pub(crate) last_answer: Nanos,
+    pub(crate) latencies: Latencies,
+    pub(crate) little: Little,
+}
+
+impl Front {
+    /// A front end before a layer with `limits`, at `now`.
+    pub fn new(limits: Limits, now: Nanos) -> Self {
+        Front {
+            limits,
+            requests: Vec::with_capacity(256),
+            free: Vec::with_capacity(256),
+            unsent: VecDeque::with_capacity(256),
+            totals: Totals::default(),
+            answered: 0,
+            last_answer: now,
+            latencies: Latencies::default(),
+            little: Little::new(now),
+        }
+    }
+
+    /// Requests that were issued and not answered.
+    pub fn outstanding(&self) -> u64 {
+        self.totals.issued - self.answered
+    }
+
+    /// Takes a request.
+    pub fn issue(&mut self, now: Nanos, record: &Record) {
+        let (lba, end) = (record.lba, record.end());
+        let pending = Pending { op: record.op, lba, cursor: lba, end, parts: 0, since: now };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(None);
+            (self.requests.len() - 1) as u32
+        });
+        self.requests[slot as usize] = Some(pending);
+        self.unsent.push_back(slot);
+        self.little.note(now, self.outstanding());
+        self.totals.issued += 1;
+        match record.op {
+            Op::Read => self.totals.read_sectors += record.sectors,
+            Op::Write => self.totals.written_sectors += record.sectors,
+            Op::Flush => self.totals.flushes += 1,
+            Op::Discard => {}
+        }
+        self.totals.transfers += u64::from(matches!(record.op, Op::Read | Op::Write));
+    }
+
+    /// Sends what the layer takes, and takes its answers.
+    ///
+    /// # Errors
+    /// What the layer or a drive broke, or a request that failed.
+    pub fn pump<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
+        self.collect(world)?;
+        while let Some(&slot) = self.unsent.front() {
+            let credits = world.credits();
+            let pending = self.requests[slot as usize].as_mut().expect("it waits to be sent");
+            let (lba, sectors) = next_part(pending, &self.limits);
+            let transfers = matches!(pending.op, Op::Read | Op::Write);
+            if credits.requests == 0 || (transfers && sectors > credits.sectors.into()) {
+                break;
+            }
+            pending.cursor = lba + sectors;
+            pending.parts += 1;
+            if pending.cursor == pending.end {
+                self.unsent.pop_front();
+            }
+            world.send(request(slot, pending.op, lba, sectors))?;
+            self.collect(world)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the layer's answers.
+    ///
+    /// # Errors
+    /// A request that failed.
+    pub fn collect<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
+        let now = world.now();
+        while let Some(answer) = world.answer() {
+            let slot = answer.id as u32;
+            let entry = &mut self.requests[slot as usize];
+            let pending = entry.as_mut().expect("an answer has a request");
+            if let Err(error) = answer.result {
+                return Err(Violation::Request { lba: pending.lba, error });
+            }
+            pending.parts -= 1;
+            if pending.parts > 0 || pending.cursor < pending.end {
+                continue;
+            }
+            let Pending { op, since, .. } = *pending;
+            *entry = None;
+            self.free.push(slot);
+            self.little.note(now, self.outstanding());
+            self.little.took(now - since);
+            self.answered += 1;
+            self.last_answer = now;
+            match op {
+                Op::Read => note(&mut self.latencies.read, now - since),
+                Op::Write => note(&mut self.latencies.write, now - since),
+                Op::Flush => note(&mut self.latencies.flush, now - since),
+                Op::Discard => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the host has asked for.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+}
+
+fn note(histogram: &mut Histogram<u64>, took: Nanos) {
+    histogram.record(took).expect("the histogram grows");
+}
+
+/// The next range to send: long transfers are cut at multiples of `align`.
+fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
+    let left = pending.end - pending.cursor;
+    let most = u64::from(limits.max_transfer);
+    if left <= most || !matches!(pending.op, Op::Read | Op::Write) {
+        return (pending.cursor, left);
+    }
+    let align = u64::from(limits.align);
+    let cut = (pending.cursor + most) / align * align;
+    (pending.cursor, cut - pending.cursor)
+}
+
+fn request(slot: u32, op: Op, lba: u64, sectors: u64) -> Request {
+    let ticket = Ticket::issue(slot.into());
+    let data = || Payload::issue(REQUEST_PAYLOAD, sectors as u32);
+    let (op, tally) = match op {
+        Op::Read => (HostOp::Read(data()), Tally::default()),
+        Op::Write => {
+            let op = HostOp::Write { data: data(), fua: false };
+            (op, Tally::of(Cause::Host, sectors as u32))
+        }
+        Op::Flush => (HostOp::Flush, Tally::default()),
+        Op::Discard => (HostOp::Trim { fua: false }, Tally::default()),
+    };
+    Request { ticket, op, lba, sectors, tally }
+}

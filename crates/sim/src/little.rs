@@ -1,0 +1,58 @@
+//! Little's law: the average number under way is the rate times the mean time, for any queue.
+
+use hostftl_core::Nanos;
+
+use crate::error::Violation;
+
+/// How far the two sides may differ.
+const TOLERANCE: f64 = 0.01;
+
+/// Both sides of the law, measured apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Little {
+    start: Nanos,
+    last: Nanos,
+    /// The number under way, summed over time, in requests × ns.
+    area: u128,
+    /// All times together, in ns.
+    time: u128,
+    ended: u64,
+}
+
+impl Little {
+    /// Nothing yet, at `now`.
+    pub fn new(now: Nanos) -> Self {
+        Little { start: now, last: now, area: 0, time: 0, ended: 0 }
+    }
+
+    /// `under_way` requests have been under way since the last note.
+    pub fn note(&mut self, now: Nanos, under_way: u64) {
+        self.area += u128::from(under_way) * u128::from(now - self.last);
+        self.last = now;
+    }
+
+    /// A request ended after `took` ns.
+    pub fn took(&mut self, took: Nanos) {
+        self.time += u128::from(took);
+        self.ended += 1;
+    }
+
+    /// The average number under way.
+    pub fn average(&self) -> f64 {
+        self.area as f64 / (self.last - self.start) as f64
+    }
+
+    /// Checks the law.
+    ///
+    /// # Errors
+    /// Both sides, when they differ by more than 1 %.
+    pub fn check(&self) -> Result<(), Violation> {
+        let span = (self.last - self.start) as f64;
+        if span == 0.0 || self.ended == 0 {
+            return Ok(());
+        }
+        let (rate, mean) = (self.ended as f64 / span, self.time as f64 / self.ended as f64);
+        let (l, lw) = (self.average(), rate * mean);
+        if (l - lw).abs() <= TOLERANCE * l { Ok(()) } else { Err(Violation::Little { l, lw }) }
+    }
+}

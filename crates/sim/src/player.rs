@@ -1,0 +1,177 @@
+//! Plays a workload: by its own clock with a bound, or as a closed loop.
+
+use hostftl_core::{Layer, Nanos};
+use hostftl_trace::{Record, TraceError};
+
+use crate::error::{StudyError, Violation};
+use crate::front::Front;
+use crate::world::World;
+
+/// Requests under way at most, whatever the trace's clock says.
+pub const MOST_UNDER_WAY: u32 = 256;
+/// Records between two looks at whether somebody wants to stop.
+const GLANCE: u64 = 4096;
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// At the trace's times, with at most 256 under way.
+    Trace,
+    /// Always so many under way.
+    Closed(u32),
+}
+
+/// Plays records until they end.
+pub struct Player<I> {
+    records: I,
+    next: Option<Record>,
+    pace: Pace,
+    /// The trace's time 0 in the world's time.
+    start: Nanos,
+    /// The trace's first time.
+    zero: Option<Nanos>,
+    /// Records issued.
+    pub issued: u64,
+    next_glance: u64,
+    /// Whether a request came later than the trace says because 256 were under way.
+    pub saturated: bool,
+}
+
+/// How a play ended early, if not by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All records were played.
+    Whole,
+    /// Somebody asked to stop; what was under way was answered.
+    Cancelled,
+}
+
+/// Why a play failed: its input or its world.
+pub enum PlayError {
+    /// A record is bad.
+    Trace(TraceError),
+    /// A law was broken.
+    Violation(Violation),
+}
+
+impl From<Violation> for PlayError {
+    fn from(violation: Violation) -> Self {
+        PlayError::Violation(violation)
+    }
+}
+
+impl PlayError {
+    /// With the names that the user knows.
+    pub fn named(self, layer: &'static str, drive: &str) -> StudyError {
+        match self {
+            PlayError::Trace(error) => StudyError::Trace(error),
+            PlayError::Violation(violation) => {
+                StudyError::Violation { layer, drive: drive.to_owned(), violation }
+            }
+        }
+    }
+}
+
+impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
+    /// A player of `records` that begins at `start`.
+    pub fn new(records: I, pace: Pace, start: Nanos) -> Self {
+        Player {
+            records,
+            next: None,
+            pace,
+            start,
+            zero: None,
+            issued: 0,
+            next_glance: 0,
+            saturated: false,
+        }
+    }
+
+    /// Plays until the records end, or `glance`, which is given their number, says true.
+    ///
+    /// # Errors
+    /// A bad record, or what the layer or a drive broke.
+    pub fn play<L: Layer>(
+        &mut self,
+        world: &mut World<L>,
+        front: &mut Front,
+        mut glance: impl FnMut(u64) -> bool,
+    ) -> Result<End, PlayError> {
+        let mut end = End::Whole;
+        self.fetch()?;
+        loop {
+            front.collect(world)?;
+            self.issue_due(world.now(), front)?;
+            if self.issued >= self.next_glance && end == End::Whole {
+                self.next_glance = self.issued + GLANCE;
+                if glance(self.issued) {
+                    end = End::Cancelled;
+                    self.next = None;
+                }
+            }
+            front.pump(world)?;
+            if self.next.is_none() && front.outstanding() == 0 {
+                return Ok(end);
+            }
+            let arrival = self.arrival(front);
+            match (arrival, world.next_at()) {
+                (Some(at), _) if at <= world.now() => {}
+                (Some(at), event) if event.is_none_or(|event| at < event) => world.wait_until(at),
+                (_, Some(_)) => {
+                    world.advance()?;
+                }
+                (_, None) => {
+                    let (now, outstanding) = (world.now(), front.outstanding());
+                    return Err(Violation::Stall { now, outstanding }.into());
+                }
+            }
+        }
+    }
+
+    fn fetch(&mut self) -> Result<(), PlayError> {
+        self.next = self.records.next().transpose().map_err(PlayError::Trace)?;
+        Ok(())
+    }
+
+    fn limit(&self) -> u64 {
+        match self.pace {
+            Pace::Trace => MOST_UNDER_WAY.into(),
+            Pace::Closed(depth) => depth.into(),
+        }
+    }
+
+    /// When the next request may be issued, if only time holds it back.
+    fn arrival(&self, front: &Front) -> Option<Nanos> {
+        let record = self.next.as_ref()?;
+        if front.outstanding() >= self.limit() {
+            return None;
+        }
+        Some(self.due(record))
+    }
+
+    fn due(&self, record: &Record) -> Nanos {
+        match self.pace {
+            Pace::Trace => {
+                self.start + record.t_ns.saturating_sub(self.zero.unwrap_or(record.t_ns))
+            }
+            Pace::Closed(_) => self.start,
+        }
+    }
+
+    fn issue_due(&mut self, now: Nanos, front: &mut Front) -> Result<(), PlayError> {
+        while let Some(record) = self.next {
+            self.zero.get_or_insert(record.t_ns);
+            if self.due(&record) > now {
+                return Ok(());
+            }
+            if front.outstanding() >= self.limit() {
+                self.saturated |= self.pace == Pace::Trace;
+                return Ok(());
+            }
+            front.issue(now, &record);
+            self.issued += 1;
+            self.fetch()?;
+        }
+        Ok(())
+    }
+}

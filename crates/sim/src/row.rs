@@ -1,0 +1,236 @@
+//! A row of a comparison: what one layer cost on one workload.
+
+use hdrhistogram::Histogram;
+use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_drives::DriveSpec;
+use serde::Serialize;
+
+use crate::error::Violation;
+use crate::front::{Front, Latencies};
+use crate::warm::Warmed;
+use crate::work::Work;
+use crate::world::World;
+
+/// How long the drive was busy, in ns, by what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Busy {
+    /// Reading for the host.
+    pub read: Nanos,
+    /// Writing what the host asked for.
+    pub request: Nanos,
+    /// The drive's read-modify-write and its own collection.
+    pub copyback: Nanos,
+    /// The layer's collection.
+    pub vgc: Nanos,
+    /// The layer's map log and checkpoints.
+    pub map: Nanos,
+    /// The layer's padding.
+    pub padding: Nanos,
+    /// The drive's own collection, which is a part of `copyback`.
+    #[serde(skip)]
+    pub drive_gc: Nanos,
+}
+
+impl Busy {
+    /// All of it.
+    pub fn total(&self) -> Nanos {
+        self.read + self.request + self.copyback + self.vgc + self.map + self.padding
+    }
+}
+
+/// Percentiles in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are no longer.
+    pub p99: u64,
+    /// 999 of 1000 are no longer.
+    pub p999: u64,
+    /// 9999 of 10000 are no longer.
+    pub p9999: u64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        (!histogram.is_empty()).then(|| Latency {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+        })
+    }
+}
+
+/// Latencies from issue to answer; `None` when there was no such request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LatencyNs {
+    /// Of reads.
+    pub read: Option<Latency>,
+    /// Of writes.
+    pub write: Option<Latency>,
+    /// Of flushes.
+    pub flush: Option<Latency>,
+}
+
+impl LatencyNs {
+    fn of(latencies: &Latencies) -> Self {
+        LatencyNs {
+            read: Latency::of(&latencies.read),
+            write: Latency::of(&latencies.write),
+            flush: Latency::of(&latencies.flush),
+        }
+    }
+}
+
+/// Erases of a superblock during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Erases {
+    /// On average.
+    pub mean: f64,
+    /// Of the one that was erased most.
+    pub max: u32,
+}
+
+/// One layer's result. Ratios are `None` when there is nothing to divide by.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The layer.
+    pub layer: &'static str,
+    /// When a write is answered: `buffer` or `media`.
+    pub ack: &'static str,
+    /// The drive.
+    pub drive: String,
+    /// Whether the run was stopped before the workload's end.
+    pub partial: bool,
+    /// How the drive was aged before: `none`, `fill`, `steady`, or `steady (not reached)`.
+    pub warm: &'static str,
+    /// Requests of the workload that were answered.
+    pub requests: u64,
+    /// Requests that were not whole sectors and were widened.
+    pub widened: u64,
+    /// What the host could address, the same in all rows.
+    pub exported_bytes: u64,
+    /// What the host wrote.
+    pub host_write_bytes: u64,
+    /// What the host read.
+    pub host_read_bytes: u64,
+    /// Bytes sent to the device / bytes that the host wrote.
+    pub waf_layer: Option<f64>,
+    /// Bytes programmed in flash / bytes sent to the device.
+    pub waf_drive: Option<f64>,
+    /// Bytes programmed in flash / bytes that the host wrote.
+    pub waf_total: Option<f64>,
+    /// Victims that the layer collected.
+    pub gc_runs: u64,
+    /// Pages of 4 KiB that the layer's collection wrote again.
+    pub pages_copied: u64,
+    /// Padding that the layer wrote.
+    pub padding_bytes: u64,
+    /// Map log and checkpoints that the layer wrote.
+    pub map_bytes_written: u64,
+    /// Flushes that the host sent.
+    pub flushes: u64,
+    /// How long the drive was busy, and for what.
+    pub busy_ns: Busy,
+    /// The drive's own collection, in ns; `busy_ns.copyback` has it too.
+    pub drive_gc_ns: u64,
+    /// Busy time relative to passthrough's, when that is in the comparison.
+    pub busy_ratio: Option<f64>,
+    /// Percentiles of the latency.
+    pub latency_ns: LatencyNs,
+    /// Reads and writes answered per second of simulated time.
+    pub iops: Option<f64>,
+    /// Host memory that the layer's map takes.
+    pub map_bytes: u64,
+    /// Wear.
+    pub erases: Erases,
+    /// Whether every conservation law held; a row without it is never shown.
+    pub conserved: bool,
+    /// Whether requests had to wait because 256 were under way.
+    pub saturated: bool,
+    /// How long the workload took, in simulated ns.
+    pub simulated_ns: u64,
+    /// One number for everything that the layer and its drive did, in hex.
+    pub digest: String,
+}
+
+/// What a row is made from, besides the world itself.
+pub struct Run<'a> {
+    pub spec: &'a DriveSpec,
+    pub layer: &'static str,
+    pub front: &'a Front,
+    pub work: &'a Work,
+    pub warmed: Warmed,
+    pub start: Nanos,
+    pub exported: u64,
+    pub saturated: bool,
+    pub partial: bool,
+    pub widened: u64,
+}
+
+impl Row {
+    /// The row of a run that kept the laws.
+    ///
+    /// # Errors
+    /// A figure that is not a number.
+    pub fn new<L: Layer>(run: &Run, world: &World<L>) -> Result<Self, Violation> {
+        let (work, host) = (run.work, run.front.totals());
+        let bytes = |sectors: u64| sectors * SECTOR as u64;
+        let sent: u64 = work.sent_by.iter().sum();
+        let simulated = run.front.last_answer.saturating_sub(run.start);
+        let busy = work.busy(run.spec);
+        let row = Row {
+            layer: run.layer,
+            ack: world.layer().limits().ack.name(),
+            drive: run.spec.name.clone(),
+            partial: run.partial,
+            warm: run.warmed.name(),
+            requests: host.issued,
+            widened: run.widened,
+            exported_bytes: bytes(run.exported),
+            host_write_bytes: bytes(host.written_sectors),
+            host_read_bytes: bytes(host.read_sectors),
+            waf_layer: ratio(sent, host.written_sectors),
+            waf_drive: ratio(work.programmed(), sent),
+            waf_total: ratio(work.programmed(), host.written_sectors),
+            gc_runs: work.counters.gc_runs,
+            pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
+            padding_bytes: bytes(work.sent(Cause::Pad)),
+            map_bytes_written: bytes(work.sent(Cause::Map) + work.sent(Cause::Checkpoint)),
+            flushes: host.flushes,
+            busy_ns: busy,
+            drive_gc_ns: busy.drive_gc,
+            busy_ratio: None,
+            latency_ns: LatencyNs::of(&run.front.latencies),
+            iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
+            map_bytes: world.layer().map_bytes(),
+            erases: work.erases(),
+            conserved: true,
+            saturated: run.saturated,
+            simulated_ns: simulated,
+            digest: format!("{:016x}", world.digest()),
+        };
+        row.numbers()
+    }
+
+    fn numbers(self) -> Result<Self, Violation> {
+        let figures = [
+            ("waf_layer", self.waf_layer),
+            ("waf_drive", self.waf_drive),
+            ("waf_total", self.waf_total),
+            ("iops", self.iops),
+            ("erases", Some(self.erases.mean)),
+        ];
+        match figures.into_iter().find(|(_, figure)| figure.is_some_and(|it| !it.is_finite())) {
+            Some((name, _)) => Err(Violation::NotANumber(name)),
+            None => Ok(self),
+        }
+    }
+}
+
+/// `one / other`, if there is something to divide by.
+pub fn ratio(one: u64, other: u64) -> Option<f64> {
+    (other > 0).then(|| one as f64 / other as f64)
+}

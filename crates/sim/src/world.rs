@@ -1,0 +1,302 @@
+//! One layer over drives, in virtual time.
+//!
+//! Invariants
+//! - Time never goes back; everything that happens is an event or a request of the caller.
+//! - After every public call the layer has had every `Done` and every due `Timer`: only events are left.
+//! - A command is in `flying` from its submission to its `Done`.
+
+use std::collections::VecDeque;
+
+use hostftl_core::{
+    CAUSES, Cause, Command, Credits, DeviceError, Done, Event as LayerEvent, HostError, Input,
+    Layer, Nanos, Out, Output, Payload, Request, StreamDigest, Target, Token, Verdict,
+};
+use hostftl_drives::DriveSpec;
+
+use crate::costs::HostCosts;
+use crate::drive::{Around, Drive, TOO_MANY_TIMERS};
+use crate::error::Violation;
+use crate::events::{Event, Events};
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The request's ticket.
+    pub id: u64,
+    /// What came of it.
+    pub result: Result<(), HostError>,
+}
+
+/// See the module text.
+pub struct World<L: Layer> {
+    now: Nanos,
+    events: Events,
+    layer: L,
+    out: Option<Out>,
+    pub(crate) drives: Vec<Drive>,
+    flying: Vec<Option<(Token, Command, Verdict)>>,
+    free: Vec<u32>,
+    ended: VecDeque<(u32, Result<(), HostError>)>,
+    answers: VecDeque<Answer>,
+    timer_at: Option<Nanos>,
+    costs: HostCosts,
+    digest: StreamDigest,
+    steps: u64,
+    /// Sectors that the layer sent to its devices, by cause.
+    pub(crate) sent_by: [u64; CAUSES],
+    ready: bool,
+    stopped: bool,
+    broken: Option<Violation>,
+}
+
+impl<L: Layer> World<L> {
+    /// `layer` over empty drives, run until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn new(layer: L, specs: &[DriveSpec], costs: HostCosts) -> Result<Self, Violation> {
+        let (mut events, mut ended) = (Events::default(), VecDeque::with_capacity(1024));
+        let mut around = Around { now: 0, events: &mut events, ended: &mut ended };
+        let drives = specs.iter().enumerate();
+        let drives = drives.map(|(index, spec)| Drive::new(index as u8, spec, &mut around));
+        let drives = drives.collect::<Result<_, _>>()?;
+        let mut world = World {
+            now: 0,
+            events,
+            layer,
+            out: Some(Out::new()),
+            drives,
+            flying: Vec::with_capacity(1024),
+            free: Vec::with_capacity(1024),
+            ended,
+            answers: VecDeque::with_capacity(1024),
+            timer_at: None,
+            costs,
+            digest: StreamDigest::default(),
+            steps: 0,
+            sent_by: [0; CAUSES],
+            ready: false,
+            stopped: false,
+            broken: None,
+        };
+        world.input(Input::Timer)?;
+        while !world.ready {
+            if !world.advance()? {
+                return Err(Violation::Stall { now: world.now, outstanding: 0 });
+            }
+        }
+        Ok(world)
+    }
+
+    /// The time in ns.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &L {
+        &self.layer
+    }
+
+    /// How much the layer takes now.
+    pub fn credits(&self) -> Credits {
+        self.layer.credits()
+    }
+
+    /// Steps that the layer and the drives have made.
+    pub fn steps(&self) -> u64 {
+        self.steps + self.drives.iter().map(|drive| drive.steps).sum::<u64>()
+    }
+
+    /// Sends a request, for which there was credit.
+    ///
+    /// # Errors
+    /// What the layer or a drive broke.
+    pub fn send(&mut self, request: Request) -> Result<(), Violation> {
+        self.input(Input::Host(request))
+    }
+
+    /// The next answer.
+    pub fn answer(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
+    }
+
+    /// When the next event happens.
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.events.next_at()
+    }
+
+    /// Lets time pass until `to`, before which nothing happens.
+    pub fn wait_until(&mut self, to: Nanos) {
+        assert!(self.next_at().is_none_or(|at| to <= at), "an event would be passed over");
+        self.now = self.now.max(to);
+    }
+
+    /// Lets the next event happen; false when there is none.
+    ///
+    /// # Errors
+    /// What the layer or a drive broke.
+    pub fn advance(&mut self) -> Result<bool, Violation> {
+        let Some((at, event)) = self.events.pop() else { return Ok(false) };
+        assert!(at >= self.now, "time went back");
+        self.now = at;
+        match event {
+            Event::Host(slot) => self.ended.push_back((slot, Ok(()))),
+            Event::Flash(index) => {
+                let (events, ended) = (&mut self.events, &mut self.ended);
+                let mut around = Around { now: at, events, ended };
+                self.drives[index as usize].flash_done(&mut around)?;
+            }
+            Event::Timer if self.timer_at == Some(at) => self.timer_at = None,
+            Event::Timer => {}
+        }
+        self.settle()?;
+        Ok(true)
+    }
+
+    /// Whether a command is under way anywhere.
+    pub fn is_busy(&self) -> bool {
+        self.free.len() < self.flying.len() || !self.drives.iter().all(Drive::idle)
+    }
+
+    /// Lets everything end that is under way.
+    ///
+    /// # Errors
+    /// What the layer or a drive broke, or a stall.
+    pub fn drain(&mut self) -> Result<(), Violation> {
+        while self.is_busy() {
+            if !self.advance()? {
+                return Err(Violation::Stall { now: self.now, outstanding: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the layer, and then its drives.
+    ///
+    /// # Errors
+    /// What the layer or a drive broke, or a stall.
+    pub fn stop(&mut self) -> Result<(), Violation> {
+        self.input(Input::Stop)?;
+        while !self.stopped {
+            if !self.advance()? {
+                return Err(Violation::Stall { now: self.now, outstanding: 0 });
+            }
+        }
+        self.drain()?;
+        for drive in &mut self.drives {
+            let (now, events, ended) = (self.now, &mut self.events, &mut self.ended);
+            drive.stop(&mut Around { now, events, ended })?;
+        }
+        Ok(())
+    }
+
+    /// One number for all that the layer and its drives said.
+    pub fn digest(&self) -> u64 {
+        let all = std::iter::once(&self.digest).chain(self.drives.iter().map(|it| &it.digest));
+        let bytes: Vec<u8> = all.flat_map(|digest| digest.value().to_le_bytes()).collect();
+        twox_hash::XxHash3_64::oneshot(&bytes)
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), Violation> {
+        self.step(input)?;
+        self.settle()
+    }
+
+    /// Gives the layer every `Done` and every due `Timer`.
+    fn settle(&mut self) -> Result<(), Violation> {
+        for _ in 0..TOO_MANY_TIMERS {
+            while let Some((slot, result)) = self.ended.pop_front() {
+                let entry = self.flying[slot as usize].take();
+                let (token, command, verdict) = entry.expect("a command ends once");
+                self.free.push(slot);
+                let result = result.map(|()| verdict).map_err(|_| DeviceError::Media);
+                self.step(Input::Done(Done { token, command, result }))?;
+            }
+            match self.layer.next_timer() {
+                Some(at) if at <= self.now => self.step(Input::Timer)?,
+                timer => {
+                    if let Some(at) = timer
+                        && self.timer_at.is_none_or(|set| at < set)
+                    {
+                        self.timer_at = Some(at);
+                        self.events.push(at, Event::Timer);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(Violation::Livelock("the layer"))
+    }
+
+    fn step(&mut self, input: Input) -> Result<(), Violation> {
+        let mut out = self.out.take().expect("a step does not step");
+        self.steps += 1;
+        self.layer.step(self.now, input, &mut out);
+        let mut result = Ok(());
+        for output in out.drain() {
+            self.digest.absorb(self.now, &output);
+            result = result.and(self.take(output));
+        }
+        self.out = Some(out);
+        result.and(self.broken.clone().map_or(Ok(()), Err))
+    }
+
+    fn take(&mut self, output: Output) -> Result<(), Violation> {
+        match output {
+            Output::Submit(token, command) => return self.execute(token, command),
+            Output::Reply(reply) => {
+                reply.data.map(Payload::surrender);
+                let id = reply.ticket.close();
+                self.answers.push_back(Answer { id, result: reply.result });
+            }
+            Output::Reclaim(data) => drop(data.surrender()),
+            Output::Event(LayerEvent::Ready { .. }) => self.ready = true,
+            Output::Event(LayerEvent::Stopped) => self.stopped = true,
+            Output::Event(LayerEvent::Unrecoverable(why)) => {
+                self.broken = Some(Violation::Unrecoverable(why));
+            }
+            Output::Event(_) => {}
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, token: Token, command: Command) -> Result<(), Violation> {
+        if let Command::Program { tally, .. } = &command {
+            for cause in Cause::ALL {
+                self.sent_by[cause as usize] += u64::from(tally.get(cause));
+            }
+        }
+        if matches!(command, Command::Read { into: Target::Meta { .. }, .. }) {
+            self.broken = Some(Violation::Unrecoverable(
+                "it read metadata, which the virtual world does not keep",
+            ));
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flying.push(None);
+            (self.flying.len() - 1) as u32
+        });
+        let Some(device) = command.device() else {
+            let (took, verdict) = self.costs.of(&command);
+            self.flying[slot as usize] = Some((token, command, verdict));
+            self.events.push(self.now + took, Event::Host(slot));
+            return Ok(());
+        };
+        let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
+        let (now, events, ended) = (self.now, &mut self.events, &mut self.ended);
+        let mut around = Around { now, events, ended };
+        self.drives[device as usize].submit(slot, &entry.1, &mut around)
+    }
+
+    /// Whether the layer and every drive said that they stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped && self.drives.iter().all(|drive| drive.stopped)
+    }
+}
+
+impl<L: Layer> Drop for World<L> {
+    fn drop(&mut self) {
+        self.layer.power_off();
+        self.flying.drain(..).flatten().for_each(|(_, command, _)| command.void());
+    }
+}

@@ -1,0 +1,124 @@
+//! Studies: the drive's costs as the specification books them, determinism, and bad input.
+
+use std::path::PathBuf;
+
+use hostftl_drives::DriveSpec;
+use hostftl_layers::LayerKind;
+use hostftl_sim::{Row, Silent, Study, StudyError, Warm, Watch, compare};
+
+fn study(workload: &str) -> Study {
+    Study {
+        workload: workload.parse().expect("a workload"),
+        drive: DriveSpec::find("hatl-2g").expect("it is built in"),
+        layers: vec![LayerKind::Passthrough],
+        warm: Warm::None,
+        closed_loop: Some(16),
+        compact: false,
+        seed: 1,
+    }
+}
+
+fn row(study: &Study) -> Row {
+    compare(study, &mut Silent).expect("the study runs").remove(0)
+}
+
+#[test]
+fn whole_superpages_cost_a_program_each() {
+    let row = row(&study("synth:uniform:size=64k,span=256m,count=20000"));
+    assert_eq!(row.busy_ns.request, 20_000 * 800_000);
+    assert_eq!(row.busy_ns.total(), row.busy_ns.request);
+    assert_eq!((row.waf_layer, row.waf_drive, row.waf_total), (Some(1.0), Some(1.0), Some(1.0)));
+    assert_eq!(row.simulated_ns, 20_000 * 800_000, "one station is never idle in a closed loop");
+    assert!(row.conserved && !row.saturated && !row.partial);
+}
+
+#[test]
+fn small_writes_cost_a_read_modify_write_and_are_booked_by_share() {
+    let mut study = study("synth:uniform:size=4k,span=64m,count=50000");
+    study.warm = Warm::Fill;
+    let row = row(&study);
+    assert_eq!(row.busy_ns.request, 50_000 * 50_000);
+    assert_eq!(row.busy_ns.copyback - row.drive_gc_ns, 50_000 * (60_000 + 750_000));
+    assert_eq!((row.waf_layer, row.warm), (Some(1.0), "fill"));
+    assert!(row.waf_drive.is_some_and(|waf| waf >= 16.0));
+}
+
+#[test]
+fn reads_take_their_time_and_only_theirs() {
+    let mut study = study("synth:uniform:size=4k,span=64m,count=10000,read=100");
+    study.warm = Warm::Fill;
+    let row = row(&study);
+    assert_eq!((row.busy_ns.read, row.busy_ns.total()), (600_000_000, 600_000_000));
+    let latency = row.latency_ns.read.expect("there were reads");
+    assert!(row.latency_ns.write.is_none(), "and no writes");
+    // One station of 60 us with 16 requests always under way: each waits for the fifteen before it.
+    assert!(latency.p50.abs_diff(16 * 60_000) <= 960, "{latency:?}");
+    assert!((row.iops.expect("time passed") / (1e9 / 60_000.0) - 1.0).abs() < 0.001);
+}
+
+#[test]
+fn a_trace_faster_than_the_drive_is_saturated() {
+    let mut study = study("synth:uniform:count=2000,iops=1000");
+    study.closed_loop = None;
+    assert!(!row(&study).saturated, "1000 a second is within 1250");
+    study.workload = "synth:uniform:count=2000,iops=2000".parse().unwrap();
+    assert!(row(&study).saturated);
+}
+
+#[test]
+fn one_seed_is_one_digest() {
+    let mut study = study("synth:mix:count=5000,flush=50");
+    study.warm = Warm::Fill;
+    let (one, same) = (row(&study), row(&study));
+    assert_eq!(one, same);
+    study.seed = 2;
+    assert_ne!(row(&study).digest, one.digest);
+}
+
+#[test]
+fn long_requests_are_split_and_joined() {
+    let row = row(&study("synth:sequential:size=3m,span=96m,count=64"));
+    assert_eq!((row.requests, row.host_write_bytes), (64, 64 * (3 << 20)));
+    assert_eq!(row.waf_total, Some(1.0), "split at superpages");
+}
+
+#[test]
+fn what_does_not_fit_says_how_it_would() {
+    let text = "0,W,1000000000000,4096\n1,W,4096,4096\n2,R,1000000000000,512\n";
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("far.csv");
+    std::fs::write(&path, text).expect("the test's folder is writable");
+    let mut study = study(path.to_str().expect("a plain path"));
+    let error = compare(&study, &mut Silent).unwrap_err();
+    assert!(matches!(error, StudyError::Beyond { .. }) && error.to_string().contains("--compact"));
+    study.compact = true;
+    assert_eq!(row(&study).host_read_bytes, 512);
+    study.workload = "synth:uniform:span=8g".parse().unwrap();
+    assert!(matches!(compare(&study, &mut Silent), Err(StudyError::TooLarge { .. })));
+    study.closed_loop = Some(0);
+    assert!(matches!(compare(&study, &mut Silent), Err(StudyError::QueueDepth(0))));
+}
+
+/// Stops after so many requests.
+struct Impatient {
+    after: u64,
+    done: u64,
+}
+
+impl Watch for Impatient {
+    fn progress(&mut self, _row: usize, done: u64, _total: u64) {
+        self.done = done;
+    }
+
+    fn cancelled(&self) -> bool {
+        self.done > self.after
+    }
+}
+
+#[test]
+fn a_cancelled_study_shows_what_is_known() {
+    let mut study = study("synth:uniform:count=100000");
+    study.layers = vec![LayerKind::Passthrough; 3];
+    let rows = compare(&study, &mut Impatient { after: 50_000, done: 0 }).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0].partial && (50_000..60_000).contains(&rows[0].requests));
+}
