@@ -1,20 +1,174 @@
-fn main() {
-    hostftl_chaos::catch_panics();
-    let kind = std::env::args().nth(1).unwrap().parse().unwrap();
-    let goal = hostftl_chaos::Goal {
-        seeds: (0, 2000),
-        steps: 0,
-        limit: Some(std::time::Duration::from_secs(10)),
-        threads: 1,
-    };
-    let mut c = hostftl_chaos::Campaign::new(kind, goal, None);
-    match c.run(|_| true) {
-        Err(v) => println!("{v:?}"),
-        Ok(()) => {}
+//! `hostftl-chaos`: runs seeds against layers, and replays the one that failed.
+
+mod report;
+mod state;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use hostftl_chaos::{Campaign, Goal, Violation, catch_panics, replay_command, run_seed};
+use hostftl_layers::LayerKind;
+
+use report::Format;
+use state::State;
+
+/// Breaks layers: power cuts at any step, torn writes, hangs, dead devices; checks every promise.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Options {
+    /// Seeds to run, from A up to but not including B.
+    #[arg(long, value_name = "A..B", value_parser = parse_range, default_value = "0..1000")]
+    seeds: (u64, u64),
+    /// Runs one seed again.
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// hard, passthrough, exerciser or all.
+    #[arg(long, default_value = "all")]
+    layer: String,
+    /// With --seed: prints every input and output.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Goes on after the last seed until each layer made so many steps.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    steps_at_least: u64,
+    /// Stops after so many seconds, shared by the layers.
+    #[arg(long, value_name = "S")]
+    time_limit: Option<u64>,
+    /// How often each named event must have occurred; a short run may ask for less than 100.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    events_at_least: u64,
+    /// Keeps the state of the run in a file, and goes on from there.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Threads; all processors by default.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    /// Switches a planted bug on and reports the first seed that finds it.
+    #[cfg(feature = "planted")]
+    #[arg(long, value_name = "NAME")]
+    bug: Option<String>,
+    /// Hunts every planted bug in five ranges of seeds and prints a table.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    bugs: bool,
+}
+
+fn parse_range(text: &str) -> Result<(u64, u64), String> {
+    let wrong = || format!("{text:?} is not a range like 0..1000");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let from = from.parse().map_err(|_| wrong())?;
+    let to = to.parse().map_err(|_| wrong())?;
+    if from < to { Ok((from, to)) } else { Err(format!("{text:?} has no seed in it")) }
+}
+
+fn layers(name: &str) -> Result<Vec<LayerKind>, String> {
+    let all: Vec<_> = LayerKind::ALL.iter().copied().chain([LayerKind::Exerciser]).collect();
+    match name {
+        "all" => Ok(all),
+        "none" => Ok(vec![LayerKind::Passthrough]),
+        _ => match all.iter().find(|layer| layer.name() == name) {
+            Some(layer) => Ok(vec![*layer]),
+            None => {
+                let names: Vec<_> = all.iter().map(|layer| layer.name()).collect();
+                Err(format!("no layer {name}; there are {}, all", names.join(", ")))
+            }
+        },
     }
-    println!("{:?}", c.summary);
-    println!("{}", c.summary.steps as f64 / c.summary.elapsed.as_secs_f64());
-    for (n, c, r) in c.summary.tallies.rows("passthrough") {
-        println!("{n} {c} {r}");
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    catch_panics();
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            eprintln!("hostftl-chaos: {what}");
+            ExitCode::from(2)
+        }
     }
+}
+
+/// Whether all is well.
+fn run(options: &Options) -> Result<bool, String> {
+    let layers = layers(&options.layer)?;
+    #[cfg(feature = "planted")]
+    if options.bugs {
+        return hunt::all(options);
+    }
+    #[cfg(feature = "planted")]
+    if let Some(name) = &options.bug {
+        return hunt::one(options, name);
+    }
+    if let Some(seed) = options.seed {
+        return Ok(replay(&layers, seed, options.trace));
+    }
+    campaign(options, &layers)
+}
+
+fn goal(options: &Options) -> Goal {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Goal {
+        seeds: options.seeds,
+        steps: options.steps_at_least,
+        limit: None,
+        threads: options.threads.unwrap_or(processors).max(1),
+    }
+}
+
+fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
+    let format = Format::new(options.json, options.events_at_least);
+    let mut state = State::open(options.resume.as_deref())?;
+    let mut goal = goal(options);
+    let mut fine = true;
+    for (index, &layer) in layers.iter().enumerate() {
+        let left = (layers.len() - index) as u32;
+        let spent = format.elapsed();
+        let share = |total: u64| Duration::from_secs(total).saturating_sub(spent) / left;
+        goal.limit = options.time_limit.map(share);
+        let mut campaign = Campaign::new(layer, goal.clone(), state.summary(layer.name()));
+        let mut trouble = Ok(());
+        let result = campaign.run(|summary| {
+            format.progress(layer, summary);
+            trouble = state.keep(layer.name(), summary);
+            trouble.is_ok()
+        });
+        trouble?;
+        fine &= format.summary(layer, &campaign.summary);
+        if let Err(violation) = result {
+            format.violation(&violation, "");
+            return Ok(false);
+        }
+    }
+    Ok(fine)
+}
+
+fn replay(layers: &[LayerKind], seed: u64, trace: bool) -> bool {
+    let mut fine = true;
+    for &layer in layers {
+        match run_seed(seed, layer, trace, &mut None) {
+            Ok(report) => println!(
+                "{layer}, seed {seed}: nothing wrong in {} steps, {} cuts, {} requests",
+                report.steps, report.cuts, report.requests
+            ),
+            Err(violation) => {
+                fine = false;
+                Format::new(false, 0).violation(&violation, "");
+            }
+        }
+    }
+    fine
+}
+
+#[cfg(feature = "planted")]
+mod hunt;
+
+/// The command that shows a violation again, with what else it needs.
+fn again(violation: &Violation, bug: &str) -> String {
+    format!("{}{bug}", replay_command(violation))
 }

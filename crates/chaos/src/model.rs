@@ -42,15 +42,22 @@ pub enum Wrong {
     Old { found: u32, newer: u32, durable: bool },
 }
 
+/// One life of the layer.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    begin: Moment,
+    /// What this life answered before then is durable: the latest flush that it answered was sent
+    /// then.
+    floor: Moment,
+}
+
 /// The sectors of one volume.
 #[derive(Debug, Default)]
 pub struct Model {
     sectors: Vec<Vec<Write>>,
     now: Moment,
-    /// Everything answered before this is durable: the latest flush that was answered came then.
-    floor: Moment,
-    /// When this life began; earlier writes may have been lost in a cut.
-    life: Moment,
+    /// When each life began; writes of earlier ones may have been lost in a cut.
+    lives: Vec<Life>,
     versions: u32,
     reads: Vec<Moment>,
     /// Whether what a life reads of an earlier one must stay.
@@ -88,7 +95,9 @@ impl Model {
             list.clear();
             list.push(zeros);
         }
-        (self.now, self.floor, self.life, self.versions) = (1, 0, 0, 0);
+        (self.now, self.versions) = (1, 0);
+        self.lives.clear();
+        self.lives.push(Life { begin: 0, floor: 0 });
         self.reads.clear();
         self.fixed = fixed;
     }
@@ -106,10 +115,10 @@ impl Model {
         let oldest_read = self.reads.iter().copied().min().unwrap_or(NEVER);
         let write =
             Write { version: span.version, lo, hi: NEVER, end: NEVER, zeros, durable: false };
-        let floor = self.floor;
+        let lives = &self.lives;
         for list in &mut self.sectors[span.range()] {
             if list.len() >= 4 && list.len().is_power_of_two() || list.len() > 64 {
-                prune(list, floor, oldest_read);
+                prune(list, lives, oldest_read);
             }
             list.push(write);
         }
@@ -147,7 +156,8 @@ impl Model {
     /// A flush that was sent at `begin` was answered.
     pub fn end_flush(&mut self, begin: Moment) {
         self.tick();
-        self.floor = self.floor.max(begin);
+        let life = self.lives.last_mut().expect("the first life is always there");
+        life.floor = life.floor.max(begin);
     }
 
     /// The host sends a read.
@@ -167,7 +177,8 @@ impl Model {
     /// A new life begins: everything in flight was given up before.
     pub fn begin_life(&mut self) {
         self.reads.clear();
-        self.life = self.tick();
+        let begin = self.tick();
+        self.lives.push(Life { begin, floor: 0 });
     }
 
     /// Judges what a read that was sent at `begin` found in a sector, and learns from it.
@@ -175,7 +186,8 @@ impl Model {
     /// # Errors
     /// What is wrong with it.
     pub fn judge(&mut self, lba: u64, found: Found, begin: Moment) -> Result<(), Wrong> {
-        let (floor, life, fixed) = (self.floor, self.life, self.fixed);
+        let (lives, fixed) = (&self.lives[..], self.fixed);
+        let life = this_life(lives);
         let list = &mut self.sectors[lba as usize];
         match found {
             Found::Garbage => return Err(Wrong::Garbage),
@@ -185,46 +197,49 @@ impl Model {
             Found::Version { version, .. } => {
                 let known = list.iter().position(|w| w.version == version && !w.zeros);
                 let index = known.ok_or(Wrong::Unknown(version))?;
-                if let Some(newer) = newer_than(list, index, floor, life, begin) {
+                if let Some(newer) = newer_than(list, index, lives, begin) {
                     let durable = newer.lo < life;
                     return Err(Wrong::Old { found: version, newer: newer.version, durable });
                 }
                 learn(list, index, life, begin, fixed);
             }
-            Found::Zeros => judge_zeros(list, floor, life, begin, fixed)?,
+            Found::Zeros => judge_zeros(list, lives, begin, fixed)?,
         }
         Ok(())
     }
 }
 
+/// When this life began.
+fn this_life(lives: &[Life]) -> Moment {
+    lives.last().expect("the first life is always there").begin
+}
+
 /// Whether a cut can't take this write back.
-fn is_durable(write: &Write, floor: Moment) -> bool {
-    write.durable || write.end < floor
+fn is_durable(write: &Write, lives: &[Life]) -> bool {
+    let flushed = || {
+        let index = lives.partition_point(|life| life.begin < write.end);
+        write.end < lives[index - 1].floor
+    };
+    write.durable || write.end != NEVER && flushed()
 }
 
 /// A write that must be seen by a read sent at `begin`, and that comes after write `index`.
-fn newer_than(
-    list: &[Write],
-    index: usize,
-    floor: Moment,
-    life: Moment,
-    begin: Moment,
-) -> Option<Write> {
+fn newer_than(list: &[Write], index: usize, lives: &[Life], begin: Moment) -> Option<Write> {
+    let life = this_life(lives);
     let Write { hi, version, .. } = list[index];
-    let there = |w: &&Write| if w.lo < life { is_durable(w, floor) } else { w.hi < begin };
+    let there = |w: &&Write| if w.lo < life { is_durable(w, lives) } else { w.hi < begin };
     list.iter().filter(|w| hi < w.lo && w.version != version).find(there).copied()
 }
 
 fn judge_zeros(
     list: &mut Vec<Write>,
-    floor: Moment,
-    life: Moment,
+    lives: &[Life],
     begin: Moment,
     fixed: bool,
 ) -> Result<(), Wrong> {
-    let legal = |list: &[Write], at: usize| {
-        list[at].zeros && newer_than(list, at, floor, life, begin).is_none()
-    };
+    let life = this_life(lives);
+    let legal =
+        |list: &[Write], at: usize| list[at].zeros && newer_than(list, at, lives, begin).is_none();
     let mut which = (0..list.len()).filter(|&at| legal(list, at));
     let (first, second) = (which.next(), which.next());
     match (first, second) {
@@ -238,7 +253,7 @@ fn judge_zeros(
             }
         }
         (None, _) => {
-            let newest = list.iter().rfind(|w| is_durable(w, floor) || w.hi < begin);
+            let newest = list.iter().rfind(|w| is_durable(w, lives) || w.hi < begin);
             let newer = newest.map_or(0, |w| w.version);
             return Err(Wrong::Old {
                 found: 0,
@@ -275,8 +290,8 @@ fn learn(list: &mut Vec<Write>, index: usize, life: Moment, begin: Moment, fixed
 }
 
 /// Drops writes that a durable one has replaced, as far as no read under way may still see them.
-fn prune(list: &mut Vec<Write>, floor: Moment, oldest_read: Moment) {
-    let settled = list.iter().filter(|w| is_durable(w, floor) && w.hi < oldest_read);
+fn prune(list: &mut Vec<Write>, lives: &[Life], oldest_read: Moment) {
+    let settled = list.iter().filter(|w| is_durable(w, lives) && w.hi < oldest_read);
     if let Some(wall) = settled.max_by_key(|w| w.lo).copied() {
         list.retain(|w| w.hi >= wall.lo || w.version == wall.version);
     }
@@ -363,6 +378,17 @@ mod tests {
         assert!(look(&mut model, 3, 0).is_err());
         assert!(look(&mut model, 3, kept.version).is_ok());
         assert!(look(&mut model, 3, late.version).is_err(), "once read, it is fixed");
+    }
+
+    #[test]
+    fn a_flush_makes_nothing_durable_that_an_earlier_cut_took() {
+        let mut model = model();
+        let lost = put(&mut model, 3);
+        cut(&mut model);
+        let flush = model.begin_flush();
+        model.end_flush(flush);
+        assert!(look(&mut model, 3, 0).is_ok());
+        assert!(look(&mut model, 3, lost.version).is_err());
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! What a run prints: progress, the table of events, violations.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use hostftl_chaos::{Summary, Violation};
+use hostftl_layers::LayerKind;
+use serde_json::json;
+
+/// How to print.
+#[derive(Debug)]
+pub struct Format {
+    json: bool,
+    least: u64,
+    begun: Instant,
+}
+
+impl Format {
+    /// Text or JSON; each named event must have occurred `least` times.
+    pub fn new(json: bool, least: u64) -> Self {
+        Format { json, least, begun: Instant::now() }
+    }
+
+    /// Since the run began.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// One line that replaces itself on a terminal.
+    pub fn progress(&self, layer: LayerKind, summary: &Summary) {
+        if stderr().is_terminal() {
+            eprint!("\r{layer}: {}\x1b[K", figures(summary));
+            let _ = stderr().flush();
+        }
+    }
+
+    /// The table of one layer. False when an event that must occur is too rare.
+    pub fn summary(&self, layer: LayerKind, summary: &Summary) -> bool {
+        if stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
+        let rows: Vec<_> = summary.tallies.rows(layer.name()).collect();
+        let rare = |&(_, count, needed): &(&str, u64, bool)| needed && count < self.least;
+        let fine = !rows.iter().any(rare);
+        if self.json {
+            let events: Vec<_> = rows.iter().map(|row| json!([row.0, row.1, row.2])).collect();
+            let line = json!({
+                "layer": layer.name(), "seeds": summary.seeds, "next": summary.next,
+                "steps": summary.steps, "cuts": summary.cuts, "requests": summary.requests,
+                "seconds": summary.elapsed.as_secs_f64(), "events_at_least": self.least,
+                "events": events, "covered": fine,
+            });
+            println!("{line}");
+            return fine;
+        }
+        println!("{layer}: {}", figures(summary));
+        println!("  events (* must occur at least {} times):", self.least);
+        for row in rows.iter().filter(|row| row.2 || row.1 > 0) {
+            let (name, count, needed) = row;
+            let mark = if *needed { "*" } else { " " };
+            let rare = if rare(row) { "   TOO RARE" } else { "" };
+            println!("  {mark} {count:>10}  {name}{rare}");
+        }
+        if !fine {
+            println!("  some events were too rare: run more seeds, or lower --events-at-least");
+        }
+        fine
+    }
+
+    /// A broken promise and the command that shows it again.
+    pub fn violation(&self, violation: &Violation, bug: &str) {
+        let Violation { seed, layer, step, what } = violation;
+        let again = crate::again(violation, bug);
+        if self.json {
+            let line = json!({
+                "violation": what, "layer": layer, "seed": seed, "step": step, "replay": again,
+            });
+            println!("{line}");
+        } else {
+            println!("VIOLATION by {layer}, seed {seed}, step {step}: {what}");
+            println!("  replay: {again} --trace");
+        }
+    }
+}
+
+fn figures(summary: &Summary) -> String {
+    let Summary { seeds, steps, cuts, requests, elapsed, .. } = summary;
+    let rate = *steps as f64 / elapsed.as_secs_f64().max(1e-9) / 1e3;
+    format!(
+        "{seeds} seeds, {steps} steps, {cuts} cuts, {requests} requests, {:.1} s, {rate:.0} K steps/s",
+        elapsed.as_secs_f64()
+    )
+}

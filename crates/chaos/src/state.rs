@@ -1,0 +1,83 @@
+//! The state of a long run in a file, so that it can go on after a stop.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hostftl_chaos::{Summary, Tallies};
+use serde::{Deserialize, Serialize};
+
+/// What is kept for one layer.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    next: u64,
+    seeds: u64,
+    steps: u64,
+    cuts: u64,
+    requests: u64,
+    seconds: f64,
+    events: Vec<u64>,
+}
+
+/// The state of all layers; without a file it is only in memory.
+#[derive(Debug, Default)]
+pub struct State {
+    path: Option<PathBuf>,
+    layers: BTreeMap<String, Kept>,
+}
+
+impl State {
+    /// What the file says; a file that does not exist yet is an empty state.
+    ///
+    /// # Errors
+    /// When the file can't be read or was not written by this program.
+    pub fn open(path: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = path else { return Ok(State::default()) };
+        let name = path.display();
+        let layers = match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text)
+                .map_err(|why| format!("{name}: not the state of a run ({why}); remove it"))?,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(why) => return Err(format!("{name}: {why}")),
+        };
+        Ok(State { path: Some(path.to_path_buf()), layers })
+    }
+
+    /// Where the run of a layer stands.
+    pub fn summary(&self, layer: &str) -> Option<Summary> {
+        let kept = self.layers.get(layer)?;
+        Some(Summary {
+            next: kept.next,
+            seeds: kept.seeds,
+            steps: kept.steps,
+            cuts: kept.cuts,
+            requests: kept.requests,
+            tallies: Tallies::from_numbers(&kept.events)?,
+            elapsed: Duration::try_from_secs_f64(kept.seconds).ok()?,
+        })
+    }
+
+    /// Writes the state of a layer, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn keep(&mut self, layer: &str, summary: &Summary) -> Result<(), String> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let kept = Kept {
+            next: summary.next,
+            seeds: summary.seeds,
+            steps: summary.steps,
+            cuts: summary.cuts,
+            requests: summary.requests,
+            seconds: summary.elapsed.as_secs_f64(),
+            events: summary.tallies.numbers().to_vec(),
+        };
+        self.layers.insert(layer.into(), kept);
+        let text = serde_json::to_string(&self.layers).expect("numbers have a JSON form");
+        let fresh = path.with_extension("new");
+        let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, path));
+        written.map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
