@@ -222,9 +222,7 @@ impl Hard {
             moved |= self.requests.abandon(out);
         }
         if self.life == Life::Recovering {
-            self.life = Life::Over;
-            self.recovery = None;
-            out.push(Output::Event(Event::Unrecoverable("the device failed during recovery")));
+            self.give_up("the device failed during recovery", out);
         } else if self.life == Life::Stopping {
             self.life = Life::Over;
             out.push(Output::Event(Event::Stopped));
@@ -354,8 +352,8 @@ impl Layer for Hard {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        if self.life == Life::Recovering {
-            return Ok(());
+        if self.recovery.is_some() {
+            return Ok(()); // The map is not whole before recovery ends well.
         }
         self.map.check()?;
         self.check_queues()

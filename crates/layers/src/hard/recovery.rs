@@ -184,9 +184,10 @@ impl Hard {
         result: Result<Verdict, DeviceError>,
         out: &mut Out,
     ) {
-        let recovery = self.recovery.as_mut();
-        let step = recovery.as_ref().map(|recovery| recovery.step);
-        match (step, command) {
+        self.recovery().outstanding -= 1;
+        let step = self.recovery().step;
+        let going_on = self.life == Life::Recovering;
+        match (going_on.then_some(step), command) {
             (Some(Step::Flush), Command::Flush { .. }) => {
                 self.recovery().go(Step::Roots);
             }
@@ -216,9 +217,6 @@ impl Hard {
             }
             (None, command) => self.repay_late(command),
             (step, command) => unreachable!("{step:?} of recovery got {command:?}"),
-        }
-        if let Some(recovery) = &mut self.recovery {
-            recovery.outstanding -= 1;
         }
     }
 
