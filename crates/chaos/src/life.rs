@@ -200,6 +200,7 @@ impl<'w> Life<'w> {
     fn choose_rarely(&mut self, timer: Option<u64>) -> Option<Input> {
         if self.phase == Phase::Ready && self.waiting == 0 && self.hung.is_empty() {
             self.phase = Phase::Stopping(self.w.model.begin_flush());
+            self.choose_fate_of_stop();
             return Some(Input::Stop);
         }
         let timer = timer?;

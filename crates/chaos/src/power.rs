@@ -38,19 +38,27 @@ impl InFlight {
 impl Life<'_> {
     /// Chooses when this life is cut and what fails in it.
     pub(crate) fn choose_fate(&mut self) {
+        let usual = 2 * self.w.cut_every();
         let dice = &mut self.w.dice;
         let swarm = &self.w.swarm;
         if swarm.faults.cut {
-            let early = dice.chance(swarm.cut_early);
-            self.cut_at = 1 + dice.below(if early { 60 } else { 2 * swarm.cut_every });
+            let early = self.w.cuts < 100 && dice.chance(swarm.cut_early);
+            self.cut_at = 1 + dice.below(if early { 60 } else { usual });
         }
-        if swarm.faults.hang && dice.chance(200) {
-            self.hang_at = 1 + dice.below(500);
+        if swarm.faults.hang && dice.chance(300) {
+            self.hang_at = 1 + dice.below(300);
         }
-        if swarm.faults.dead && dice.chance(200) {
-            self.dead_at = 1 + dice.below(500);
+        if swarm.faults.dead && dice.chance(300) {
+            self.dead_at = 1 + dice.below(300);
         }
         self.damage();
+    }
+
+    /// A stop is short: it often gets a cut of its own.
+    pub(crate) fn choose_fate_of_stop(&mut self) {
+        if self.cut_at < u64::MAX && self.w.dice.chance(200) {
+            self.cut_at = self.steps + 1 + self.w.dice.below(20);
+        }
     }
 
     /// The final life: it reads the whole volume.
@@ -63,13 +71,13 @@ impl Life<'_> {
         let faults = self.w.swarm.faults;
         let dice = &mut self.w.dice;
         for disk in &mut self.w.machine.disks {
-            if faults.read_error && dice.chance(300) {
+            if faults.read_error && dice.chance(150) {
                 disk.spoil(dice.below(disk.sectors()));
                 self.w.damaged = true;
             }
             let start = dice.below(disk.sectors());
             for (wanted, meta) in [(faults.metadata_rot, true), (faults.data_rot, false)] {
-                let sector = disk.find(start, meta).filter(|_| wanted && dice.chance(300));
+                let sector = disk.find(start, meta).filter(|_| wanted && dice.chance(150));
                 if let Some(sector) = sector {
                     disk.rot(sector, dice.below(4096));
                     let named = if meta { Named::MetadataRot } else { Named::DataRot };
@@ -132,6 +140,9 @@ impl Life<'_> {
             5 => Survival::Each(900),
             _ => Survival::Each(500),
         };
+        if self.w.trace {
+            eprintln!("{} power cut: {survival:?}", self.w.steps);
+        }
         let w = &mut *self.w;
         let (mut kept, mut lost) = (0, 0);
         for disk in &mut w.machine.disks {

@@ -10,7 +10,7 @@ use crate::life::{End, Life};
 use crate::world::World;
 
 /// A seed has at most so many lives.
-const LIVES: u32 = 400;
+const LIVES: u32 = 2000;
 
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -65,7 +65,9 @@ pub fn run_seed(
 ) -> Result<Report, Violation> {
     let violation = |step, what| Violation { seed, layer: layer.name(), step, what };
     let mut world = World::new(seed, layer, trace).map_err(|what| violation(0, what))?;
-    world.blank(spare.take());
+    if let Some(used) = spare.take() {
+        world.inherit(used);
+    }
     PANIC.with(|cell| cell.borrow_mut().take());
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| live(&mut world)));
     let step = world.steps;
@@ -90,10 +92,15 @@ pub fn run_seed(
 /// Life after life, until the host has done enough; then one that reads everything in peace.
 fn live(world: &mut World) -> Result<(), String> {
     let mut mode = Mode::Format;
+    world.blank();
     for _ in 0..LIVES {
         let formatting = mode == Mode::Format;
         match Life::new(world, mode, false)?.run()? {
-            End::Refused => return Ok(()),
+            End::Refused if world.enough() => return Ok(()),
+            End::Refused => {
+                world.blank();
+                mode = Mode::Format;
+            }
             End::Cut(ready) if formatting && !ready => {}
             End::Cut(_) => mode = Mode::Open,
             End::Stopped if world.enough() => break,

@@ -94,6 +94,9 @@ pub struct Swarm {
     pub faults: Faults,
 }
 
+const SIZES: [Sizes; 6] =
+    [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
+
 impl Swarm {
     /// The options of a seed for `layer`.
     pub fn of(layer: LayerKind, claims: &Claims, dice: &mut Dice) -> Self {
@@ -131,13 +134,7 @@ impl Swarm {
                 dice.pick(&[0, 1, 3, 10]),
             ],
             fua: dice.pick(&[0, 0, 20, 100, 500]),
-            sizes: dice.pick(&[
-                Sizes::Small,
-                Sizes::Mixed,
-                Sizes::Mixed,
-                Sizes::Large,
-                Sizes::Block,
-            ]),
+            sizes: dice.pick(&SIZES),
             grain: dice.pick(&[1, 1, 8, 8, u64::from(superpage)]),
             hot: (dice.pick(&[0, 300, 700, 950]), dice.pick(&[8, 64, 512])),
             sequential: dice.pick(&[0, 0, 100, 500, 900]),

@@ -12,6 +12,9 @@ use crate::model::Model;
 use crate::swarm::Swarm;
 use crate::workload::{LONGEST, Workload};
 
+/// Every layer must be able to work on so many sectors.
+const ROOMY: u64 = 1 << 17;
+
 /// The world of one seed. It is kept from seed to seed for its memory only.
 #[derive(Debug)]
 pub struct World {
@@ -59,16 +62,25 @@ impl World {
     pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
         let mut dice = Dice::new(seed, layer as u64);
         let claims = Claims::of(layer)?;
-        let swarm = Swarm::of(layer, &claims, &mut dice);
+        let mut swarm = Swarm::of(layer, &claims, &mut dice);
         let mut config = LayerConfig::new(layer);
         config.superpage = swarm.superpage;
         config.spare_permille = swarm.spare;
         config.deadline = swarm.deadline;
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
-        let mut info = DeviceInfo::block(swarm.sectors, swarm.superpage);
-        info.volatile_cache = swarm.volatile;
-        let infos = vec![info; swarm.devices as usize];
-        let plan = AnyLayer::plan(&config, &infos).map_err(|why| format!("plan: {why}"))?;
+        let (infos, plan) = loop {
+            let mut info = DeviceInfo::block(swarm.sectors, swarm.superpage);
+            info.volatile_cache = swarm.volatile;
+            let infos = vec![info; swarm.devices as usize];
+            match AnyLayer::plan(&config, &infos) {
+                Ok(plan) => break (infos, plan),
+                Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
+                Err(_) => swarm.sectors *= 2,
+            }
+        };
+        if trace {
+            eprintln!("{swarm:?}");
+        }
         Ok(World {
             machine: Machine::default(),
             model: Model::default(),
@@ -90,12 +102,15 @@ impl World {
         })
     }
 
-    /// Blank devices and a volume of zeros. `used` is the world of an earlier seed, for its memory.
-    pub fn blank(&mut self, used: Option<World>) {
-        if let Some(used) = used {
-            self.machine = used.machine;
-            self.model = used.model;
-        }
+    /// Takes over the memory of an earlier seed's world.
+    pub fn inherit(&mut self, used: World) {
+        self.machine = used.machine;
+        self.model = used.model;
+    }
+
+    /// Blank devices and a volume of zeros.
+    pub fn blank(&mut self) {
+        self.damaged = false;
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for disk in &mut self.machine.disks {
             disk.reset(self.swarm.sectors, self.swarm.volatile, self.swarm.destage);
@@ -111,6 +126,11 @@ impl World {
         let own = (0..self.plan.buffers).map(|_| arena.issue(self.plan.buffer_sectors)).collect();
         let host = (0..self.swarm.depth * 2).map(|_| arena.add(LONGEST)).collect();
         (own, host)
+    }
+
+    /// Steps until the next cut, typically; ever more, so that every seed comes to its end.
+    pub fn cut_every(&self) -> u64 {
+        self.swarm.cut_every * (1 + self.cuts / 20)
     }
 
     /// Whether the host has done enough: 500 requests, and the volume turned over twice.
