@@ -2,13 +2,14 @@
 
 mod client;
 
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use client::Client;
-use hostftl_nbd_proto::{Command, Errno, flags};
+use client::{Client, send};
+use hostftl_nbd_proto::{Command, Errno, Request, flags};
 use hostftl_serve::{Options, Served, Server, Stopper};
 use hostftl_volume::ram_port;
 
@@ -35,8 +36,8 @@ impl Running {
         Running { _folder: folder, path, stopper, thread }
     }
 
-    fn client(&self) -> Client {
-        Client::connect(&self.path, "vol")
+    fn client(&self) -> Caller {
+        Caller(Client::connect(&self.path, "vol").expect("a server"))
     }
 
     fn stop(self) -> Served {
@@ -45,6 +46,59 @@ impl Running {
         assert!(!self.path.exists(), "the socket is removed at the end");
         served
     }
+}
+
+/// A client for tests: what breaks is a panic.
+struct Caller(Client);
+
+impl Caller {
+    /// A second handle on the socket, for another thread.
+    fn sender(&self) -> UnixStream {
+        self.0.stream.try_clone().expect("a second handle")
+    }
+
+    fn reply(&mut self, payload: usize) -> (u64, Result<Vec<u8>, Errno>) {
+        self.0.reply(|_| payload).expect("a reply")
+    }
+
+    /// One request and its reply, with `back` bytes of payload.
+    fn call(&mut self, request: Request, data: &[u8], back: usize) -> Result<Vec<u8>, Errno> {
+        send(&self.0.stream, request, data).expect("sent");
+        let (cookie, result) = self.reply(back);
+        assert_eq!(cookie, request.cookie);
+        result
+    }
+
+    fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        self.call(request(Command::Read, 71, offset, len, 0), &[], len)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], flags: u16) -> Result<(), Errno> {
+        self.call(request(Command::Write, 72, offset, data.len(), flags), data, 0).map(drop)
+    }
+
+    /// A request whose reply has no payload, or should have none.
+    fn ask(&mut self, what: Command, offset: u64, len: usize, flags: u16) -> Result<(), Errno> {
+        self.call(request(what, 73, offset, len, flags), &[], 0).map(drop)
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.0.stream.write_all(bytes).expect("sent");
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.0.stream.read(&mut [0; 1]), Ok(0))
+    }
+}
+
+fn request(command: Command, cookie: u64, offset: u64, len: usize, flags: u16) -> Request {
+    Request { flags, command, cookie, offset, length: len as u32 }
+}
+
+/// Sends a write of `len` bytes of the pattern `seed`, which is also its cookie.
+fn send_write(stream: &UnixStream, seed: u64, offset: u64, len: usize) {
+    let write = request(Command::Write, seed, offset, len, 0);
+    send(stream, write, &pattern(seed, len)).expect("sent");
 }
 
 /// Bytes that differ from place to place and from `seed` to `seed`.
@@ -63,9 +117,9 @@ fn the_export_is_described() {
         | flags::SEND_TRIM
         | flags::SEND_WRITE_ZEROES
         | flags::CAN_MULTI_CONN;
-    assert_eq!((client.export.bytes, client.export.flags), (SIZE, all));
-    assert_eq!(client.export.name.as_deref(), Some("vol"));
-    let block = client.export.block.expect("block sizes");
+    assert_eq!((client.0.export.bytes, client.0.export.flags), (SIZE, all));
+    assert_eq!(client.0.export.name.as_deref(), Some("vol"));
+    let block = client.0.export.block.expect("block sizes");
     assert_eq!((block.min, block.preferred, block.max), (512, 4096, 1 << 20));
     drop(client);
     assert_eq!(running.stop(), Served { connections: 1, requests: 0 });
@@ -99,7 +153,7 @@ fn what_is_written_is_read() {
         assert!(client.read(offset as u64, len).expect("read") == data, "{offset}+{len}");
     }
     client.ask(Command::Flush, 0, 0, 0).expect("flushed");
-    client.ask(Command::Trim, 0, 4 * MIB as u32, 0).expect("trimmed");
+    client.ask(Command::Trim, 0, 4 * MIB, 0).expect("trimmed");
     let zeroes = flags::CMD_NO_HOLE | flags::CMD_FUA;
     client.ask(Command::WriteZeroes, 4 * MIB as u64, 512, zeroes).expect("zeroed");
     assert!(client.read(0, 4 * MIB + 512).expect("read").iter().all(|byte| *byte == 0));
@@ -143,23 +197,24 @@ fn many_requests_in_flight_are_all_answered() {
     const MANY: u64 = 1000;
     let running = Running::start();
     let mut client = running.client();
-    let mut sender = client.sender();
+    let sender = client.sender();
     let writes = thread::spawn(move || {
         for at in 0..MANY {
-            sender.send(Command::Write, at, at * 4096, 4096, 0, &pattern(at, 4096));
+            send_write(&sender, at, at * 4096, 4096);
         }
         for at in 0..MANY {
-            sender.send(Command::Read, MANY + at, at * 4096, 4096, 0, &[]);
+            let read = request(Command::Read, MANY + at, at * 4096, 4096, 0);
+            send(&sender, read, &[]).expect("sent");
         }
     });
     let mut seen = vec![0; 2 * MANY as usize];
     for _ in 0..MANY {
-        let (cookie, result) = client.reply(|_| 0);
+        let (cookie, result) = client.reply(0);
         assert_eq!(result, Ok(vec![]));
         seen[cookie as usize] += 1;
     }
     for _ in 0..MANY {
-        let (cookie, result) = client.reply(|_| 4096);
+        let (cookie, result) = client.reply(4096);
         // Writes and reads of a place may overtake each other only before the write is answered.
         let data = result.expect("read");
         let zero = data.iter().all(|byte| *byte == 0);
@@ -175,12 +230,12 @@ fn many_requests_in_flight_are_all_answered() {
 fn disconnect_answers_what_is_in_flight() {
     let running = Running::start();
     let mut client = running.client();
-    let mut sender = client.sender();
+    let sender = client.sender();
     for at in 0..20 {
-        sender.send(Command::Write, at, at * MIB as u64, MIB as u32, 0, &pattern(at, MIB));
+        send_write(&sender, at, at * MIB as u64, MIB);
     }
-    sender.send(Command::Disconnect, 99, 0, 0, 0, &[]);
-    let mut cookies: Vec<u64> = (0..20).map(|_| client.reply(|_| 0).0).collect();
+    send(&sender, request(Command::Disconnect, 99, 0, 0, 0), &[]).expect("sent");
+    let mut cookies: Vec<u64> = (0..20).map(|_| client.reply(0).0).collect();
     cookies.sort_unstable();
     assert_eq!(cookies, (0..20).collect::<Vec<_>>());
     assert!(client.is_closed());
@@ -192,11 +247,11 @@ fn disconnect_answers_what_is_in_flight() {
 #[test]
 fn clients_that_do_not_read_or_die_do_not_starve_others() {
     let running = Running::start();
-    let lazy: Vec<Client> = (0..4).map(|_| running.client()).collect();
+    let lazy: Vec<Caller> = (0..4).map(|_| running.client()).collect();
     for client in &lazy {
-        let mut sender = client.sender();
+        let sender = client.sender();
         for at in 0..40 {
-            sender.send(Command::Read, at, 0, MIB as u32, 0, &[]);
+            send(&sender, request(Command::Read, at, 0, MIB, 0), &[]).expect("sent");
         }
     }
     let mut client = running.client();
@@ -228,13 +283,13 @@ fn a_stop_answers_what_was_sent_and_refuses_new_clients() {
     let running = Running::start();
     let mut client = running.client();
     let idle = running.client();
-    let mut sender = client.sender();
+    let sender = client.sender();
     for at in 0..64 {
-        sender.send(Command::Write, at, at * 65536, 65536, 0, &pattern(at, 65536));
+        send_write(&sender, at, at * 65536, 65536);
     }
     running.stopper.stop();
     for _ in 0..64 {
-        let (_, result) = client.reply(|_| 0);
+        let (_, result) = client.reply(0);
         assert!(matches!(result, Ok(_) | Err(Errno::Shutdown)), "{result:?}");
     }
     assert!(client.is_closed());

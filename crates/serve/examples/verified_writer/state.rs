@@ -1,0 +1,105 @@
+//! What the writer knows about each sector, kept in a file between its runs.
+//!
+//! Invariants
+//! - Versions grow with every request. `durable <= issued`, and between runs they are equal.
+//! - A version found after a crash was issued since the last check, or it is the durable one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::content::Found;
+
+/// Sectors that the writer uses: 32 MiB.
+pub const SECTORS: usize = 65536;
+
+/// Versions of one sector; 0 is the untouched one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sector {
+    /// The latest that must have survived.
+    pub durable: u64,
+    /// The latest that was sent.
+    pub issued: u64,
+    /// The latest that was a trim or a zeroing.
+    pub zeroed: u64,
+}
+
+/// See the module text.
+pub struct State {
+    /// The version that the next request gets.
+    pub next: u64,
+    /// The first version since the last check.
+    pub epoch: u64,
+    /// Requests that were answered, in all runs.
+    pub answered: u64,
+    /// Flushes that were answered, in all runs.
+    pub flushes: u64,
+    /// Sectors whose latest version was lost, as it may be without a flush.
+    pub lost: u64,
+    /// All sectors.
+    pub sectors: Vec<Sector>,
+}
+
+impl State {
+    /// The state in `path`, or that of an untouched volume when there is no such file.
+    pub fn load(path: &Path) -> io::Result<Self> {
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => vec![0; (5 + 3 * SECTORS) * 8],
+            other => other?,
+        };
+        if bytes.len() != (5 + 3 * SECTORS) * 8 {
+            return Err(io::Error::other(format!("{} is no state file", path.display())));
+        }
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|chunk| u64::from_le_bytes(*chunk));
+        let mut word = || words.next().expect("the length was checked");
+        let [next, epoch, answered, flushes, lost] = [word(), word(), word(), word(), word()];
+        let mut sector = || Sector { durable: word(), issued: word(), zeroed: word() };
+        let sectors = (0..SECTORS).map(|_| sector()).collect();
+        Ok(State { next: next.max(1), epoch, answered, flushes, lost, sectors })
+    }
+
+    /// Writes the state to `path`.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let totals = [self.next, self.epoch, self.answered, self.flushes, self.lost];
+        let sectors = self.sectors.iter().flat_map(|s| [s.durable, s.issued, s.zeroed]);
+        let bytes: Vec<u8> = totals.into_iter().chain(sectors).flat_map(u64::to_le_bytes).collect();
+        fs::write(path, bytes)
+    }
+
+    /// What a sector without a request in flight must hold while nothing was killed.
+    pub fn current(&self, sector: usize) -> Found {
+        let Sector { issued, zeroed, .. } = self.sectors[sector];
+        if issued == zeroed { Found::Zeros } else { Found::Version(issued) }
+    }
+
+    /// Takes over what a sector holds after a crash.
+    ///
+    /// # Errors
+    /// When no promise allows it.
+    pub fn survived(&mut self, sector: usize, found: Found) -> Result<(), String> {
+        let epoch = self.epoch;
+        let known = &mut self.sectors[sector];
+        let Sector { durable, issued, zeroed } = *known;
+        let version = match found {
+            Found::Zeros => zeroed,
+            Found::Version(version) => version,
+            Found::Wrong(claimed) => {
+                return Err(format!(
+                    "sector {sector} holds bytes that were never written (claims {claimed})"
+                ));
+            }
+        };
+        let allowed =
+            version == durable || (version >= epoch && (durable..=issued).contains(&version));
+        if !allowed {
+            return Err(format!(
+                "sector {sector} holds {found:?}, but {durable} was made durable \
+                 ({issued} is the latest sent, {epoch} the first of this run)"
+            ));
+        }
+        self.lost += u64::from(version < issued);
+        let zeroed = if found == Found::Zeros { version } else { 0 };
+        *known = Sector { durable: version, issued: version, zeroed };
+        Ok(())
+    }
+}

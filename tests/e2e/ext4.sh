@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# ext4 on the volume (nbdfuse makes it a file, a loop device mounts it) survives kill -9: the journal
+# replays, fsck finds nothing, and what was fsynced is there.
+source "$(dirname "$0")/lib.sh"
+begin ext4 "$@"
+[ "$(id -u)" = 0 ] || skip "mounting needs root"
+need nbdfuse losetup mkfs.ext4 e2fsck fusermount3
+[ -c /dev/fuse ] || skip "there is no /dev/fuse"
+[ -c /dev/loop-control ] || skip "there are no loop devices"
+
+fuse=
+loop=
+cleanup() {
+    ! mountpoint -q "$dir/mnt" || umount "$dir/mnt" || umount -l "$dir/mnt"
+    [ -z "$loop" ] || losetup -d "$loop"
+    [ -z "$fuse" ] || { fusermount3 -u "$dir/fuse" || fusermount3 -uz "$dir/fuse"; }
+    [ -z "$fuse" ] || { kill "$fuse" && wait "$fuse"; } 2>/dev/null
+    fuse=
+    loop=
+}
+
+# The block device: $loop.
+attach() {
+    nbdfuse "$dir/fuse" "$uri" &
+    fuse=$!
+    local tries
+    for tries in $(seq 100); do
+        [ -f "$dir/fuse/nbd" ] && break
+        kill -0 "$fuse" 2>/dev/null || skip "nbdfuse does not run here (no FUSE?)"
+        [ "$tries" -lt 100 ] || fail "nbdfuse shows no file after 10 s"
+        sleep 0.1
+    done
+    loop=$(losetup --find --show --direct-io=on "$dir/fuse/nbd") || loop=
+    [ -n "$loop" ] || skip "losetup gets no loop device here"
+}
+
+mkdir "$dir/fuse" "$dir/mnt"
+create
+serve
+attach
+mkfs.ext4 -q "$loop"
+mount "$loop" "$dir/mnt" || skip "mounting is not allowed here"
+mkdir "$dir/mnt/kept"
+cp -r "$root/crates" "$root/docs" "$dir/mnt/kept/"
+head -c 20M /dev/urandom >"$dir/mnt/kept/random"
+(cd "$dir/mnt" && find kept -type f -exec sha256sum {} +) >"$dir/sums"
+# fsync of each file and its folders; files that come later must not matter.
+find "$dir/mnt/kept" -exec sync {} +
+sync "$dir/mnt"
+(for n in $(seq 1000); do
+    head -c $((RANDOM * 4)) /dev/urandom >"$dir/mnt/late.$n" || break
+done) &
+writing=$!
+sleep 1
+crash
+wait "$writing" || true
+cleanup
+
+serve
+attach
+status=0
+e2fsck -fp "$loop" || status=$?
+[ $status -le 1 ] || fail "e2fsck -fp could not replay the journal (status $status)"
+e2fsck -fn "$loop" || fail "e2fsck -fn is not clean"
+mount "$loop" "$dir/mnt"
+(cd "$dir/mnt" && sha256sum --quiet -c "$dir/sums") || fail "an fsynced file is damaged"
+files=$(wc -l <"$dir/sums")
+rm -r "$dir/mnt/kept"
+umount "$dir/mnt"
+e2fsck -fn "$loop" || fail "e2fsck -fn is not clean after more work"
+cleanup
+stop
+check
+ok "$files fsynced files intact after kill -9, fsck clean"

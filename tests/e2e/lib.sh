@@ -1,0 +1,116 @@
+# What the scripts beside this file share. A script sources it and calls `begin NAME LAYER`.
+# shellcheck shell=bash
+#
+# Every script prints one line: ok, SKIP with the reason, or FAIL with the reason. What the tools said
+# goes to $dir/log, whose end is shown after a FAIL.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+hostftl=${HOSTFTL:-$("$root/scripts/cargo.sh" where)/hostftl}
+server=
+started=$SECONDS
+
+# begin NAME LAYER: names the test and gives it a folder of its own.
+begin() {
+    name=$1
+    layer=${2:-passthrough}
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/hostftl-e2e.XXXXXX")
+    log=$dir/log
+    sock=$dir/nbd.sock
+    uri="nbd+unix:///?socket=$sock"
+    exec 3>&1 >>"$log" 2>&1
+    trap finish EXIT
+    trap 'exit 130' INT TERM
+}
+
+# Runs at the end, however it comes: stops what was started, and says what came of it.
+finish() {
+    local status=$?
+    trap - EXIT
+    set +e
+    declare -F cleanup >/dev/null && cleanup
+    [ -z "$server" ] || { kill -KILL "$server"; wait "$server"; } 2>/dev/null
+    if [ $status -ne 0 ] && [ $status -ne 77 ]; then
+        printf 'FAIL %s %s: %s\n' "$name" "$layer" "${why:-status $status in: $last}" >&3
+        sed 's/^/    | /' "$log" | tail -n 40 >&3
+    fi
+    rm -rf "$dir"
+    [ $status -ne 77 ] || status=0
+    exit $status
+}
+
+ok() {
+    trap - DEBUG
+    printf 'ok   %s %s: %s (%s s)\n' "$name" "$layer" "$1" $((SECONDS - started)) >&3
+    exit 0
+}
+
+skip() {
+    printf 'SKIP %s %s: %s\n' "$name" "$layer" "$1" >&3
+    exit 77
+}
+
+fail() {
+    why=$1
+    exit 1
+}
+
+# The command that runs, for the FAIL line.
+last=
+set -o functrace
+trap 'last=$BASH_COMMAND' DEBUG
+
+# need TOOL…: skips the test without them.
+need() {
+    local tool
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null || skip "$tool is not installed (see scripts/setup.sh)"
+    done
+}
+
+# create [VOLUME [SIZE]]: a volume over a sparse file.
+create() {
+    local volume=${1:-vol}
+    "$hostftl" create "$dir/$volume.toml" --device "$dir/$volume.img" --size "${2:-256M}" \
+        --layer "$layer"
+}
+
+# serve [VOLUME]: serves it and waits for the ready line.
+serve() {
+    "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" >"$dir/serve.out" &
+    server=$!
+    local tries
+    for tries in $(seq 300); do
+        grep -q '^ready nbd+unix:' "$dir/serve.out" && return 0
+        kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
+        sleep 0.05
+    done
+    fail "the server was not ready after 15 s ($tries tries)"
+}
+
+# Ends the server as a service manager would; it must close the volume clean.
+stop() {
+    kill -TERM "$server"
+    wait "$server" || fail "the server ended with status $? after SIGTERM"
+    server=
+    [ ! -e "$sock" ] || fail "the socket is still there after a clean end"
+}
+
+# Ends the server as a crash would.
+crash() {
+    kill -KILL "$server"
+    wait "$server" || true
+    server=
+}
+
+# check [VOLUME]: the volume's own check, when nobody serves it.
+check() {
+    "$hostftl" check "$dir/${1:-vol}.toml" || fail "hostftl check found something"
+}
+
+# nbd_fio ARGUMENTS…: fio against the server.
+nbd_fio() {
+    fio --ioengine=nbd --uri="$uri" --random_generator=tausworthe64 --group_reporting \
+        --verify_fatal=1 --name=e2e "$@"
+}
