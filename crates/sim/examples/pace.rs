@@ -25,8 +25,9 @@ fn main() {
         match compare(&study, &mut Silent) {
             Ok(rows) => {
                 let took = start.elapsed().as_secs_f64();
-                let pace = rows[0].requests as f64 / took / 1e6;
-                println!("{kind}: {took:.2} s, {pace:.2} M requests/s");
+                let (requests, steps) = (rows[0].requests as f64, rows[0].steps as f64);
+                let (requests, steps) = (requests / took / 1e6, steps / took / 1e6);
+                println!("{kind}: {took:.2} s, {requests:.2} M requests/s, {steps:.2} M steps/s");
                 println!("{}", serde_json::to_string_pretty(&rows[0]).expect("rows are JSON"));
             }
             Err(error) => println!("{kind}: {error}"),

@@ -64,3 +64,43 @@ fn equal(what: &str, one: u64, other: u64) -> Result<(), Violation> {
         false => Err(Violation::Sum { what: what.to_owned(), one, other }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::Counters;
+    use hostftl_drives::FlashWork;
+
+    fn spec() -> DriveSpec {
+        DriveSpec::find("hatl-2g").expect("it is built in")
+    }
+
+    /// One program of a superpage: 8 sectors of the host's and the rest read and written again.
+    fn work() -> Work {
+        let mut flash = FlashWork { programs: 1, reads: 1, ..FlashWork::default() };
+        flash.sectors_by[Cause::Host as usize] = 8;
+        flash.sectors_by[Cause::Rmw as usize] = 120;
+        let mut sent_by = [0; CAUSES];
+        sent_by[Cause::Host as usize] = 8;
+        Work { flash: vec![flash], erased: Vec::new(), counters: Counters::default(), sent_by }
+    }
+
+    fn broken(change: impl FnOnce(&mut Work)) -> String {
+        let mut work = work();
+        change(&mut work);
+        causes(&work, &spec()).expect_err("a law is broken").to_string()
+    }
+
+    #[test]
+    fn what_was_sent_is_what_arrived() {
+        assert_eq!(causes(&work(), &spec()), Ok(()));
+        assert_eq!(
+            broken(|work| work.sent_by[Cause::Gc as usize] = 8),
+            "sectors programmed for gc, and those sent: 0 is not 8"
+        );
+        assert_eq!(
+            broken(|work| work.flash[0].sectors_by[Cause::Rmw as usize] = 119),
+            "sectors programmed, by cause, and programs: 127 is not 128"
+        );
+    }
+}

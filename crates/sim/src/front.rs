@@ -15,8 +15,8 @@ use crate::error::Violation;
 use crate::little::Little;
 use crate::world::World;
 
-/// The name of a payload that stands for a request's bytes.
-const REQUEST_PAYLOAD: u32 = u32::MAX - 1;
+/// The first name of a payload that stands for a request's bytes; a layer's own are below.
+const FIRST_PAYLOAD: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -81,9 +81,10 @@ pub struct Front {
     unsent: VecDeque<u32>,
     totals: Totals,
     answered: u64,
+    sent: u64,
     pub(crate) last_answer: Nanos,
     pub(crate) latencies: Latencies,
-    pub(crate) little: Little,
+    little: Little,
 }
 
 impl Front {
@@ -96,6 +97,7 @@ impl Front {
             unsent: VecDeque::with_capacity(256),
             totals: Totals::default(),
             answered: 0,
+            sent: 0,
             last_answer: now,
             latencies: Latencies::default(),
             little: Little::new(now),
@@ -147,7 +149,9 @@ impl Front {
             if pending.cursor == pending.end {
                 self.unsent.pop_front();
             }
-            world.send(request(slot, pending.op, lba, sectors))?;
+            let payload = FIRST_PAYLOAD | (self.sent as u32 & (FIRST_PAYLOAD - 1));
+            self.sent += 1;
+            world.send(request(slot, payload, pending.op, lba, sectors))?;
             self.collect(world)?;
         }
         Ok(())
@@ -187,6 +191,11 @@ impl Front {
         Ok(())
     }
 
+    /// Little's law for the requests so far.
+    pub fn little(&self) -> &Little {
+        &self.little
+    }
+
     /// What the host has asked for.
     pub fn totals(&self) -> Totals {
         self.totals
@@ -209,9 +218,9 @@ fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
     (pending.cursor, cut - pending.cursor)
 }
 
-fn request(slot: u32, op: Op, lba: u64, sectors: u64) -> Request {
+fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
     let ticket = Ticket::issue(slot.into());
-    let data = || Payload::issue(REQUEST_PAYLOAD, sectors as u32);
+    let data = || Payload::issue(payload, sectors as u32);
     let (op, tally) = match op {
         Op::Read => (HostOp::Read(data()), Tally::default()),
         Op::Write => {

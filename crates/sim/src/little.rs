@@ -42,6 +42,11 @@ impl Little {
         self.area as f64 / (self.last - self.start) as f64
     }
 
+    /// The mean time of a request, in ns.
+    pub fn mean(&self) -> f64 {
+        self.time as f64 / self.ended as f64
+    }
+
     /// Checks the law.
     ///
     /// # Errors
@@ -51,8 +56,25 @@ impl Little {
         if span == 0.0 || self.ended == 0 {
             return Ok(());
         }
-        let (rate, mean) = (self.ended as f64 / span, self.time as f64 / self.ended as f64);
-        let (l, lw) = (self.average(), rate * mean);
+        let rate = self.ended as f64 / span;
+        let (l, lw) = (self.average(), rate * self.mean());
         if (l - lw).abs() <= TOLERANCE * l { Ok(()) } else { Err(Violation::Little { l, lw }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_law_holds_for_a_queue_and_fails_for_a_lost_request() {
+        let mut little = Little::new(100);
+        little.note(100, 0);
+        little.note(150, 1);
+        little.took(50);
+        little.note(160, 0);
+        assert_eq!(little.check(), Ok(()));
+        little.note(260, 1);
+        assert!(matches!(little.check(), Err(Violation::Little { .. })));
     }
 }

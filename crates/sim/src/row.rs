@@ -152,6 +152,8 @@ pub struct Row {
     pub saturated: bool,
     /// How long the workload took, in simulated ns.
     pub simulated_ns: u64,
+    /// Steps of the layer and of its drive, ageing included: what the simulation itself had to do.
+    pub steps: u64,
     /// One number for everything that the layer and its drive did, in hex.
     pub digest: String,
 }
@@ -210,6 +212,7 @@ impl Row {
             conserved: true,
             saturated: run.saturated,
             simulated_ns: simulated,
+            steps: world.steps(),
             digest: format!("{:016x}", world.digest()),
         };
         row.numbers()

@@ -160,7 +160,7 @@ fn run(
     world.drain().map_err(broken)?;
     let work = Work::of(&world).since(&before);
     if study.closed_loop.is_some() {
-        front.little.check().map_err(broken)?;
+        front.little().check().map_err(broken)?;
     }
     let run = Run {
         spec,

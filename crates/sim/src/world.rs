@@ -17,6 +17,7 @@ use crate::costs::HostCosts;
 use crate::drive::{Around, Drive, TOO_MANY_TIMERS};
 use crate::error::Violation;
 use crate::events::{Event, Events};
+use crate::media::Media;
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct World<L: Layer> {
     answers: VecDeque<Answer>,
     timer_at: Option<Nanos>,
     costs: HostCosts,
+    /// What metadata reads find; without it they are a violation.
+    media: Option<Media>,
     digest: StreamDigest,
     steps: u64,
     /// Sectors that the layer sent to its devices, by cause.
@@ -72,6 +75,7 @@ impl<L: Layer> World<L> {
             answers: VecDeque::with_capacity(1024),
             timer_at: None,
             costs,
+            media: None,
             digest: StreamDigest::default(),
             steps: 0,
             sent_by: [0; CAUSES],
@@ -86,6 +90,12 @@ impl<L: Layer> World<L> {
             }
         }
         Ok(world)
+    }
+
+    /// Keeps the metadata that the layer writes from now on, for layers that read it back. It takes as much
+    /// memory as there is metadata on the devices.
+    pub fn keep_metadata(&mut self) {
+        self.media.get_or_insert_default();
     }
 
     /// The time in ns.
@@ -208,7 +218,8 @@ impl<L: Layer> World<L> {
         for _ in 0..TOO_MANY_TIMERS {
             while let Some((slot, result)) = self.ended.pop_front() {
                 let entry = self.flying[slot as usize].take();
-                let (token, command, verdict) = entry.expect("a command ends once");
+                let (token, mut command, verdict) = entry.expect("a command ends once");
+                self.transfer(&mut command);
                 self.free.push(slot);
                 let result = result.map(|()| verdict).map_err(|_| DeviceError::Media);
                 self.step(Input::Done(Done { token, command, result }))?;
@@ -267,11 +278,6 @@ impl<L: Layer> World<L> {
                 self.sent_by[cause as usize] += u64::from(tally.get(cause));
             }
         }
-        if matches!(command, Command::Read { into: Target::Meta { .. }, .. }) {
-            self.broken = Some(Violation::Unrecoverable(
-                "it read metadata, which the virtual world does not keep",
-            ));
-        }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flying.push(None);
             (self.flying.len() - 1) as u32
@@ -286,6 +292,26 @@ impl<L: Layer> World<L> {
         let (now, events, ended) = (self.now, &mut self.events, &mut self.ended);
         let mut around = Around { now, events, ended };
         self.drives[device as usize].submit(slot, &entry.1, &mut around)
+    }
+
+    /// Moves the metadata of a command that is over.
+    fn transfer(&mut self, command: &mut Command) {
+        match (command, &mut self.media) {
+            (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
+                media.read(*device, *lba, buf, *pages);
+            }
+            (Command::Read { into: Target::Meta { .. }, .. }, None) => {
+                let why = "it reads metadata, which this world does not keep";
+                self.broken = Some(Violation::Unrecoverable(why));
+            }
+            (Command::Program { device, lba, gather, .. }, Some(media)) => {
+                media.program(*device, *lba, gather);
+            }
+            (Command::Reset { device, lba, sectors }, Some(media)) => {
+                media.forget(*device, *lba, *lba + *sectors);
+            }
+            _ => {}
+        }
     }
 
     /// Whether the layer and every drive said that they stopped.

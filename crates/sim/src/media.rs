@@ -1,0 +1,80 @@
+//! The metadata pages on a device: the only bytes that the virtual world has.
+//!
+//! Invariant: a page is here exactly when all of its sectors were last written by one program that
+//! had them as metadata. Everything else reads as zeros.
+
+use std::collections::BTreeMap;
+
+use hostftl_core::{Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BLOCK};
+
+/// Sectors of a page.
+const PAGE: u64 = SECTORS_PER_BLOCK as u64;
+
+/// The pages of all devices, by device and first sector.
+#[derive(Debug, Default)]
+pub struct Media {
+    pages: BTreeMap<(u8, u64), Page>,
+}
+
+impl Media {
+    /// A program is over.
+    pub fn program(&mut self, device: u8, lba: u64, gather: &Gather) {
+        let mut at = lba * SECTOR as u64;
+        for piece in gather.iter() {
+            let first = at / SECTOR as u64;
+            self.forget(device, first, (at + u64::from(piece.bytes())).div_ceil(SECTOR as u64));
+            if let Piece::Meta { buf, pages } = piece {
+                for (index, page) in buf.pages()[..*pages as usize].iter().enumerate() {
+                    self.pages.insert((device, first + index as u64 * PAGE), page.clone());
+                }
+            }
+            at += u64::from(piece.bytes());
+        }
+    }
+
+    /// The sectors `from..to` no longer hold what they held.
+    pub fn forget(&mut self, device: u8, from: u64, to: u64) {
+        let first = from.saturating_sub(PAGE - 1);
+        while let Some((&key, _)) = self.pages.range((device, first)..(device, to)).next() {
+            self.pages.remove(&key);
+        }
+    }
+
+    /// Reads whole pages.
+    pub fn read(&self, device: u8, lba: u64, buf: &mut MetaBuf, pages: u32) {
+        for (index, page) in buf.pages_mut()[..pages as usize].iter_mut().enumerate() {
+            let found = self.pages.get(&(device, lba + index as u64 * PAGE));
+            *page = found.cloned().unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(byte: u8) -> Gather {
+        let mut buf = MetaBuf::new(2);
+        buf.pages_mut().iter_mut().for_each(|page| page.0.fill(byte));
+        Gather::from_iter([Piece::zero_sectors(3), Piece::Meta { buf, pages: 2 }])
+    }
+
+    fn bytes(media: &Media, lba: u64) -> u8 {
+        let mut buf = MetaBuf::new(1);
+        media.read(1, lba, &mut buf, 1);
+        buf.pages()[0].0[77]
+    }
+
+    #[test]
+    fn pages_come_back_until_something_is_written_over_them() {
+        let mut media = Media::default();
+        media.program(1, 100, &gather(7));
+        assert_eq!((bytes(&media, 103), bytes(&media, 111), bytes(&media, 104)), (7, 7, 0));
+        media.program(1, 110, &Gather::from_iter([Piece::zero_sectors(1)]));
+        assert_eq!((bytes(&media, 103), bytes(&media, 111)), (0, 7));
+        media.forget(2, 0, 1000);
+        assert_eq!(bytes(&media, 111), 7, "another device");
+        media.forget(1, 118, 119);
+        assert_eq!(bytes(&media, 111), 0);
+    }
+}

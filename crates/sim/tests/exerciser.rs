@@ -1,0 +1,61 @@
+//! The virtual driver carries out every command: the exerciser's script over one to four drives.
+
+use hostftl_core::{Cause, HostOp, Layer, Payload, Request, Tally, Ticket};
+use hostftl_drives::DriveSpec;
+use hostftl_layers::exerciser::{Wish, WishKind, wishes};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use hostftl_sim::{HostCosts, World};
+
+const ROUNDS: u64 = 60;
+
+fn request(id: u64, wish: Wish) -> Request {
+    let Wish { kind, lba, sectors, fua } = wish;
+    let data = || Payload::issue(1000 + id as u32, sectors);
+    let tally = match kind {
+        WishKind::Write => Tally::of(Cause::Host, sectors),
+        _ => Tally::default(),
+    };
+    let op = match kind {
+        WishKind::Read => HostOp::Read(data()),
+        WishKind::Write => HostOp::Write { data: data(), fua },
+        WishKind::Trim => HostOp::Trim { fua },
+        WishKind::Zeroes => HostOp::Zeroes { fua },
+        WishKind::Flush => HostOp::Flush,
+    };
+    Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally }
+}
+
+#[test]
+fn every_command_on_every_device() {
+    let spec = DriveSpec::find("hatl-2g").expect("it is built in");
+    for count in 1..=4 {
+        let devices = vec![spec.device_info(); count];
+        let config = LayerConfig::new(LayerKind::Exerciser);
+        let plan = AnyLayer::plan(&config, &devices).expect("up to four devices");
+        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors));
+        let layer = AnyLayer::new(&config, &devices, buffers.collect(), Mode::Format).unwrap();
+        let specs = vec![spec.clone(); count];
+        let mut world = World::new(layer, &specs, HostCosts::default()).expect("it starts");
+        world.keep_metadata();
+        let mut answered = 0;
+        for (id, wish) in wishes(ROUNDS).enumerate() {
+            while world.credits().requests == 0 {
+                assert!(world.advance().expect("no law is broken"), "stalled before {wish:?}");
+            }
+            world.send(request(id as u64, wish)).expect("no law is broken");
+            while let Some(answer) = world.answer() {
+                assert_eq!((answer.id, answer.result), (answered, Ok(())));
+                answered += 1;
+            }
+        }
+        world.drain().expect("no law is broken");
+        world.stop().expect("it stops");
+        while let Some(answer) = world.answer() {
+            assert_eq!((answer.id, answer.result), (answered, Ok(())));
+            answered += 1;
+        }
+        assert_eq!(answered, wishes(ROUNDS).count() as u64);
+        assert!(world.layer().idle());
+        world.layer().check().expect("the exerciser has everything back");
+    }
+}

@@ -1,0 +1,53 @@
+//! HARD against passthrough: the figures that its specification gives, and its own costs in the row.
+
+use std::path::Path;
+
+use hostftl_drives::DriveSpec;
+use hostftl_layers::LayerKind;
+use hostftl_sim::{Row, Silent, Study, Warm, compare};
+
+fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [Row; 2] {
+    let study = Study {
+        workload: workload.parse().expect("a workload"),
+        drive: DriveSpec::find(drive).expect("it is built in"),
+        layers: vec![LayerKind::Passthrough, LayerKind::Hard],
+        warm,
+        closed_loop,
+        compact: !workload.starts_with("synth:"),
+        seed: 1,
+    };
+    let rows = compare(&study, &mut Silent).expect("the study runs");
+    rows.try_into().expect("two layers, two rows")
+}
+
+/// 4 KiB writes: 800 us for each sixteen of them, instead of 860 for each one.
+#[test]
+fn small_random_writes_cost_a_seventeenth() {
+    let work = "synth:uniform:size=4k,span=64m,count=200000";
+    let [none, hard] = rows(work, "hatl-32g", Some(16), Warm::None);
+    assert_eq!((none.drive_gc_ns, hard.drive_gc_ns), (0, 0), "the drive has not collected");
+    let ratio = hard.busy_ratio.expect("passthrough is there");
+    assert!((ratio / 0.0581 - 1.0).abs() < 0.02, "{ratio}");
+    assert_eq!(none.busy_ratio, Some(1.0));
+}
+
+#[test]
+fn collection_in_the_layer_is_shown() {
+    let work = "synth:uniform:size=4k,span=1600m,count=1000000";
+    let [none, hard] = rows(work, "hatl-2g", Some(16), Warm::None);
+    assert!(hard.gc_runs > 0 && hard.pages_copied > 0 && hard.busy_ns.vgc > 0, "{hard:?}");
+    assert_eq!((none.gc_runs, none.pages_copied, none.busy_ns.vgc), (0, 0, 0));
+    assert!(hard.busy_ratio < none.busy_ratio, "and it still pays");
+}
+
+#[test]
+fn the_shipped_trace_shows_padding_and_map_writes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mariadb-oltp-head.csv.zst");
+    let [none, hard] = rows(path.to_str().unwrap(), "hatl-2g", None, Warm::None);
+    assert_eq!((none.flushes, hard.flushes), (46_577, 46_577));
+    assert_eq!(none.host_write_bytes, hard.host_write_bytes);
+    assert_eq!((none.padding_bytes, none.map_bytes_written), (0, 0));
+    assert!(hard.padding_bytes > 0 && hard.map_bytes_written > 0, "{hard:?}");
+    assert_eq!(hard.busy_ns.copyback, hard.drive_gc_ns, "hard leaves nothing to read and modify");
+    assert!(none.conserved && hard.conserved);
+}
