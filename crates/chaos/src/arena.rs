@@ -7,6 +7,9 @@
 
 use hostftl_core::{Command, Payload, Piece, SECTOR, Target};
 
+/// What fresh buffers are full of: no sector of a host looks like it.
+pub const GARBAGE: u8 = 0xa5;
+
 /// One range that a command in flight uses.
 #[derive(Debug)]
 struct Loan {
@@ -20,6 +23,7 @@ struct Loan {
 #[derive(Debug, Default)]
 pub struct Arena {
     bytes: Vec<u8>,
+    used: usize,
     starts: Vec<usize>,
     loans: Vec<Vec<Loan>>,
 }
@@ -27,25 +31,28 @@ pub struct Arena {
 impl Arena {
     /// Forgets all buffers and loans, and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.used = 0;
         self.starts.clear();
         self.loans.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a buffer and returns its name. Its content is garbage that no host wrote.
+    /// Adds a buffer, whatever it holds, and returns its name.
     pub fn add(&mut self, sectors: u32) -> u32 {
         let id = self.starts.len();
-        self.starts.push(self.bytes.len());
-        self.bytes.resize(self.bytes.len() + sectors as usize * SECTOR, 0xa5);
+        self.starts.push(self.used);
+        self.used += sectors as usize * SECTOR;
+        self.bytes.resize(self.bytes.len().max(self.used), GARBAGE);
         if self.loans.len() <= id {
             self.loans.push(Vec::with_capacity(16));
         }
         id as u32
     }
 
-    /// Adds a buffer and issues the handle that owns it.
+    /// Adds a buffer of bytes that no host wrote, and issues the handle that owns it.
     pub fn issue(&mut self, sectors: u32) -> Payload {
-        Payload::issue(self.add(sectors), sectors)
+        let id = self.add(sectors);
+        self.slice_mut(id, 0, sectors * SECTOR as u32).fill(GARBAGE);
+        Payload::issue(id, sectors)
     }
 
     /// Bytes `from..from + len` of a buffer.

@@ -1,7 +1,7 @@
 //! A memory device with a volatile cache, which keeps as little at a power cut as it is allowed to.
 //!
 //! Invariants
-//! - `current` is what reads see; `durable` is what a cut leaves of the sectors that are not dirty.
+//! - `current` is what reads see, `durable` what is on the medium; they differ in dirty sectors only.
 //! - A sector is in `dirty` once exactly when its `stamp` is not 0.
 //! - A flush makes durable what completed before it was submitted, and promises nothing else.
 
@@ -157,14 +157,15 @@ impl Disk {
         self.dirty = dirty;
     }
 
-    /// A write in flight at the cut reached the medium for this one sector.
+    /// After [`Disk::cut`]: a write that was in flight reached the medium for this one sector.
     pub fn survive_in_flight(&mut self, sector: u64, bytes: &[u8], meta: bool) {
         let at = sector as usize;
         self.durable[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
+        self.current[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
         self.flags[at] = if meta { META } else { 0 };
     }
 
-    /// The power fails: what is in the cache survives as `survival` says. Writes in flight come after.
+    /// The power fails: what is in the cache survives as `survival` says, and nothing else.
     pub fn cut(&mut self, survival: Survival, dice: &mut Dice) -> Losses {
         let mut losses = Losses::default();
         let oldest = self.dirty.iter().map(|&s| self.stamp[s as usize]).min().unwrap_or(self.clock);
@@ -183,18 +184,19 @@ impl Disk {
                 self.harden(sector);
                 losses.meta_kept += meta;
             } else {
+                self.forget(sector);
                 losses.meta_lost += meta;
                 losses.lost += 1;
             }
             self.stamp[sector] = 0;
         }
+        (self.clock, self.covered) = (1, 0);
         losses
     }
 
-    /// The power is back: only what is durable is there.
-    pub fn restart(&mut self) {
-        self.current.copy_from_slice(&self.durable);
-        (self.clock, self.covered) = (1, 0);
+    fn forget(&mut self, sector: usize) {
+        let range = sector * SECTOR..(sector + 1) * SECTOR;
+        self.current[range.clone()].copy_from_slice(&self.durable[range]);
     }
 
     /// Remembers what is durable, for [`Disk::go_stale`].
@@ -205,8 +207,8 @@ impl Disk {
     /// The medium holds again what it held at [`Disk::remember`]. False when there was none.
     pub fn go_stale(&mut self) -> bool {
         let Some(old) = self.old.take() else { return false };
+        self.current.copy_from_slice(&old);
         self.durable = old;
-        self.restart();
         true
     }
 
@@ -252,7 +254,6 @@ mod tests {
         disk.flush(stamp);
         assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 2));
         assert_eq!(disk.cut(Survival::Nothing, &mut dice).lost, 1);
-        disk.restart();
         assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 0));
     }
 
@@ -264,7 +265,6 @@ mod tests {
         disk.write(3, &[2; SECTOR], |_| false, &mut dice);
         disk.flush(stamp);
         disk.cut(Survival::Nothing, &mut dice);
-        disk.restart();
         assert_eq!(byte(&disk, 3), 1);
     }
 
@@ -274,7 +274,6 @@ mod tests {
         disk.reset(64, false, 0);
         disk.write(3, &[1; SECTOR], |_| false, &mut dice);
         disk.cut(Survival::Nothing, &mut dice);
-        disk.restart();
         assert_eq!(byte(&disk, 3), 1);
     }
 
@@ -287,7 +286,6 @@ mod tests {
             disk.write(0, &[1; SECTOR], |_| false, &mut dice);
             disk.write(1, &[1; SECTOR], |_| false, &mut dice);
             disk.cut(Survival::Each(500), &mut dice);
-            disk.restart();
             seen[usize::from(byte(&disk, 0) * 2 + byte(&disk, 1))] = true;
         }
         assert_eq!(seen, [true; 4]);

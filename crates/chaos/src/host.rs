@@ -4,6 +4,7 @@ use hostftl_core::{
     Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, Tally, Ticket,
 };
 
+use crate::arena::GARBAGE;
 use crate::content::{fill, identify};
 use crate::events::Named;
 use crate::life::{Life, Phase};
@@ -76,7 +77,7 @@ impl Life<'_> {
         let id = self.free.pop().expect("a request may be sent");
         let bytes = self.w.machine.arena.slice_mut(id, 0, (sectors as usize * SECTOR) as u32);
         match written {
-            None => bytes.fill(0xa5),
+            None => bytes.fill(GARBAGE),
             Some(span) => {
                 for (lba, sector) in (span.lba..).zip(bytes.chunks_exact_mut(SECTOR)) {
                     fill(sector, self.w.volume, lba, span.version);

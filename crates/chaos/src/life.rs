@@ -43,6 +43,8 @@ pub struct Flight {
     pub command: Command,
     /// What the device said when a flush began.
     pub stamp: u32,
+    /// What it touches on a device.
+    pub extent: Option<Extent>,
     /// Whether the layer has abandoned it.
     pub late: bool,
 }
@@ -292,7 +294,8 @@ impl<'w> Life<'w> {
     }
 
     fn submit(&mut self, token: Token, command: Command) {
-        if let Err(what) = self.within_device(&command) {
+        let extent = extent(&command);
+        if let Err(what) = self.within_device(&command, extent) {
             self.fail(what);
         }
         if let Err(race) = self.w.machine.arena.lend(token.0, &command) {
@@ -307,11 +310,11 @@ impl<'w> Life<'w> {
         };
         if command.device().is_some() {
             self.device_commands += 1;
-            let overlaps = self.flight.iter().any(|other| overlap(&other.command, &command));
+            let overlaps = self.flight.iter().any(|other| overlap(other.extent, extent));
             self.w.tallies.note_if(overlaps, Named::DeviceOverlap);
             self.w.tallies.note_if(self.device_commands == self.dead_at, Named::DeadDevice);
         }
-        let flight = Flight { token, command, stamp, late: false };
+        let flight = Flight { token, command, stamp, extent, late: false };
         if flight.command.device().is_some() && self.device_commands == self.hang_at {
             self.errors += 1;
             self.hung.push(flight);
@@ -320,8 +323,8 @@ impl<'w> Life<'w> {
         }
     }
 
-    fn within_device(&self, command: &Command) -> Result<(), String> {
-        let Some((device, lba, sectors, _)) = extent(command) else { return Ok(()) };
+    fn within_device(&self, command: &Command, extent: Option<Extent>) -> Result<(), String> {
+        let Some((device, lba, sectors, _)) = extent else { return Ok(()) };
         if let Command::Program { gather, tally, .. } = command {
             let bytes: u32 = gather.iter().map(|piece| piece.bytes()).sum();
             if u64::from(bytes) != sectors * 512 {
@@ -394,7 +397,9 @@ impl<'w> Life<'w> {
 }
 
 /// Device, first sector, sectors, and whether the command writes.
-pub(crate) fn extent(command: &Command) -> Option<(u8, u64, u64, bool)> {
+type Extent = (u8, u64, u64, bool);
+
+fn extent(command: &Command) -> Option<Extent> {
     match command {
         Command::Read { device, lba, into, .. } => {
             Some((*device, *lba, into.sectors().into(), false))
@@ -407,7 +412,7 @@ pub(crate) fn extent(command: &Command) -> Option<(u8, u64, u64, bool)> {
     }
 }
 
-fn overlap(a: &Command, b: &Command) -> bool {
-    let (Some(a), Some(b)) = (extent(a), extent(b)) else { return false };
+fn overlap(a: Option<Extent>, b: Option<Extent>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
     a.0 == b.0 && (a.3 || b.3) && a.1 < b.1 + b.2 && b.1 < a.1 + a.2
 }

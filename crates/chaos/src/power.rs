@@ -2,7 +2,7 @@
 
 use hostftl_core::{Cause, Command, Layer};
 
-use crate::disk::{Disk, Survival};
+use crate::disk::Survival;
 use crate::events::Named;
 use crate::exec::{Detour, meta_sectors};
 use crate::life::{End, Life, Phase};
@@ -162,7 +162,6 @@ impl Life<'_> {
                 _ => {}
             }
         }
-        w.machine.disks.iter_mut().for_each(Disk::restart);
         w.tallies.note_if(torn.0, Named::TornMeta);
         w.tallies.note_if(torn.1, Named::TornData);
         let ready = !matches!(self.phase, Phase::New | Phase::Starting);

@@ -1,0 +1,15 @@
+//! The exerciser passes in the world that breaks things: every command, over one to four devices.
+
+use hostftl_chaos::run_seed;
+use hostftl_layers::LayerKind;
+
+#[test]
+fn every_command_holds_under_power_cuts_and_any_order_of_completion() {
+    let mut spare = None;
+    let mut cuts = 0;
+    for seed in 0..40 {
+        let report = run_seed(seed, LayerKind::Exerciser, false, &mut spare);
+        cuts += report.unwrap_or_else(|violation| panic!("{violation:?}")).cuts;
+    }
+    assert!(cuts > 100, "only {cuts} power cuts");
+}
