@@ -80,8 +80,8 @@ fi
 title "3. What would each layer do to a database's writes?"
 echo "The trace: MariaDB under sysbench, recorded for this project. The drive: a model whose own map"
 echo "has 64 KiB superpages, so every smaller write costs it a read-modify-write."
-show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers passthrough,hard"
-"$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers passthrough,hard
+show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact"
+"$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact
 
 title "Next"
 cat <<'TEXT'

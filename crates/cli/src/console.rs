@@ -39,6 +39,14 @@ impl Console {
         Ok(())
     }
 
+    /// Prints one indented line: what it is, and its value.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn field(&mut self, name: &str, text: impl fmt::Display) -> Result<(), Failure> {
+        self.line(format_args!("  {name:<10} {text}"))
+    }
+
     /// Prints `value` as JSON.
     ///
     /// # Errors

@@ -34,6 +34,12 @@ violated · 130 ended by Ctrl-C";
 #[derive(Subcommand)]
 enum Command {
     Compare(commands::compare::Args),
+    Create(commands::create::Args),
+    Serve(commands::serve::Args),
+    Status(commands::status::Args),
+    Check(commands::check::Args),
+    Import(commands::import::Args),
+    Replay(commands::replay::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +50,12 @@ fn main() -> ExitCode {
     let mut console = Console::new(cli.json);
     let result = interrupt::install().and_then(|()| match cli.command {
         Command::Compare(args) => commands::compare::run(&args, &mut console),
+        Command::Create(args) => commands::create::run(args, &mut console),
+        Command::Serve(args) => commands::serve::run(args, &mut console),
+        Command::Status(args) => commands::status::run(&args, &mut console),
+        Command::Check(args) => commands::check::run(&args, &mut console),
+        Command::Import(args) => commands::import::run(&args, &mut console),
+        Command::Replay(args) => commands::replay::run(&args, &mut console),
     });
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,7 +18,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let bytes = match number.parse::<u64>() {
-        Ok(whole) => whole.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))?,
+        Ok(whole) => {
+            whole.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))?
+        }
         Err(_) => fraction(number, 1 << shift).ok_or_else(wrong)?,
     };
     if bytes == 0 { Err(format!("`{text}`: a size is more than zero")) } else { Ok(bytes) }
@@ -36,7 +38,8 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
 /// What was expected.
 pub fn parse_share(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no share; write a percentage from 1% to 90%, as in 7%");
-    let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong())?;
+    let percent: f64 =
+        text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong())?;
     match (1.0..=90.0).contains(&percent) {
         true => Ok((percent * 10.0).round() as u32),
         false => Err(wrong()),

@@ -1,0 +1,43 @@
+//! One file per command: its arguments, and what it does with them.
+
+pub mod check;
+pub mod compare;
+pub mod create;
+pub mod import;
+pub mod replay;
+pub mod serve;
+pub mod status;
+
+use hostftl_io::IoError;
+use hostftl_layers::LayerKind;
+use hostftl_volume::Error;
+
+use crate::failure::Failure;
+use crate::nearest;
+
+/// Reads the name of a layer, for clap.
+fn layer(name: &str) -> Result<LayerKind, String> {
+    name.parse().map_err(|()| {
+        let names: Vec<&str> =
+            ["none"].into_iter().chain(LayerKind::ALL.iter().map(|kind| kind.name())).collect();
+        nearest::unknown("layer", name, &names)
+    })
+}
+
+/// A volume that can't be recovered is a broken promise; everything else is work left undone.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io(IoError::Unrecoverable(_) | IoError::Stalled(_)) => Failure::violation(error),
+            _ => Failure::failed(error),
+        }
+    }
+}
+
+/// When a write is answered, in words.
+fn answers(ack: &str) -> &'static str {
+    match ack {
+        "buffer" => "a write once it is buffered; a flush makes it durable",
+        _ => "a write once the device has completed it; a flush makes it durable",
+    }
+}

@@ -1,0 +1,116 @@
+//! `hostftl serve`: the block device.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hostftl_serve::{Address, Options, Served, Server};
+use hostftl_volume::{Running, StartOptions};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::units::{bytes, count};
+
+/// How often to look whether the volume still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Serve a volume as a block device
+///
+/// Prints one line, `ready URI`, when clients can connect. SIGTERM or Ctrl-C answers what is in
+/// flight, makes everything durable, closes the volume clean, and ends with exit code 0.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The volume's file
+    volume: PathBuf,
+    /// Where NBD clients connect
+    #[arg(long, value_name = "unix:PATH")]
+    nbd: Address,
+    /// Record everything that the layer is told, for `hostftl replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the volume or the socket can't be used, or a device fails beyond repair.
+pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+    let volume = hostftl_volume::open(&args.volume)?;
+    let (running, port) = volume.start(&StartOptions { record: args.record })?;
+    running.notes().iter().for_each(|note| log(note));
+    let served = Server::bind(Options { address: args.nbd, port, log })
+        .map_err(Failure::failed)
+        .and_then(|server| serve(server, &running, console));
+    // The volume is closed clean also when the server failed.
+    let status = running.stop();
+    let (served, status) = (served?, status?);
+    let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
+    match console.is_json() {
+        true => console.value(&serde_json::json!({
+            "stopped": { "clients": served.connections, "requests": served.requests },
+            "status": status,
+        })),
+        false => console.line(format!(
+            "stopped clean: {} requests by {} clients, {} written",
+            count(served.requests),
+            served.connections,
+            bytes(written)
+        )),
+    }
+}
+
+/// Serves until a signal comes or the volume's driver ends.
+fn serve(server: Server, running: &Running, console: &mut Console) -> Result<Served, Failure> {
+    let (stopper, over) = (server.stopper(), AtomicBool::new(false));
+    let by_signal = stopper.clone();
+    interrupt::then(move || by_signal.stop());
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                thread::park_timeout(LOOK);
+                if !running.is_alive() {
+                    stopper.stop();
+                }
+            }
+        });
+        let served = server.run(&mut Ready { console, said: Vec::new() });
+        over.store(true, Ordering::SeqCst);
+        watcher.thread().unpark();
+        served.map_err(Failure::failed)
+    })
+}
+
+/// One line on standard error about something that clients or devices did.
+fn log(text: &str) {
+    // When nobody reads the log, serving goes on.
+    let _ = writeln!(io::stderr(), "hostftl: note: {text}");
+}
+
+/// Prints the server's `ready` line, as JSON if that is wanted.
+struct Ready<'a> {
+    console: &'a mut Console,
+    said: Vec<u8>,
+}
+
+impl Write for Ready<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.said.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let line = String::from_utf8_lossy(&self.said).trim_end().to_owned();
+        self.said.clear();
+        let uri = line.strip_prefix("ready ").unwrap_or(&line);
+        let printed = match self.console.is_json() {
+            true => self.console.value(&serde_json::json!({ "ready": uri })),
+            false => self.console.line(&line),
+        };
+        printed
+            .and_then(|()| self.console.flush())
+            .map_err(|failure| io::Error::other(failure.text))
+    }
+}

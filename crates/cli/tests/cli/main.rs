@@ -1,0 +1,11 @@
+//! The command line as users and scripts see it.
+
+mod interrupt;
+mod transcripts;
+
+use std::process::Command;
+
+/// The command under test.
+fn hostftl() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hostftl"))
+}
