@@ -11,7 +11,7 @@ use crate::words::Nanos;
 /// The most outputs of one step.
 pub const MAX_OUTPUTS: usize = 64;
 /// The most map entries that one step looks at or changes; longer work comes back by a timer.
-pub const MAX_TOUCH: usize = 32_768;
+pub const MAX_TOUCH: usize = 65_536;
 
 /// What a driver tells a layer.
 #[derive(Debug)]

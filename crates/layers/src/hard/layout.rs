@@ -14,8 +14,8 @@ pub const MIN_SPARE: u32 = 64;
 pub const STAGES: u32 = 8;
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
-/// The largest superpage, in sectors: slots have 12 bits on media.
-const MAX_SUPERPAGE: u32 = 4096;
+/// The largest superpage, in sectors: a step looks at every staged slot at the most.
+const MAX_SUPERPAGE: u32 = 2048;
 
 /// The geometry of a `hard` volume. Lengths are in sectors unless they say superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Layout {
         if !(2 * SECTORS_PER_BLOCK..=MAX_SUPERPAGE).contains(&sp)
             || !sp.is_multiple_of(SECTORS_PER_BLOCK)
         {
-            return Err(PlanError("hard needs a superpage of 8 KiB to 2 MiB, in steps of 4 KiB"));
+            return Err(PlanError("hard needs a superpage of 8 KiB to 1 MiB, in steps of 4 KiB"));
         }
         if config.spare_permille > 900 {
             return Err(PlanError("hard needs a spare share of at most 90 %"));

@@ -3,6 +3,8 @@
 //! Invariants
 //! - `to[l] = v + 1` and `back[v] = l + 1` for every live pair; 0 is unmapped, so that fresh zeroed
 //!   memory is an empty map. A slot is live exactly when its logical sector points back at it.
+//! - In a superpage that is not listed yet, `back[v] = l + 1` also where a later stage has taken `l`
+//!   over: the log lists both, so that no log write lacks every version of a sector.
 //! - `valid[p]` is the number of live slots of superpage `p`.
 //! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the one
 //!   of its valid count; lists are in the order in which superpages became candidates.
@@ -105,6 +107,26 @@ impl Map {
     /// The logical sector that a slot was written for, live or not.
     pub fn was(&self, vsn: u32) -> Option<u64> {
         self.back[vsn as usize].checked_sub(1).map(u64::from)
+    }
+
+    /// Where the sector of a slot is now, when the slot was not forgotten.
+    pub fn heir(&self, vsn: u32) -> Option<(u64, u32)> {
+        let lsn = self.was(vsn)?;
+        Some((lsn, self.look_up(lsn)?))
+    }
+
+    /// Forgets that a slot ever had a sector.
+    pub fn forget(&mut self, vsn: u32) {
+        self.back[vsn as usize] = 0;
+    }
+
+    /// Forgets the sectors `lsn..end` in the slots `from..to`.
+    pub fn forget_range(&mut self, from: u32, to: u32, lsn: u64, end: u64) {
+        for back in &mut self.back[from as usize..to as usize] {
+            if (lsn + 1..=end).contains(&u64::from(*back)) {
+                *back = 0;
+            }
+        }
     }
 
     /// The superpage of a slot.

@@ -333,7 +333,7 @@ impl Hard {
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
         let group = recovery.cursor / 2 - 1;
         let first = group * self.layout.group_entries();
-        let end = (first + self.layout.group_entries()).min(self.layout.exported);
+        let end = (first + self.layout.group_entries()).min(self.layout.exported).max(first);
         let from = first + recovery.loaded;
         let stop = (from + LOAD_STEP).min(end);
         let generation = self.checkpoint.generations[group as usize];

@@ -386,6 +386,7 @@ impl Hard {
             unreachable!("a write comes back with its data")
         };
         let (vsp, stamp) = self.stage_placed(index, into);
+        self.overtake(stamp, lsn, len);
         for i in 0..len {
             self.publish(lsn + u64::from(i), vsp * self.layout.superpage + slot + i);
         }
@@ -394,6 +395,37 @@ impl Hard {
         active.data.as_mut().expect("a write has a payload").repay(from);
         active.outstanding -= 1;
         self.complete_if_over(req, out);
+    }
+
+    /// What is about to be published in a stage is newer than what that stage or later ones have of
+    /// the same sectors: they must not list it.
+    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32) {
+        let mut overtaken = false;
+        for lsn in lsn..lsn + u64::from(len) {
+            let Some(vsn) = self.map.look_up(lsn) else { continue };
+            let State::Staged(index) = self.map.state(self.map.superpage_of(vsn)) else { continue };
+            let other = self.stages[index as usize].stamp;
+            if other == stamp {
+                self.map.forget(vsn);
+            }
+            overtaken |= other > stamp;
+        }
+        self.touched += len as usize;
+        if overtaken {
+            self.forget_staged(stamp, lsn, lsn + u64::from(len));
+        }
+    }
+
+    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`.
+    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64) {
+        for index in &self.order {
+            let stage = &self.stages[*index as usize];
+            if stage.stamp >= stamp {
+                let from = stage.vsp * self.layout.superpage;
+                self.map.forget_range(from, from + stage.fill, lsn, end);
+                self.touched += stage.fill as usize;
+            }
+        }
     }
 
     /// A command that filled part of a stage is over.
@@ -426,6 +458,7 @@ impl Hard {
         let len = (active.sectors - active.cursor).min(TRIM_STEP);
         active.cursor += len;
         self.touched += len as usize;
+        self.forget_staged(0, first, first + len);
         let before = self.map.mapped();
         let limbo = self.limbo.len();
         for lsn in first..first + len {

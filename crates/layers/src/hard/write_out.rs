@@ -118,7 +118,7 @@ impl Hard {
             self.starved = true;
             return false;
         }
-        self.list(vsp, fill, crc);
+        self.list(vsp, stamp, fill, crc);
         self.log.sealed = stamp;
         self.order.pop_front();
         let pad = self.layout.superpage - fill;
@@ -131,17 +131,25 @@ impl Hard {
         true
     }
 
-    /// Lists what is live in a superpage now.
-    fn list(&mut self, superpage: u32, fill: u32, crc: u32) {
+    /// Lists what is live in a superpage now, or was until a stage that is listed later took it over.
+    fn list(&mut self, superpage: u32, stamp: u64, fill: u32, crc: u32) {
         let first = superpage * self.layout.superpage;
-        let map = &self.map;
+        let (map, stages) = (&self.map, &self.stages);
+        let listed = |slot: u32| {
+            let (lsn, heir) = map.heir(first + slot)?;
+            let later = match map.state(map.superpage_of(heir)) {
+                State::Staged(index) => stages[index as usize].stamp > stamp,
+                _ => false,
+            };
+            (heir == first + slot || later).then_some(lsn)
+        };
         let mut slot = 0;
         let runs = core::iter::from_fn(|| {
             let lsn = loop {
                 if slot == fill {
                     return None;
                 }
-                match map.live(first + slot) {
+                match listed(slot) {
                     Some(lsn) => break lsn,
                     None => slot += 1,
                 }
