@@ -15,6 +15,8 @@ pub struct Rig {
     pub ftl: SuperpageFtl,
     pub flash: Flash,
     pub now: Nanos,
+    /// Told before and after each step whether one is under way.
+    pub watch: fn(bool),
     spec: DriveSpec,
     out: Out,
     flying: VecDeque<(Nanos, Token, Command)>,
@@ -31,6 +33,7 @@ impl Rig {
             ftl: SuperpageFtl::new(spec, buffers.collect()),
             flash: Flash::new(spec),
             now: 0,
+            watch: |_| {},
             spec: spec.clone(),
             out: Out::new(),
             flying: VecDeque::new(),
@@ -46,7 +49,9 @@ impl Rig {
     fn step(&mut self, input: Input) {
         let mut next = Some(input);
         while let Some(input) = next.take() {
+            (self.watch)(true);
             self.ftl.step(self.now, input, &mut self.out);
+            (self.watch)(false);
             for output in self.out.drain() {
                 match output {
                     Output::Submit(token, command) => {
