@@ -292,7 +292,13 @@ impl Hard {
             DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
             DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
         };
-        if self.health == Health::Dead || (self.health != Health::Good && worse != Health::Dead) {
+        let known = match self.health {
+            Health::Good => false,
+            Health::ReadOnly(_) => worse != Health::Dead,
+            Health::Dead => !abandoned || self.abandoning,
+        };
+        self.abandoning |= abandoned;
+        if known {
             return;
         }
         self.health = worse;
@@ -308,7 +314,6 @@ impl Layer for Hard {
             Input::Done(done) => self.done(now, done, out),
             Input::Timer => {
                 if self.ops.wake().is_some_and(|wake| wake <= now) && self.ops.any_late(now) {
-                    self.abandoning = true;
                     self.fail(DeviceError::Gone, true, out);
                 }
             }
