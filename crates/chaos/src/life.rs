@@ -310,6 +310,7 @@ impl<'w> Life<'w> {
         };
         if command.device().is_some() {
             self.device_commands += 1;
+            self.aim(&command);
             let overlaps = self.flight.iter().any(|other| overlap(other.extent, extent));
             self.w.tallies.note_if(overlaps, Named::DeviceOverlap);
             self.w.tallies.note_if(self.device_commands == self.dead_at, Named::DeadDevice);

@@ -1,6 +1,7 @@
 //! What goes wrong in a life: power cuts, hangs, deaths and damage.
 
 use hostftl_core::{Cause, Command, Layer};
+use hostftl_layers::Mode;
 
 use crate::disk::Survival;
 use crate::events::Named;
@@ -43,7 +44,8 @@ impl Life<'_> {
         let swarm = &self.w.swarm;
         if swarm.faults.cut {
             let early = self.w.cuts < 100 && dice.chance(swarm.cut_early);
-            self.cut_at = 1 + dice.below(if early { 60 } else { usual });
+            let soon = if self.mode == Mode::Format { 20 } else { 60 };
+            self.cut_at = 1 + dice.below(if early { soon } else { usual });
         }
         if swarm.faults.hang && dice.chance(300) {
             self.hang_at = 1 + dice.below(300);
@@ -52,6 +54,19 @@ impl Life<'_> {
             self.dead_at = 1 + dice.below(300);
         }
         self.damage();
+    }
+
+    /// Brings the cut forward when a command is of a rare kind, so that it comes while it is under way.
+    pub(crate) fn aim(&mut self, command: &Command) {
+        let rare = match command {
+            Command::Flush { .. } | Command::Reset { .. } => true,
+            Command::Read { cause, .. } => *cause == Cause::Gc,
+            Command::Program { tally, .. } => tally.get(Cause::Host) < tally.total(),
+            _ => false,
+        };
+        if rare && self.cut_at < u64::MAX && self.w.dice.chance(self.w.swarm.aim) {
+            self.cut_at = self.cut_at.min(self.steps + 1 + self.w.dice.below(10));
+        }
     }
 
     /// A stop is short: it often gets a cut of its own.
@@ -172,7 +187,7 @@ impl Life<'_> {
     fn note_cut(&mut self, causes: InFlight) {
         let starting = matches!(self.phase, Phase::New | Phase::Starting);
         let tallies = &mut self.w.tallies;
-        let open = self.mode == hostftl_layers::Mode::Open;
+        let open = self.mode == Mode::Open;
         tallies.note(Named::Cut);
         tallies.note_if(starting && open, Named::CutRecovery);
         tallies.note_if(starting && !open, Named::CutFormat);

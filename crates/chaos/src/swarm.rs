@@ -88,6 +88,8 @@ pub struct Swarm {
     pub cut_every: u64,
     /// Chance that a life is cut in its first steps.
     pub cut_early: u32,
+    /// Chance that a cut is aimed at a command of the layer's own housekeeping.
+    pub aim: u32,
     /// Chance that a life begins with reading the whole volume.
     pub audit: u32,
     /// What else may go wrong.
@@ -120,7 +122,7 @@ impl Swarm {
             devices: if exerciser { dice.between(1, 4) as u32 } else { 1 },
             sectors: if exerciser { 512 } else { megabytes * 2048 + dice.below(256) * 8 },
             superpage,
-            spare: dice.between(100, 300) as u32,
+            spare: dice.pick(&[20, 20, 70, 200]),
             deadline: if faults.hang { 1 << 40 } else { 0 },
             volatile: claims.admits(Row::VolatileCache) && dice.chance(850),
             destage: dice.pick(&[0, 100, 500, 1000]),
@@ -145,8 +147,9 @@ impl Swarm {
                 dice.pick(&[1, 5, 10, 20]),
             ],
             order: dice.pick(&[Order::Any, Order::Any, Order::Oldest, Order::Newest]),
-            cut_every: dice.pick(&[50, 300, 1000, 1000, 5000]),
-            cut_early: dice.pick(&[0, 100, 300, 600]),
+            cut_every: dice.pick(&[100, 300, 1000, 3000]),
+            cut_early: dice.pick(&[0, 50, 200, 500]),
+            aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
             faults,
         }
