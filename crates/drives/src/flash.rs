@@ -1,7 +1,8 @@
 //! Modelled flash: superblocks that are programmed in order, and one queue for all chips.
 //!
 //! Invariants
-//! - A superpage occupies every chip, so the flash serves one command at a time, first in first out.
+//! - A superpage occupies every chip, so the flash serves one command at a time, first in first
+//!   out.
 //! - A superblock is programmed superpage by superpage from its start, and only erased as a whole.
 //! - A read finds only what was programmed since the last erase.
 //! - `busy` is the sum of the times of all commands; every programmed sector has one cause.

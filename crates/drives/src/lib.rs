@@ -1,7 +1,7 @@
 //! Drive models: flash that takes modelled time, and the drive's own translation over it.
 //!
-//! A drive is a [`Flash`], which says when each command is over, under a [`SuperpageFtl`], which is a
-//! layer like any other. Who drives them keeps the clock.
+//! A drive is a [`Flash`], which says when each command is over, under a [`SuperpageFtl`], which is
+//! a layer like any other. Who drives them keeps the clock.
 
 mod flash;
 mod ftl;

@@ -91,7 +91,7 @@ struct File {
     read_us: Spanned<f64>,
     program_us: Spanned<f64>,
     erase_us: Spanned<f64>,
-    bus_us: Spanned<f64>,
+    bus_us: Option<Spanned<f64>>,
 }
 
 impl DriveSpec {
@@ -208,7 +208,7 @@ impl File {
             read: nanos("read_us", &self.read_us, 0.001)?,
             program: nanos("program_us", &self.program_us, 0.001)?,
             erase: nanos("erase_us", &self.erase_us, 0.0)?,
-            bus: nanos("bus_us", &self.bus_us, 0.0)?,
+            bus: self.bus_us.as_ref().map_or(Ok(0), |bus| nanos("bus_us", bus, 0.0))?,
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The drive gives back what was written: sectors carry version numbers through merges, copies and trims.
+//! The drive gives back what was written: sectors carry version numbers through merges, copies and
+//! trims.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,7 +45,7 @@ impl Bench {
         let count = SuperpageFtl::buffers();
         let payloads = (0..count).map(|id| Payload::issue(id, UNIT as u32)).collect();
         let mut bench = Bench {
-            ftl: SuperpageFtl::new(&spec, payloads),
+            ftl: SuperpageFtl::new(&spec.flash_info(), spec.exported, payloads),
             flash: Flash::new(&spec),
             out: Out::new(),
             flying: VecDeque::new(),

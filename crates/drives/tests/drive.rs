@@ -162,7 +162,13 @@ fn bad_descriptions_name_the_key_and_the_line() {
     assert_eq!(why("ways = 4", "ways = 0"), "my.toml:4: ways must be from 1 to 64");
     assert!(why("percent = 7", "percent = 0").starts_with("my.toml:8: over_provisioning_percent"));
     assert!(why("read_us = 60", "read_us = -1").starts_with("my.toml:9: read_us must be from"));
-    assert!(why("bus_us = 0", "").contains("missing field `bus_us`"));
+    assert!(why("bus_us = 0", "bus_us = -1").starts_with("my.toml:12: bus_us must be from 0"));
+    assert!(why("read_us = 60", "").contains("missing field `read_us`"));
+    assert_eq!(
+        DriveSpec::parse(&text.replace("bus_us = 0", "bus_us = 5"), "bus").unwrap().bus,
+        5_000
+    );
+    assert_eq!(DriveSpec::parse(&text.replace("bus_us = 0", "\n"), "none").unwrap().bus, 0);
     let unknown = DriveSpec::find("hatl-3g").unwrap_err();
     assert!(matches!(unknown, DriveError::Unknown { .. }), "{unknown}");
     assert_eq!(

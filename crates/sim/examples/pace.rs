@@ -1,4 +1,5 @@
-//! How fast studies run here: `cargo run --release -p hostftl-sim --example pace [WORKLOAD DRIVE]`.
+//! How fast studies run here: `cargo run --release -p hostftl-sim --example pace [WORKLOAD DRIVE
+//! WARM]`.
 
 use std::time::Instant;
 
@@ -10,13 +11,14 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let workload = args.next().unwrap_or("synth:uniform:size=4k,span=1g,count=2000000".into());
     let drive = args.next().unwrap_or("hatl-2g".into());
+    let warm = args.next().map(|name| name.parse().expect("none, fill or steady"));
     let is_synth = workload.starts_with("synth:");
     for &kind in LayerKind::ALL {
         let study = Study {
             workload: workload.parse().expect("a workload"),
             drive: DriveSpec::find(&drive).expect("a drive"),
             layers: vec![kind],
-            warm: if is_synth { Warm::Fill } else { Warm::None },
+            warm: warm.unwrap_or(if is_synth { Warm::Fill } else { Warm::None }),
             closed_loop: is_synth.then_some(16),
             compact: !is_synth,
             seed: 1,

@@ -1,4 +1,5 @@
-//! The laws that every run must keep. They are checked over the world's whole life, warm-up included.
+//! The laws that every run must keep. They are checked over the world's whole life, warm-up
+//! included.
 
 use hostftl_core::{CAUSES, Cause, Layer};
 use hostftl_drives::DriveSpec;
@@ -33,6 +34,15 @@ pub fn check<L: Layer>(
         asked.written_sectors,
     )?;
     equal("flushes that the layer says came", counters.flushes, asked.flushes)?;
+    for (cause, counted) in [
+        (Cause::Gc, counters.gc_copied),
+        (Cause::Pad, counters.padded),
+        (Cause::Map, counters.map_written),
+        (Cause::Checkpoint, counters.checkpoint_written),
+    ] {
+        let what = format!("sectors that the layer counts for {}, and those sent", cause.name());
+        equal(&what, counted, work.sent(cause))?;
+    }
     causes(&work, spec)?;
     let (split, busy) = (work.busy(spec).total(), work.flash_busy());
     // Each cause of each drive may lose less than a nanosecond by rounding.

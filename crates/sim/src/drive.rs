@@ -1,7 +1,8 @@
 //! A drive as a device under a layer: commands become requests to the drive's own translation.
 //!
 //! Invariants
-//! - Each request's ticket is the slot of the command that it stands for; its payload is only a length.
+//! - Each request's ticket is the slot of the command that it stands for; its payload is only a
+//!   length.
 //! - Flash ends its commands in the order in which it got them, so `flying` is a queue.
 
 use std::collections::VecDeque;
@@ -48,7 +49,7 @@ impl Drive {
         let buffers = (0..SuperpageFtl::buffers()).map(|id| Payload::issue(id, spec.superpage));
         let mut drive = Drive {
             index,
-            ftl: SuperpageFtl::new(spec, buffers.collect()),
+            ftl: SuperpageFtl::new(&spec.flash_info(), spec.exported, buffers.collect()),
             flash: Flash::new(spec),
             digest: StreamDigest::default(),
             stopped: false,

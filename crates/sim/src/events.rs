@@ -1,4 +1,5 @@
-//! What will happen, in the order of time; what happens at one moment keeps the order of its making.
+//! What will happen, in the order of time; what happens at one moment keeps the order of its
+//! making.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -60,8 +60,8 @@ impl Watch for Silent {
     }
 }
 
-/// Runs a study, row after row. When it is cancelled, the rows so far are returned, and the one that was
-/// under way is marked `partial`.
+/// Runs a study, row after row. When it is cancelled, the rows so far are returned, and the one
+/// that was under way is marked `partial`.
 ///
 /// # Errors
 /// A workload that can't be read or does not fit, a layer that can't work on the drive, or a broken

@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! - Time never goes back; everything that happens is an event or a request of the caller.
-//! - After every public call the layer has had every `Done` and every due `Timer`: only events are left.
+//! - After every public call the layer has had every `Done` and every due `Timer`: only events are
+//!   left.
 //! - A command is in `flying` from its submission to its `Done`.
 
 use std::collections::VecDeque;
@@ -92,8 +93,8 @@ impl<L: Layer> World<L> {
         Ok(world)
     }
 
-    /// Keeps the metadata that the layer writes from now on, for layers that read it back. It takes as much
-    /// memory as there is metadata on the devices.
+    /// Keeps the metadata that the layer writes from now on, for layers that read it back. It takes
+    /// as much memory as there is metadata on the devices.
     pub fn keep_metadata(&mut self) {
         self.media.get_or_insert_default();
     }

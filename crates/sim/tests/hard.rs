@@ -1,4 +1,5 @@
-//! HARD against passthrough: the figures that its specification gives, and its own costs in the row.
+//! HARD against passthrough: the figures that its specification gives, and its own costs in the
+//! row.
 
 use std::path::Path;
 
@@ -50,4 +51,7 @@ fn the_shipped_trace_shows_padding_and_map_writes() {
     assert!(hard.padding_bytes > 0 && hard.map_bytes_written > 0, "{hard:?}");
     assert_eq!(hard.busy_ns.copyback, hard.drive_gc_ns, "hard leaves nothing to read and modify");
     assert!(none.conserved && hard.conserved);
+    // Golden: the drive model itself has not changed.
+    assert_eq!((none.erases.max, none.simulated_ns), (10, 271_554_982_000));
+    assert_eq!(none.digest, "5468e4ee74b6f3e3");
 }

@@ -1,4 +1,5 @@
-//! Counts what a workload holds, and how fast: `cargo run --release -p hostftl-trace --example scan FILE`.
+//! Counts what a workload holds, and how fast: `cargo run --release -p hostftl-trace --example scan
+//! FILE`.
 
 use std::time::Instant;
 

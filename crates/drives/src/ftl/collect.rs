@@ -1,8 +1,8 @@
 //! The drive's own garbage collection: one victim at a time, a few copies at once.
 //!
 //! Invariants
-//! - Free slots always cover what host writes have reserved and the valid superpages of the victim, so that
-//!   collection never waits for the host.
+//! - Free slots always cover what host writes have reserved and the valid superpages of the victim,
+//!   so that collection never waits for the host.
 //! - A victim is erased when nothing in it is valid and nobody reads it.
 
 use hostftl_core::{Cause, Command, Event, Out, Output, Target, Token};

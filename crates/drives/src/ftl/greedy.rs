@@ -1,4 +1,5 @@
-//! Greedy victims: the segment with the fewest valid pages; among equals, the one that has been so longest.
+//! Greedy victims: the segment with the fewest valid pages; among equals, the one that has been so
+//! longest.
 //!
 //! Invariants
 //! - A sealed segment is in exactly one list, that of its valid count; no other is in any.

@@ -1,12 +1,14 @@
 //! Where each superpage lies, and what each superblock holds.
 //!
 //! Invariants
-//! - A logical superpage is unmapped, mapped, or locked by the one operation that moves it; a locked
-//!   one still lies where that operation says that it was.
-//! - A physical superpage is valid exactly when a logical one, or the operation that locks it, names it.
+//! - A logical superpage is unmapped, mapped, or locked by the one operation that moves it; a
+//!   locked one still lies where that operation says that it was.
+//! - A physical superpage is valid exactly when a logical one, or the operation that locks it,
+//!   names it.
 //! - A segment's `valid` is the number of its valid superpages; the sum over all is `mapped`.
-//! - Superpages are handed out in order within the open segment. A segment is sealed, and so may become a
-//!   victim, when all of its superpages were handed out and none is still being programmed.
+//! - Superpages are handed out in order within the open segment. A segment is sealed, and so may
+//!   become a victim, when all of its superpages were handed out and none is still being
+//!   programmed.
 
 use std::collections::VecDeque;
 

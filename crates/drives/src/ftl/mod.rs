@@ -1,17 +1,18 @@
 //! The translation inside a superpage-mapped drive, over flash.
 //!
 //! Invariants
-//! - A superpage is written by one operation at a time; the others wait in the order of their arrival.
+//! - A superpage is written by one operation at a time; the others wait in the order of their
+//!   arrival.
 //! - A host write starts only with a slot reserved for it, so that what has started can always end.
-//! - A write is answered when it is programmed, and the drive's buffer outlives a power cut: there is never
-//!   anything to flush.
-//! - Programs are submitted in the order in which superpages were handed out, and the flash takes them in the
-//!   order of submission, as a controller's channel does.
+//! - A write is answered when it is programmed, and the drive's buffer outlives a power cut: there
+//!   is never anything to flush.
+//! - Programs are submitted in the order in which superpages were handed out, and the flash takes
+//!   them in the order of submission, as a controller's channel does.
 //! - Modelled flash does not fail.
 //!
-//! A partial write reads the old superpage first when there is one; over an unmapped superpage the rest is
-//! zeros. A trim leaves superpages that it covers only in part as they are. Reading what is unmapped
-//! costs nothing.
+//! A partial write reads the old superpage first when there is one; over an unmapped superpage the
+//! rest is zeros. A trim leaves superpages that it covers only in part as they are. Reading what is
+//! unmapped costs nothing.
 
 mod collect;
 mod greedy;
@@ -23,11 +24,10 @@ mod path;
 use std::collections::VecDeque;
 
 use hostftl_core::{
-    Ack, Counters, Credits, Event, HostError, HostOp, Input, Layer, Limits, MAX_TOUCH, Nanos, Out,
-    Output, Payload, Reply, Request, Token,
+    Ack, Counters, Credits, DeviceInfo, DeviceKind, Event, HostError, HostOp, Input, Layer, Limits,
+    MAX_TOUCH, Nanos, Out, Output, Payload, Reply, Request, Token,
 };
 
-use crate::spec::DriveSpec;
 use collect::Victim;
 use job::{Job, JobKind};
 use map::{Map, Place};
@@ -80,23 +80,24 @@ impl SuperpageFtl {
         (HOST_OPS + COPIES) as u32
     }
 
-    /// The translation of an empty drive. `buffers` are as [`SuperpageFtl::buffers`] says.
+    /// The translation of an empty drive that exports `exported` sectors of the zoned device `flash`.
+    /// `buffers` are as [`SuperpageFtl::buffers`] says.
     ///
     /// # Panics
-    /// When the buffers are not those.
-    pub fn new(spec: &DriveSpec, buffers: Vec<Payload>) -> Self {
+    /// When the buffers are not those, or `flash` is not zoned.
+    pub fn new(flash: &DeviceInfo, exported: u64, buffers: Vec<Payload>) -> Self {
+        let DeviceKind::Zoned(segments) = flash.kind else {
+            panic!("the drive's own translation is for flash, which has segments");
+        };
+        let unit = segments.write_unit;
         assert_eq!(buffers.len(), Self::buffers() as usize, "the drive gets its own buffers");
-        assert!(buffers.iter().all(|buffer| buffer.sectors() == spec.superpage));
-        let logical = (spec.exported / u64::from(spec.superpage)) as u32;
+        assert!(buffers.iter().all(|buffer| buffer.sectors() == unit));
+        let (logical, pages) = ((exported / u64::from(unit)) as u32, segments.size / unit);
+        let max_transfer = MAX_SUPERPAGES * unit;
         SuperpageFtl {
-            unit: spec.superpage,
-            limits: Limits {
-                exported: spec.exported,
-                max_transfer: MAX_SUPERPAGES * spec.superpage,
-                align: spec.superpage,
-                ack: Ack::Media,
-            },
-            map: Map::new(logical, spec.superblocks, spec.superblock),
+            unit,
+            limits: Limits { exported, max_transfer, align: unit, ack: Ack::Media },
+            map: Map::new(logical, segments.count, pages),
             ops: Ops::new(buffers),
             jobs: (0..JOBS).map(|_| None).collect(),
             free_jobs: (0..JOBS as u16).rev().collect(),

@@ -30,7 +30,7 @@ impl Rig {
     pub fn new(spec: &DriveSpec) -> Self {
         let buffers = (0..SuperpageFtl::buffers()).map(|id| Payload::issue(id, spec.superpage));
         let mut rig = Rig {
-            ftl: SuperpageFtl::new(spec, buffers.collect()),
+            ftl: SuperpageFtl::new(&spec.flash_info(), spec.exported, buffers.collect()),
             flash: Flash::new(spec),
             now: 0,
             watch: |_| {},
