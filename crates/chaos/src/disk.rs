@@ -14,6 +14,17 @@ const BAD: u8 = 1;
 /// The layer wrote metadata here.
 const META: u8 = 2;
 
+/// What a written sector is to the layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Payload or padding.
+    Data,
+    /// Metadata that is found by its address.
+    Meta,
+    /// Part of a log, submitted at this [`Disk::epoch`].
+    Log(u32),
+}
+
 /// How much of the cache survives a cut; chosen anew for each cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
@@ -53,6 +64,12 @@ pub struct Disk {
     destage: u32,
     volatile: bool,
     old: Option<Vec<u8>>,
+    /// Flushes so far.
+    epoch: u32,
+    /// For log: the epoch in which it was submitted, else 0.
+    born: Vec<u32>,
+    /// For log: the first epoch whose submissions can know that it is durable, else 0.
+    settled: Vec<u32>,
 }
 
 impl Disk {
@@ -68,8 +85,12 @@ impl Disk {
         self.stamp.resize(sectors, 0);
         self.flags.clear();
         self.flags.resize(sectors, 0);
+        for marks in [&mut self.born, &mut self.settled] {
+            marks.clear();
+            marks.resize(sectors, 0);
+        }
         self.dirty.clear();
-        (self.clock, self.covered) = (1, 0);
+        (self.clock, self.covered, self.epoch) = (1, 0, 1);
         (self.destage, self.volatile, self.old) = (destage, volatile, None);
     }
 
@@ -87,13 +108,13 @@ impl Disk {
         Some(&self.current[lba as usize * SECTOR..][..sectors as usize * SECTOR])
     }
 
-    /// Writes into the cache; `meta` tells which sectors are metadata.
-    pub fn write(&mut self, lba: u64, bytes: &[u8], meta: impl Fn(u32) -> bool, dice: &mut Dice) {
+    /// Writes into the cache; `kind` tells what each sector is.
+    pub fn write(&mut self, lba: u64, bytes: &[u8], kind: impl Fn(u32) -> Kind, dice: &mut Dice) {
         let first = lba as usize;
         let count = bytes.len() / SECTOR;
         self.touch(first, count, dice);
-        for (index, flag) in self.flags[first..first + count].iter_mut().enumerate() {
-            *flag = if meta(index as u32) { META } else { 0 };
+        for index in 0..count {
+            self.mark(first + index, kind(index as u32));
         }
         self.current[first * SECTOR..][..bytes.len()].copy_from_slice(bytes);
         self.settle(first, count);
@@ -103,9 +124,17 @@ impl Disk {
     pub fn trim(&mut self, lba: u64, sectors: u64, dice: &mut Dice) {
         let (first, count) = (lba as usize, sectors as usize);
         self.touch(first, count, dice);
-        self.flags[first..first + count].fill(0);
+        for sector in first..first + count {
+            self.mark(sector, Kind::Data);
+        }
         self.current[first * SECTOR..][..count * SECTOR].fill(0);
         self.settle(first, count);
+    }
+
+    fn mark(&mut self, sector: usize, kind: Kind) {
+        self.flags[sector] = if kind == Kind::Data { 0 } else { META };
+        self.born[sector] = if let Kind::Log(epoch) = kind { epoch } else { 0 };
+        self.settled[sector] = 0;
     }
 
     /// Marks sectors dirty; the old cached content may reach the medium, and must if a flush in
@@ -142,8 +171,14 @@ impl Disk {
         self.clock
     }
 
+    /// How many flushes were done; a log page is stamped with it when it is submitted.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// A flush that was submitted at `stamp` is done.
     pub fn flush(&mut self, stamp: u32) {
+        self.epoch += 1;
         let mut dirty = core::mem::take(&mut self.dirty);
         dirty.retain(|&sector| {
             let sector = sector as usize;
@@ -151,6 +186,7 @@ impl Disk {
             if !keep {
                 self.harden(sector);
                 self.stamp[sector] = 0;
+                self.settled[sector] = self.epoch;
             }
             keep
         });
@@ -158,11 +194,11 @@ impl Disk {
     }
 
     /// After [`Disk::cut`]: a write that was in flight reached the medium for this one sector.
-    pub fn survive_in_flight(&mut self, sector: u64, bytes: &[u8], meta: bool) {
+    pub fn survive_in_flight(&mut self, sector: u64, bytes: &[u8], kind: Kind) {
         let at = sector as usize;
         self.durable[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
         self.current[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
-        self.flags[at] = if meta { META } else { 0 };
+        self.mark(at, kind);
     }
 
     /// The power fails: what is in the cache survives as `survival` says, and nothing else.
@@ -224,10 +260,22 @@ impl Disk {
         self.durable[at] ^= 1 << (bit % 8);
     }
 
-    /// The first sector from `start` on, and around, that last got metadata, or that did not.
-    pub fn find(&self, start: u64, meta: bool) -> Option<u64> {
-        let is = |at: &u64| (self.flags[*at as usize] & META != 0) == meta;
-        (start..self.sectors()).chain(0..start).find(is)
+    /// A sector of data at or after `start`, or around.
+    pub fn find_data(&self, start: u64) -> Option<u64> {
+        let is_data = |at: &u64| self.flags[*at as usize] & META == 0;
+        (start..self.sectors()).chain(0..start).find(is_data)
+    }
+
+    /// A sector of metadata at or after `start`, or around, whose damage a layer can notice. A log
+    /// page that no later one can know to be durable looks torn when it is damaged: it is left out.
+    pub fn find_meta(&self, start: u64) -> Option<u64> {
+        let newest = self.born.iter().copied().max().unwrap_or_default();
+        let fits = |at: &u64| {
+            let at = *at as usize;
+            let known = self.settled[at] != 0 && self.settled[at] <= newest;
+            self.flags[at] & META != 0 && (self.born[at] == 0 || known)
+        };
+        (start..self.sectors()).chain(0..start).find(fits)
     }
 }
 
@@ -248,9 +296,9 @@ mod tests {
     #[test]
     fn a_cut_takes_what_no_flush_covered() {
         let (mut disk, mut dice) = disk();
-        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         let stamp = disk.begin_flush();
-        disk.write(4, &[2; SECTOR], |_| false, &mut dice);
+        disk.write(4, &[2; SECTOR], |_| Kind::Data, &mut dice);
         disk.flush(stamp);
         assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 2));
         assert_eq!(disk.cut(Survival::Nothing, &mut dice).lost, 1);
@@ -260,9 +308,9 @@ mod tests {
     #[test]
     fn a_flush_keeps_what_it_covers_though_overwritten_meanwhile() {
         let (mut disk, mut dice) = disk();
-        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         let stamp = disk.begin_flush();
-        disk.write(3, &[2; SECTOR], |_| false, &mut dice);
+        disk.write(3, &[2; SECTOR], |_| Kind::Data, &mut dice);
         disk.flush(stamp);
         disk.cut(Survival::Nothing, &mut dice);
         assert_eq!(byte(&disk, 3), 1);
@@ -272,7 +320,7 @@ mod tests {
     fn a_device_without_a_cache_loses_nothing_that_completed() {
         let (mut disk, mut dice) = disk();
         disk.reset(64, false, 0);
-        disk.write(3, &[1; SECTOR], |_| false, &mut dice);
+        disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         disk.cut(Survival::Nothing, &mut dice);
         assert_eq!(byte(&disk, 3), 1);
     }
@@ -283,8 +331,8 @@ mod tests {
         let mut seen = [false; 4];
         for _ in 0..64 {
             disk.reset(64, true, 0);
-            disk.write(0, &[1; SECTOR], |_| false, &mut dice);
-            disk.write(1, &[1; SECTOR], |_| false, &mut dice);
+            disk.write(0, &[1; SECTOR], |_| Kind::Data, &mut dice);
+            disk.write(1, &[1; SECTOR], |_| Kind::Data, &mut dice);
             disk.cut(Survival::Each(500), &mut dice);
             seen[usize::from(byte(&disk, 0) * 2 + byte(&disk, 1))] = true;
         }
@@ -292,18 +340,37 @@ mod tests {
     }
 
     #[test]
+    fn only_a_log_page_that_a_later_one_knows_of_may_rot() {
+        let (mut disk, mut dice) = disk();
+        let mut log = |disk: &mut Disk, at, epoch| {
+            disk.write(at, &[1; SECTOR], |_| Kind::Log(epoch), &mut dice);
+            let stamp = disk.begin_flush();
+            disk.flush(stamp);
+        };
+        log(&mut disk, 7, 1);
+        assert_eq!(disk.find_meta(0), None);
+        log(&mut disk, 9, 1);
+        assert_eq!(disk.find_meta(0), None, "it was submitted before the first was durable");
+        let epoch = disk.epoch();
+        log(&mut disk, 11, epoch);
+        assert_eq!(disk.find_meta(0), Some(7));
+        assert_eq!(disk.find_meta(8), Some(9));
+        assert_eq!(disk.find_meta(10), Some(7));
+    }
+
+    #[test]
     fn each_fault_does_its_harm() {
         let (mut disk, mut dice) = disk();
-        disk.write(5, &[9; SECTOR], |_| true, &mut dice);
+        disk.write(5, &[9; SECTOR], |_| Kind::Meta, &mut dice);
         let stamp = disk.begin_flush();
         disk.flush(stamp);
-        assert_eq!(disk.find(60, true), Some(5));
+        assert_eq!(disk.find_meta(60), Some(5));
         disk.remember();
         disk.rot(5, 3);
         assert_eq!(byte(&disk, 5), 9 ^ 8);
         disk.spoil(5);
         assert!(disk.read(4, 3).is_none());
-        disk.write(5, &[7; SECTOR], |_| false, &mut dice);
+        disk.write(5, &[7; SECTOR], |_| Kind::Data, &mut dice);
         assert_eq!(byte(&disk, 5), 7);
         assert!(disk.go_stale());
         assert_eq!(byte(&disk, 5), 9);

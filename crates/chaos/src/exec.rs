@@ -1,13 +1,14 @@
 //! Carries a command out, all at once, when the driver decides that it completes.
 
 use hostftl_core::{
-    BLOCK, Codec, Command, DeviceError, Gather, Piece, SECTOR, Target, Verdict, View,
+    BLOCK, Cause, Codec, Command, DeviceError, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target,
+    Verdict, View,
 };
 use hostftl_format::page::crc32c;
 
 use crate::arena::Arena;
 use crate::dice::Dice;
-use crate::disk::Disk;
+use crate::disk::{Disk, Kind};
 
 /// The result of a command, as a layer gets it.
 pub type Outcome = Result<Verdict, DeviceError>;
@@ -34,7 +35,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was submitted.
+    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was submitted, or
+    /// [`Disk::epoch`] when a program was.
     pub fn run(
         &mut self,
         command: &mut Command,
@@ -46,16 +48,16 @@ impl Machine {
             Command::Read { device, lba, into, .. } => {
                 return self.read(*device as usize, *lba, into);
             }
-            Command::Program { device, lba, gather, .. } => {
+            Command::Program { device, lba, gather, tally } => {
                 self.gather(gather);
                 let at = match detour {
                     Detour::None => *lba,
                     Detour::Lost => return Ok(Verdict::default()),
                     Detour::To(other) => other,
                 };
-                let meta = meta_sectors(gather);
+                let kinds = Kinds::of(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
-                disk.write(at, &self.staging, |sector| meta.contains(sector), dice);
+                disk.write(at, &self.staging, |sector| kinds.get(sector), dice);
             }
             Command::Reset { device, lba, sectors } => {
                 self.disks[*device as usize].trim(*lba, *sectors, dice);
@@ -161,28 +163,33 @@ impl Machine {
 
     /// The power fails while `command` is in flight: each of its sectors is written or is not, and
     /// `keep` decides. Returns how many were and were not.
-    pub fn tear(&mut self, command: &Command, mut keep: impl FnMut() -> bool) -> (u32, u32) {
+    pub fn tear(
+        &mut self,
+        command: &Command,
+        stamp: u32,
+        mut keep: impl FnMut() -> bool,
+    ) -> (u32, u32) {
         let mut count = (0, 0);
-        let mut each = |disk: &mut Disk, sector: u64, bytes: &[u8], meta: bool| {
+        let mut each = |disk: &mut Disk, sector: u64, bytes: &[u8], kind: Kind| {
             if keep() {
-                disk.survive_in_flight(sector, bytes, meta);
+                disk.survive_in_flight(sector, bytes, kind);
                 count.0 += 1;
             } else {
                 count.1 += 1;
             }
         };
         match command {
-            Command::Program { device, lba, gather, .. } => {
+            Command::Program { device, lba, gather, tally } => {
                 self.gather(gather);
-                let meta = meta_sectors(gather);
+                let kinds = Kinds::of(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
                 for (index, bytes) in self.staging.chunks_exact(SECTOR).enumerate() {
-                    each(disk, lba + index as u64, bytes, meta.contains(index as u32));
+                    each(disk, lba + index as u64, bytes, kinds.get(index as u32));
                 }
             }
             Command::Reset { device, lba, sectors } => {
                 let disk = &mut self.disks[*device as usize];
-                (*lba..lba + sectors).for_each(|at| each(disk, at, &[0; SECTOR], false));
+                (*lba..lba + sectors).for_each(|at| each(disk, at, &[0; SECTOR], Kind::Data));
             }
             _ => {}
         }
@@ -190,34 +197,38 @@ impl Machine {
     }
 }
 
-/// Which sectors of a program are metadata.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MetaSectors([(u32, u32); hostftl_core::MAX_PIECES]);
+/// What each sector of a program is.
+#[derive(Clone, Copy, Debug)]
+struct Kinds {
+    meta: [(u32, u32); MAX_PIECES],
+    kind: Kind,
+}
 
-impl MetaSectors {
-    /// Whether sector `index` of the program is.
-    pub fn contains(&self, index: u32) -> bool {
-        self.0.iter().any(|&(from, to)| (from..to).contains(&index))
+impl Kinds {
+    /// Finds the metadata in a gather list; it is log when the tally says so.
+    fn of(gather: &Gather, tally: &Tally, epoch: u32) -> Self {
+        let kind = if tally.get(Cause::Map) > 0 { Kind::Log(epoch) } else { Kind::Meta };
+        let mut meta = [(0, 0); MAX_PIECES];
+        let mut at = 0;
+        for (range, piece) in meta.iter_mut().zip(gather.iter()) {
+            let end = at + piece.bytes();
+            if matches!(piece, Piece::Meta { .. }) {
+                *range = (at / SECTOR as u32, end.div_ceil(SECTOR as u32));
+            }
+            at = end;
+        }
+        Kinds { meta, kind }
     }
 
-    /// Whether any is.
-    pub fn any(&self) -> bool {
-        self.0.iter().any(|&(from, to)| from < to)
+    fn get(&self, index: u32) -> Kind {
+        let is_meta = self.meta.iter().any(|&(from, to)| (from..to).contains(&index));
+        if is_meta { self.kind } else { Kind::Data }
     }
 }
 
-/// Finds the metadata in a gather list.
-pub fn meta_sectors(gather: &Gather) -> MetaSectors {
-    let mut found = MetaSectors::default();
-    let mut at = 0;
-    for (range, piece) in found.0.iter_mut().zip(gather.iter()) {
-        let end = at + piece.bytes();
-        if matches!(piece, Piece::Meta { .. }) {
-            *range = (at / SECTOR as u32, end.div_ceil(SECTOR as u32));
-        }
-        at = end;
-    }
-    found
+/// Whether a gather list has metadata in it.
+pub fn has_meta(gather: &Gather) -> bool {
+    gather.iter().any(|piece| matches!(piece, Piece::Meta { .. }))
 }
 
 fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {

@@ -41,7 +41,7 @@ pub struct Flight {
     pub token: Token,
     /// The command.
     pub command: Command,
-    /// What the device said when a flush began.
+    /// What the device said when a flush or program was submitted.
     pub stamp: u32,
     /// What it touches on a device.
     pub extent: Option<Extent>,
@@ -306,6 +306,7 @@ impl<'w> Life<'w> {
         }
         let stamp = match &command {
             Command::Flush { device } => self.w.machine.disks[*device as usize].begin_flush(),
+            Command::Program { device, .. } => self.w.machine.disks[*device as usize].epoch(),
             _ => 0,
         };
         if command.device().is_some() {

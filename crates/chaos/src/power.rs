@@ -5,7 +5,7 @@ use hostftl_layers::Mode;
 
 use crate::disk::Survival;
 use crate::events::Named;
-use crate::exec::{Detour, meta_sectors};
+use crate::exec::{Detour, has_meta};
 use crate::life::{End, Life, Phase};
 
 /// How many causes a command in flight at a cut may have, for the table of events.
@@ -43,8 +43,9 @@ impl Life<'_> {
         let dice = &mut self.w.dice;
         let swarm = &self.w.swarm;
         if swarm.faults.cut {
-            let early = self.w.cuts < 100 && dice.chance(swarm.cut_early);
-            let soon = if self.mode == Mode::Format { 20 } else { 60 };
+            let format = if self.mode == Mode::Format { 200 } else { 0 };
+            let early = self.w.cuts < 100 && dice.chance(swarm.cut_early + format);
+            let soon = if self.mode == Mode::Format { 12 } else { 60 };
             self.cut_at = 1 + dice.below(if early { soon } else { usual });
         }
         if swarm.faults.hang && dice.chance(300) {
@@ -91,11 +92,16 @@ impl Life<'_> {
                 self.w.damaged = true;
             }
             let start = dice.below(disk.sectors());
-            for (wanted, meta) in [(faults.metadata_rot, true), (faults.data_rot, false)] {
-                let sector = disk.find(start, meta).filter(|_| wanted && dice.chance(150));
-                if let Some(sector) = sector {
+            for (wanted, named) in
+                [(faults.metadata_rot, Named::MetadataRot), (faults.data_rot, Named::DataRot)]
+            {
+                if !wanted || self.w.damaged || !dice.chance(150) {
+                    continue;
+                }
+                let meta = named == Named::MetadataRot;
+                let found = if meta { disk.find_meta(start) } else { disk.find_data(start) };
+                if let Some(sector) = found {
                     disk.rot(sector, dice.below(4096));
-                    let named = if meta { Named::MetadataRot } else { Named::DataRot };
                     self.w.tallies.note(named);
                     self.w.damaged = true;
                 }
@@ -169,10 +175,11 @@ impl Life<'_> {
         let permille = w.dice.pick(&[0, 300, 500, 700, 1000]);
         for flight in self.flight.iter().chain(&self.hung) {
             let dice = &mut w.dice;
-            let (kept, lost) = w.machine.tear(&flight.command, || dice.chance(permille));
+            let (kept, lost) =
+                w.machine.tear(&flight.command, flight.stamp, || dice.chance(permille));
             let partly = kept > 0 && lost > 0;
             match &flight.command {
-                Command::Program { gather, .. } if meta_sectors(gather).any() => torn.0 |= partly,
+                Command::Program { gather, .. } if has_meta(gather) => torn.0 |= partly,
                 Command::Program { .. } => torn.1 |= partly,
                 _ => {}
             }
