@@ -47,6 +47,14 @@ struct Placed {
     offset: usize,
 }
 
+impl Class {
+    /// So many buffers of `sectors` sectors each, rounded up to whole blocks.
+    pub fn of_sectors(sectors: u32, count: u32) -> Self {
+        let bytes = (sectors as usize * SECTOR).next_multiple_of(BLOCK).max(BLOCK);
+        Class { bytes: bytes as u32, count }
+    }
+}
+
 impl Arena {
     /// An arena with `host` buffers to lease, sorted by size, and `layer` buffers for the layer.
     ///
@@ -100,15 +108,16 @@ impl Arena {
         self.classes.iter().position(fits).expect("the longest class fits")
     }
 
-    /// The layer's buffers, each as long as its class says. They are issued once.
+    /// The layer's buffers as handles of `sectors` sectors each. They are issued once.
     ///
     /// # Panics
-    /// The second time.
-    pub fn layer_buffers(&self) -> Vec<Payload> {
+    /// The second time, or when they are shorter than that.
+    pub fn layer_buffers(&self, sectors: u32) -> Vec<Payload> {
         let class = self.classes.last().expect("the layer's class is last").class;
         let ids = std::mem::take(self.free_lists().last_mut().expect("as above"));
         assert_eq!(ids.len(), class.count as usize, "the layer's buffers are issued once");
-        ids.into_iter().map(|id| Payload::issue(id, class.bytes / SECTOR as u32)).collect()
+        assert!(sectors as usize * SECTOR <= class.bytes as usize, "buffers that are too short");
+        ids.into_iter().map(|id| Payload::issue(id, sectors)).collect()
     }
 
     /// The lease behind a payload that a layer has given back.
@@ -239,7 +248,7 @@ mod tests {
     #[test]
     fn the_layer_has_its_own_buffers() {
         let arena = arena();
-        let buffers = arena.layer_buffers();
+        let buffers = arena.layer_buffers(16);
         assert_eq!(buffers.len(), 3);
         buffers.into_iter().for_each(|buffer| drop(arena.adopt(buffer)));
         assert!(arena.try_lease(65536).is_some());

@@ -16,6 +16,7 @@ use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::holder::holder_of;
 use crate::size::parse_bytes;
+use crate::transfer::{self, Transfer};
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +159,19 @@ impl Device {
         self.file
             .write_all_at(&page.0, at * SECTOR as u64)
             .map_err(|error| system(&self.name, "write to it", error))
+    }
+
+    /// Makes the window read zeros, durably.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn clear_window(&self) -> Result<(), IoError> {
+        let mut transfer = Transfer::reset(0, self.fd(), self.base, self.len);
+        transfer::run(&mut transfer).map_err(|error| {
+            let source = io::Error::other(error.to_string());
+            system(&self.name, "clear it", source)
+        })?;
+        self.sync()
     }
 
     /// Makes what was written durable.

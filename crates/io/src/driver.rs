@@ -131,7 +131,7 @@ impl<L: Layer> Driver<L> {
 
     /// One turn of the loop: take what is finished, wake the layer, take requests, or sleep.
     fn turn(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
-        let before = self.world.stats.steps;
+        let before = (self.world.stats.steps, self.over);
         self.world.poll();
         while let Some(done) = self.world.take_done() {
             self.step(Input::Done(done), host);
@@ -143,7 +143,7 @@ impl<L: Layer> Driver<L> {
             self.pull(host);
         }
         let now = self.now();
-        if self.world.stats.steps == before {
+        if before == (self.world.stats.steps, self.over) {
             return self.rest(host, now, doing);
         }
         if now - self.shown_at > SNAPSHOT_AGE {

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use hostftl_core::HostError;
+use hostftl_core::{HostError, SECTOR};
 use hostftl_io::{Arena, Lease, Waker};
 
 /// The block device that a volume is.
@@ -128,20 +128,30 @@ impl Port {
         Buffer(self.0.arena.lease(bytes))
     }
 
-    /// Hands a job over and returns at once. After the volume has stopped, or when the range is not
-    /// within the export, the answer is an error.
+    /// Hands a job over and returns at once. The answer is an error when the range is not whole
+    /// sectors of the export, or the volume has stopped.
     pub fn submit(&self, job: Job) {
         let end = job.offset.checked_add(job.bytes);
-        if end.is_none_or(|end| end > self.0.export.bytes) {
-            return job.refuse(HostError::Range);
+        let inside = end.is_some_and(|end| end <= self.0.export.bytes);
+        if !inside || !job.is_whole() {
+            return job.refuse(Err(HostError::Range));
+        }
+        if job.bytes == 0 && !matches!(job.op, JobOp::Flush) {
+            return job.refuse(Ok(()));
         }
         let mut queue = self.0.queue();
         if queue.closed {
             drop(queue);
-            return job.refuse(HostError::Io);
+            return job.refuse(Err(HostError::Io));
         }
         queue.jobs.push_back(job);
         drop(queue);
+        self.0.waker.wake();
+    }
+
+    /// Takes no more jobs; what is queued will still be done.
+    pub(crate) fn close(&self) {
+        self.0.queue().closed = true;
         self.0.waker.wake();
     }
 }
@@ -153,13 +163,24 @@ impl Shared {
 }
 
 impl Job {
+    /// Whether the job is whole sectors, and its buffer as long as it says.
+    fn is_whole(&self) -> bool {
+        let sector = SECTOR as u64;
+        let whole = self.offset.is_multiple_of(sector) && self.bytes.is_multiple_of(sector);
+        whole
+            && match &self.op {
+                JobOp::Read(data) | JobOp::Write { data, .. } => data.len() as u64 == self.bytes,
+                JobOp::Flush | JobOp::Trim { .. } | JobOp::Zeroes { .. } => true,
+            }
+    }
+
     /// Answers the job without doing it.
-    fn refuse(self, error: HostError) {
+    fn refuse(self, result: Result<(), HostError>) {
         let data = match self.op {
             JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
             JobOp::Flush | JobOp::Trim { .. } | JobOp::Zeroes { .. } => None,
         };
-        self.reply.send(Answer { cookie: self.cookie, result: Err(error), data }).ok();
+        self.reply.send(Answer { cookie: self.cookie, result, data }).ok();
     }
 }
 
@@ -168,23 +189,22 @@ impl Job {
 pub struct Inbox(Arc<Shared>);
 
 impl Inbox {
-    /// The next job, if it is one that `fits`.
-    pub fn take_if(&self, fits: impl FnOnce(&Job) -> bool) -> Option<Job> {
+    /// The next job; a read or write longer than `longest` bytes stays.
+    pub fn take(&self, longest: u64) -> Taken {
         let mut queue = self.0.queue();
-        let take = queue.jobs.front().is_some_and(fits);
-        if take { queue.jobs.pop_front() } else { None }
+        let Some(job) = queue.jobs.front() else {
+            return if queue.closed { Taken::Over } else { Taken::Nothing };
+        };
+        if matches!(job.op, JobOp::Read(_) | JobOp::Write { .. }) && job.bytes > longest {
+            return Taken::TooLong;
+        }
+        queue.jobs.pop_front().map_or(Taken::Nothing, Taken::Job)
     }
 
-    /// Whether a job waits, or the port was closed: a reason not to sleep.
+    /// Whether `take` gives more than nothing: a reason not to sleep.
     pub fn has_work(&self) -> bool {
         let queue = self.0.queue();
         queue.closed || !queue.jobs.is_empty()
-    }
-
-    /// Whether no more jobs will come: the port is closed and empty.
-    pub fn is_over(&self) -> bool {
-        let queue = self.0.queue();
-        queue.closed && queue.jobs.is_empty()
     }
 
     /// The buffers of the jobs.
@@ -196,12 +216,19 @@ impl Inbox {
     pub fn waker(&self) -> &Arc<Waker> {
         &self.0.waker
     }
+}
 
-    /// Closes the port: what is queued will still be done, later jobs are refused.
-    pub fn close(&self) {
-        self.0.queue().closed = true;
-        self.0.waker.wake();
-    }
+/// What an inbox has.
+#[derive(Debug)]
+pub enum Taken {
+    /// A job.
+    Job(Job),
+    /// A job that is too long now.
+    TooLong,
+    /// Nothing now.
+    Nothing,
+    /// Nothing, and the port is closed.
+    Over,
 }
 
 impl Drop for Inbox {
@@ -211,6 +238,6 @@ impl Drop for Inbox {
         queue.closed = true;
         let jobs = std::mem::take(&mut queue.jobs);
         drop(queue);
-        jobs.into_iter().for_each(|job| job.refuse(HostError::Io));
+        jobs.into_iter().for_each(|job| job.refuse(Err(HostError::Io)));
     }
 }

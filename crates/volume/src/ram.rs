@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hostftl_core::HostError;
 use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
 
-use crate::front::{Answer, Buffer, Export, Inbox, Job, JobOp, Port};
+use crate::front::{Answer, Buffer, Export, Inbox, Job, JobOp, Port, Taken};
 
 /// A port over `bytes` bytes of zeros that live as long as the process.
 ///
@@ -21,10 +21,12 @@ pub fn ram_port(name: &str, bytes: u64) -> Port {
 }
 
 fn serve(inbox: &Inbox, mut bytes: Vec<u8>) {
-    while !inbox.is_over() {
-        match inbox.take_if(|_| true) {
-            Some(job) => answer(job, &mut bytes),
-            None => inbox.waker().sleep(None, || inbox.has_work()),
+    loop {
+        match inbox.take(u64::MAX) {
+            Taken::Job(job) => answer(job, &mut bytes),
+            Taken::TooLong => unreachable!("no job is longer than the longest"),
+            Taken::Nothing => inbox.waker().sleep(None, || inbox.has_work()),
+            Taken::Over => return,
         }
     }
 }

@@ -1,0 +1,116 @@
+//! Whether a device holds something that `create` would destroy.
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::superblock::{is_ours, places};
+use hostftl_io::{Device, IoError};
+
+/// How much is looked at from each end, in bytes.
+const SAMPLE: u64 = 1 << 20;
+
+/// What known formats leave on a device: a name, a place in bytes, and what stands there.
+const SIGNATURES: &[(&str, usize, &[u8])] = &[
+    ("a LUKS container", 0, b"LUKS\xba\xbe"),
+    ("an XFS file system", 0, b"XFSB"),
+    ("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xef]),
+    ("a btrfs file system", 0x1_0040, b"_BHRfS_M"),
+    ("an F2FS file system", 0x400, &[0x10, 0x20, 0xf5, 0xf2]),
+    ("an LVM physical volume", 0x218, b"LVM2 001"),
+    ("an LVM physical volume", 0x18, b"LVM2 001"),
+    ("swap space", 0xff6, b"SWAPSPACE2"),
+    ("a member of an md array", 0x1000, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("a member of an md array", 0, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("a ZFS pool", 0x2_0000, &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0]),
+    ("a ZFS pool", 0x2_1000, &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0]),
+    ("a bcache device", 0x1018, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca]),
+    ("an NTFS file system", 3, b"NTFS    "),
+    ("an exFAT file system", 3, b"EXFAT   "),
+    ("a FAT file system", 0x52, b"FAT32   "),
+    ("a FAT file system", 0x36, b"FAT16   "),
+    ("a GPT partition table", 0x200, b"EFI PART"),
+    ("a GPT partition table", 0x1000, b"EFI PART"),
+    ("an MBR partition table or boot sector", 0x1fe, &[0x55, 0xaa]),
+];
+
+/// Formats with a mark near the end: a name, a distance from the end in bytes, and the mark.
+const TAIL_SIGNATURES: &[(&str, u64, &[u8])] = &[
+    ("a GPT partition table", 0x200, b"EFI PART"),
+    ("a member of an md array", 0x1_0000, &[0xfc, 0x4e, 0x2b, 0xa9]),
+];
+
+/// What is on the device, in words; `None` when it looks blank.
+///
+/// # Errors
+/// When the device can't be read.
+pub fn find_content(device: &Device) -> Result<Option<String>, IoError> {
+    let sectors = device.bytes() / SECTOR as u64;
+    for at in places(sectors) {
+        if is_ours(&device.read_page(at)?) {
+            return Ok(Some("a member of a HostFTL volume".into()));
+        }
+    }
+    let head = read(device, 0, SAMPLE.min(device.bytes()))?;
+    let tail_from = device.bytes().saturating_sub(SAMPLE).next_multiple_of(SECTOR as u64);
+    let tail = read(device, tail_from, device.bytes() - tail_from)?;
+    for (name, at, mark) in SIGNATURES {
+        if head.get(*at..at + mark.len()) == Some(mark) {
+            return Ok(Some((*name).into()));
+        }
+    }
+    for (name, from_end, mark) in TAIL_SIGNATURES {
+        let at = (tail.len() as u64).checked_sub(*from_end).map(|at| at as usize);
+        if at.and_then(|at| tail.get(at..at + mark.len())) == Some(mark) {
+            return Ok(Some((*name).into()));
+        }
+    }
+    let used = head.iter().chain(&tail).any(|byte| *byte != 0);
+    Ok(used.then(|| "data that is not zero".into()))
+}
+
+/// Whole sectors of the device, by pages.
+fn read(device: &Device, from: u64, len: u64) -> Result<Vec<u8>, IoError> {
+    let page = size_of::<Page>() as u64;
+    let mut bytes = Vec::with_capacity(len as usize);
+    for at in (from..from + len).step_by(page as usize) {
+        // The last page may reach past the end: read it so that it ends there.
+        let start = at.min((device.bytes() - page) / SECTOR as u64 * SECTOR as u64);
+        let read = device.read_page(start / SECTOR as u64)?;
+        bytes.extend_from_slice(&read.0[(at - start) as usize..]);
+    }
+    bytes.truncate(len as usize);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn found(at: u64, mark: &[u8], bytes: u64) -> Option<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(bytes).unwrap();
+        file.as_file().write_all_at(mark, at).unwrap();
+        find_content(&Device::open(file.path().to_str().unwrap()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn known_formats_are_named() {
+        let bytes = 8 << 20;
+        for (name, at, mark) in SIGNATURES {
+            assert_eq!(found(*at as u64, mark, bytes).as_deref(), Some(*name));
+        }
+        for (name, from_end, mark) in TAIL_SIGNATURES {
+            assert_eq!(found(bytes - from_end, mark, bytes).as_deref(), Some(*name));
+        }
+    }
+
+    #[test]
+    fn other_data_is_seen_at_both_ends() {
+        for bytes in [4 << 20, (4 << 20) + 512] {
+            assert_eq!(found(0, &[], bytes), None);
+            for at in [0, 700_000, bytes - 512, bytes - 1, bytes - 1_000_000] {
+                assert_eq!(found(at, b"x", bytes).as_deref(), Some("data that is not zero"));
+            }
+            assert_eq!(found(2_000_000, b"x", bytes), None, "the middle is not looked at");
+        }
+    }
+}

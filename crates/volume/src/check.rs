@@ -1,0 +1,58 @@
+//! Looking at a volume that is not served: superblocks, recovery, and the layer's own invariants.
+
+use std::path::Path;
+
+use hostftl_core::{Layer, SECTOR};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::open::{assemble_machine, open};
+use crate::quiet::Quiet;
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The volume file.
+    pub volume: String,
+    /// The layer.
+    pub layer: String,
+    /// What clients see, in bytes.
+    pub exported_bytes: u64,
+    /// Log writes that recovery applied.
+    pub log_writes_replayed: u64,
+    /// Log writes at the end that were not whole: normal after a power cut.
+    pub log_writes_dropped: u64,
+    /// What is wrong; empty when all is well.
+    pub problems: Vec<String>,
+    /// What should be known, but is not wrong.
+    pub notes: Vec<String>,
+}
+
+/// Recovers the volume, checks the layer's invariants, and closes it clean.
+///
+/// # Errors
+/// When the volume can't be opened or recovered at all.
+pub fn check(path: &Path) -> Result<Checked, Error> {
+    let volume = open(path)?;
+    let (flaws, notes) = match volume.config.is_memory() {
+        true => (Vec::new(), volume.notes),
+        false => (volume.notes, Vec::new()),
+    };
+    let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
+    let (mut driver, mut host) = (machine.driver, Quiet::default());
+    driver.start(&mut host)?;
+    let mut problems = flaws;
+    problems.extend(driver.layer().check().err().map(String::from));
+    driver.stop(&mut host)?;
+    problems.extend(driver.layer().check().err().map(String::from));
+    problems.append(&mut host.troubles);
+    Ok(Checked {
+        volume: path.display().to_string(),
+        layer: volume.config.layer,
+        exported_bytes: volume.plan.limits.exported * SECTOR as u64,
+        log_writes_replayed: host.replayed,
+        log_writes_dropped: host.dropped,
+        problems,
+        notes: notes.into_iter().chain(machine.note).collect(),
+    })
+}

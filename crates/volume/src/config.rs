@@ -1,0 +1,200 @@
+//! The volume file: a small TOML that names the devices. `import` can write it again.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use hostftl_core::{Nanos, SECTOR};
+use hostftl_layers::{LayerConfig, LayerKind};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, file};
+
+/// How long a device may take for one command: longer than the kernel's own patience, so that it
+/// is the kernel that gives up on a device that still answers.
+const DEADLINE: Nanos = 120_000_000_000;
+
+const HEADER: &str = "\
+# A HostFTL volume. The devices know all of this too: `hostftl import DEVICE...` writes it again.
+";
+
+/// The content of the volume file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The volume.
+    pub uuid: Uuid,
+    /// What its owner calls it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// The layer's name.
+    pub layer: String,
+    /// The unit in which the layer writes, in bytes.
+    pub superpage_bytes: u32,
+    /// Share of the devices that is kept spare, in thousandths.
+    pub spare_permille: u16,
+    /// Absolute paths, or `mem:SIZE`, in the order of the stack.
+    pub devices: Vec<String>,
+}
+
+impl Config {
+    /// Reads a volume file.
+    ///
+    /// # Errors
+    /// When it is missing, or not the TOML of a volume; the message has the line.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(path).map_err(file(path, "read the volume file"))?;
+        let wrong = |why: String| Error::Config { path: path.into(), why };
+        let config: Config =
+            toml::from_str(&text).map_err(|error| wrong(explain(&text, &error)))?;
+        if config.devices.is_empty() {
+            return Err(wrong("devices is empty; name at least one".into()));
+        }
+        let odd = |name: &&String| !name.starts_with('/') && !name.starts_with("mem:");
+        if let Some(name) = config.devices.iter().find(odd) {
+            return Err(wrong(format!(
+                "device \"{name}\" is neither an absolute path nor mem:SIZE"
+            )));
+        }
+        config.layer_config().map_err(wrong)?;
+        Ok(config)
+    }
+
+    /// What the layer is made from.
+    ///
+    /// # Errors
+    /// In words, when there is no such layer or the superpage is not whole sectors.
+    pub fn layer_config(&self) -> Result<LayerConfig, String> {
+        let names = || LayerKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+        let kind = LayerKind::from_str(&self.layer)
+            .map_err(|()| format!("layer \"{}\" is unknown; there are {}", self.layer, names()))?;
+        if !(self.superpage_bytes as usize).is_multiple_of(SECTOR) {
+            return Err(format!("superpage_bytes {} is not whole sectors", self.superpage_bytes));
+        }
+        let superpage = self.superpage_bytes / SECTOR as u32;
+        let (spare_permille, uuid) = (self.spare_permille.into(), *self.uuid.as_bytes());
+        Ok(LayerConfig {
+            superpage,
+            spare_permille,
+            uuid,
+            deadline: DEADLINE,
+            ..LayerConfig::new(kind)
+        })
+    }
+
+    /// Whether the volume lives in memory, and so only while it is served.
+    pub fn is_memory(&self) -> bool {
+        self.devices.iter().any(|name| name.starts_with("mem:"))
+    }
+
+    /// Writes the file beside its place and makes it durable; [`Draft::publish`] puts it there.
+    ///
+    /// # Errors
+    /// When the place is taken, or the system refuses.
+    pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
+        if path.exists() {
+            return Err(Error::Exists { path: path.into() });
+        }
+        let text = toml::to_string(self)
+            .map_err(|error| Error::Config { path: path.into(), why: error.to_string() })?;
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.new", std::process::id()));
+        let draft = Draft { temporary: path.with_file_name(name), path: path.into() };
+        let write = || {
+            let mut out = File::create_new(&draft.temporary)?;
+            out.write_all(HEADER.as_bytes())?;
+            out.write_all(text.as_bytes())?;
+            out.sync_all()
+        };
+        write().map_err(file(path, "write the volume file"))?;
+        Ok(draft)
+    }
+}
+
+/// A volume file that is written but not in its place yet; dropping it removes it.
+#[derive(Debug)]
+pub struct Draft {
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// Puts the file in its place, durably.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn publish(self) -> Result<(), Error> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let renamed = fs::rename(&self.temporary, &self.path);
+        renamed.map_err(file(&self.path, "put the volume file in its place"))?;
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(file(folder, "flush the folder"))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        fs::remove_file(&self.temporary).ok();
+    }
+}
+
+/// What the parser says, in one line with the number of the line that it means.
+fn explain(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join("; ");
+    match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            format!("line {}: {message}", before.matches('\n').count() + 1)
+        }
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            uuid: Uuid::from_u128(7),
+            label: "a \"label\"".into(),
+            layer: "passthrough".into(),
+            superpage_bytes: 65536,
+            spare_permille: 70,
+            devices: vec!["/dev/null".into()],
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        config().draft(&path).unwrap().publish().unwrap();
+        assert_eq!(Config::load(&path).unwrap(), config());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        assert!(matches!(config().draft(&path), Err(Error::Exists { .. })));
+    }
+
+    #[test]
+    fn mistakes_have_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let good = toml::to_string(&config()).unwrap();
+        let cases = [
+            (good.replace("layer =", "lair ="), "line 3: unknown field `lair`"),
+            (good.replace("= 70", "= \"x\""), "line 5: invalid type"),
+            (good.replace("passthrough", "hardd"), "layer \"hardd\" is unknown; there are"),
+            (good.replace("/dev/null", "null"), "device \"null\" is neither"),
+            (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),
+        ];
+        for (text, expected) in cases {
+            fs::write(&path, text).unwrap();
+            let message = Config::load(&path).unwrap_err().to_string();
+            assert!(message.starts_with(path.to_str().unwrap()), "{message}");
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

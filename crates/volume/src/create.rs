@@ -1,0 +1,278 @@
+//! Making a volume.
+//!
+//! The order is what keeps a failure harmless: look at everything; let the layer format the data;
+//! write the superblocks; put the volume file in its place. What fails before the last step is taken
+//! back: files that were made are removed, blank devices are blank again.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hostftl_core::{Ack, Page, SECTOR};
+use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window, places};
+use hostftl_io::{Device, IoError};
+use hostftl_layers::{LayerKind, Mode};
+use uuid::Uuid;
+
+use crate::blank::find_content;
+use crate::busy::user_of;
+use crate::config::Config;
+use crate::error::{Error, device, file};
+use crate::open::{assemble_machine, infos, open_fresh, plan};
+use crate::quiet::Quiet;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct CreateSpec {
+    /// The volume file, which must not exist.
+    pub path: PathBuf,
+    /// Files, block devices, or `mem:SIZE`, in the order of the stack.
+    pub devices: Vec<String>,
+    /// The size in bytes of files that do not exist yet.
+    pub size: Option<u64>,
+    /// The layer.
+    pub layer: LayerKind,
+    /// The unit in which the layer writes, in sectors.
+    pub superpage: u32,
+    /// Share of the devices that is kept spare, in thousandths.
+    pub spare_permille: u16,
+    /// What the owner calls the volume.
+    pub label: String,
+    /// Whether to take devices that hold something. What is in use is refused all the same.
+    pub force: bool,
+}
+
+/// What was made. Lengths are in bytes.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The content of the volume file.
+    pub config: Config,
+    /// What clients will see.
+    pub exported_bytes: u64,
+    /// What the devices have together.
+    pub device_bytes: u64,
+    /// Host memory for the map while the volume is served.
+    pub map_bytes: u64,
+    /// Host memory for the layer's buffers.
+    pub buffer_bytes: u64,
+    /// When a write is answered.
+    pub ack: Ack,
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// Makes a volume.
+///
+/// # Errors
+/// When a device or the volume file stands in the way; everything is then as it was, except that
+/// devices taken by `force` may have lost what they held.
+pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
+    let names = names(spec)?;
+    let config = config(spec, names)?;
+    let layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
+    let draft = config.draft(&spec.path)?;
+    let mut undo = Undo::default();
+    if !config.is_memory() {
+        make_files(spec, &config, &mut undo)?;
+    }
+    let devices = config.devices.iter().map(|name| open_fresh(name));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let plan = plan(&layer, &infos(&devices))?;
+    let mut created = Created {
+        exported_bytes: plan.limits.exported * SECTOR as u64,
+        device_bytes: devices.iter().map(Device::bytes).sum(),
+        map_bytes: plan.map_bytes,
+        buffer_bytes: u64::from(plan.buffers) * u64::from(plan.buffer_sectors) * SECTOR as u64,
+        ack: plan.limits.ack,
+        notes: Vec::new(),
+        config,
+    };
+    if created.config.is_memory() {
+        created
+            .notes
+            .push("in memory: it is made afresh, and empty, each time it is served".into());
+        draft.publish()?;
+        return Ok(created);
+    }
+    for one in &devices {
+        refuse_content(one, spec.force)?;
+    }
+    let superblocks = superblocks(spec, &created, &devices);
+    let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
+    created.notes.extend(machine.note);
+    let mut driver = machine.driver;
+    let finish = || -> Result<(), Error> {
+        let mut host = Quiet::default();
+        driver.start(&mut host)?;
+        driver.stop(&mut host)?;
+        if let Some(trouble) = host.troubles.into_iter().next() {
+            return Err(device(&spec.path.display().to_string(), trouble));
+        }
+        write_superblocks(driver.devices(), &superblocks)?;
+        draft.publish()
+    };
+    let finished = finish();
+    if finished.is_err() {
+        driver.devices().iter().for_each(make_blank);
+    }
+    finished?;
+    undo.keep();
+    Ok(created)
+}
+
+/// The devices by absolute path, each once.
+fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
+    if spec.devices.is_empty() || spec.devices.len() > usize::from(MAX_DEVICES) {
+        let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
+        return Err(Error::Stack(why));
+    }
+    let in_memory = spec.devices.iter().filter(|name| name.starts_with("mem:")).count();
+    if in_memory > 0 && in_memory < spec.devices.len() {
+        let why = "a volume can't be half in memory: use mem: for all devices or for none";
+        return Err(Error::Stack(why.into()));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in &spec.devices {
+        if name.starts_with("mem:") {
+            names.push(name.clone());
+            continue;
+        }
+        let path = std::path::absolute(name).map_err(file(Path::new(name), "find it"))?;
+        let Some(path) = path.to_str() else {
+            return Err(device(name, "has a name that is not UTF-8; rename it"));
+        };
+        if names.iter().any(|other| other == path) {
+            return Err(device(name, "is named twice"));
+        }
+        names.push(path.into());
+    }
+    Ok(names)
+}
+
+fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
+    let (label, layer) = (spec.label.clone(), spec.layer.name().into());
+    if Text::<64>::new(&label).is_none() {
+        return Err(config_error(&spec.path, "the label is longer than 64 bytes".into()));
+    }
+    let (superpage_bytes, spare_permille) = (spec.superpage * SECTOR as u32, spec.spare_permille);
+    Ok(Config { uuid: Uuid::new_v4(), label, layer, superpage_bytes, spare_permille, devices })
+}
+
+fn config_error(path: &Path, why: String) -> Error {
+    Error::Config { path: path.into(), why }
+}
+
+/// Makes the files that do not exist, and looks at the use of those that do.
+fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
+    for name in &config.devices {
+        let path = Path::new(name);
+        match (path.metadata(), spec.size) {
+            (Ok(meta), size) => {
+                if let Some(size) = size.filter(|size| *size != meta.len()) {
+                    let why = format!(
+                        "exists and has {} bytes, not {size}; leave out --size",
+                        meta.len()
+                    );
+                    return Err(device(name, why));
+                }
+                let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
+                if let Some(user) = canonical.to_str().and_then(user_of) {
+                    return Err(device(name, user));
+                }
+                if meta.is_file() && meta.len() == 0 {
+                    return Err(device(
+                        name,
+                        "is empty; remove it and give --size, or make it longer",
+                    ));
+                }
+            }
+            (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
+                let made = File::create_new(path).map_err(file(path, "make the file"))?;
+                undo.made.push(path.into());
+                made.set_len(size).map_err(file(path, "give the file its size"))?;
+            }
+            (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(device(name, "does not exist; add --size to make a file of that size"));
+            }
+            (Err(error), _) => return Err(file(path, "look at it")(error)),
+        }
+    }
+    Ok(())
+}
+
+fn refuse_content(one: &Device, force: bool) -> Result<(), Error> {
+    match find_content(one)? {
+        Some(content) if !force => {
+            let why = format!("holds {content}; --force would destroy it");
+            Err(device(one.name(), why))
+        }
+        // The old superblocks go first, so that a failure leaves no old volume over new data.
+        Some(_) => Ok(write_ends(one, |_| Page::default())?),
+        None => Ok(()),
+    }
+}
+
+fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let of = |(index, one): (usize, &Device)| {
+        let device_sectors = one.bytes() / SECTOR as u64;
+        let (data_start, data_len) = data_window(device_sectors);
+        Superblock {
+            generation: 1,
+            volume: *created.config.uuid.as_bytes(),
+            device: *Uuid::new_v4().as_bytes(),
+            index: index as u8,
+            count: devices.len() as u8,
+            spare_permille: spec.spare_permille,
+            layer: Text::new(spec.layer.name()).expect("layers have short names"),
+            superpage: spec.superpage,
+            data_start,
+            data_len,
+            device_sectors,
+            exported: created.exported_bytes / SECTOR as u64,
+            created: now,
+            label: Text::new(&spec.label).expect("checked before"),
+        }
+    };
+    devices.iter().enumerate().map(of).collect()
+}
+
+fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(), Error> {
+    for (one, superblock) in devices.iter().zip(superblocks) {
+        write_ends(one, |at| superblock.emit(at))?;
+    }
+    Ok(())
+}
+
+/// Writes the places of both superblocks, durably.
+fn write_ends(one: &Device, page: impl Fn(u64) -> Page) -> Result<(), IoError> {
+    for at in places(one.bytes() / SECTOR as u64) {
+        one.write_page(at, &page(at))?;
+    }
+    one.sync()
+}
+
+/// Takes back what was written to a device. It was an error that led here, so another is no news.
+fn make_blank(one: &Device) {
+    write_ends(one, |_| Page::default()).and_then(|()| one.clear_window()).ok();
+}
+
+/// Removes the files that were made, unless it is told to keep them.
+#[derive(Debug, Default)]
+struct Undo {
+    made: Vec<PathBuf>,
+}
+
+impl Undo {
+    fn keep(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for path in &self.made {
+            fs::remove_file(path).ok();
+        }
+    }
+}

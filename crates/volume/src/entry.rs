@@ -1,0 +1,200 @@
+//! The records of a recording: one input of a layer each, as bytes.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | file | magic `HFTLREC1`, head, batches, end |
+//! | head | length u32, CRC-32C u32, JSON |
+//! | batch | length u32, records u32, CRC-32C u32 begun with the batch's number, records |
+//! | end | length `0xffff_ffff`, 0 u32, CRC-32C u32, then steps u64 and digest u64 |
+//! | record | nanoseconds since the last one, kind, fields; all numbers as LEB128 |
+//!
+//! Integers outside of records are little-endian.
+
+use hostftl_core::{BLOCK, Command, DeviceError, Done, HostOp, Input, Nanos, Target, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// How a recording begins.
+pub const MAGIC: [u8; 8] = *b"HFTLREC1";
+/// The length that says that no batch follows.
+pub const END: u32 = u32::MAX;
+
+/// What the layer was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    pub layer: String,
+    pub superpage: u32,
+    pub spare_permille: u32,
+    pub deadline: Nanos,
+    pub uuid: [u8; 16],
+    /// Whether the layer wrote an empty volume first.
+    pub format: bool,
+    /// Sectors and map unit of each device.
+    pub devices: Vec<(u64, u32)>,
+}
+
+/// What a host wanted, without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    Flush,
+    Trim,
+    Zeroes,
+}
+
+/// One record.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    Host { kind: Kind, fua: bool, ticket: u64, lba: u64, sectors: u64 },
+    Done { token: u64, result: Result<Verdict, DeviceError>, meta: &'a [u8] },
+    Timer,
+    Stop,
+}
+
+const KINDS: [Kind; 5] = [Kind::Read, Kind::Write, Kind::Flush, Kind::Trim, Kind::Zeroes];
+const ERRORS: [DeviceError; 4] =
+    [DeviceError::Media, DeviceError::NoSpace, DeviceError::Gone, DeviceError::Unsupported];
+
+const TIMER: u64 = 0;
+const STOP: u64 = 1;
+/// The first of five, and five more with FUA.
+const HOST: u64 = 2;
+/// A success; the errors follow.
+const DONE: u64 = 12;
+
+/// The record of `input`, `since` nanoseconds after the one before.
+pub fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
+    put(out, since);
+    match input {
+        Input::Timer => put(out, TIMER),
+        Input::Stop => put(out, STOP),
+        Input::Host(request) => {
+            let (kind, fua) = match request.op {
+                HostOp::Read(_) => (Kind::Read, false),
+                HostOp::Write { fua, .. } => (Kind::Write, fua),
+                HostOp::Flush => (Kind::Flush, false),
+                HostOp::Trim { fua } => (Kind::Trim, fua),
+                HostOp::Zeroes { fua } => (Kind::Zeroes, fua),
+            };
+            put(out, HOST + kind as u64 + if fua { KINDS.len() as u64 } else { 0 });
+            put(out, request.ticket.id());
+            put(out, request.lba);
+            put(out, request.sectors);
+        }
+        Input::Done(done) => emit_done(done, out),
+    }
+}
+
+fn emit_done(done: &Done, out: &mut Vec<u8>) {
+    let error = |error| ERRORS.iter().position(|e| *e == error).expect("all are listed") as u64;
+    match done.result {
+        Ok(verdict) => {
+            put(out, DONE);
+            put(out, verdict.bytes.into());
+            put(out, verdict.crc.into());
+        }
+        Err(failed) => put(out, DONE + 1 + error(failed)),
+    }
+    put(out, done.token.0);
+    match &done.command {
+        Command::Read { into: Target::Meta { buf, pages }, .. } => {
+            put(out, (*pages).into());
+            buf.pages()[..*pages as usize].iter().for_each(|page| out.extend_from_slice(&page.0));
+        }
+        _ => put(out, 0),
+    }
+}
+
+/// Takes the next record off the front of `bytes`; `None` when they are not one.
+pub fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
+    let since = take(bytes)?;
+    let entry = match take(bytes)? {
+        TIMER => Entry::Timer,
+        STOP => Entry::Stop,
+        code @ HOST..DONE => {
+            let code = (code - HOST) as usize;
+            let (kind, fua) = (KINDS[code % KINDS.len()], code >= KINDS.len());
+            let (ticket, lba, sectors) = (take(bytes)?, take(bytes)?, take(bytes)?);
+            Entry::Host { kind, fua, ticket, lba, sectors }
+        }
+        code => {
+            let result = match (code - DONE) as usize {
+                0 => {
+                    let (bytes, crc) = (take(bytes)?, take(bytes)?);
+                    Ok(Verdict { bytes: bytes.try_into().ok()?, crc: crc.try_into().ok()? })
+                }
+                error => Err(*ERRORS.get(error - 1)?),
+            };
+            let token = take(bytes)?;
+            let len = usize::try_from(take(bytes)?).ok()?.checked_mul(BLOCK)?;
+            let (meta, rest) = bytes.split_at_checked(len)?;
+            *bytes = rest;
+            Entry::Done { token, result, meta }
+        }
+    };
+    Some((since, entry))
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::{Cause, MetaBuf, Request, Tally, Ticket, Token};
+
+    #[test]
+    fn numbers_of_any_size_come_back() {
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            assert_eq!(take(&mut &bytes[..]), Some(number));
+            assert_eq!(take(&mut &bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn inputs_come_back() {
+        let mut bytes = Vec::new();
+        let mut buf = MetaBuf::new(2);
+        buf.pages_mut()[1].0[5] = 6;
+        let into = Target::Meta { buf, pages: 2 };
+        let command = Command::Read { device: 0, lba: 9, into, cause: Cause::Map };
+        let done = Done { token: Token(1 << 40), command, result: Err(DeviceError::Gone) };
+        emit(7, &Input::Done(done), &mut bytes);
+        let ticket = Ticket::issue(77);
+        let (op, tally) = (HostOp::Zeroes { fua: true }, Tally::default());
+        let input = Input::Host(Request { ticket, op, lba: 3, sectors: 1 << 33, tally });
+        emit(0, &input, &mut bytes);
+        let Input::Host(request) = input else { unreachable!() };
+        request.ticket.close();
+        emit(1, &Input::Stop, &mut bytes);
+        let rest = &mut &bytes[..];
+        let Some((7, Entry::Done { token, result, meta })) = parse(rest) else { panic!("no end") };
+        assert_eq!((token, result, meta[BLOCK + 5]), (1 << 40, Err(DeviceError::Gone), 6));
+        let (kind, sectors) = (Kind::Zeroes, 1 << 33);
+        let host = Entry::Host { kind, fua: true, ticket: 77, lba: 3, sectors };
+        assert_eq!(parse(rest), Some((0, host)));
+        assert_eq!(parse(rest), Some((1, Entry::Stop)));
+        assert!(rest.is_empty());
+    }
+}

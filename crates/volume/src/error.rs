@@ -1,0 +1,83 @@
+//! What can go wrong with a volume, in words that name the file or device and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hostftl_io::IoError;
+
+/// See the module text.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A device or the engine.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The system refused something about a file that is no device.
+    #[error("{}: can't {what}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The volume file is not what it should be.
+    #[error("{}: {why}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the line.
+        why: String,
+    },
+    /// Somebody else has the volume.
+    #[error("{} is in use by {holder}; stop it first", path.display())]
+    Busy {
+        /// The volume file.
+        path: PathBuf,
+        /// Who.
+        holder: String,
+    },
+    /// A file is there already that `create` or `import` would have to replace.
+    #[error("{} exists; remove it or choose another name", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A device can't be used as it is.
+    #[error("{device}: {why}")]
+    Device {
+        /// The device.
+        device: String,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// The layer can't work on these devices.
+    #[error("layer {layer}: {why}")]
+    Layer {
+        /// The layer.
+        layer: String,
+        /// Why.
+        why: String,
+    },
+    /// The devices are no whole stack.
+    #[error("{0}")]
+    Stack(String),
+    /// A recording that can't be replayed.
+    #[error("{}: {why}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how many records are good.
+        why: String,
+    },
+}
+
+/// An [`Error::File`] from what the system said.
+pub(crate) fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::File { path: path.into(), what, source }
+}
+
+/// An [`Error::Device`].
+pub(crate) fn device(device: &str, why: impl Into<String>) -> Error {
+    Error::Device { device: device.into(), why: why.into() }
+}

@@ -1,0 +1,40 @@
+//! Writing a volume file again from the devices alone.
+
+use std::path::Path;
+
+use hostftl_core::SECTOR;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::error::{Error, device, file};
+use crate::stack::{open_member, order};
+
+/// Writes the volume file `path` from `devices`, which may be named in any order.
+///
+/// # Errors
+/// When they are not exactly one whole volume, are in use, or `path` exists.
+pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
+    if let Some(name) = devices.iter().find(|name| name.starts_with("mem:")) {
+        return Err(device(name, "is memory, which holds nothing to import"));
+    }
+    let absolute = |name: &String| -> Result<String, Error> {
+        let path = std::path::absolute(name).map_err(file(Path::new(name), "find it"))?;
+        let text = path.to_str().map(String::from);
+        text.ok_or_else(|| device(name, "has a name that is not UTF-8; rename it"))
+    };
+    let members = devices.iter().map(|name| open_member(&absolute(name)?));
+    let members = order(members.collect::<Result<_, _>>()?)?;
+    let superblock = members[0].superblock;
+    let config = Config {
+        uuid: Uuid::from_bytes(superblock.volume),
+        label: superblock.label.as_str().into(),
+        layer: superblock.layer.as_str().into(),
+        superpage_bytes: superblock.superpage * SECTOR as u32,
+        spare_permille: superblock.spare_permille,
+        devices: members.iter().map(|member| member.device.name().into()).collect(),
+    };
+    let known = config.layer_config();
+    known.map_err(|why| Error::Config { path: path.into(), why })?;
+    config.draft(path)?.publish()?;
+    Ok(config)
+}

@@ -1,0 +1,85 @@
+//! Jobs of a port as requests of a layer, and its replies as answers.
+//!
+//! Invariants
+//! - A ticket's number is the place of its job's answer; a place is free again when the answer is sent.
+//! - Nobody answers a job twice, and a payload always goes back to the arena.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use hostftl_core::{Cause, Credits, Event, HostOp, Payload, Reply, Request, SECTOR, Tally, Ticket};
+use hostftl_io::{Host, Pull};
+
+use crate::front::{Answer, Buffer, Inbox, Job, JobOp, Taken};
+use crate::quiet::Quiet;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Jobs {
+    inbox: Inbox,
+    waiting: Vec<Option<(u64, Sender<Answer>)>>,
+    free: Vec<u32>,
+    /// What happened, for other threads.
+    news: Arc<Mutex<Quiet>>,
+}
+
+impl Jobs {
+    /// Takes jobs out of `inbox`, and tells `news` what happens.
+    pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>) -> Self {
+        Jobs { inbox, waiting: Vec::new(), free: Vec::new(), news }
+    }
+
+    fn request(&mut self, job: Job) -> Request {
+        let Job { op, offset, bytes, cookie, reply } = job;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() as u32 - 1
+        });
+        self.waiting[place as usize] = Some((cookie, reply));
+        let sectors = bytes / SECTOR as u64;
+        let (op, written) = match op {
+            JobOp::Read(data) => (HostOp::Read(data.0.into_payload()), 0),
+            JobOp::Write { data, fua } => {
+                (HostOp::Write { data: data.0.into_payload(), fua }, sectors as u32)
+            }
+            JobOp::Flush => (HostOp::Flush, 0),
+            JobOp::Trim { fua } => (HostOp::Trim { fua }, 0),
+            JobOp::Zeroes { fua } => (HostOp::Zeroes { fua }, 0),
+        };
+        let (ticket, lba) = (Ticket::issue(place.into()), offset / SECTOR as u64);
+        Request { ticket, op, lba, sectors, tally: Tally::of(Cause::Host, written) }
+    }
+}
+
+impl Host for Jobs {
+    fn pull(&mut self, credits: Credits) -> Pull {
+        match self.inbox.take(u64::from(credits.sectors) * SECTOR as u64) {
+            Taken::Job(job) => Pull::Request(self.request(job)),
+            Taken::TooLong => Pull::TooLong,
+            Taken::Nothing => Pull::Nothing,
+            Taken::Over => Pull::Over,
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.inbox.has_work()
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        let Reply { ticket, data, result } = reply;
+        let place = ticket.close() as usize;
+        let (cookie, sender) = self.waiting[place].take().expect("one answer for each job");
+        self.free.push(place as u32);
+        let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
+        // A front end that is gone misses nothing.
+        sender.send(Answer { cookie, result, data }).ok();
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        drop(self.inbox.arena().adopt(payload));
+    }
+
+    fn event(&mut self, event: Event) {
+        self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
+    }
+}

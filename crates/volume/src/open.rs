@@ -1,0 +1,151 @@
+//! Opening a volume for this process alone, up to the layer.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hostftl_core::{DeviceInfo, SECTOR};
+use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_io::{
+    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker, holder_of,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::error::{Error, device, file};
+use crate::stack::{Member, open_member, order};
+
+/// A volume that this process has, not running yet.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) path: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) layer: LayerConfig,
+    pub(crate) plan: Plan,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) mode: Mode,
+    /// What should be known: damaged copies, a slow engine, a volume that is only in memory.
+    pub(crate) notes: Vec<String>,
+    /// Locked as long as the volume is open.
+    pub(crate) lock: File,
+}
+
+/// Opens the volume whose file is `path`.
+///
+/// # Errors
+/// When it or a device is missing, in use, or not what the file says.
+pub fn open(path: &Path) -> Result<Volume, Error> {
+    let config = Config::load(path)?;
+    let lock = lock(path)?;
+    let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
+    let mut notes = Vec::new();
+    let (devices, mode, exported) = if config.is_memory() {
+        notes.push("the volume is in memory: it is empty now, and gone when this ends".into());
+        (open_memory(&config)?, Mode::Format, None)
+    } else {
+        let members = config.devices.iter().map(|name| open_member(name));
+        let members = order(members.collect::<Result<_, _>>()?)?;
+        let first = members[0].superblock;
+        verify(path, &config, &first)?;
+        notes.extend(members.iter().filter_map(|member| member.flaw.clone()));
+        let devices = members.into_iter().map(|member: Member| member.device).collect();
+        (devices, Mode::Open, Some(first.exported))
+    };
+    let plan = plan(&layer, &infos(&devices))?;
+    if exported.is_some_and(|exported| exported != plan.limits.exported) {
+        let why = "this build lays the volume out in another way; use the one that made it".into();
+        return Err(Error::Config { path: path.into(), why });
+    }
+    Ok(Volume { path: path.into(), config, layer, plan, devices, mode, notes, lock })
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    use std::fs::TryLockError::{Error as Other, WouldBlock};
+    let lock = File::open(path).map_err(file(path, "open the volume file"))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(WouldBlock) => Err(Error::Busy { path: path.into(), holder: holder_of(&lock) }),
+        Err(Other(error)) => Err(file(path, "lock the volume file")(error)),
+    }
+}
+
+/// The devices of a volume in memory, as fresh as after `create`.
+pub(crate) fn open_memory(config: &Config) -> Result<Vec<Device>, Error> {
+    config.devices.iter().map(|name| open_fresh(name)).collect()
+}
+
+/// A device without superblocks, with its window where the data will be.
+pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
+    let mut opened = Device::open(name)?;
+    let (start, len) = data_window(opened.bytes() / SECTOR as u64);
+    if len == 0 {
+        let (name, bytes) = (name.into(), opened.bytes());
+        return Err(IoError::Small { name, bytes, least: LEAST }.into());
+    }
+    opened.set_window(start, len);
+    Ok(opened)
+}
+
+/// The smallest device: 1 MiB of data between the reserves.
+const LEAST: u64 = 3 << 20;
+
+/// Whether the volume file says what the superblock says.
+fn verify(path: &Path, config: &Config, found: &Superblock) -> Result<(), Error> {
+    let superpage = u64::from(found.superpage) * SECTOR as u64;
+    if *config.uuid.as_bytes() != found.volume {
+        let (theirs, ours) = (Uuid::from_bytes(found.volume), config.uuid);
+        let why = format!("holds volume {theirs}, but {} names volume {ours}", path.display());
+        return Err(device(&config.devices[0], why));
+    }
+    let same = config.layer == found.layer.as_str()
+        && u64::from(config.superpage_bytes) == superpage
+        && config.spare_permille == found.spare_permille
+        && config.devices.len() == usize::from(found.count);
+    if same {
+        return Ok(());
+    }
+    let why = "does not say what the devices say; `hostftl import` writes it again".into();
+    Err(Error::Config { path: path.into(), why })
+}
+
+/// What a layer needs and gives on these devices.
+pub(crate) fn plan(layer: &LayerConfig, infos: &[DeviceInfo]) -> Result<Plan, Error> {
+    AnyLayer::plan(layer, infos)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })
+}
+
+pub(crate) fn infos(devices: &[Device]) -> Vec<DeviceInfo> {
+    devices.iter().map(Device::info).collect()
+}
+
+/// A driver under its layer, with the means that the host shares with it.
+pub(crate) struct Machine {
+    pub driver: Driver<AnyLayer>,
+    pub arena: Arc<Arena>,
+    pub waker: Arc<Waker>,
+    /// What should be known of the engine.
+    pub note: Option<String>,
+}
+
+/// Puts a layer over devices.
+pub(crate) fn assemble_machine(
+    layer: &LayerConfig,
+    plan: &Plan,
+    devices: Vec<Device>,
+    mode: Mode,
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Machine, Error> {
+    let (engine, refusal) = EngineKind::choose()?;
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let arena = Arena::new(&HOST_CLASSES, own).map_err(IoError::Start)?;
+    let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
+    let infos = infos(&devices);
+    let parts = Parts { devices, arena: arena.clone(), waker: waker.clone(), engine, tap };
+    let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
+    let made = AnyLayer::new(layer, &infos, buffers, mode)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
+    let driver = Driver::new(made, parts)?;
+    let note = refusal.or_else(|| driver.engine().1.map(String::from));
+    Ok(Machine { driver, arena, waker, note })
+}

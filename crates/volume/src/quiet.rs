@@ -1,0 +1,46 @@
+//! A host without requests: for format, check, and the time before a volume serves.
+
+use hostftl_core::{Credits, Event, Payload, Reply};
+use hostftl_io::{Host, Pull};
+
+/// Keeps what the layer tells.
+#[derive(Debug, Default)]
+pub struct Quiet {
+    /// Log writes that recovery applied.
+    pub replayed: u64,
+    /// Log writes at the end that were not whole.
+    pub dropped: u64,
+    /// What else happened that should be known.
+    pub troubles: Vec<String>,
+}
+
+impl Host for Quiet {
+    fn pull(&mut self, _credits: Credits) -> Pull {
+        Pull::Over
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        unreachable!("an answer that nobody asked for: {reply:?}");
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        unreachable!("a payload that nobody gave: {payload:?}");
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Ready { replayed, dropped } => {
+                (self.replayed, self.dropped) = (replayed, dropped);
+            }
+            Event::DeviceFailed { device, error, abandoned } => {
+                let late = if abandoned { ", and did not answer in time" } else { "" };
+                self.troubles.push(format!("device {device} failed: {error}{late}"));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Feeding a recording to a fresh layer: the same inputs must give the same outputs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use hostftl_core::{
+    BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, Nanos, Out, Output, Payload,
+    Request, StreamDigest, Tally, Target, Ticket, Token,
+};
+use hostftl_format::page::crc32c;
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use serde::Serialize;
+
+use crate::entry::{END, Entry, Head, Kind, MAGIC, parse};
+use crate::error::{Error, file};
+
+/// What a replay came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// The layer.
+    pub layer: String,
+    /// Inputs that it took.
+    pub steps: u64,
+    /// The digest of what it said.
+    pub digest: u64,
+    /// The digest of what it said when it was recorded.
+    pub recorded: u64,
+}
+
+impl Replayed {
+    /// Whether the layer said the same both times.
+    pub fn is_same(&self) -> bool {
+        self.digest == self.recorded
+    }
+}
+
+/// Replays the recording `path`.
+///
+/// # Errors
+/// When it is no recording, cut off, damaged, or the layer asks for other things than it did.
+pub fn replay(path: &Path) -> Result<Replayed, Error> {
+    let wrong = |why: String| Error::Recording { path: path.into(), why };
+    let mut input = BufReader::new(File::open(path).map_err(file(path, "open the recording"))?);
+    let head = read_head(&mut input).map_err(wrong)?;
+    let mut stage = Stage::new(&head).map_err(wrong)?;
+    for number in 0.. {
+        let good = stage.steps;
+        let batch = read_batch(&mut input, number)
+            .map_err(|why| wrong(format!("{why} after {good} good records")))?;
+        match batch {
+            Batch::Records(bytes, count) => stage.play(&bytes, count).map_err(wrong)?,
+            Batch::End { steps, digest } if steps == good => {
+                let (layer, played) = (head.layer, stage.digest.value());
+                return Ok(Replayed { layer, steps, digest: played, recorded: digest });
+            }
+            Batch::End { steps, .. } => {
+                return Err(wrong(format!("it has {good} records, but ends with {steps}")));
+            }
+        }
+    }
+    unreachable!("a recording ends before its batches run out of numbers")
+}
+
+enum Batch {
+    Records(Vec<u8>, u32),
+    End { steps: u64, digest: u64 },
+}
+
+fn read_head(input: &mut impl Read) -> Result<Head, String> {
+    let no_recording = |_| "it is no recording of HostFTL".to_string();
+    let (magic, [len, crc]) =
+        read::<8>(input).and_then(|magic| Ok((magic, words(input)?))).map_err(no_recording)?;
+    if magic != MAGIC || len > 1 << 20 {
+        return Err("it is no recording of HostFTL".into());
+    }
+    let text = read_vec(input, len)?;
+    if crc32c(0, &text) != crc {
+        return Err("its head is damaged".into());
+    }
+    serde_json::from_slice(&text).map_err(|error| format!("its head is not understood: {error}"))
+}
+
+fn read_batch(input: &mut impl Read, number: u64) -> Result<Batch, String> {
+    let [len, records, crc] = words(input)?;
+    let bytes = read_vec(input, if len == END { 16 } else { len })?;
+    if crc32c(number, &bytes) != crc {
+        return Err("it is damaged".into());
+    }
+    if len != END {
+        return Ok(Batch::Records(bytes, records));
+    }
+    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    Ok(Batch::End { steps: long(0), digest: long(8) })
+}
+
+fn read<const N: usize>(input: &mut impl Read) -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    input.read_exact(&mut bytes).map_err(|error| explain(&error))?;
+    Ok(bytes)
+}
+
+fn words<const N: usize>(input: &mut impl Read) -> Result<[u32; N], String> {
+    let mut words = [0; N];
+    for word in &mut words {
+        *word = u32::from_le_bytes(read(input)?);
+    }
+    Ok(words)
+}
+
+fn read_vec(input: &mut impl Read, len: u32) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = input.take(len.into()).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
+    if read < len as usize { Err("it is cut off".into()) } else { Ok(bytes) }
+}
+
+fn explain(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "it is cut off".into(),
+        _ => format!("it can't be read ({error})"),
+    }
+}
+
+/// A layer without a world: commands end when the recording says so.
+struct Stage {
+    layer: AnyLayer,
+    out: Out,
+    commands: BTreeMap<u64, Command>,
+    digest: StreamDigest,
+    now: Nanos,
+    steps: u64,
+    payloads: u32,
+}
+
+impl Stage {
+    fn new(head: &Head) -> Result<Self, String> {
+        let kind = LayerKind::from_str(&head.layer)
+            .map_err(|()| format!("it has the unknown layer \"{}\"", head.layer))?;
+        let config = LayerConfig {
+            superpage: head.superpage,
+            spare_permille: head.spare_permille,
+            deadline: head.deadline,
+            uuid: head.uuid,
+            ..LayerConfig::new(kind)
+        };
+        let block = |(sectors, map_unit): &(u64, u32)| DeviceInfo::block(*sectors, *map_unit);
+        let devices: Vec<DeviceInfo> = head.devices.iter().map(block).collect();
+        let plan = AnyLayer::plan(&config, &devices).map_err(|error| error.to_string())?;
+        let issue = |id| Payload::issue(id, plan.buffer_sectors);
+        let buffers = (0..plan.buffers).map(issue).collect();
+        let mode = if head.format { Mode::Format } else { Mode::Open };
+        let layer =
+            AnyLayer::new(&config, &devices, buffers, mode).map_err(|error| error.to_string())?;
+        Ok(Stage {
+            layer,
+            out: Out::new(),
+            commands: BTreeMap::new(),
+            digest: StreamDigest::default(),
+            now: 0,
+            steps: 0,
+            payloads: plan.buffers,
+        })
+    }
+
+    fn play(&mut self, mut bytes: &[u8], count: u32) -> Result<(), String> {
+        for _ in 0..count {
+            let number = self.steps + 1;
+            let (since, entry) =
+                parse(&mut bytes).ok_or_else(|| format!("record {number} is not understood"))?;
+            self.now += since;
+            let input = self.input(entry).ok_or_else(|| {
+                format!("record {number} ends a command that the layer did not submit this time")
+            })?;
+            self.step(input);
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, entry: Entry<'_>) -> Option<Input> {
+        Some(match entry {
+            Entry::Timer => Input::Timer,
+            Entry::Stop => Input::Stop,
+            Entry::Host { kind, fua, ticket, lba, sectors } => {
+                let op = match kind {
+                    Kind::Read => HostOp::Read(self.payload(sectors)?),
+                    Kind::Write => HostOp::Write { data: self.payload(sectors)?, fua },
+                    Kind::Flush => HostOp::Flush,
+                    Kind::Trim => HostOp::Trim { fua },
+                    Kind::Zeroes => HostOp::Zeroes { fua },
+                };
+                let written = if kind == Kind::Write { sectors as u32 } else { 0 };
+                let (ticket, tally) = (Ticket::issue(ticket), Tally::of(Cause::Host, written));
+                Input::Host(Request { ticket, op, lba, sectors, tally })
+            }
+            Entry::Done { token, result, meta } => {
+                let mut command = self.commands.remove(&token)?;
+                if let Command::Read { into: Target::Meta { buf, pages }, .. } = &mut command {
+                    let pages = &mut buf.pages_mut()[..*pages as usize];
+                    if size_of_val(pages) != meta.len() {
+                        command.void();
+                        return None;
+                    }
+                    for (page, bytes) in pages.iter_mut().zip(meta.chunks_exact(BLOCK)) {
+                        page.0.copy_from_slice(bytes);
+                    }
+                }
+                Input::Done(Done { token: Token(token), command, result })
+            }
+        })
+    }
+
+    fn payload(&mut self, sectors: u64) -> Option<Payload> {
+        self.payloads = self.payloads.wrapping_add(1);
+        let sectors = u32::try_from(sectors).ok().filter(|sectors| *sectors > 0)?;
+        Some(Payload::issue(self.payloads, sectors))
+    }
+
+    fn step(&mut self, input: Input) {
+        self.steps += 1;
+        self.layer.step(self.now, input, &mut self.out);
+        for output in self.out.drain() {
+            self.digest.absorb(self.now, &output);
+            match output {
+                Output::Submit(token, command) => {
+                    let before = self.commands.insert(token.0, command);
+                    assert!(before.is_none(), "a token was used twice at once");
+                }
+                Output::Reply(reply) => {
+                    reply.ticket.close();
+                    reply.data.map(Payload::surrender);
+                }
+                Output::Reclaim(payload) => {
+                    payload.surrender();
+                }
+                Output::Event(_) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.commands).into_values().for_each(Command::void);
+        self.layer.power_off();
+    }
+}

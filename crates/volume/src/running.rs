@@ -1,0 +1,165 @@
+//! A volume that is being served: its driver's thread, its port, and its end.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use hostftl_core::SECTOR;
+use hostftl_io::{Driver, IoError, Snapshot, Tap};
+use hostftl_layers::AnyLayer;
+
+use crate::config::Config;
+use crate::control::Control;
+use crate::error::Error;
+use crate::front::{Export, Port};
+use crate::jobs::Jobs;
+use crate::open::{Volume, assemble_machine};
+use crate::quiet::Quiet;
+use crate::record::Recording;
+use crate::status::{Status, Still};
+
+/// How a volume is started.
+#[derive(Clone, Debug, Default)]
+pub struct StartOptions {
+    /// Where to record the layer's input stream; the file must not exist.
+    pub record: Option<PathBuf>,
+}
+
+/// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
+#[derive(Debug)]
+pub struct Running {
+    port: Port,
+    thread: Option<JoinHandle<Result<(), IoError>>>,
+    control: Control,
+    live: Live,
+    recording: Option<Recording>,
+    notes: Vec<String>,
+    /// Held until the driver's thread has ended.
+    _lock: std::fs::File,
+}
+
+/// Where a running volume's figures come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    still: Arc<Still>,
+    shown: Arc<Mutex<Snapshot>>,
+    news: Arc<Mutex<Quiet>>,
+}
+
+impl Live {
+    /// The status now.
+    pub fn status(&self) -> Status {
+        let snapshot = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.still.with(&snapshot, &news)
+    }
+}
+
+impl Volume {
+    /// Recovers the volume and begins to take jobs.
+    ///
+    /// # Errors
+    /// When the layer can't recover what the devices hold, or the recording can't be made.
+    pub fn start(self, options: &StartOptions) -> Result<(Running, Port), Error> {
+        let infos = crate::open::infos(&self.devices);
+        let recording = match &options.record {
+            Some(path) => Some(Recording::new(path, &self.layer, &infos, self.mode)?),
+            None => None,
+        };
+        let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
+        let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
+        let mut driver = machine.driver;
+        let mut notes = self.notes;
+        notes.extend(machine.note);
+        let mut still = Still::of_running(&self.path, &self.config, &self.plan, &driver);
+        let mut recovery = Quiet::default();
+        driver.start(&mut recovery)?;
+        let news = Arc::new(Mutex::new(recovery));
+        let limits = self.plan.limits;
+        let longest =
+            limits.max_transfer.saturating_mul(SECTOR as u32).min(machine.arena.longest());
+        let export = Export {
+            name: export_name(&self.path, &self.config),
+            bytes: limits.exported * SECTOR as u64,
+            max_transfer: longest,
+            align: limits.align * SECTOR as u32,
+        };
+        let (port, inbox) = Port::new(export, machine.arena, machine.waker);
+        let jobs = Jobs::new(inbox, news.clone());
+        still.notes.extend(notes.iter().cloned());
+        let live = Live { still: Arc::new(still), shown: driver.shown(), news };
+        let control = Control::listen(self.config.uuid, live.clone())?;
+        let thread = spawn(driver, jobs)?;
+        let (thread, _lock) = (Some(thread), self.lock);
+        let running =
+            Running { port: port.clone(), thread, control, live, recording, notes, _lock };
+        Ok((running, port))
+    }
+}
+
+/// The label, or else what the volume file is called.
+fn export_name(path: &Path, config: &Config) -> String {
+    let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if config.label.is_empty() { stem() } else { config.label.clone() }
+}
+
+fn spawn(
+    mut driver: Driver<AnyLayer>,
+    mut jobs: Jobs,
+) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
+    let run = move || {
+        driver.serve(&mut jobs)?;
+        driver.stop(&mut jobs)
+    };
+    thread::Builder::new().name("driver".into()).spawn(run).map_err(IoError::Start)
+}
+
+impl Running {
+    /// What should be known from the start: damaged copies, a slow engine, a volume in memory.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The figures now.
+    pub fn status(&self) -> Status {
+        self.live.status()
+    }
+
+    /// Whether the driver's thread still runs; when not, [`Running::stop`] says why.
+    pub fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Does what is queued, makes everything durable and closes the layer. The last status.
+    ///
+    /// # Errors
+    /// When the driver failed, or the recording could not be written.
+    pub fn stop(mut self) -> Result<Status, Error> {
+        self.join()?;
+        if let Some(recording) = self.recording.take() {
+            recording.finish()?;
+        }
+        Ok(self.live.status())
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        self.port.close();
+        self.control.close();
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => Ok(result?),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.port.close();
+        self.control.close();
+        if let Some(thread) = self.thread.take() {
+            // Whoever wants to know how it ended calls `stop`.
+            thread.join().ok();
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Volumes on sparse files in a folder that goes away, and a client with one job at a time.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use hostftl_core::HostError;
+use hostftl_layers::LayerKind;
+use hostftl_volume::CreateSpec;
+use hostftl_volume::front::{Answer, Job, JobOp, Port};
+
+pub const MIB: u64 = 1 << 20;
+
+pub struct Place {
+    pub folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Place { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn name(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().into()
+    }
+
+    /// What makes `v.toml` over the file `d0`, which does not exist yet.
+    pub fn spec(&self, layer: LayerKind) -> CreateSpec {
+        CreateSpec {
+            path: self.path("v.toml"),
+            devices: vec![self.name("d0")],
+            size: Some(64 * MIB),
+            layer,
+            superpage: 128,
+            spare_permille: 70,
+            label: String::new(),
+            force: false,
+        }
+    }
+}
+
+pub struct Client {
+    pub port: Port,
+    sender: Sender<Answer>,
+    answers: Receiver<Answer>,
+}
+
+impl Client {
+    pub fn new(port: Port) -> Self {
+        let (sender, answers) = channel();
+        Client { port, sender, answers }
+    }
+
+    pub fn ask(&self, op: JobOp, offset: u64, bytes: u64) -> Result<Vec<u8>, HostError> {
+        let reply = self.sender.clone();
+        self.port.submit(Job { op, offset, bytes, cookie: offset, reply });
+        let answer = self.answers.recv().unwrap();
+        assert_eq!(answer.cookie, offset);
+        answer.result.map(|()| answer.data.map(|data| data.to_vec()).unwrap_or_default())
+    }
+
+    pub fn write(&self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), HostError> {
+        let mut data = self.port.buffer(bytes.len() as u32);
+        data.copy_from_slice(bytes);
+        self.ask(JobOp::Write { data, fua }, offset, bytes.len() as u64).map(drop)
+    }
+
+    pub fn read(&self, offset: u64, bytes: u64) -> Vec<u8> {
+        self.ask(JobOp::Read(self.port.buffer(bytes as u32)), offset, bytes).unwrap()
+    }
+
+    pub fn flush(&self) {
+        self.ask(JobOp::Flush, 0, 0).unwrap();
+    }
+}

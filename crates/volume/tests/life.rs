@@ -1,0 +1,140 @@
+//! A volume from `create` to the last stop, with every layer that a user may choose.
+
+mod common;
+
+use common::{Client, MIB, Place};
+use hostftl_core::HostError;
+use hostftl_layers::LayerKind;
+use hostftl_volume::front::JobOp;
+use hostftl_volume::{StartOptions, check, create, import, open, replay, status};
+
+fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|at| ((at / 512 + seed) * 31 + at % 512) as u8).collect()
+}
+
+fn each_layer(test: impl Fn(LayerKind)) {
+    LayerKind::ALL.iter().copied().for_each(test);
+}
+
+#[test]
+fn what_was_written_is_there_after_stop_and_start() {
+    each_layer(|layer| {
+        let place = Place::new();
+        let created = create(&place.spec(layer)).unwrap();
+        assert!(created.exported_bytes > 32 * MIB && created.exported_bytes < 64 * MIB);
+        let path = place.path("v.toml");
+        for round in 0..3 {
+            let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+            assert_eq!(port.export().bytes, created.exported_bytes);
+            let client = Client::new(port);
+            if round > 0 {
+                assert_eq!(client.read(MIB - 512, MIB), pattern(round - 1, MIB), "{layer}");
+                assert_eq!(client.read(5 * MIB, 8192), vec![0; 8192]);
+            }
+            client.write(MIB - 512, &pattern(round, MIB), false).unwrap();
+            client.write(5 * MIB, &pattern(9, 8192), true).unwrap();
+            client.ask(JobOp::Trim { fua: false }, 5 * MIB, 4096).unwrap();
+            client.ask(JobOp::Zeroes { fua: true }, 5 * MIB + 4096, 4096).unwrap();
+            client.flush();
+            assert_eq!(client.read(MIB - 512, MIB), pattern(round, MIB));
+            let last = running.stop().unwrap();
+            let traffic = last.traffic.unwrap();
+            assert_eq!(traffic.requests_in, traffic.requests_out);
+            assert_eq!(traffic.host_write_bytes, MIB + 8192);
+            assert!(traffic.waf_layer.unwrap() >= 1.0);
+            let after = client.write(0, &[0; 512], false);
+            assert_eq!(after, Err(HostError::Io), "a stopped volume refuses jobs");
+        }
+        let checked = check(&path).unwrap();
+        assert_eq!(checked.problems, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_volume_that_is_in_use_tells_its_status_and_refuses_a_second_opener() {
+    each_layer(|layer| {
+        let place = Place::new();
+        create(&place.spec(layer)).unwrap();
+        let path = place.path("v.toml");
+        assert_eq!(status(&path).unwrap().served_by, None);
+        let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+        Client::new(port).write(0, &[1; 4096], true).unwrap();
+        let shown = status(&path).unwrap();
+        assert_eq!(shown.served_by, Some(std::process::id()));
+        assert_eq!(shown.traffic.unwrap().host_write_bytes, 4096);
+        assert_eq!(shown.layer, layer.name());
+        for refused in [open(&path).err(), check(&path).err(), import_again(&place)] {
+            let message = refused.unwrap().to_string();
+            let holder = format!("in use by process {}", std::process::id());
+            assert!(message.contains(&holder), "{message}");
+        }
+        running.stop().unwrap();
+        assert_eq!(status(&path).unwrap().served_by, None);
+    });
+}
+
+fn import_again(place: &Place) -> Option<hostftl_volume::Error> {
+    import(&[place.name("d0")], &place.path("again.toml")).err()
+}
+
+#[test]
+fn a_volume_in_memory_is_empty_each_time() {
+    each_layer(|layer| {
+        let place = Place::new();
+        let mut spec = place.spec(layer);
+        (spec.devices, spec.size) = (vec!["mem:64M".into()], None);
+        let created = create(&spec).unwrap();
+        assert!(created.notes[0].contains("in memory"));
+        for _ in 0..2 {
+            let (running, port) =
+                open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+            let client = Client::new(port);
+            assert_eq!(client.read(MIB, 4096), vec![0; 4096]);
+            client.write(MIB, &[7; 4096], true).unwrap();
+            assert_eq!(client.read(MIB, 4096), vec![7; 4096]);
+            assert!(running.notes()[0].contains("in memory"));
+            running.stop().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_recording_replays_to_the_same_digest() {
+    each_layer(|layer| {
+        let place = Place::new();
+        create(&place.spec(layer)).unwrap();
+        let path = place.path("v.toml");
+        for round in 0..2 {
+            let recording = place.path(&format!("r{round}"));
+            let options = StartOptions { record: Some(recording.clone()) };
+            let (running, port) = open(&path).unwrap().start(&options).unwrap();
+            let client = Client::new(port);
+            for i in 0..2000 {
+                client.write(i * 37 % 1000 * 4096, &pattern(i, 4096), i % 50 == 0).unwrap();
+            }
+            client.read(0, 65536);
+            running.stop().unwrap();
+            let replayed = replay(&recording).unwrap();
+            assert!(replayed.is_same() && replayed.steps > 2000, "{replayed:?}");
+        }
+        let bytes = std::fs::read(place.path("r1")).unwrap();
+        std::fs::write(place.path("cut"), &bytes[..bytes.len() - 1]).unwrap();
+        let message = replay(&place.path("cut")).unwrap_err().to_string();
+        assert!(message.contains("it is cut off after") && message.contains("good records"));
+        let mut rotten = bytes.clone();
+        rotten[bytes.len() / 2] ^= 1;
+        std::fs::write(place.path("rotten"), &rotten).unwrap();
+        let message = replay(&place.path("rotten")).unwrap_err().to_string();
+        assert!(message.contains("it is damaged after"), "{message}");
+    });
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let place = Place::new();
+    for bytes in [&b""[..], b"HFTLREC1", b"something else that is long enough"] {
+        std::fs::write(place.path("r"), bytes).unwrap();
+        let message = replay(&place.path("r")).unwrap_err().to_string();
+        assert!(message.ends_with("it is no recording of HostFTL"), "{message}");
+    }
+}
