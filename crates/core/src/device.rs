@@ -9,6 +9,8 @@ pub struct DeviceInfo {
     pub map_unit: u32,
     /// Whether completed writes can be lost until a flush.
     pub volatile_cache: bool,
+    /// Whether the device gains when it is told which ranges hold nothing (a drive that collects).
+    pub discard: bool,
     /// How it may be written.
     pub kind: DeviceKind,
 }
@@ -34,8 +36,14 @@ pub struct Segments {
 }
 
 impl DeviceInfo {
-    /// A block device of `sectors` with map unit `map_unit`.
+    /// A block device of `sectors` with map unit `map_unit`, a volatile cache and no use for discards.
     pub fn block(sectors: u64, map_unit: u32) -> Self {
-        DeviceInfo { sectors, map_unit, volatile_cache: true, kind: DeviceKind::Block }
+        DeviceInfo {
+            sectors,
+            map_unit,
+            volatile_cache: true,
+            discard: false,
+            kind: DeviceKind::Block,
+        }
     }
 }

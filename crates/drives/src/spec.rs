@@ -136,7 +136,8 @@ impl DriveSpec {
 
     /// What the host sees of the drive. Its write buffer is protected against power loss.
     pub fn device_info(&self) -> DeviceInfo {
-        DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.exported, self.superpage) }
+        let block = DeviceInfo::block(self.exported, self.superpage);
+        DeviceInfo { volatile_cache: false, discard: true, ..block }
     }
 
     /// What the drive's own translation sees of the flash: superblocks are segments.
@@ -149,6 +150,7 @@ impl DriveSpec {
         DeviceInfo {
             sectors: u64::from(segments.size) * u64::from(segments.count),
             map_unit: self.superpage,
+            discard: false,
             volatile_cache: false,
             kind: DeviceKind::Zoned(segments),
         }

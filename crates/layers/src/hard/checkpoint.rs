@@ -212,11 +212,15 @@ impl Hard {
         }
     }
 
+    /// Superpages that log may keep; many while many are free.
+    fn pin_limit(&self) -> u32 {
+        self.layout.max_pinned().max(self.free.len() as u32 / 2)
+    }
+
     fn begin_rotation(&mut self) -> bool {
         let half = (self.layout.interval() / 2).max(1);
         let opened = self.stamps - self.checkpoint.start_stamp;
-        let pins = self.pins.len() as u32;
-        let crowded = pins >= self.layout.max_pinned() / 2;
+        let crowded = self.pins.len() as u32 >= self.pin_limit() / 2;
         if !self.checkpoint.hurried && opened < u64::from(half) && !crowded {
             return false;
         }
@@ -225,7 +229,7 @@ impl Hard {
             self.checkpoint.start_stamp = self.stamps;
             return false;
         }
-        self.checkpoint.hurried |= pins >= self.layout.max_pinned();
+        self.checkpoint.hurried |= self.pins.len() as u32 >= self.pin_limit();
         let stages = &self.stages;
         let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
         let names = queued.chain(self.free.iter().copied()).take(CANDIDATES);
@@ -306,13 +310,12 @@ impl Hard {
 
     /// Begins the image of the next dirty group, or ends with the images.
     fn begin_image(&mut self) -> bool {
+        let crowded = self.pins.len() as u32 >= self.pin_limit();
         let checkpoint = &mut self.checkpoint;
         let half = u64::from(self.layout.interval() / 2).max(1);
         let since = self.stamps - checkpoint.start_stamp;
         let due = since * u64::from(checkpoint.quota) / half;
-        if self.pins.len() as u32 >= self.layout.max_pinned() || since >= half {
-            checkpoint.hurried = true;
-        }
+        checkpoint.hurried |= crowded || since >= half;
         if checkpoint.hurried {
             self.press_waiting_images();
         } else if u64::from(checkpoint.begun) > due && self.checkpoint.cursor < self.layout.groups {

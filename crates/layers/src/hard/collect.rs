@@ -48,7 +48,9 @@ impl Hard {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve();
         let margin = (self.layout.count / 256).max(8);
-        if self.life != Life::Running || free + self.limbo.len() as u32 > reserve + margin {
+        if self.life != Life::Running
+            || free + self.discarding + self.limbo.len() as u32 > reserve + margin
+        {
             return self.life == Life::Running && free <= reserve && self.press_limbo(false);
         }
         let Some(victim) = self.map.victim() else { return self.press_limbo(false) };

@@ -130,7 +130,7 @@ impl Layout {
 
     /// Superpages that hold log writes before a checkpoint is urgent.
     pub fn max_pinned(&self) -> u32 {
-        ((self.count - (self.exported / u64::from(self.superpage)) as u32) / 8).max(8)
+        ((self.count - (self.exported / u64::from(self.superpage)) as u32) / 4).max(8)
     }
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.

@@ -99,6 +99,10 @@ pub struct Hard {
     /// What should become durable when it is settled anyway.
     wanted: Mark,
     flushing: bool,
+    /// Whether the device wants to know which superpages are free.
+    discard: bool,
+    /// Superpages that it is being told of; they are in limbo still.
+    discarding: u32,
     /// A superpage could not be opened until there is another log write.
     starved: bool,
     collection: Collection,
@@ -149,6 +153,8 @@ impl Hard {
             commit: Mark::default(),
             wanted: Mark::default(),
             flushing: false,
+            discard: devices[0].discard,
+            discarding: 0,
             starved: false,
             collection: Collection::default(),
             checkpoint: Checkpoint::new(&layout),
@@ -190,7 +196,7 @@ impl Hard {
         moved |= self.pump_collection(now, out);
         moved |= self.pump_checkpoint(now, out);
         moved |= self.pump_flush(now, out);
-        moved |= self.pump_limbo();
+        moved |= self.pump_limbo(now, out);
         self.note_full(out);
         moved |= self.requests.answer_durable(self.log.durable.mark, out);
         moved
@@ -250,11 +256,7 @@ impl Hard {
         let op = self.ops.end(token);
         if let Err(error) = result {
             self.counters.device_errors += 1;
-            let reading = matches!(
-                op,
-                Op::Read { .. } | Op::Collect { .. } | Op::Recover { .. } | Op::Digest { .. }
-            );
-            if error == DeviceError::Gone || !reading {
+            if error == DeviceError::Gone || op.changes_media() {
                 self.fail(error, false, out);
             }
         }
@@ -279,6 +281,10 @@ impl Hard {
                     self.log.durable = settled;
                     self.checkpoint.flushed();
                 }
+            }
+            Op::Discard { vsp } => {
+                self.discarding -= 1;
+                self.release(vsp);
             }
             Op::Image { slot } => self.checkpoint.image_written(slot, command),
             Op::Root { copy } => self.checkpoint.root_written(copy, command),

@@ -30,6 +30,8 @@ pub enum Op {
     Program { stage: u8, serial: u64 },
     /// The program of a superpage of log alone.
     Log { vsp: u32, serial: u64 },
+    /// The device forgets a superpage that is about to be free.
+    Discard { vsp: u32 },
     /// A flush that makes what was settled durable.
     Flush { settled: Point },
     /// The program of a map image.
@@ -41,6 +43,18 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether nothing can be promised any more when it fails.
+    pub fn changes_media(&self) -> bool {
+        matches!(
+            self,
+            Op::Program { .. }
+                | Op::Log { .. }
+                | Op::Flush { .. }
+                | Op::Image { .. }
+                | Op::Root { .. }
+        )
+    }
+
     /// Whether a device is to answer.
     fn on_device(&self) -> bool {
         !matches!(self, Op::Copy { .. } | Op::Zero { .. } | Op::Place { .. } | Op::Digest { .. })

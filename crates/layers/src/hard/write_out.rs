@@ -315,18 +315,30 @@ impl Hard {
         true
     }
 
-    /// Frees a superpage whose emptiness is durable.
-    pub(super) fn pump_limbo(&mut self) -> bool {
+    /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
+    pub(super) fn pump_limbo(&mut self, now: Nanos, out: &mut Out) -> bool {
         let Some(&(vsp, mark)) = self.limbo.front() else { return false };
         let unread = !self.map.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.log.durable.mark.covers(mark) || planted(Bug::EarlyReuse);
-        if !durable || !unread {
+        if !durable || !unread || self.ops.room() == 0 {
             return false;
         }
         self.limbo.pop_front();
+        if self.discard {
+            self.discarding += 1;
+            let (lba, sectors) = (self.layout.data_at(vsp), self.layout.superpage.into());
+            let command = Command::Reset { device: 0, lba, sectors };
+            self.submit(now, Op::Discard { vsp }, command, out);
+        } else {
+            self.release(vsp);
+        }
+        true
+    }
+
+    /// A superpage may be used again. Whether the device forgot it does not matter here.
+    pub(super) fn release(&mut self, vsp: u32) {
         self.map.become_(vsp, State::Free, false);
         self.free.push_back(vsp);
-        true
     }
 
     /// Unpins the log that a durable root no longer needs.
@@ -357,7 +369,7 @@ impl Hard {
         if states(State::Free) != self.free.len() {
             return Err("hard: the free queue is not the free superpages");
         }
-        if states(State::Limbo) != self.limbo.len() {
+        if states(State::Limbo) != self.limbo.len() + self.discarding as usize {
             return Err("hard: the limbo queue is not the superpages in limbo");
         }
         let pinned = (0..self.layout.count).filter(|vsp| self.map.pinned(*vsp)).count();
