@@ -60,6 +60,8 @@ pub struct Swarm {
     pub deadline: Nanos,
     /// Whether devices have a volatile cache.
     pub volatile: bool,
+    /// Whether devices want to know which ranges hold nothing.
+    pub discard: bool,
     /// Chance that a sector reaches the medium before it is overwritten.
     pub destage: u32,
     /// Requests in flight at most.
@@ -125,6 +127,7 @@ impl Swarm {
             spare: dice.pick(&[20, 20, 70, 200]),
             deadline: if faults.hang { 1 << 40 } else { 0 },
             volatile: claims.admits(Row::VolatileCache) && dice.chance(850),
+            discard: dice.chance(500),
             destage: dice.pick(&[0, 100, 500, 1000]),
             depth: dice.pick(&[1, 2, 4, 8, 16, 32]),
             life: dice.pick(&[20, 100, 300, 1000, 4000]),

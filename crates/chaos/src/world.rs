@@ -71,6 +71,7 @@ impl World {
         let (infos, plan) = loop {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.superpage);
             info.volatile_cache = swarm.volatile;
+            info.discard = swarm.discard;
             let infos = vec![info; swarm.devices as usize];
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
