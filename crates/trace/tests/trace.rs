@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use hostftl_trace::{Compact, GRANULE, Op, Record, Source, TraceError};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A file in the test's own folder.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
@@ -157,4 +159,40 @@ fn bad_workloads_say_what_is_right() {
     assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read or iops"));
     assert!(why("synth:uniform:size=4q").contains("expected a number"));
     assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
+}
+
+/// Whatever stands in a file: records that are whole, or an error that names a place in the file.
+#[test]
+fn damaged_files_give_records_or_one_error() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let clean = TEXT.repeat(20).replace("t_us,op,byte_off,byte_len\n", "\n");
+    let packed = zstd::encode_all(clean.as_bytes(), 3).unwrap();
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..3_000 {
+        let mut bytes = if round % 4 == 0 { packed.clone() } else { clean.clone().into_bytes() };
+        for _ in 0..rng.random_range(1..4) {
+            let at = rng.random_range(0..bytes.len());
+            match rng.random_range(0..4) {
+                0 => bytes[at] = rng.random_range(0..=255),
+                1 => bytes[at] = b"0123456789,.\n\rRWFD"[rng.random_range(0..18)],
+                2 if bytes.len() > 1 => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let lines = 2 + bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        match all("damaged.csv", &bytes) {
+            Ok(records) => {
+                good += 1;
+                assert!(records.iter().all(|it| it.sectors > 0 || it.op == Op::Flush));
+            }
+            Err(TraceError::Line { line, column, .. }) => {
+                bad += 1;
+                assert!(round % 4 == 0 || line <= lines, "line {line} of {lines}");
+                assert!((1..=256).contains(&column));
+            }
+            Err(TraceError::Read { .. }) => bad += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(good > 300 && bad > 300, "{good} good, {bad} bad");
 }

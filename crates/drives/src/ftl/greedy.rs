@@ -80,3 +80,46 @@ impl Greedy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against a scan of everything: the fewest valid pages, then the longest with that count.
+    #[test]
+    fn agrees_with_a_scan() {
+        let (mut greedy, mut model) = (Greedy::new(40, 16), Vec::<(u32, u32)>::new());
+        let mut state = 1u64;
+        let mut dice = |sides: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % sides
+        };
+        for _ in 0..20_000 {
+            let segment = dice(40) as u32;
+            match model.iter().position(|&(it, _)| it == segment) {
+                None => {
+                    let valid = dice(17) as u32;
+                    greedy.sealed(segment, valid);
+                    model.push((segment, valid));
+                }
+                Some(at) if model[at].1 > 0 => {
+                    let (_, valid) = model.remove(at);
+                    greedy.live_changed(segment, valid, valid - 1);
+                    model.push((segment, valid - 1));
+                }
+                Some(_) => {
+                    // The first of the least is the one that has been so longest.
+                    let best = model.iter().copied().min_by_key(|&(_, valid)| valid);
+                    assert_eq!(greedy.best(), best.map(|(_, valid)| valid));
+                    let picked = greedy.pick();
+                    assert_eq!(picked, best.map(|(segment, _)| segment));
+                    model.retain(|&(it, _)| Some(it) != picked);
+                }
+            }
+        }
+        while let Some(segment) = greedy.pick() {
+            model.retain(|&(it, _)| it != segment);
+        }
+        assert!(model.is_empty() && greedy.best().is_none());
+    }
+}
