@@ -210,6 +210,9 @@ impl Hard {
             return false;
         }
         if self.checkpoint.is_current(self.log.next) {
+            if !self.ops.is_empty() {
+                return false;
+            }
             self.life = Life::Over;
             out.push(Output::Event(Event::Stopped));
             return true;
