@@ -22,6 +22,7 @@ macro_rules! events {
 // The last column: h(ard), p(assthrough), e(xerciser) need the event.
 events! {
     Cut "power cut" "hpe",
+    Killed "process killed, power kept" "hpe",
     CutHostWrite "cut during a host write" "hpe",
     CutFlush "cut during a flush" "hpe",
     CutGc "cut during GC" "h",

@@ -83,6 +83,8 @@ pub struct Life<'w> {
     pub(crate) errors: u64,
     pub(crate) unflushed: Unflushed,
     pub(crate) steps: u64,
+    /// Whether this life has any trouble.
+    pub(crate) calm: bool,
     pub(crate) cut_at: u64,
     pub(crate) hang_at: u64,
     pub(crate) dead_at: u64,
@@ -126,6 +128,7 @@ impl<'w> Life<'w> {
             errors: 0,
             unflushed: Unflushed::default(),
             steps: 0,
+            calm,
             cut_at: u64::MAX,
             hang_at: u64::MAX,
             dead_at: u64::MAX,
@@ -214,14 +217,15 @@ impl<'w> Life<'w> {
     fn complete_one(&mut self) -> Input {
         let count = self.flight.len() as u64;
         let dice = &mut self.w.dice;
-        let index = match self.w.swarm.order {
-            Order::Oldest if dice.chance(800) => 0,
-            Order::Newest if dice.chance(800) => count - 1,
+        let (order, stubborn) = self.w.swarm.order;
+        let index = match order {
+            Order::Oldest if dice.chance(stubborn) => 0,
+            Order::Newest if dice.chance(stubborn) => count - 1,
             _ => dice.below(count),
         };
-        let mut flight = match self.w.swarm.order {
+        let mut flight = match order {
             Order::Any => self.flight.swap_remove(index as usize),
-            _ => self.flight.remove(index as usize),
+            Order::Oldest | Order::Newest => self.flight.remove(index as usize),
         };
         let result = self.execute(&mut flight);
         self.w.tallies.note_if(flight.late, Named::LateDone);
@@ -372,6 +376,7 @@ impl<'w> Life<'w> {
             self.fail("ready, but the layer was not starting".into());
         }
         self.phase = Phase::Ready;
+        self.choose_fate_when_ready();
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();

@@ -37,16 +37,12 @@ impl InFlight {
 }
 
 impl Life<'_> {
-    /// Chooses when this life is cut and what fails in it.
+    /// Chooses what fails in this life, and whether it is cut while it starts.
     pub(crate) fn choose_fate(&mut self) {
-        let usual = 2 * self.w.cut_every();
         let dice = &mut self.w.dice;
         let swarm = &self.w.swarm;
-        if swarm.faults.cut {
-            let format = if self.mode == Mode::Format { 200 } else { 0 };
-            let early = self.w.cuts < 100 && dice.chance(swarm.cut_early + format);
-            let soon = if self.mode == Mode::Format { 12 } else { 60 };
-            self.cut_at = 1 + dice.below(if early { soon } else { usual });
+        if swarm.faults.cut && self.w.cuts < 200 && dice.chance(swarm.cut_early) {
+            self.cut_at = 1 + dice.below(self.w.start_steps + 5);
         }
         if swarm.faults.hang && dice.chance(300) {
             self.hang_at = 1 + dice.below(300);
@@ -55,6 +51,14 @@ impl Life<'_> {
             self.dead_at = 1 + dice.below(300);
         }
         self.damage();
+    }
+
+    /// Chooses when a life that is ready is cut.
+    pub(crate) fn choose_fate_when_ready(&mut self) {
+        self.w.start_steps = self.steps;
+        if self.w.swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
+            self.cut_at = self.steps + 1 + self.w.dice.below(2 * self.w.cut_every());
+        }
     }
 
     /// Brings the cut forward when a command is of a rare kind, so that it comes while it is under way.
@@ -102,6 +106,9 @@ impl Life<'_> {
                 let found = if meta { disk.find_meta(start) } else { disk.find_data(start) };
                 if let Some(sector) = found {
                     disk.rot(sector, dice.below(4096));
+                    if self.w.trace {
+                        eprintln!("{} sector {sector}: {named:?}", self.w.steps);
+                    }
                     self.w.tallies.note(named);
                     self.w.damaged = true;
                 }
@@ -146,12 +153,39 @@ impl Life<'_> {
         }
     }
 
-    /// Cuts the power.
+    /// Ends the life at once: the power is cut, or only the process is killed.
     pub(crate) fn cut(mut self) -> End {
         self.w.cuts += 1;
         let mut causes = InFlight::default();
         self.flight.iter().chain(&self.hung).for_each(|flight| causes.add(&flight.command));
         self.note_cut(causes);
+        if self.w.dice.chance(100) {
+            self.kill();
+        } else {
+            self.fail_power();
+        }
+        let ready = !matches!(self.phase, Phase::New | Phase::Starting);
+        self.switch_off();
+        End::Cut(ready)
+    }
+
+    /// The devices keep their caches, and carry out what they had begun or do not.
+    fn kill(&mut self) {
+        if self.w.trace {
+            eprintln!("{} killed", self.w.steps);
+        }
+        let w = &mut *self.w;
+        w.tallies.note(Named::Killed);
+        for flight in self.flight.iter_mut().chain(&mut self.hung) {
+            if flight.command.device().is_some() && w.dice.chance(500) {
+                let (command, stamp) = (&mut flight.command, flight.stamp);
+                let _ = w.machine.run(command, stamp, Detour::None, &mut w.dice);
+            }
+        }
+    }
+
+    /// The devices lose some of their caches, and of what they had begun.
+    fn fail_power(&mut self) {
         let survival = match self.w.dice.below(8) {
             0 => Survival::Nothing,
             1 => Survival::Everything,
@@ -175,8 +209,8 @@ impl Life<'_> {
         let permille = w.dice.pick(&[0, 300, 500, 700, 1000]);
         for flight in self.flight.iter().chain(&self.hung) {
             let dice = &mut w.dice;
-            let (kept, lost) =
-                w.machine.tear(&flight.command, flight.stamp, || dice.chance(permille));
+            let keep = || dice.chance(permille);
+            let (kept, lost) = w.machine.tear(&flight.command, flight.stamp, keep);
             let partly = kept > 0 && lost > 0;
             match &flight.command {
                 Command::Program { gather, .. } if has_meta(gather) => torn.0 |= partly,
@@ -186,9 +220,6 @@ impl Life<'_> {
         }
         w.tallies.note_if(torn.0, Named::TornMeta);
         w.tallies.note_if(torn.1, Named::TornData);
-        let ready = !matches!(self.phase, Phase::New | Phase::Starting);
-        self.switch_off();
-        End::Cut(ready)
     }
 
     fn note_cut(&mut self, causes: InFlight) {

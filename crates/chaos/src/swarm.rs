@@ -84,11 +84,11 @@ pub struct Swarm {
     pub fill: bool,
     /// Weights of timer, completion and request, when several are possible.
     pub weights: [u32; 3],
-    /// Which command completes next.
-    pub order: Order,
-    /// Steps between cuts, typically.
+    /// Which command completes next, and how often it is really that one.
+    pub order: (Order, u32),
+    /// Steps from ready to a cut, typically.
     pub cut_every: u64,
-    /// Chance that a life is cut in its first steps.
+    /// Chance that a life is cut while it starts.
     pub cut_early: u32,
     /// Chance that a cut is aimed at a command of the layer's own housekeeping.
     pub aim: u32,
@@ -143,14 +143,17 @@ impl Swarm {
             grain: dice.pick(&[1, 1, 8, 8, u64::from(superpage)]),
             hot: (dice.pick(&[0, 300, 700, 950]), dice.pick(&[8, 64, 512])),
             sequential: dice.pick(&[0, 0, 100, 500, 900]),
-            fill: dice.chance(300),
+            fill: dice.chance(500),
             weights: [
                 dice.pick(&[1, 5, 10]),
                 dice.pick(&[1, 5, 10, 20]),
                 dice.pick(&[1, 5, 10, 20]),
             ],
-            order: dice.pick(&[Order::Any, Order::Any, Order::Oldest, Order::Newest]),
-            cut_every: dice.pick(&[100, 300, 1000, 3000]),
+            order: (
+                dice.pick(&[Order::Any, Order::Any, Order::Oldest, Order::Newest]),
+                dice.pick(&[500, 800, 950, 995]),
+            ),
+            cut_every: dice.pick(&[30, 100, 300, 1000, 3000]),
             cut_early: dice.pick(&[0, 50, 200, 500]),
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),

@@ -44,6 +44,8 @@ pub struct World {
     pub steps: u64,
     /// The time that the layer is told.
     pub now: Nanos,
+    /// Steps that the last start took.
+    pub start_steps: u64,
     /// Power cuts.
     pub cuts: u64,
     /// Requests sent, and sectors written, trimmed or zeroed.
@@ -95,6 +97,7 @@ impl World {
             infos,
             plan,
             steps: 0,
+            start_steps: 10,
             now: 0,
             cuts: 0,
             sent: (0, 0),
