@@ -9,6 +9,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceInfo, Page, SECTOR};
 
@@ -17,6 +18,10 @@ use crate::error::IoError;
 use crate::holder::holder_of;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Transfer};
+
+/// How long a device that nobody living holds is waited for, and how often it is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,17 +92,7 @@ impl Device {
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let open = |flags| {
-            OpenOptions::new().read(true).write(true).custom_flags(exclusive | flags).open(name)
-        };
-        let plain = open(0).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => {
-                let holder = "the system (mounted, swap, or part of another device)".into();
-                IoError::Busy { name: name.into(), holder }
-            }
-            _ => system(name, "open it for reading and writing", error),
-        })?;
-        lock(&plain, name)?;
+        let plain = patiently(|| open_alone(name, exclusive))?;
         let bytes = length(&plain).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&plain, backing == Backing::Block);
         Ok(Device { name: name.into(), file: plain, backing, direct, bytes, base: 0, len: bytes })
@@ -200,12 +195,38 @@ impl Device {
     }
 }
 
-fn lock(file: &File, name: &str) -> Result<(), IoError> {
+/// Tries again while a device is held by nobody who lives: after a kill the kernel holds it until
+/// the transfers of the dead process are over.
+fn patiently(open: impl Fn() -> Result<File, (IoError, bool)>) -> Result<File, IoError> {
+    let begun = Instant::now();
+    loop {
+        match open() {
+            Ok(file) => return Ok(file),
+            Err((_, true)) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err((error, _)) => return Err(error),
+        }
+    }
+}
+
+/// Opens and locks a device; with an error, whether it may pass by itself.
+fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
     use std::fs::TryLockError::{Error, WouldBlock};
-    file.try_lock().map_err(|error| match error {
-        WouldBlock => IoError::Busy { name: name.into(), holder: holder_of(file) },
-        Error(error) => system(name, "lock it", error),
-    })
+    let busy = |holder: String| IoError::Busy { name: name.into(), holder };
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(name);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => {
+            (busy("the system (mounted, swap, or part of another device)".into()), true)
+        }
+        _ => (system(name, "open it for reading and writing", error), false),
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(WouldBlock) => Err(match holder_of(&file) {
+            Some(holder) => (busy(holder), false),
+            None => (busy("another process".into()), true),
+        }),
+        Err(Error(error)) => Err((system(name, "lock it", error), false)),
+    }
 }
 
 fn length(file: &File) -> io::Result<u64> {

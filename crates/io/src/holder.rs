@@ -3,16 +3,13 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
-/// The process that has locked `file`, as "process 123 (hostftl serve …)".
-pub fn holder_of(file: &File) -> String {
-    let unknown = || "another process".to_string();
-    let Ok(meta) = file.metadata() else { return unknown() };
-    let id = format!("{:02x}:{:02x}:{}", major(meta.dev()), minor(meta.dev()), meta.ino());
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    match pid_in(&locks, &id) {
-        Some(pid) => describe(pid),
-        None => unknown(),
-    }
+/// The living process that has locked `file`, as "process 123 (hostftl serve …)"; `None` when none
+/// is known. The kernel may keep a dead process's lock for a moment, until its transfers are over.
+pub fn holder_of(file: &File) -> Option<String> {
+    let meta = file.metadata().ok()?;
+    let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    let id = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    describe(pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?)
 }
 
 /// The process on the line of `/proc/locks` whose file is `id`.
@@ -24,22 +21,15 @@ fn pid_in(locks: &str, id: &str) -> Option<u32> {
     })
 }
 
-fn describe(pid: u32) -> String {
+/// The process by number and command line; `None` when it is dead.
+fn describe(pid: u32) -> Option<String> {
     if pid == std::process::id() {
-        return format!("process {pid} (this one)");
+        return Some(format!("process {pid} (this one)"));
     }
-    let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let raw = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<_> = raw.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
     let command: String = words.join(" ").trim().chars().take(120).collect();
-    if command.is_empty() { format!("process {pid}") } else { format!("process {pid} ({command})") }
-}
-
-fn major(device: u64) -> u32 {
-    libc::major(device)
-}
-
-fn minor(device: u64) -> u32 {
-    libc::minor(device)
+    (!command.is_empty()).then(|| format!("process {pid} ({command})"))
 }
 
 #[cfg(test)]
@@ -55,9 +45,18 @@ mod tests {
     }
 
     #[test]
+    fn the_dead_hold_nothing() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert_eq!(describe(pid), None);
+    }
+
+    #[test]
     fn our_own_lock_is_named() {
         let file = tempfile::tempfile().unwrap();
         file.try_lock().unwrap();
-        assert_eq!(holder_of(&file), format!("process {} (this one)", std::process::id()));
+        let ours = format!("process {} (this one)", std::process::id());
+        assert_eq!(holder_of(&file), Some(ours));
     }
 }

@@ -2,18 +2,20 @@
 
 mod common;
 
-use common::{Ask, run};
+use common::{Ask, ENGINES, run, sparse};
 use hostftl_core::HostError;
-use hostftl_io::{Device, EngineKind};
+use hostftl_io::Device;
+use hostftl_layers::LayerKind::Passthrough;
 
 const MIB: u64 = 1 << 20;
 
 fn everything(device: impl Fn() -> Device) {
-    for engine in [EngineKind::Uring, EngineKind::Pread] {
+    for engine in ENGINES {
         let small = vec![3; 512];
         let large: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
-        let answers = run(
-            device(),
+        let (answers, _) = run(
+            Passthrough,
+            vec![device()],
             engine,
             vec![
                 Ask::Write { at: MIB, data: large.clone(), fua: false },
@@ -37,14 +39,6 @@ fn everything(device: impl Fn() -> Device) {
     }
 }
 
-fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("device");
-    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
-    let name = path.to_str().unwrap().into();
-    (folder, name)
-}
-
 #[test]
 fn memory() {
     everything(|| Device::open("mem:16M").unwrap());
@@ -62,7 +56,7 @@ fn a_file() {
 
 #[test]
 fn a_window_shifts_and_ends() {
-    for engine in [EngineKind::Uring, EngineKind::Pread] {
+    for engine in ENGINES {
         let (_folder, path) = sparse(4 * MIB);
         let mut device = Device::open(&path).unwrap();
         device.set_window(2048, 4096);
@@ -71,7 +65,7 @@ fn a_window_shifts_and_ends() {
             Ask::Write { at: 2 * MIB - 512, data: data.clone(), fua: true },
             Ask::Write { at: 2 * MIB, data, fua: true },
         ];
-        let answers = run(device, engine, asks);
+        let (answers, _) = run(Passthrough, vec![device], engine, asks);
         assert_eq!(answers[&1], Err(HostError::Range));
         let bytes = std::fs::read(&path).unwrap();
         let mut expected = vec![0; 4 * MIB as usize];
@@ -82,11 +76,12 @@ fn a_window_shifts_and_ends() {
 
 #[test]
 fn a_file_that_lost_its_end_is_an_error() {
-    for engine in [EngineKind::Uring, EngineKind::Pread] {
+    for engine in ENGINES {
         let (_folder, path) = sparse(4 * MIB);
         let device = Device::open(&path).unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(MIB).unwrap();
-        let answers = run(device, engine, vec![Ask::Read { at: 2 * MIB, len: 4096 }]);
+        let asks = vec![Ask::Read { at: 2 * MIB, len: 4096 }];
+        let (answers, _) = run(Passthrough, vec![device], engine, asks);
         assert_eq!(answers[&0], Err(HostError::Io));
     }
 }

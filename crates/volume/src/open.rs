@@ -65,7 +65,10 @@ fn lock(path: &Path) -> Result<File, Error> {
     let lock = File::open(path).map_err(file(path, "open the volume file"))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(WouldBlock) => Err(Error::Busy { path: path.into(), holder: holder_of(&lock) }),
+        Err(WouldBlock) => {
+            let holder = holder_of(&lock).unwrap_or_else(|| "another process".into());
+            Err(Error::Busy { path: path.into(), holder })
+        }
         Err(Other(error)) => Err(file(path, "lock the volume file")(error)),
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hostftl_core::{
-    Cause, Credits, Event, HostError, HostOp, Payload, Reply, Request, Tally, Ticket,
+    Cause, Credits, Event, HostError, HostOp, Layer, Payload, Reply, Request, Tally, Ticket,
 };
 use hostftl_io::{
-    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, Host, Parts, Pull, Waker,
+    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, Host, Parts, Pull, Stats, Waker,
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 
@@ -81,24 +81,46 @@ impl Host for Script {
     }
 }
 
-/// Runs `asks` one after another, waiting for all, through `passthrough` on `device`.
-pub fn run(device: Device, engine: EngineKind, asks: Vec<Ask>) -> Answers {
-    let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).unwrap();
-    let config = LayerConfig::new(LayerKind::Passthrough);
-    let layer = AnyLayer::new(&config, &[device.info()], Vec::new(), Mode::Format).unwrap();
+/// Runs `asks` one after another, waiting for each, through a fresh layer on `devices`.
+pub fn run(
+    kind: LayerKind,
+    devices: Vec<Device>,
+    engine: EngineKind,
+    asks: Vec<Ask>,
+) -> (Answers, Stats) {
+    let config = LayerConfig::new(kind);
+    let infos: Vec<_> = devices.iter().map(Device::info).collect();
+    let plan = AnyLayer::plan(&config, &infos).unwrap();
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let arena = Arena::new(&HOST_CLASSES, own).unwrap();
+    let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
+    let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format).unwrap();
     let waker = Arc::new(Waker::new().unwrap());
-    let parts = Parts { devices: vec![device], arena: arena.clone(), waker, engine, tap: None };
+    let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
     let mut driver = Driver::new(layer, parts).unwrap();
     let (answers, events) = (Answers::new(), Vec::new());
     let mut script = Script { asks: VecDeque::new(), arena, answers, events, next: 0 };
     driver.start(&mut script).unwrap();
-    // One at a time, because passthrough promises no order among requests under way.
+    // One at a time, because no order is promised among requests under way.
     for ask in asks {
         script.asks.push_back(ask);
         driver.serve(&mut script).unwrap();
     }
     driver.stop(&mut script).unwrap();
+    driver.layer().check().unwrap();
     assert_eq!(script.events.last(), Some(&Event::Stopped));
-    assert_eq!(driver.stats().requests_in, driver.stats().requests_out);
-    script.answers
+    let stats = driver.stats().clone();
+    assert_eq!(stats.requests_in, stats.requests_out);
+    (script.answers, stats)
 }
+
+/// A sparse file of `bytes` bytes in a folder that goes away.
+pub fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("device");
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    let name = path.to_str().unwrap().into();
+    (folder, name)
+}
+
+pub const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Pread];

@@ -1,8 +1,6 @@
 //! A volume from `create` to the last stop, with every layer that a user may choose.
 
-mod common;
-
-use common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place};
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::JobOp;
