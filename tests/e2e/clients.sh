@@ -11,13 +11,14 @@ cleanup() {
 
 create
 serve
-nbd_fio --rw=randwrite --bs=4k --iodepth=16 --size=32M --verify=crc32c --fsync=256 \
+fio "${fio_base[@]}" --rw=randwrite --bs=4k --iodepth=16 --size=32M --verify=crc32c --fsync=256 \
     --time_based --runtime=4 &
 clients+=($!)
-nbd_fio --rw=randwrite --bs=16k --iodepth=8 --size=48M --offset=32M --verify=crc32c \
-    --time_based --runtime=4 &
+fio "${fio_base[@]}" --rw=randwrite --bs=16k --iodepth=8 --size=48M --offset=32M \
+    --verify=crc32c --time_based --runtime=4 &
 clients+=($!)
-nbd_fio --rw=randrw --bs=128k --iodepth=32 --size=64M --offset=128M --time_based --runtime=60 &
+fio "${fio_base[@]}" --rw=randrw --bs=128k --iodepth=32 --size=64M --offset=128M --time_based \
+    --runtime=60 &
 victim=$!
 nbdcopy "$uri" "$dir/out.img" &
 clients+=($!)

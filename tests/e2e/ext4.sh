@@ -13,10 +13,13 @@ loop=
 cleanup() {
     ! mountpoint -q "$dir/mnt" || umount "$dir/mnt" || umount -l "$dir/mnt"
     [ -z "$loop" ] || losetup -d "$loop"
-    [ -z "$fuse" ] || { fusermount3 -u "$dir/fuse" || fusermount3 -uz "$dir/fuse"; }
-    [ -z "$fuse" ] || { kill "$fuse" && wait "$fuse"; } 2>/dev/null
-    fuse=
     loop=
+    if [ -n "$fuse" ]; then
+        # It may have died with the server; what it left is unmounted all the same.
+        fusermount3 -u "$dir/fuse" || fusermount3 -uz "$dir/fuse" || true
+        wait "$fuse" || true
+    fi
+    fuse=
 }
 
 # The block device: $loop.
@@ -66,6 +69,7 @@ mount "$loop" "$dir/mnt"
 (cd "$dir/mnt" && sha256sum --quiet -c "$dir/sums") || fail "an fsynced file is damaged"
 files=$(wc -l <"$dir/sums")
 rm -r "$dir/mnt/kept"
+fstrim -v "$dir/mnt" || true
 umount "$dir/mnt"
 e2fsck -fn "$loop" || fail "e2fsck -fn is not clean after more work"
 cleanup

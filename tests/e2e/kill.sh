@@ -20,7 +20,7 @@ create vol 160M
 serve
 nbd_fio --rw=write --iodepth=32 "${region[@]}" --do_verify=0 --end_fsync=1
 for round in $(seq "$rounds"); do
-    nbd_fio --rw=randwrite --iodepth=16 "${region[@]}" --do_verify=0 --fsync=64 \
+    fio "${fio_base[@]}" --rw=randwrite --iodepth=16 "${region[@]}" --do_verify=0 --fsync=64 \
         --time_based --runtime=60 --randseed="$round" >"$dir/fio.out" 2>&1 &
     load=$!
     "$writer" run "$sock" "$dir/state" "$round" &

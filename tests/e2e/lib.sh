@@ -19,6 +19,10 @@ begin() {
     log=$dir/log
     sock=$dir/nbd.sock
     uri="nbd+unix:///?socket=$sock"
+    # For fio in the background, where a function would put a shell between: then $! is fio, and with
+    # --thread there is only one process to kill.
+    fio_base=(--ioengine=nbd "--uri=$uri" --random_generator=tausworthe64 --group_reporting
+        --thread --verify_fatal=1 --name=e2e)
     exec 3>&1 >>"$log" 2>&1
     trap finish EXIT
     trap 'exit 130' INT TERM
@@ -111,6 +115,5 @@ check() {
 
 # nbd_fio ARGUMENTS…: fio against the server.
 nbd_fio() {
-    fio --ioengine=nbd --uri="$uri" --random_generator=tausworthe64 --group_reporting \
-        --verify_fatal=1 --name=e2e "$@"
+    fio "${fio_base[@]}" "$@"
 }
