@@ -1,7 +1,7 @@
 //! A memory device with a volatile cache, which keeps as little at a power cut as it is allowed to.
 //!
 //! Invariants
-//! - `current` is what reads see, `durable` what is on the medium; they differ in dirty sectors only.
+//! - `current` is what reads see, `durable` what is on the medium; only dirty sectors differ.
 //! - A sector is in `dirty` once exactly when its `stamp` is not 0.
 //! - A flush makes durable what completed before it was submitted, and promises nothing else.
 

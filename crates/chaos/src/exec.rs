@@ -1,8 +1,8 @@
 //! Carries a command out, all at once, when the driver decides that it completes.
 
 use hostftl_core::{
-    BLOCK, Cause, Codec, Command, DeviceError, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target,
-    Verdict, View,
+    BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally,
+    Target, Verdict, View, ViewMut,
 };
 use hostftl_format::page::crc32c;
 
@@ -35,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was submitted, or
+    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was sent, or
     /// [`Disk::epoch`] when a program was.
     pub fn run(
         &mut self,
@@ -63,47 +63,29 @@ impl Machine {
                 self.disks[*device as usize].trim(*lba, *sectors, dice);
             }
             Command::Flush { device } => self.disks[*device as usize].flush(stamp),
-            Command::Place { from: Piece::Data(from), into } => {
+            _ => return self.compute(command),
+        }
+        Ok(Verdict::default())
+    }
+
+    /// Carries out a command that touches no device.
+    fn compute(&mut self, command: &mut Command) -> Outcome {
+        let mut verdict = Verdict::default();
+        match command {
+            Command::Place { from, into } => {
                 assert_eq!(from.bytes(), into.bytes(), "a place copies like onto like");
-                let (source, target) = ((from.id(), from.from()), (into.id(), into.from()));
-                self.arena.copy(source, target, from.bytes());
+                self.place(from, into);
             }
-            Command::Place { from: Piece::Meta { buf, pages }, into } => {
-                let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
-                assert_eq!(target.len(), *pages as usize * BLOCK, "a place copies like onto like");
-                for (page, out) in buf.pages().iter().zip(target.chunks_exact_mut(BLOCK)) {
-                    out.copy_from_slice(&page.0);
-                }
-            }
-            Command::Place { from: Piece::Zeros(bytes), into } => {
-                assert_eq!(*bytes, into.bytes(), "a place copies like onto like");
-                self.arena.slice_mut(into.id(), into.from(), into.bytes()).fill(0);
-            }
-            Command::Digest { from, seed } => {
-                let crc = crc32c(*seed, self.view(from));
-                return Ok(Verdict { bytes: 0, crc });
-            }
-            Command::Fold { from, into, keep } => {
-                self.staging.clear();
-                let old = self.arena.slice(into.id(), into.from(), into.bytes());
-                self.staging.extend(old.iter().map(|&byte| if *keep { byte } else { 0 }));
-                for view in from.iter() {
-                    assert_eq!(view.bytes(), into.bytes(), "a fold joins equal lengths");
-                    let bytes = self.arena.slice(view.id(), view.from(), view.bytes());
-                    self.staging.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
-                }
-                let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
-                target.copy_from_slice(&self.staging);
-            }
+            Command::Digest { from, seed } => verdict.crc = crc32c(*seed, self.view(from)),
+            Command::Fold { from, into, keep } => self.fold(from, into, *keep),
             Command::Pack { from, into, codec, seed } => {
                 let packed = pack(self.view(from), *codec);
-                if packed.len() > into.bytes() as usize {
-                    return Ok(Verdict::default());
+                if packed.len() <= into.bytes() as usize {
+                    let bytes = packed.len() as u32;
+                    let target = self.arena.slice_mut(into.id(), into.from(), bytes);
+                    target.copy_from_slice(&packed);
+                    verdict = Verdict { bytes, crc: crc32c(*seed, &packed) };
                 }
-                let bytes = packed.len() as u32;
-                let target = self.arena.slice_mut(into.id(), into.from(), bytes);
-                target.copy_from_slice(&packed);
-                return Ok(Verdict { bytes, crc: crc32c(*seed, &packed) });
             }
             Command::Unpack { from, into, codec, seed, crc } => {
                 let packed = self.view(from);
@@ -112,12 +94,42 @@ impl Machine {
                 }
                 let plain = unpack(packed, *codec, into.bytes() as usize);
                 let plain = plain.ok_or(DeviceError::Media)?;
-                let bytes = plain.len() as u32;
-                self.arena.slice_mut(into.id(), into.from(), bytes).copy_from_slice(&plain);
-                return Ok(Verdict { bytes, crc: 0 });
+                verdict.bytes = plain.len() as u32;
+                let target = self.arena.slice_mut(into.id(), into.from(), verdict.bytes);
+                target.copy_from_slice(&plain);
             }
+            other => unreachable!("{other:?} goes to a device"),
         }
-        Ok(Verdict::default())
+        Ok(verdict)
+    }
+
+    fn place(&mut self, from: &Piece, into: &ViewMut) {
+        if let Piece::Data(from) = from {
+            let (source, target) = ((from.id(), from.from()), (into.id(), into.from()));
+            return self.arena.copy(source, target, from.bytes());
+        }
+        let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
+        match from {
+            Piece::Meta { buf, .. } => {
+                for (page, out) in buf.pages().iter().zip(target.chunks_exact_mut(BLOCK)) {
+                    out.copy_from_slice(&page.0);
+                }
+            }
+            _ => target.fill(0),
+        }
+    }
+
+    fn fold(&mut self, from: &Few<View, MAX_PIECES>, into: &ViewMut, keep: bool) {
+        self.staging.clear();
+        let old = self.arena.slice(into.id(), into.from(), into.bytes());
+        self.staging.extend(old.iter().map(|&byte| if keep { byte } else { 0 }));
+        for view in from.iter() {
+            assert_eq!(view.bytes(), into.bytes(), "a fold joins equal lengths");
+            let bytes = self.arena.slice(view.id(), view.from(), view.bytes());
+            self.staging.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
+        }
+        let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
+        target.copy_from_slice(&self.staging);
     }
 
     fn view(&self, view: &View) -> &[u8] {

@@ -1,14 +1,13 @@
 //! What every sector may hold: the judge of the whole run.
 //!
-//! Each sector is a register with its own serial order. A write lies somewhere between its request
-//! and its reply; `before` is all that is known of the order, and a value is legal as long as nothing
-//! that must be there is known to come after it.
+//! Each sector is a register with its own serial order: a write lies somewhere between its request
+//! and its reply; a value is legal as long as nothing that must be there is known to come after it.
 //!
 //! Invariants
 //! - Every sector lists at least one write that it may hold; the first is the zeros of version 0.
 //! - A write is left out of the list only when a durable one is known to come after it, or when a
 //!   later life has read another.
-//! - `lo` and `hi` bound the place of a write in its serial order: x is before y when `x.hi < y.lo`.
+//! - `lo` and `hi` bound the place of a write in the order: x is before y when `x.hi < y.lo`.
 
 use crate::content::Found;
 

@@ -61,7 +61,7 @@ impl Life<'_> {
         }
     }
 
-    /// Brings the cut forward when a command is of a rare kind, so that it comes while it is under way.
+    /// Brings the cut forward when a command is of a rare kind, to come while it is under way.
     pub(crate) fn aim(&mut self, command: &Command) {
         let rare = match command {
             Command::Flush { .. } | Command::Reset { .. } => true,

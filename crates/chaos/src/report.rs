@@ -87,7 +87,8 @@ fn figures(summary: &Summary) -> String {
     let Summary { seeds, steps, cuts, requests, elapsed, .. } = summary;
     let rate = *steps as f64 / elapsed.as_secs_f64().max(1e-9) / 1e3;
     format!(
-        "{seeds} seeds, {steps} steps, {cuts} cuts, {requests} requests, {:.1} s, {rate:.0} K steps/s",
+        "{seeds} seeds, {steps} steps, {cuts} cuts, {requests} requests, {:.1} s, \
+         {rate:.0} K steps/s",
         elapsed.as_secs_f64()
     )
 }

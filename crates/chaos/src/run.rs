@@ -114,3 +114,41 @@ fn live(world: &mut World) -> Result<(), String> {
     last.demand_audit();
     last.run().map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm::Faults;
+
+    /// Whether one of the first seeds shows that passthrough does not hold against `faults`.
+    fn is_seen(faults: Faults) -> bool {
+        (0..60).any(|seed| {
+            let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
+            world.swarm.faults = faults;
+            live(&mut world).is_err()
+        })
+    }
+
+    #[test]
+    fn a_fault_that_passthrough_does_not_claim_to_notice_is_seen_by_the_checker() {
+        assert!(!is_seen(Faults { cut: true, ..Faults::default() }), "a cut alone is no fault");
+        assert!(is_seen(Faults { lost: true, ..Faults::default() }), "lost write");
+        assert!(is_seen(Faults { misdirected: true, ..Faults::default() }), "misdirected write");
+        assert!(is_seen(Faults { data_rot: true, ..Faults::default() }), "bit rot");
+        assert!(is_seen(Faults { stale: true, ..Faults::default() }), "stale device");
+    }
+
+    #[test]
+    fn a_seed_fixes_the_whole_run() {
+        for layer in [LayerKind::Passthrough, LayerKind::Hard, LayerKind::Exerciser] {
+            let run = |spare: &mut Option<World>| {
+                let report = run_seed(11, layer, false, spare).expect("nothing is wrong");
+                (report.steps, report.cuts, report.requests, report.tallies)
+            };
+            let mut spare = None;
+            let first = run(&mut None);
+            run_seed(12, layer, false, &mut spare).expect("nothing is wrong");
+            assert_eq!(first, run(&mut spare), "memory of another seed makes no difference");
+        }
+    }
+}

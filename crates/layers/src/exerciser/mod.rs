@@ -6,10 +6,10 @@
 //! command on every device. In a world without bytes all checksums are zero, on both sides.
 //!
 //! Invariants
-//! - One request at a time is under way; every stage waits for its commands, except for those of the
-//!   stage `Late`, which are abandoned when a timer comes first.
+//! - One request at a time is under way; every stage waits for its commands, except for those of
+//!   the stage `Late`, which are abandoned when a timer comes first.
 //! - A payload whose reader was abandoned is in `left` until its late `Done`.
-//! - The last [`SCRATCH`] sectors of each device belong to the script, the rest of the first is home.
+//! - The last [`SCRATCH`] sectors of each device are the script's, the rest of the first is home.
 
 mod host;
 mod script;

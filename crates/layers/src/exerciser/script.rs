@@ -1,14 +1,14 @@
 //! The stages of the script, one method each, and what is expected of their commands.
 
 use hostftl_core::{
-    Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp, MAX_PIECES, Nanos,
-    Out, Output, Page, Payload, Piece, Reply, Request, SECTOR, SECTORS_PER_BLOCK, Tally, Target,
-    Ticket, Token, Verdict,
+    BLOCK, Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp, MAX_PIECES,
+    Nanos, Out, Output, Page, Payload, Piece, Reply, Request, SECTOR, SECTORS_PER_BLOCK, Tally,
+    Target, Ticket, Token, Verdict,
 };
 
 use super::{Exerciser, SCRATCH};
 
-/// Bytes that the first piece of a gather list has, when there are so many: no multiple of a sector.
+/// Bytes in the first piece of a gather list: no multiple of a sector.
 const ODD: u32 = 100;
 /// The byte in the first buffer where the host's bytes begin.
 const SHIFT: u32 = SECTOR as u32;
@@ -54,6 +54,10 @@ pub enum Expect {
     LearnZeros,
     /// The same digest again.
     SameZeros,
+    /// The digest of the first device's page in payload, learnt here.
+    LearnPage,
+    /// The same digest again.
+    SamePage,
     /// The length and checksum of the packed bytes, by LZ4 or by Zstandard.
     PackLz4,
     PackZstd,
@@ -68,12 +72,14 @@ pub enum Expect {
 }
 
 impl Expect {
-    const ALL: [Expect; 11] = [
+    const ALL: [Expect; 13] = [
         Expect::Plain,
         Expect::LearnData,
         Expect::SameData,
         Expect::LearnZeros,
         Expect::SameZeros,
+        Expect::LearnPage,
+        Expect::SamePage,
         Expect::PackLz4,
         Expect::PackZstd,
         Expect::Whole,
@@ -105,6 +111,7 @@ pub struct Job {
 pub struct Notes {
     digest: u32,
     zeros: u32,
+    page: u32,
     packed: [Verdict; 2],
     zeroed: u64,
 }
@@ -212,12 +219,18 @@ impl Exerciser {
         self.submit(Expect::Plain, Command::Place { from, into }, out);
         let into = self.buffers[0].view_mut(0, SHIFT);
         self.submit(Expect::Plain, Command::Place { from: Piece::zero_sectors(1), into }, out);
+        let mut buf = self.metas.pop().expect("there is one for each device");
+        fill(&mut buf.pages_mut()[0], self.round, 0);
+        let into = self.buffers[3].view_mut_sectors(0, SECTORS_PER_BLOCK);
+        let from = Piece::Meta { buf, pages: 1 };
+        self.submit(Expect::Plain, Command::Place { from, into }, out);
     }
 
     fn pack(&mut self, out: &mut Out) {
         let (bytes, seed) = (self.job().bytes(), self.round);
         self.digest(0, SHIFT, bytes, Expect::SameData, out);
         self.digest(0, 0, SHIFT, Expect::LearnZeros, out);
+        self.digest(3, 0, BLOCK as u32, Expect::LearnPage, out);
         let codecs = [(Expect::PackLz4, Codec::Lz4), (Expect::PackZstd, Codec::Zstd(1))];
         for (buffer, (expect, codec)) in codecs.into_iter().enumerate() {
             let from = self.buffers[0].view(SHIFT, bytes);
@@ -284,7 +297,8 @@ impl Exerciser {
         self.submit(expect, Command::Read { device, lba, into, cause: Cause::Host }, out);
     }
 
-    /// Reads all three kinds back: one buffer for each device, its data and its zeros.
+    /// Reads all three kinds back: one buffer for each device, its data and its zeros; the first
+    /// device's page also as payload.
     fn read_back(&mut self, out: &mut Out) {
         let sectors = self.job().sectors;
         for device in 0..self.devices.len() {
@@ -296,6 +310,9 @@ impl Exerciser {
             let buf = self.metas.pop().expect("there is one for each device");
             self.read(device, sectors, Target::Meta { buf, pages: 1 }, Expect::Page, out);
         }
+        let at = sectors as u32 + 1;
+        let into = Target::Data(self.buffers[0].view_mut_sectors(at, SECTORS_PER_BLOCK));
+        self.read(0, sectors, into, Expect::Plain, out);
     }
 
     fn compare(&mut self, out: &mut Out) {
@@ -304,6 +321,7 @@ impl Exerciser {
             self.digest(buffer, 0, bytes, Expect::SameData, out);
             self.digest(buffer, bytes, SECTOR as u32, Expect::SameZeros, out);
         }
+        self.digest(0, bytes + SECTOR as u32, BLOCK as u32, Expect::SamePage, out);
     }
 
     /// Flushes every device.
@@ -366,7 +384,7 @@ impl Exerciser {
         self.submit(Expect::Plain, Command::Program { device: 0, lba, gather, tally }, out);
     }
 
-    /// After a write: a digest of the host's bytes and a read, which a timer abandons if it is first.
+    /// After a write: a digest of the host's bytes and a read, abandoned if a timer is first.
     fn late(&mut self, out: &mut Out) {
         let free = self.late == 0 && self.left.is_none();
         if !self.job().write || !free {
@@ -398,6 +416,10 @@ impl Exerciser {
             }
             Expect::SameZeros => {
                 assert_eq!(verdict.crc, self.notes.zeros, "a sector of zeros: {command:?}");
+            }
+            Expect::LearnPage => self.notes.page = verdict.crc,
+            Expect::SamePage => {
+                assert_eq!(verdict.crc, self.notes.page, "a page as payload: {command:?}");
             }
             Expect::PackLz4 => self.notes.packed[0] = verdict,
             Expect::PackZstd => self.notes.packed[1] = verdict,
