@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 begin ext4 "$@"
 [ "$(id -u)" = 0 ] || skip "mounting needs root"
-need nbdfuse losetup mkfs.ext4 e2fsck fusermount3
+need jq nbdfuse losetup mkfs.ext4 e2fsck fusermount3
 [ -c /dev/fuse ] || skip "there is no /dev/fuse"
 [ -c /dev/loop-control ] || skip "there are no loop devices"
 
@@ -69,7 +69,10 @@ mount "$loop" "$dir/mnt"
 (cd "$dir/mnt" && sha256sum --quiet -c "$dir/sums") || fail "an fsynced file is damaged"
 files=$(wc -l <"$dir/sums")
 rm -r "$dir/mnt/kept"
-fstrim -v "$dir/mnt" || true
+fstrim -v "$dir/mnt" || fail "fstrim does not work"
+"$hostftl" status "$dir/vol.toml" --json >"$dir/status.json"
+jq -e '.traffic.host_trim_bytes >= 20971520 and .traffic.flushes > 0' "$dir/status.json" ||
+    fail "trims or flushes of the file system did not arrive at the server"
 umount "$dir/mnt"
 e2fsck -fn "$loop" || fail "e2fsck -fn is not clean after more work"
 cleanup
