@@ -3,40 +3,19 @@
 #[allow(dead_code, reason = "every test uses a part of the rig")]
 mod rig;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_core::Layer;
 use hostftl_drives::DriveSpec;
 use rig::Rig;
 
-struct Counting;
-
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
-    static IN_STEP: Cell<bool> = const { Cell::new(false) };
+/// Runs a step and counts what it allocates.
+fn counted(step: &mut dyn FnMut()) {
+    let found = allocation_counter::measure(step);
+    COUNT.fetch_add(found.count_total, Ordering::Relaxed);
 }
-
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if IN_STEP.get() {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn no_step_allocates() {
@@ -45,7 +24,7 @@ fn no_step_allocates() {
     let text = text.replace("per_superblock = 128", "per_superblock = 16");
     let spec = DriveSpec::parse(&text, "small").expect("a possible drive");
     let mut rig = Rig::new(&spec);
-    rig.watch = |within| IN_STEP.set(within);
+    rig.around = counted;
     for i in 0..40_000u64 {
         let lba = i * 7_919 % (spec.exported - 600);
         match i % 50 {

@@ -29,8 +29,8 @@ pub enum StudyError {
     },
     /// Even packed, the workload touches more than the drive exports.
     #[error(
-        "{workload} touches {needed} MiB when packed, but these layers on {drive} export {mib} MiB: use \
-         a larger drive"
+        "{workload} touches {needed} MiB when packed, but these layers on {drive} export \
+         {mib} MiB: use a larger drive"
     )]
     TooLarge {
         /// The workload.

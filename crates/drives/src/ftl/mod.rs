@@ -80,8 +80,8 @@ impl SuperpageFtl {
         (HOST_OPS + COPIES) as u32
     }
 
-    /// The translation of an empty drive that exports `exported` sectors of the zoned device `flash`.
-    /// `buffers` are as [`SuperpageFtl::buffers`] says.
+    /// The translation of an empty drive that exports `exported` sectors of the zoned device
+    /// `flash`. `buffers` are as [`SuperpageFtl::buffers`] says.
     ///
     /// # Panics
     /// When the buffers are not those, or `flash` is not zoned.

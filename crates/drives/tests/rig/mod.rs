@@ -15,8 +15,8 @@ pub struct Rig {
     pub ftl: SuperpageFtl,
     pub flash: Flash,
     pub now: Nanos,
-    /// Told before and after each step whether one is under way.
-    pub watch: fn(bool),
+    /// Runs each step.
+    pub around: fn(&mut dyn FnMut()),
     spec: DriveSpec,
     out: Out,
     flying: VecDeque<(Nanos, Token, Command)>,
@@ -33,7 +33,7 @@ impl Rig {
             ftl: SuperpageFtl::new(&spec.flash_info(), spec.exported, buffers.collect()),
             flash: Flash::new(spec),
             now: 0,
-            watch: |_| {},
+            around: |step| step(),
             spec: spec.clone(),
             out: Out::new(),
             flying: VecDeque::new(),
@@ -49,9 +49,9 @@ impl Rig {
     fn step(&mut self, input: Input) {
         let mut next = Some(input);
         while let Some(input) = next.take() {
-            (self.watch)(true);
-            self.ftl.step(self.now, input, &mut self.out);
-            (self.watch)(false);
+            let (ftl, now, out) = (&mut self.ftl, self.now, &mut self.out);
+            let mut input = Some(input);
+            (self.around)(&mut || ftl.step(now, input.take().expect("one step"), out));
             for output in self.out.drain() {
                 match output {
                     Output::Submit(token, command) => {
