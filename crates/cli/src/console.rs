@@ -8,16 +8,21 @@ use serde::Serialize;
 
 use crate::failure::{Failure, code};
 
+/// The width of a paragraph.
+const COLUMNS: usize = 96;
+
 /// Standard output, and whether it is to be JSON.
 pub struct Console {
     json: bool,
+    /// Whether a value was printed: then an error is no second one.
+    told: bool,
     out: io::BufWriter<StdoutLock<'static>>,
 }
 
 impl Console {
     /// Standard output of this process.
     pub fn new(json: bool) -> Self {
-        Console { json, out: io::BufWriter::new(io::stdout().lock()) }
+        Console { json, told: false, out: io::BufWriter::new(io::stdout().lock()) }
     }
 
     /// Whether the user asked for JSON.
@@ -47,11 +52,30 @@ impl Console {
         self.line(format_args!("  {name:<10} {text}"))
     }
 
+    /// Prints `text` in lines of at most 96 columns.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+                self.line(std::mem::take(&mut line))?;
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.line(line)
+    }
+
     /// Prints `value` as JSON.
     ///
     /// # Errors
     /// As [`Console::line`].
     pub fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        self.told = true;
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
         self.line(text)
     }
@@ -64,13 +88,14 @@ impl Console {
         Ok(self.out.flush()?)
     }
 
-    /// Prints `failure` on standard error, and on standard output too when that is JSON.
+    /// Prints `failure` on standard error, and on standard output too when that should be JSON and
+    /// has nothing else.
     pub fn fail(&mut self, failure: &Failure) -> ExitCode {
         let flushed = self.out.flush();
         if failure.code != code::BROKEN_PIPE {
             // Whoever can't be told gets the exit code.
             let _ = writeln!(io::stderr(), "hostftl: {}", failure.text);
-            if self.json && flushed.is_ok() {
+            if self.json && !self.told && flushed.is_ok() {
                 let _ = self.value(&serde_json::json!({ "error": failure.text }));
                 let _ = self.out.flush();
             }

@@ -2,6 +2,7 @@
 
 mod interrupt;
 mod transcripts;
+mod volume;
 
 use std::process::Command;
 

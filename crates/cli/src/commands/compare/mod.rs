@@ -86,7 +86,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let rows = result.map_err(failure)?;
     match console.is_json() {
         true => console.value(&rows)?,
-        false => report::print(&study, &rows, console)?,
+        false => report::print(args, &rows, console)?,
     }
     match interrupt::asked() {
         true => Err(Failure::interrupted("ended by a signal; what was known by then is printed")),

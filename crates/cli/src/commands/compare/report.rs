@@ -1,171 +1,164 @@
-//! The rows of a comparison as two tables, and a few lines that explain them.
+//! The rows of a comparison as three tables, and a few lines that explain them.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use hostftl_sim::{Latency, Row, Study};
+use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
+use hostftl_sim::{Latency, Row};
 
+use super::Args;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, nanos, three_digits};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "–";
+/// Lines between the table's head and its rows only.
+const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
+/// From here on a ratio of busy times is worth a word.
+const CLEARLY_LESS: f64 = 0.95;
 
 /// Prints everything.
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(study: &Study, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
+pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.line(format!(
-        "{} over {}: the host writes {}, reads {}, and flushes {} times",
-        study.workload,
+        "{} on {}: the host writes {}, reads {}, flushes {} times, and can address {}",
+        args.trace,
         first.drive,
         bytes(first.host_write_bytes),
         bytes(first.host_read_bytes),
         count(first.flushes),
+        bytes(first.exported_bytes),
     ))?;
+    let tables = [
+        ("How long the drive works, and what for", busy_table(rows)),
+        ("What is written", bytes_table(rows)),
+        ("What the host sees", host_table(rows)),
+    ];
+    for (title, table) in tables {
+        console.line(format!("\n{title}\n{table}"))?;
+    }
     console.line("")?;
-    console.line(drive_table(rows))?;
-    console.line("")?;
-    console.line(host_table(rows))?;
-    console.line("")?;
-    explain(rows).iter().try_for_each(|line| console.line(line))
+    explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
 }
 
-/// A table with `heads`, whose first column alone is text.
-fn table(heads: &[&str], lines: impl Iterator<Item = Vec<String>>) -> Table {
+/// A table of `columns`: a head, and what a row has there. The first column alone is text.
+fn table(columns: &[(&str, fn(&Row) -> String)], rows: &[Row]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(heads.iter().enumerate().map(|(index, head)| cell(index, head)));
-    for line in lines {
-        table.add_row(line.iter().enumerate().map(|(index, text)| cell(index, text)));
+    table.load_style(STYLE);
+    let cell = |index: usize, text: String| {
+        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(side)
+    };
+    let heads = columns.iter().map(|(head, _)| (*head).to_owned());
+    table.set_header(heads.enumerate().map(|(index, head)| cell(index, head)));
+    for row in rows {
+        let texts = columns.iter().map(|(_, text)| text(row));
+        table.add_row(texts.enumerate().map(|(index, text)| cell(index, text)));
     }
     table
 }
 
-fn cell(index: usize, text: &str) -> Cell {
-    let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
-    Cell::new(text).set_alignment(side)
+fn name(row: &Row) -> String {
+    if row.partial { format!("{} (part)", row.layer) } else { row.layer.to_owned() }
 }
 
-/// What each layer makes the drive do.
-fn drive_table(rows: &[Row]) -> Table {
-    let heads = [
-        "layer",
-        "drive busy",
-        "vs none",
-        "request",
-        "copyback",
-        "vgc",
-        "map",
-        "padding",
-        "waf layer",
-        "waf drive",
-        "waf total",
+fn busy_table(rows: &[Row]) -> Table {
+    let columns: [(&str, fn(&Row) -> String); 9] = [
+        ("layer", name),
+        ("busy", |row| nanos(row.busy_ns.total())),
+        ("vs none", |row| ratio(row.busy_ratio)),
+        ("read", |row| share(row, row.busy_ns.read)),
+        ("request", |row| share(row, row.busy_ns.request)),
+        ("copyback", |row| share(row, row.busy_ns.copyback)),
+        ("vgc", |row| share(row, row.busy_ns.vgc)),
+        ("map", |row| share(row, row.busy_ns.map)),
+        ("padding", |row| share(row, row.busy_ns.padding)),
     ];
-    table(
-        &heads,
-        rows.iter().map(|row| {
-            let busy = &row.busy_ns;
-            let all = busy.total();
-            let share = |part: u64| match all {
-                0 => NOTHING.to_owned(),
-                _ => format!("{:.1} %", 100.0 * part as f64 / all as f64),
-            };
-            vec![
-                row.layer.to_string(),
-                nanos(all),
-                row.busy_ratio.map_or(NOTHING.into(), |ratio| format!("{ratio:.4}")),
-                share(busy.request),
-                share(busy.copyback),
-                share(busy.vgc),
-                share(busy.map),
-                share(busy.padding),
-                ratio(row.waf_layer),
-                ratio(row.waf_drive),
-                ratio(row.waf_total),
-            ]
-        }),
-    )
+    table(&columns, rows)
 }
 
-/// What the host sees of each layer.
+fn bytes_table(rows: &[Row]) -> Table {
+    let columns: [(&str, fn(&Row) -> String); 9] = [
+        ("layer", name),
+        ("waf layer", |row| ratio(row.waf_layer)),
+        ("waf drive", |row| ratio(row.waf_drive)),
+        ("waf total", |row| ratio(row.waf_total)),
+        ("vgc runs", |row| count(row.gc_runs)),
+        ("vgc copies", |row| bytes(row.pages_copied * 4096)),
+        ("map log", |row| bytes(row.map_bytes_written)),
+        ("padding", |row| bytes(row.padding_bytes)),
+        ("erases", |row| three_digits(row.erases.mean)),
+    ];
+    table(&columns, rows)
+}
+
 fn host_table(rows: &[Row]) -> Table {
-    let heads = [
-        "layer",
-        "ack",
-        "requests/s",
-        "read p50",
-        "read p99",
-        "write p50",
-        "write p99",
-        "p99.99",
-        "map RAM",
-        "padding",
-        "map log",
-        "erases",
+    let columns: [(&str, fn(&Row) -> String); 9] = [
+        ("layer", name),
+        ("ack", |row| row.ack.to_owned()),
+        ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
+        ("read p50", |row| latency(row.latency_ns.read, |read| read.p50)),
+        ("p99", |row| latency(row.latency_ns.read, |read| read.p99)),
+        ("write p50", |row| latency(row.latency_ns.write, |write| write.p50)),
+        ("p99", |row| latency(row.latency_ns.write, |write| write.p99)),
+        ("p99.99", |row| latency(row.latency_ns.write, |write| write.p9999)),
+        ("map memory", |row| bytes(row.map_bytes)),
     ];
-    table(
-        &heads,
-        rows.iter().map(|row| {
-            let of = |latency: &Option<Latency>, pick: fn(&Latency) -> u64| {
-                latency.as_ref().map_or(NOTHING.into(), |latency| nanos(pick(latency)))
-            };
-            vec![
-                row.layer.to_string(),
-                row.ack.to_string(),
-                row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64)),
-                of(&row.latency_ns.read, |latency| latency.p50),
-                of(&row.latency_ns.read, |latency| latency.p99),
-                of(&row.latency_ns.write, |latency| latency.p50),
-                of(&row.latency_ns.write, |latency| latency.p99),
-                of(&row.latency_ns.write, |latency| latency.p9999),
-                bytes(row.map_bytes),
-                bytes(row.padding_bytes),
-                bytes(row.map_bytes_written),
-                three_digits(row.erases.mean),
-            ]
-        }),
-    )
+    table(&columns, rows)
+}
+
+fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
+    latency.map_or(NOTHING.into(), |latency| nanos(pick(latency)))
 }
 
 fn ratio(value: Option<f64>) -> String {
     value.map_or(NOTHING.into(), |value| format!("{value:.3}"))
 }
 
+/// `part` of the drive's busy time.
+fn share(row: &Row, part: u64) -> String {
+    match row.busy_ns.total() {
+        0 => NOTHING.to_owned(),
+        total => format!("{:.1} %", 100.0 * part as f64 / total as f64),
+    }
+}
+
 /// What a newcomer needs to read the tables.
-fn explain(rows: &[Row]) -> Vec<String> {
+fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut lines = vec![
-        "drive busy = time that the flash works, and what for: the host's own data (request), the \
-         drive's\nread-modify-writes and collection (copyback), the layer's collection (vgc), its map \
-         records, padding."
-            .to_owned(),
-        "waf = bytes written per byte that the host wrote: by the layer, inside the drive, and in \
-         all; half the\nwaf total is twice the life of the drive."
+        "The drive works to read, to write what was asked (request), for its own read-modify-writes \
+         and collection (copyback), and for the layer's collection (vgc), map records and padding. \
+         waf is bytes written for each byte that the host wrote: half of it is twice the drive's \
+         life."
             .to_owned(),
     ];
-    if let Some(best) = rows
-        .iter()
-        .filter(|row| row.busy_ratio.is_some())
-        .min_by(|a, b| a.busy_ratio.partial_cmp(&b.busy_ratio).expect("ratios are numbers"))
-        && let Some(ratio) = best.busy_ratio.filter(|ratio| *ratio < 1.0)
-    {
+    lines.extend(rows.iter().filter_map(verdict));
+    let late: Vec<&str> = rows.iter().filter(|row| row.saturated).map(|row| row.layer).collect();
+    if !late.is_empty() && args.closed_loop.is_none() {
         lines.push(format!(
-            "{} keeps this drive busy {:.1} times less than no layer, for {} of host memory.",
-            best.layer,
-            1.0 / ratio,
-            bytes(best.map_bytes)
+            "Saturated: {}. The drive could not follow the trace's times with 256 requests under \
+             way, so these latencies also say how far it fell behind.",
+            late.join(", ")
         ));
     }
-    if rows.iter().any(|row| row.saturated) {
-        let names: Vec<&str> =
-            rows.iter().filter(|row| row.saturated).map(|row| row.layer).collect();
-        lines.push(format!(
-            "saturated: {} could not follow the trace's times with 256 requests outstanding, so its \
-             latencies say how far behind it fell.",
-            names.join(", ")
-        ));
+    if rows.iter().any(|row| row.warm == "none") {
+        lines.push("The drive was new; --warm steady ages it first.".to_owned());
     }
     lines
+}
+
+/// What a layer did to the drive's work.
+fn verdict(row: &Row) -> Option<String> {
+    let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
+    let layer = row.layer;
+    (layer != "passthrough").then(|| match ratio {
+        ..CLEARLY_LESS => {
+            format!("{layer} divides the drive's work by {:.2}; its map takes {memory}.", 1.0 / ratio)
+        }
+        _ => format!(
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, and \
+             its map takes {memory}."
+        ),
+    })
 }

@@ -1,0 +1,156 @@
+//! A volume's life from the command line, and what stands in its way.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::hostftl;
+
+/// Runs `hostftl` with `args` in `dir`: its exit code, standard output and standard error.
+fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let output = hostftl().current_dir(dir).args(args).output().expect("hostftl starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
+    (output.status.code().expect("it ends by itself"), text(output.stdout), text(output.stderr))
+}
+
+/// Runs a command that must succeed, and reads its JSON.
+fn json(dir: &Path, args: &[&str]) -> Value {
+    let (code, out, err) = run(dir, &[args, &["--json"]].concat());
+    assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+    serde_json::from_str(&out).expect("it is JSON")
+}
+
+/// Runs a command that must fail with `code` and one line that has all of `words`.
+fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
+    let (found, out, err) = run(dir, args);
+    assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(words.iter().all(|word| err.contains(word)), "{args:?}: {err}");
+}
+
+/// A server that said that it is ready. It is killed when a test ends early.
+struct Server(Child);
+
+impl Server {
+    fn start(dir: &Path, volume: &str, socket: &str, more: &[&str]) -> Self {
+        let mut child = hostftl()
+            .current_dir(dir)
+            .args(["serve", volume, "--nbd", &format!("unix:{socket}")])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("hostftl starts");
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("it is piped");
+        BufReader::new(out).read_line(&mut line).expect("it is text");
+        let mut server = Server(child);
+        if !line.starts_with("ready nbd+unix:///?socket=/") {
+            panic!("instead of being ready: {line}{}", server.end("-KILL").1);
+        }
+        server
+    }
+
+    /// Sends a signal; the exit code, if there is one, and what it said on standard error.
+    fn end(&mut self, signal: &str) -> (Option<i32>, String) {
+        let killed = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+        let mut err = String::new();
+        self.0.stderr.take().expect("it is piped").read_to_string(&mut err).expect("it is text");
+        (self.0.wait().expect("it ends").code(), err)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already unless a test failed.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A folder with the volume `v.toml` over the file `d.img` of 16 MiB.
+fn with_volume(layer: &str) -> TempDir {
+    let dir = TempDir::new().expect("there is room");
+    let args = ["create", "v.toml", "--device", "d.img", "--size", "16M", "--layer", layer];
+    let created = json(dir.path(), &args);
+    assert_eq!(created["layer"], layer);
+    assert!(created["exported_bytes"].as_u64() > Some(8 << 20), "{created}");
+    dir
+}
+
+#[test]
+fn a_volume_is_made_served_stopped_checked_and_imported() {
+    for layer in ["passthrough", "hard"] {
+        let folder = with_volume(layer);
+        let dir = folder.path();
+        let before = json(dir, &["status", "v.toml"]);
+        assert_eq!(before["served_by"], Value::Null);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--record", "r.rec"]);
+        let status = json(dir, &["status", "v.toml"]);
+        assert_eq!(status["served_by"], server.0.id());
+        assert_eq!(status["traffic"]["requests_in"], 0);
+        let (code, err) = server.end("-TERM");
+        assert_eq!(code, Some(0), "{err}");
+        assert!(!dir.join("s.sock").exists());
+        assert_eq!(json(dir, &["check", "v.toml"])["problems"], Value::Array(vec![]));
+        assert_eq!(json(dir, &["replay", "r.rec"])["same"], true);
+        fs::rename(dir.join("v.toml"), dir.join("lost.toml")).expect("it is there");
+        let imported = json(dir, &["import", "d.img", "--output", "v.toml"]);
+        assert_eq!(imported["config"]["uuid"], before["uuid"]);
+        let texts =
+            ["v.toml", "lost.toml"].map(|name| fs::read(dir.join(name)).expect("it is there"));
+        assert_eq!(texts[0], texts[1]);
+    }
+}
+
+#[test]
+fn a_volume_has_one_owner_and_a_socket_one_server() {
+    let folder = with_volume("hard");
+    let dir = folder.path();
+    let create = ["create", "w.toml", "--device", "e.img", "--size", "16M", "--layer", "hard"];
+    json(dir, &create);
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let holder = server.0.id().to_string();
+    refused(dir, &["serve", "v.toml", "--nbd", "unix:t.sock"], 1, &["v.toml", "in use", &holder]);
+    refused(dir, &["check", "v.toml"], 1, &["v.toml", "in use", &holder]);
+    refused(dir, &["serve", "w.toml", "--nbd", "unix:s.sock"], 1, &["s.sock", "listens"]);
+    fs::write(dir.join("file"), "no socket").expect("there is room");
+    refused(dir, &["serve", "w.toml", "--nbd", "unix:file"], 1, &["file", "not a socket"]);
+    assert_eq!(server.end("-KILL").0, None);
+    assert!(dir.join("s.sock").exists(), "a killed server leaves its socket");
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    assert_eq!(server.end("-INT").0, Some(0));
+    assert_eq!(json(dir, &["check", "w.toml"])["problems"], Value::Array(vec![]));
+}
+
+#[test]
+fn what_devices_hold_is_not_destroyed() {
+    let folder = with_volume("hard");
+    let dir = folder.path();
+    let before = fs::read(dir.join("d.img")).expect("it is there");
+    let create = |volume| ["create", volume, "--device", "d.img", "--layer", "hard"];
+    refused(dir, &create("w.toml"), 1, &["d.img", "HostFTL volume", "--force"]);
+    assert!(!dir.join("w.toml").exists());
+    refused(dir, &create("v.toml"), 1, &["v.toml", "exists"]);
+    assert!(fs::read(dir.join("d.img")).expect("it is there") == before, "the device was changed");
+    json(dir, &[&create("w.toml")[..], &["--force"]].concat());
+    refused(dir, &["check", "v.toml"], 1, &["d.img", "holds volume"]);
+}
+
+#[test]
+fn a_device_that_shrank_or_vanished_is_named() {
+    let folder = with_volume("hard");
+    let dir = folder.path();
+    let device = OpenOptions::new().write(true).open(dir.join("d.img")).expect("it is there");
+    device.set_len(8 << 20).expect("a file can shrink");
+    refused(dir, &["check", "v.toml"], 1, &["d.img", "16777216"]);
+    device.set_len(0).expect("a file can shrink");
+    refused(dir, &["serve", "v.toml", "--nbd", "unix:s.sock"], 1, &["d.img"]);
+    fs::remove_file(dir.join("d.img")).expect("it is there");
+    refused(dir, &["status", "v.toml"], 1, &["d.img"]);
+}
