@@ -152,7 +152,8 @@ mod tests {
         #[test]
         fn any_order_is_complete(
             list in (1..=16_u8).prop_flat_map(|count| {
-                Just((0..count).map(|index| member(index, count)).collect::<Vec<_>>()).prop_shuffle()
+                let whole: Vec<_> = (0..count).map(|index| member(index, count)).collect();
+                Just(whole).prop_shuffle()
             })
         ) {
             let Verdict::Complete { order } = assemble(&list) else { panic!("not complete") };

@@ -58,7 +58,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens a path, or `mem:SIZE` for memory, for this process alone. The window is the whole device.
+    /// Opens a path, or `mem:SIZE` for memory, for this process alone. The window is all of it.
     ///
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.

@@ -2,7 +2,7 @@
 //! io_uring is refused.
 //!
 //! Invariant
-//! - Every task put in comes out exactly once as [`Finished`], after which nobody touches its memory.
+//! - Every task put in comes out exactly once as [`Finished`]; then nobody touches its memory.
 
 use std::collections::VecDeque;
 use std::io;

@@ -47,7 +47,7 @@ impl Waker {
         if !has_work() {
             let millis = most.map_or(-1, |most| most.as_millis().min(60_000) as i32 + 1);
             let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one valid pollfd; an interrupted or timed-out poll is a wake-up like any other.
+            // SAFETY: one valid pollfd; a poll that ends early is a wake-up like any other.
             unsafe { libc::poll(&mut poll, 1, millis) };
         }
         self.get_up();

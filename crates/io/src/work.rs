@@ -63,7 +63,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unpack_undoes_pack(codec in codecs(), seed: u64, tile in "[ab]{1,9}", len in 1..9000_usize) {
+        fn unpack_undoes_pack(
+            codec in codecs(), seed: u64, tile in "[ab]{1,9}", len in 1..9000_usize,
+        ) {
             let plain: Vec<u8> = tile.bytes().cycle().take(len).collect();
             let mut packed = vec![0; len + 64];
             let verdict = pack(codec, seed, &plain, &mut packed);

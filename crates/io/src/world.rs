@@ -1,4 +1,4 @@
-//! Everything under a layer: devices, memory and engine. It does commands and says when they are over.
+//! Everything under a layer: devices, memory and engine. It does commands and says when they end.
 //!
 //! Invariants
 //! - A command in flight sits in its flight, whole, until its [`Done`] is taken out; so its buffers

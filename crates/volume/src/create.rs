@@ -1,8 +1,8 @@
 //! Making a volume.
 //!
 //! The order is what keeps a failure harmless: look at everything; let the layer format the data;
-//! write the superblocks; put the volume file in its place. What fails before the last step is taken
-//! back: files that were made are removed, blank devices are blank again.
+//! write the superblocks; put the volume file in its place. What fails before the last step is
+//! taken back: files that were made are removed, blank devices are blank again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,13 +1,15 @@
 //! Jobs of a port as requests of a layer, and its replies as answers.
 //!
 //! Invariants
-//! - A ticket's number is the place of its job's answer; a place is free again when the answer is sent.
+//! - A ticket's number is the place of its job's answer; the place is free when that is sent.
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use hostftl_core::{Cause, Credits, Event, HostOp, Payload, Reply, Request, SECTOR, Tally, Ticket};
+use hostftl_core::{
+    Cause, Credits, Event, HostError, HostOp, Payload, Reply, Request, SECTOR, Tally, Ticket,
+};
 use hostftl_io::{Host, Pull};
 
 use crate::front::{Answer, Buffer, Inbox, Job, JobOp, Taken};
@@ -51,6 +53,15 @@ impl Jobs {
     }
 }
 
+impl Drop for Jobs {
+    /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
+    fn drop(&mut self) {
+        for (cookie, sender) in self.waiting.drain(..).flatten() {
+            sender.send(Answer { cookie, result: Err(HostError::Io), data: None }).ok();
+        }
+    }
+}
+
 impl Host for Jobs {
     fn pull(&mut self, credits: Credits) -> Pull {
         match self.inbox.take(u64::from(credits.sectors) * SECTOR as u64) {
@@ -81,5 +92,56 @@ impl Host for Jobs {
 
     fn event(&mut self, event: Event) {
         self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{Export, Port};
+    use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_driver_that_fails_leaves_nobody_waiting() {
+        let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
+        let export = Export { name: "v".into(), bytes: 1 << 20, max_transfer: 4096, align: 4096 };
+        let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
+        let mut jobs = Jobs::new(inbox, Arc::default());
+        let (reply, answers) = channel();
+        for cookie in 0..2 {
+            let (op, reply) = (JobOp::Flush, reply.clone());
+            port.submit(Job { op, offset: 0, bytes: 0, cookie, reply });
+        }
+        let Pull::Request(request) = jobs.pull(Credits { requests: 1, sectors: 8 }) else {
+            panic!("two jobs wait");
+        };
+        request.ticket.close();
+        drop(jobs);
+        for _ in 0..2 {
+            assert_eq!(answers.recv().unwrap().result, Err(HostError::Io));
+        }
+    }
+
+    #[test]
+    fn a_job_waits_until_it_fits_and_later_ones_behind_it() {
+        let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
+        let export = Export { name: "v".into(), bytes: 1 << 20, max_transfer: 8192, align: 4096 };
+        let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
+        let mut jobs = Jobs::new(inbox, Arc::default());
+        let (reply, _answers) = channel();
+        let op = JobOp::Read(port.buffer(8192));
+        port.submit(Job { op, offset: 0, bytes: 8192, cookie: 0, reply });
+        let pulled = jobs.pull(Credits { requests: 9, sectors: 8 });
+        assert!(matches!(pulled, Pull::TooLong), "{pulled:?}");
+        port.close();
+        assert!(jobs.has_work());
+        let Pull::Request(request) = jobs.pull(Credits { requests: 9, sectors: 16 }) else {
+            panic!("it fits now");
+        };
+        assert!(matches!(jobs.pull(Credits { requests: 9, sectors: 16 }), Pull::Over));
+        let HostOp::Read(data) = request.op else { panic!("a read") };
+        jobs.answer(Reply { ticket: request.ticket, data: Some(data), result: Ok(()) });
+        assert_eq!(jobs.free, [0]);
     }
 }
