@@ -6,7 +6,8 @@
 //! - The layer is asked for credits before each request.
 
 use hostftl_core::{
-    Command, DeviceError, Done, Event, Input, Layer, MAX_OUTPUTS, Out, Output, Payload, Token,
+    Command, DeviceError, Done, Event, Input, Layer, MAX_OUTPUTS, Nanos, Out, Output, Payload,
+    Token,
 };
 use hostftl_layers::{AnyLayer, Mode};
 
@@ -45,7 +46,9 @@ pub struct Flight {
     pub stamp: u32,
     /// What it touches on a device.
     pub extent: Option<Extent>,
-    /// Whether the layer has abandoned it.
+    /// When it was submitted.
+    pub sent: Nanos,
+    /// Whether it is past its deadline.
     pub late: bool,
 }
 
@@ -208,6 +211,10 @@ impl<'w> Life<'w> {
             self.choose_fate_of_stop();
             return Some(Input::Stop);
         }
+        if timer.is_none() && self.waiting == 0 && !self.hung.is_empty() {
+            self.release_hung(0);
+            return Some(self.complete_one());
+        }
         let timer = timer?;
         self.w.now = self.w.now.max(timer);
         Some(Input::Timer)
@@ -256,6 +263,7 @@ impl<'w> Life<'w> {
         }
         self.w.steps += 1;
         self.steps += 1;
+        let timer = matches!(input, Input::Timer);
         self.layer.step(self.w.now, input, out);
         let made = MAX_OUTPUTS - out.room();
         for output in out.drain() {
@@ -263,6 +271,9 @@ impl<'w> Life<'w> {
                 eprintln!("{}", trace::output(&output));
             }
             self.take(output);
+        }
+        if timer && !self.hung.is_empty() {
+            self.release_hung(self.w.config.deadline);
         }
         if self.waiting == 0 || made == 0 && self.phase == Phase::Starting {
             self.last_reply = self.steps;
@@ -320,7 +331,8 @@ impl<'w> Life<'w> {
             self.w.tallies.note_if(overlaps, Named::DeviceOverlap);
             self.w.tallies.note_if(self.device_commands == self.dead_at, Named::DeadDevice);
         }
-        let flight = Flight { token, command, stamp, extent, late: false };
+        let sent = self.w.now;
+        let flight = Flight { token, command, stamp, extent, sent, late: false };
         if flight.command.device().is_some() && self.device_commands == self.hang_at {
             self.errors += 1;
             self.hung.push(flight);
@@ -361,9 +373,6 @@ impl<'w> Life<'w> {
                     self.fail(format!("device {device} is said to have failed and did not"));
                 }
                 self.w.tallies.note_if(abandoned, Named::Abandoned);
-                if abandoned {
-                    self.release_hung();
-                }
             }
             Event::GcStarted => self.w.tallies.note(Named::Gc),
             Event::CheckpointDone => self.w.tallies.note(Named::Checkpoint),

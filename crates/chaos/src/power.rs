@@ -1,12 +1,12 @@
 //! What goes wrong in a life: power cuts, hangs, deaths and damage.
 
-use hostftl_core::{Cause, Command, Layer};
+use hostftl_core::{Cause, Command, Layer, Nanos};
 use hostftl_layers::Mode;
 
 use crate::disk::Survival;
 use crate::events::Named;
 use crate::exec::{Detour, has_meta};
-use crate::life::{End, Life, Phase};
+use crate::life::{End, Flight, Life, Phase};
 
 /// How many causes a command in flight at a cut may have, for the table of events.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,12 +144,13 @@ impl Life<'_> {
         Detour::None
     }
 
-    /// The layer has abandoned what hangs: from now on it may come back, late.
-    pub(crate) fn release_hung(&mut self) {
-        self.flight.iter_mut().for_each(|flight| flight.late = flight.command.device().is_some());
-        for mut flight in std::mem::take(&mut self.hung) {
-            flight.late = true;
-            self.flight.push(flight);
+    /// The layer has waited for `deadline`: what hangs so long may come back from now on, late.
+    pub(crate) fn release_hung(&mut self, deadline: Nanos) {
+        for index in (0..self.hung.len()).rev() {
+            if self.hung[index].sent + deadline <= self.w.now {
+                let flight = self.hung.swap_remove(index);
+                self.flight.push(Flight { late: true, ..flight });
+            }
         }
     }
 
