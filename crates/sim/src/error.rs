@@ -98,6 +98,9 @@ pub enum Violation {
     /// A volume that was just made can't be opened.
     #[error("the volume can't be opened: {0}")]
     Unrecoverable(&'static str),
+    /// A layer reads metadata back in a world that keeps none.
+    #[error("the layer reads metadata, which this world does not keep")]
+    Metadata,
     /// A sum that must be equal to another is not.
     #[error("{what}: {one} is not {other}")]
     Sum {

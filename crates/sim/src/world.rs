@@ -302,8 +302,7 @@ impl<L: Layer> World<L> {
                 media.read(*device, *lba, buf, *pages);
             }
             (Command::Read { into: Target::Meta { .. }, .. }, None) => {
-                let why = "it reads metadata, which this world does not keep";
-                self.broken = Some(Violation::Unrecoverable(why));
+                self.broken = Some(Violation::Metadata);
             }
             (Command::Program { device, lba, gather, .. }, Some(media)) => {
                 media.program(*device, *lba, gather);

@@ -4,7 +4,7 @@ use hostftl_core::{Cause, HostOp, Layer, Payload, Request, Tally, Ticket};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::exerciser::{Wish, WishKind, wishes};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
-use hostftl_sim::{HostCosts, World};
+use hostftl_sim::{HostCosts, Violation, World};
 
 const ROUNDS: u64 = 60;
 
@@ -25,17 +25,29 @@ fn request(id: u64, wish: Wish) -> Request {
     Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally }
 }
 
+/// The exerciser over `count` drives.
+fn world(count: usize) -> World<AnyLayer> {
+    let spec = DriveSpec::find("hatl-2g").expect("it is built in");
+    let devices = vec![spec.device_info(); count];
+    let config = LayerConfig::new(LayerKind::Exerciser);
+    let plan = AnyLayer::plan(&config, &devices).expect("up to four devices");
+    let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors));
+    let layer = AnyLayer::new(&config, &devices, buffers.collect(), Mode::Format).unwrap();
+    World::new(layer, &vec![spec; count], HostCosts::default()).expect("it starts")
+}
+
+/// A world without bytes says so, instead of handing out zeros.
+#[test]
+fn metadata_is_kept_only_on_demand() {
+    let mut world = world(1);
+    world.send(request(0, wishes(1).next().expect("a write"))).expect("no law is broken");
+    assert_eq!(world.drain(), Err(Violation::Metadata));
+}
+
 #[test]
 fn every_command_on_every_device() {
-    let spec = DriveSpec::find("hatl-2g").expect("it is built in");
     for count in 1..=4 {
-        let devices = vec![spec.device_info(); count];
-        let config = LayerConfig::new(LayerKind::Exerciser);
-        let plan = AnyLayer::plan(&config, &devices).expect("up to four devices");
-        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors));
-        let layer = AnyLayer::new(&config, &devices, buffers.collect(), Mode::Format).unwrap();
-        let specs = vec![spec.clone(); count];
-        let mut world = World::new(layer, &specs, HostCosts::default()).expect("it starts");
+        let mut world = world(count);
         world.keep_metadata();
         let mut answered = 0;
         for (id, wish) in wishes(ROUNDS).enumerate() {
