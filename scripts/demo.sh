@@ -14,7 +14,6 @@ cleanup() {
         kill -TERM "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
-    [ $status -eq 0 ] || tail -n 20 "$work"/*.log >&2 2>/dev/null || true
     rm -rf "$work"
     exit $status
 }
@@ -31,13 +30,27 @@ wait_ready() {
         sleep 0.1
     done
     echo "demo: the server did not get ready:" >&2
+    cat "$work/serve.log" >&2
     return 1
+}
+
+# Writes every block once in random order, each time another, and reads all of them back.
+write_and_verify() {
+    if ! (cd "$work" && fio --name=demo --ioengine=nbd "--uri=nbd+unix:///?socket=$work/demo.sock" \
+        --rw=randwrite --bs=4k --iodepth=32 --size=256M --randrepeat=0 --fsync=4096 \
+        --verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting) \
+        >"$work/fio.log" 2>&1; then
+        echo "demo: fio found an error:" >&2
+        tail -n 20 "$work/fio.log" "$work/serve.log" >&2
+        return 1
+    fi
+    grep -E '^ *(read|write): ' "$work/fio.log" | sed 's/^ */   fio  /'
 }
 
 serve_under_fio() {
     title "1. A volume: layer hard over an ordinary file"
-    show "hostftl create demo.toml --device demo.img --size 512M --layer hard"
-    "$hostftl" create "$work/demo.toml" --device "$work/demo.img" --size 512M --layer hard
+    show "hostftl create demo.toml --device demo.img --size 320M --layer hard"
+    "$hostftl" create "$work/demo.toml" --device "$work/demo.img" --size 320M --layer hard
 
     title "2. Served as a block device, and driven by fio: random 4 KiB writes, every one verified"
     show "hostftl serve demo.toml --nbd unix:demo.sock"
@@ -45,15 +58,9 @@ serve_under_fio() {
     server=$!
     wait_ready
     grep '^ready' "$work/serve.log" | sed "s|$work/||"
-    show "fio --ioengine=nbd --rw=randwrite --bs=4k --iodepth=32 --size=256M --verify=crc32c …"
-    if ! fio --name=demo --ioengine=nbd "--uri=nbd+unix:///?socket=$work/demo.sock" \
-        --rw=randwrite --bs=4k --iodepth=32 --size=256M --io_size=384M --verify=crc32c \
-        --verify_fatal=1 --verify_state_save=0 --fsync=4096 --random_generator=tausworthe64 \
-        --group_reporting >"$work/fio.log" 2>&1; then
-        echo "demo: fio found an error:" >&2
-        return 1
-    fi
-    grep -E '^ *(read|write): ' "$work/fio.log" | sed 's/^ */   fio  /'
+    show "fio --ioengine=nbd --rw=randwrite --bs=4k --iodepth=32 --size=256M --verify=crc32c  (twice)"
+    write_and_verify
+    write_and_verify
     echo "   fio  every block read back as it was written"
 
     show "hostftl status demo.toml"
@@ -85,9 +92,11 @@ show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact
 
 title "Next"
 cat <<'TEXT'
+  target/release/hostftl compare traces/mariadb-oltp-head.csv.zst --compact --drive hatl-1g
+       the same on a drive that is almost full: does the layer still pay when it must collect?
   target/release/hostftl compare YOUR.csv --drive hatl-32g --layers passthrough,hard
        your own workload; the format is t_us,op,byte_off,byte_len (traces/README.md)
-  target/release/hostftl compare synth:uniform:size=4k,span=64m,count=100000 --drive hatl-2g
+  target/release/hostftl compare synth:uniform:size=4k,span=64m,count=100000
        a synthetic one
   target/release/hostftl create vol.toml --device /dev/YOURS --layer hard
        a volume on a real drive; it asks for --force before it overwrites anything

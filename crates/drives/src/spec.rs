@@ -8,7 +8,8 @@ use thiserror::Error;
 use toml::Spanned;
 
 /// The drives that every program has built in, by name.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
+    ("hatl-1g", include_str!("../../../stacks/drives/hatl-1g.toml")),
     ("hatl-2g", include_str!("../../../stacks/drives/hatl-2g.toml")),
     ("hatl-32g", include_str!("../../../stacks/drives/hatl-32g.toml")),
 ];

@@ -21,7 +21,7 @@ const CLEARLY_LESS: f64 = 0.95;
 /// When nobody reads.
 pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
-    console.line(format!(
+    console.paragraph(&format!(
         "{} on {}: the host writes {}, reads {}, flushes {} times, and can address {}",
         args.trace,
         first.drive,
