@@ -82,11 +82,13 @@ create() {
 
 # serve [VOLUME]: serves it and waits for the ready line.
 serve() {
+    # The last server's line must not be taken for this one's.
+    rm -f "$dir/serve.out"
     "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" >"$dir/serve.out" &
     server=$!
     local tries
     for tries in $(seq 300); do
-        grep -q '^ready nbd+unix:' "$dir/serve.out" && return 0
+        grep -qs '^ready nbd+unix:' "$dir/serve.out" && return 0
         kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
         sleep 0.05
     done
@@ -113,7 +115,9 @@ check() {
     "$hostftl" check "$dir/${1:-vol}.toml" || fail "hostftl check found something"
 }
 
-# nbd_fio ARGUMENTS…: fio against the server.
+# nbd_fio ARGUMENTS…: fio against the server; only its complaints go to the log.
 nbd_fio() {
-    fio "${fio_base[@]}" "$@"
+    fio "${fio_base[@]}" "$@" >"$dir/nbd_fio.out" 2>&1 && return 0
+    grep -E '^(fio|crc32c|verify|e2e)|err=' "$dir/nbd_fio.out" || cat "$dir/nbd_fio.out"
+    return 1
 }
