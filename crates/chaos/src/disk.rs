@@ -266,14 +266,22 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(is_data)
     }
 
-    /// A sector of metadata at or after `start`, or around, whose damage a layer can notice. A log
-    /// page that no later one can know to be durable looks torn when it is damaged: it is left out.
+    /// A sector of metadata that is no log at or after `start`, or around.
     pub fn find_meta(&self, start: u64) -> Option<u64> {
+        let fits = |at: &u64| {
+            let at = *at as usize;
+            self.flags[at] & META != 0 && self.born[at] == 0
+        };
+        (start..self.sectors()).chain(0..start).find(fits)
+    }
+
+    /// A sector of log at or after `start`, or around, which a later log page knows to be durable:
+    /// without one a damaged page is the same as a torn one.
+    pub fn find_log(&self, start: u64) -> Option<u64> {
         let newest = self.born.iter().copied().max().unwrap_or_default();
         let fits = |at: &u64| {
             let at = *at as usize;
-            let known = self.settled[at] != 0 && self.settled[at] <= newest;
-            self.flags[at] & META != 0 && (self.born[at] == 0 || known)
+            self.born[at] != 0 && self.settled[at] != 0 && self.settled[at] <= newest
         };
         (start..self.sectors()).chain(0..start).find(fits)
     }
@@ -348,14 +356,14 @@ mod tests {
             disk.flush(stamp);
         };
         log(&mut disk, 7, 1);
-        assert_eq!(disk.find_meta(0), None);
+        assert_eq!(disk.find_log(0), None);
         log(&mut disk, 9, 1);
-        assert_eq!(disk.find_meta(0), None, "it was submitted before the first was durable");
+        assert_eq!(disk.find_log(0), None, "it was submitted before the first was durable");
         let epoch = disk.epoch();
         log(&mut disk, 11, epoch);
-        assert_eq!(disk.find_meta(0), Some(7));
-        assert_eq!(disk.find_meta(8), Some(9));
-        assert_eq!(disk.find_meta(10), Some(7));
+        assert_eq!(disk.find_log(0), Some(7));
+        assert_eq!(disk.find_log(8), Some(9));
+        assert_eq!(disk.find_log(10), Some(7));
     }
 
     #[test]

@@ -61,6 +61,7 @@ events! {
     DeadDevice "device died" "hp",
     HostError "host got an error for a device's failure" "hp",
     MetadataRot "metadata rotted" "h",
+    LogRot "log rotted" "",
     Refused "damaged volume refused" "",
     DataRot "data rotted" "",
     LostWrite "write lost" "",

@@ -36,6 +36,7 @@ pub enum Row {
     Hang,
     DeadDevice,
     MetadataRot,
+    LogRot,
     DataRot,
     LostWrite,
     MisdirectedWrite,
@@ -43,7 +44,7 @@ pub enum Row {
 }
 
 /// The keys of the rows, in the order of [`Row`].
-pub const ROWS: [&str; 19] = [
+pub const ROWS: [&str; 20] = [
     "newest",
     "one-order",
     "own-content",
@@ -59,6 +60,7 @@ pub const ROWS: [&str; 19] = [
     "hang",
     "dead-device",
     "metadata-rot",
+    "log-rot",
     "data-rot",
     "lost-write",
     "misdirected-write",

@@ -3,7 +3,7 @@
 use hostftl_core::{Cause, Command, Layer, Nanos};
 use hostftl_layers::Mode;
 
-use crate::disk::Survival;
+use crate::disk::{Disk, Survival};
 use crate::events::Named;
 use crate::exec::{Detour, has_meta};
 use crate::life::{End, Flight, Life, Phase};
@@ -96,19 +96,21 @@ impl Life<'_> {
                 self.w.damaged = true;
             }
             let start = dice.below(disk.sectors());
-            for (wanted, named) in
-                [(faults.metadata_rot, Named::MetadataRot), (faults.data_rot, Named::DataRot)]
-            {
+            type Find = fn(&Disk, u64) -> Option<u64>;
+            let kinds: [(bool, Find, Named); 3] = [
+                (faults.metadata_rot, Disk::find_meta, Named::MetadataRot),
+                (faults.log_rot, Disk::find_log, Named::LogRot),
+                (faults.data_rot, Disk::find_data, Named::DataRot),
+            ];
+            for (wanted, find, named) in kinds {
                 if !wanted || self.w.damaged || !dice.chance(150) {
                     continue;
                 }
-                let meta = named == Named::MetadataRot;
-                let found = if meta { disk.find_meta(start) } else { disk.find_data(start) };
-                if let Some(sector) = found {
-                    disk.rot(sector, dice.below(4096));
+                if let Some(sector) = find(disk, start) {
                     if self.w.trace {
                         eprintln!("{} sector {sector}: {named:?}", self.w.steps);
                     }
+                    disk.rot(sector, dice.below(4096));
                     self.w.tallies.note(named);
                     self.w.damaged = true;
                 }
