@@ -1,16 +1,27 @@
 //! Values that must be handed on: dropping one is a bug that shows at once.
 
+/// What a bomb guards; one byte, because every view has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarded {
+    /// A buffer.
+    Payload,
+    /// A lent range of a buffer.
+    View,
+    /// The right to answer a request.
+    Ticket,
+}
+
 /// A field that panics when its owner is dropped before [`Bomb::defuse`].
 #[derive(Debug)]
 pub struct Bomb {
-    name: &'static str,
+    guarded: Guarded,
     armed: bool,
 }
 
 impl Bomb {
-    /// An armed bomb; `name` is what the panic says was lost.
-    pub const fn new(name: &'static str) -> Self {
-        Bomb { name, armed: true }
+    /// An armed bomb.
+    pub const fn new(guarded: Guarded) -> Self {
+        Bomb { guarded, armed: true }
     }
 
     /// Lets the owner be dropped.
@@ -22,7 +33,7 @@ impl Bomb {
 impl Drop for Bomb {
     fn drop(&mut self) {
         if self.armed && !unwinding() {
-            panic!("a {} was dropped instead of being handed back", self.name);
+            panic!("a {:?} was dropped instead of being handed back", self.guarded);
         }
     }
 }

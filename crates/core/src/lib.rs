@@ -25,7 +25,6 @@ mod payload;
 mod request;
 mod words;
 
-pub use bomb::Bomb;
 pub use cause::{CAUSES, Cause, Tally};
 pub use command::{
     Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Piece, Target, Token, Verdict,

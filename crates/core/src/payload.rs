@@ -10,7 +10,7 @@
 //! Several write views of one payload may be out at once when their ranges do not overlap; the
 //! chaos driver checks that they do not.
 
-use crate::bomb::Bomb;
+use crate::bomb::{Bomb, Guarded};
 use crate::words::SECTOR;
 
 /// A buffer of whole sectors that the driver owns and a layer holds.
@@ -44,7 +44,7 @@ impl Payload {
     /// Names buffer `id` of `sectors` sectors. Only drivers issue payloads.
     pub fn issue(id: u32, sectors: u32) -> Self {
         assert!(sectors > 0, "a payload has at least one sector");
-        Payload { id, sectors, views: 0, bomb: Bomb::new("payload") }
+        Payload { id, sectors, views: 0, bomb: Bomb::new(Guarded::Payload) }
     }
 
     /// The driver's name for the buffer.
@@ -65,13 +65,13 @@ impl Payload {
     /// Lends the bytes `from..from + len` to a command that reads them.
     pub fn view(&mut self, from: u32, len: u32) -> View {
         self.lend(from, len);
-        View { id: self.id, from, len, bomb: Bomb::new("view") }
+        View { id: self.id, from, len, bomb: Bomb::new(Guarded::View) }
     }
 
     /// Lends the bytes `from..from + len` to a command that writes them.
     pub fn view_mut(&mut self, from: u32, len: u32) -> ViewMut {
         self.lend(from, len);
-        ViewMut { id: self.id, from, len, bomb: Bomb::new("view") }
+        ViewMut { id: self.id, from, len, bomb: Bomb::new(Guarded::View) }
     }
 
     /// As [`Payload::view`], in sectors.

@@ -1,6 +1,6 @@
 //! Requests from the host and the replies to them.
 
-use crate::bomb::Bomb;
+use crate::bomb::{Bomb, Guarded};
 use crate::cause::Tally;
 use crate::payload::Payload;
 
@@ -14,7 +14,7 @@ pub struct Ticket {
 impl Ticket {
     /// A ticket for the front end's request `id`.
     pub fn issue(id: u64) -> Self {
-        Ticket { id, bomb: Bomb::new("request") }
+        Ticket { id, bomb: Bomb::new(Guarded::Ticket) }
     }
 
     /// The front end's name for the request.

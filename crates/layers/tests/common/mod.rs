@@ -15,8 +15,8 @@ pub struct World {
     pub disk: Vec<u8>,
     pub events: Vec<Event>,
     pub steps: u64,
-    /// Called before (true) and after (false) each step of the layer.
-    pub watch: fn(bool),
+    /// How often a step of the layer asked for memory.
+    pub allocations: u64,
     buffers: HashMap<u32, Vec<u8>>,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
@@ -43,7 +43,7 @@ impl World {
             disk,
             events: Vec::new(),
             steps: 0,
-            watch: |_| {},
+            allocations: 0,
             buffers,
             flying: Vec::new(),
             replies: HashMap::new(),
@@ -64,9 +64,9 @@ impl World {
 
     fn step(&mut self, input: Input) {
         self.steps += 1;
-        (self.watch)(true);
-        self.layer.step(self.steps, input, &mut self.out);
-        (self.watch)(false);
+        let (layer, now, out) = (&mut self.layer, self.steps, &mut self.out);
+        let step = allocation_counter::measure(|| layer.step(now, input, out));
+        self.allocations += step.count_total;
         let outputs: Vec<Output> = self.out.drain().collect();
         for output in outputs {
             match output {
