@@ -53,6 +53,6 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
         log_writes_replayed: host.replayed,
         log_writes_dropped: host.dropped,
         problems,
-        notes: notes.into_iter().chain(machine.note).collect(),
+        notes,
     })
 }

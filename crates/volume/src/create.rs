@@ -99,7 +99,6 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     }
     let superblocks = superblocks(spec, &created, &devices);
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
-    created.notes.extend(machine.note);
     let mut driver = machine.driver;
     let finish = || -> Result<(), Error> {
         let mut host = Quiet::default();
