@@ -36,7 +36,8 @@ pub struct Segments {
 }
 
 impl DeviceInfo {
-    /// A block device of `sectors` with map unit `map_unit`, a volatile cache and no use for discards.
+    /// A block device of `sectors` with map unit `map_unit`, a volatile cache and no use for
+    /// discards.
     pub fn block(sectors: u64, map_unit: u32) -> Self {
         DeviceInfo {
             sectors,
