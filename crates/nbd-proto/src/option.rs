@@ -34,8 +34,8 @@ pub struct OptionFrame<'a> {
 }
 
 impl<'a> OptionFrame<'a> {
-    /// Takes one option from the front of `bytes` and says how many bytes it took; `None` when it is
-    /// not all there yet.
+    /// Takes one option from the front of `bytes` and says how many bytes it took; `None` when it
+    /// is not all there yet.
     ///
     /// # Errors
     /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be seen.

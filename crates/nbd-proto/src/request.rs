@@ -84,8 +84,8 @@ impl Request {
     /// Understands a request.
     ///
     /// # Errors
-    /// [`ProtoError::Magic`], and [`ProtoError::WriteTooLong`] when the payload that follows is more
-    /// than anyone may send.
+    /// [`ProtoError::Magic`], and [`ProtoError::WriteTooLong`] when the payload that follows is
+    /// more than anyone may send.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, ProtoError> {
         let magic = u32::from_be_bytes(field(bytes, 0));
         if magic != MAGIC {

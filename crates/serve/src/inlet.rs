@@ -7,8 +7,8 @@
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 
-/// How far the look-ahead reaches, in bytes: more saves system calls for small requests, and costs a
-/// copy of what is payload.
+/// How far the look-ahead reaches, in bytes: more saves system calls for small requests, and costs
+/// a copy of what is payload.
 const AHEAD: usize = 16 << 10;
 
 /// See the module text.
@@ -165,7 +165,10 @@ mod tests {
             for (kind, len) in lengths {
                 let len = piece(kind, len);
                 match kind {
-                    0 => prop_assert_eq!(&inlet.head::<28>().unwrap().unwrap(), &bytes[at..at + 28]),
+                    0 => {
+                        let head = inlet.head::<28>().unwrap().unwrap();
+                        prop_assert_eq!(&head, &bytes[at..at + 28]);
+                    }
                     1 => {
                         let mut into = vec![0; len];
                         inlet.fill(&mut into).unwrap();

@@ -1,12 +1,12 @@
 //! Serves a volume to the outside: the NBD server on a unix socket.
 //!
-//! A connection has two threads. The reader takes requests from the socket, payload straight into the
-//! volume's buffers, and hands them to the volume's [`Port`](hostftl_volume::front::Port); the writer
-//! takes the answers and sends replies, several at once. Between them stands the table of requests in
-//! flight, which bounds what one client can hold.
+//! A connection has two threads. The reader takes requests from the socket, payload straight into
+//! the volume's buffers, and hands them to the volume's [`Port`](hostftl_volume::front::Port); the
+//! writer takes the answers and sends replies, several at once. Between them stands the table of
+//! requests in flight, which bounds what one client can hold.
 //!
-//! Stopping: [`Stopper::stop`] ends the accepting and the reading; what is in flight is answered, and
-//! [`Server::run`] returns, so that its caller can close the volume clean.
+//! Stopping: [`Stopper::stop`] ends the accepting and the reading; what is in flight is answered,
+//! and [`Server::run`] returns, so that its caller can close the volume clean.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Stopper {
-    /// Stops accepting and reading. What is in flight will be answered; [`Server::run`] returns then.
+    /// Stops accepting and reading. What is in flight will be answered, then [`Server::run`] ends.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.listening.shutdown(Shutdown::Both).ok();
@@ -111,7 +111,7 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Writes the line `ready URI` to `ready` and serves until stopped. The socket is gone afterwards.
+    /// Writes the line `ready URI` to `ready` and serves until stopped. Then the socket is gone.
     ///
     /// # Errors
     /// When the line can't be written or the socket fails; clients are answered first all the same.

@@ -4,8 +4,8 @@
 //! Invariants
 //! - The socket is bound and listening in a private folder before it gets its name, by a link that
 //!   fails when the name is taken.
-//! - A stale socket is moved into the private folder first and looked at again there, so that of two
-//!   servers that find it only one replaces it.
+//! - A stale socket is moved into the private folder first and looked at again there, so that of
+//!   two servers that find it only one replaces it.
 //! - At the end only the socket that this server made is removed.
 
 use std::fs::{self, DirBuilder, Permissions};

@@ -1,9 +1,9 @@
 //! A client that knows what a crash may not take away.
 //!
-//! `run SOCKET STATE SEED` writes, trims, reads and flushes at random until the server is killed, and
-//! keeps in STATE which versions of each sector may be found afterwards. `check SOCKET STATE` reads
-//! every sector from the server that was started again, and compares. `sum STATE` says how much was
-//! done. The exit code is not 0 when the server broke a promise.
+//! `run SOCKET STATE SEED` writes, trims, reads and flushes at random until the server is killed,
+//! and keeps in STATE which versions of each sector may be found afterwards. `check SOCKET STATE`
+//! reads every sector from the server that was started again, and compares. `sum STATE` says how
+//! much was done. The exit code is not 0 when the server broke a promise.
 
 #[path = "../../tests/client/mod.rs"]
 mod client;
