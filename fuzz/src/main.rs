@@ -1,7 +1,7 @@
 //! Mutated input for every parser that reads what others wrote: `make fuzz RUNS=n`.
 //!
-//! Each run takes a good input, damages it, and gives it to a target, which checks what must hold for
-//! any input at all. A run is fixed by its target and seed, so a failure names the command that
+//! Each run takes a good input, damages it, and gives it to a target, which checks what must hold
+//! for any input at all. A run is fixed by its target and seed, so a failure names the command that
 //! repeats it. Nothing here is random between two calls.
 
 mod mutate;

@@ -9,13 +9,14 @@
 //! Map page (`HRDM`, sequence = generation): 32 group u32 · 36 page in the group u32 · 40 entries,
 //! u32 each: 0 = unmapped, else virtual sector + 1.
 //!
-//! Log page (`HRDL`, sequence = number of the log write): 32 epoch u64 · 40 last durable log write u64
-//! · 48 page in the write u16 · 50 pages in the write u16 · 52 bytes of entries u16 · 54 candidates u16
-//! · 56 superpage it lies in u32 · 64 entries · 3328 candidates for the next log write, u32 each.
+//! Log page (`HRDL`, sequence = number of the log write): 32 epoch u64 · 40 last durable log write
+//! u64 · 48 page in the write u16 · 50 pages in the write u16 · 52 bytes of entries u16 · 54
+//! candidates u16 · 56 superpage it lies in u32 · 64 entries · 3328 candidates for the next log
+//! write, u32 each.
 //!
-//! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of its
-//! data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot (12
-//! bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64.
+//! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of
+//! its data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot
+//! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64.
 
 use hostftl_core::{BLOCK, Page};
 

@@ -1,7 +1,7 @@
 //! Translation layers: pure state machines over 1 to 16 devices.
 //!
-//! [`AnyLayer`] is the one type that drivers hold; a new layer adds a folder, a [`LayerKind`] and an
-//! arm in `any.rs`.
+//! [`AnyLayer`] is the one type that drivers hold; a new layer adds a folder, a [`LayerKind`] and
+//! an arm in `any.rs`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -12,8 +12,8 @@ use crate::units::{bytes, parse_share, parse_size};
 
 /// Make a volume; says its usable size and the memory that it takes
 ///
-/// A device that is in use, holds something known, or is not blank is refused. Nothing is left behind
-/// when it fails.
+/// A device that is in use, holds something known, or is not blank is refused. Nothing is left
+/// behind when it fails.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file, a small TOML, to be made

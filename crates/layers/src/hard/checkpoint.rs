@@ -4,8 +4,8 @@
 //! - A group is dirty when the map changed in it after its last image was begun.
 //! - An image goes to media only when a durable log write covers everything that it shows.
 //! - Images of a group alternate between two places, so that a torn one costs nothing.
-//! - A root names, for each group, the image that it needs at the least, and the log write from which
-//!   replay brings every image up to date: the next one at the moment the rotation began.
+//! - A root names, for each group, the image that it needs at the least, and the log write from
+//!   which replay brings every image up to date: the next one at the moment the rotation began.
 
 use alloc::vec;
 use alloc::vec::Vec;

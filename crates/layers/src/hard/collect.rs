@@ -1,8 +1,9 @@
 //! Garbage collection: empties the superpage with the fewest live slots (HARD's VGC).
 //!
-//! Live slots are read straight into the filling stage. A copy is published only where the map still
-//! points at its source, so that it never replaces a newer write. The victim goes into limbo when its
-//! last slot died, as every other superpage does; it is a victim until its last read is over.
+//! Live slots are read straight into the filling stage. A copy is published only where the map
+//! still points at its source, so that it never replaces a newer write. The victim goes into limbo
+//! when its last slot died, as every other superpage does; it is a victim until its last read is
+//! over.
 
 use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
 
@@ -61,8 +62,8 @@ impl Hard {
         true
     }
 
-    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft` leaves
-    /// stages open.
+    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
+    /// leaves stages open.
     fn press_limbo(&mut self, soft: bool) -> bool {
         if let Some((_, mark)) = self.limbo.back() {
             let target = if soft { &mut self.wanted } else { &mut self.commit };

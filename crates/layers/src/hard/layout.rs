@@ -1,7 +1,7 @@
 //! Where everything lies on the device, and how much of it the host gets.
 //!
-//! The device is cut into superpages: four for the roots (two slots, each written twice), two for each
-//! map group (images alternate), and the rest for data.
+//! The device is cut into superpages: four for the roots (two slots, each written twice), two for
+//! each map group (images alternate), and the rest for data.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};

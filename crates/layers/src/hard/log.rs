@@ -1,10 +1,12 @@
 //! The map log: what was put where, in the order in which superpages were sealed.
 //!
 //! Invariants
-//! - A superpage is listed when all its data is in its buffer, with what is live in it at that moment
-//!   and what a stage that is not listed yet has taken over. So for each sector the last entry in the
-//!   log is where the map points, and no log write that is on media lacks a version it should have.
-//! - `sealed` is the stamp of the last superpage listed; superpages are listed in the order of stamps.
+//! - A superpage is listed when all its data is in its buffer, with what is live in it at that
+//!   moment and what a stage that is not listed yet has taken over. So for each sector the last
+//!   entry in the log is where the map points, and no log write that is on media lacks a version it
+//!   should have.
+//! - `sealed` is the stamp of the last superpage listed; superpages are listed in the order of
+//!   stamps.
 //! - Each log write names the superpages that may hold the next one. No more than `horizon`
 //!   superpages are taken from the free queue before there is a next one.
 //! - A log write is settled when it, every earlier one and all data that they list have been
@@ -210,8 +212,8 @@ impl Log {
         self.trimmed = self.pos;
     }
 
-    /// Seals what was appended for superpage `vsp`, its first page at sector `at`. `queued` and `free`
-    /// are the superpages that may hold the next log write.
+    /// Seals what was appended for superpage `vsp`, its first page at sector `at`. `queued` and
+    /// `free` are the superpages that may hold the next log write.
     pub fn compose(
         &mut self,
         vsp: u32,

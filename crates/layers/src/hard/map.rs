@@ -3,11 +3,11 @@
 //! Invariants
 //! - `to[l] = v + 1` and `back[v] = l + 1` for every live pair; 0 is unmapped, so that fresh zeroed
 //!   memory is an empty map. A slot is live exactly when its logical sector points back at it.
-//! - In a superpage that is not listed yet, `back[v] = l + 1` also where a later stage has taken `l`
-//!   over: the log lists both, so that no log write lacks every version of a sector.
+//! - In a superpage that is not listed yet, `back[v] = l + 1` also where a later stage has taken
+//!   `l` over: the log lists both, so that no log write lacks every version of a sector.
 //! - `valid[p]` is the number of live slots of superpage `p`.
-//! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the one
-//!   of its valid count; lists are in the order in which superpages became candidates.
+//! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the
+//!   one of its valid count; lists are in the order in which superpages became candidates.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -5,10 +5,10 @@
 //!
 //! How a sector moves: a host write takes slots in the filling [`stage`], is copied there, and is
 //! published in the [`map`] when the copy is over. A stage that is full, or that a flush needs, is
-//! digested, listed in the [`log`] and programmed. A flush is answered when a log write that covers it
-//! is settled and the device has flushed since. Collection reads live slots of a victim straight into
-//! the filling stage. Checkpoints write changed map groups in rotation, each only after the log that
-//! explains it is durable, and then a root from which replay can begin.
+//! digested, listed in the [`log`] and programmed. A flush is answered when a log write that covers
+//! it is settled and the device has flushed since. Collection reads live slots of a victim straight
+//! into the filling stage. Checkpoints write changed map groups in rotation, each only after the
+//! log that explains it is durable, and then a root from which replay can begin.
 //!
 //! Invariants
 //! - Requests that write or trim take slots in the order of arrival.

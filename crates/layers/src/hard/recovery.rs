@@ -1,12 +1,12 @@
 //! Opening a volume: from what the device holds to a map, in small steps.
 //!
-//! flush (what is read becomes durable) → roots → map groups → log, write by write → counts → verify
-//! what no flush is known to cover → queues → images of what replay changed → a root of a new epoch.
+//! flush (what is read becomes durable) → roots → map groups → log, write by write → counts →
+//! verify what no flush is known to cover → queues → images of what changed → a new epoch's root.
 //!
 //! When data that the end of the log lists does not match its checksum, that log write was never
-//! durable, so nothing from it on was ever promised: recovery goes back to the map groups and replays
-//! up to the write before. A page that can't be read, or that is damaged although a later one shows
-//! that it was durable, ends in `Event::Unrecoverable`, never in a guess.
+//! durable, so nothing from it on was ever promised: recovery goes back to the map groups and
+//! replays up to the write before. A page that can't be read, or that is damaged although a later
+//! one shows that it was durable, ends in `Event::Unrecoverable`, never in a guess.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -3,8 +3,8 @@
 //! Invariants
 //! - Writes and trims are worked on one at a time, in the order of arrival; so are reads.
 //! - A request is complete when `cursor` has reached its end and none of its commands is in flight.
-//! - A flush or a FUA request that is complete waits until a durable log write covers its mark; marks
-//!   never go back, so the first in the queue is the first to be answered.
+//! - A flush or a FUA request that is complete waits until a durable log write covers its mark;
+//!   marks never go back, so the first in the queue is the first to be answered.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

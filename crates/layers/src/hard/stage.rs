@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle.
-//! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under way,
-//!   and a stage is digested only when there is none.
+//! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under
+//!   way, and a stage is digested only when there is none.
 //! - The payload stays here for ever; what a command uses is lent.
 
 use hostftl_core::{Cause, Payload, Tally};

@@ -131,7 +131,8 @@ impl Hard {
         true
     }
 
-    /// Lists what is live in a superpage now, or was until a stage that is listed later took it over.
+    /// Lists what is live in a superpage now, or was until a stage that is listed later took it
+    /// over.
     fn list(&mut self, superpage: u32, stamp: u64, fill: u32, crc: u32) {
         let first = superpage * self.layout.superpage;
         let (map, stages) = (&self.map, &self.stages);

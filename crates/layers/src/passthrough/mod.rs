@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - A slot has at most one command in flight; its token is the slot's number.
-//! - A slot is free, or it holds a ticket (the request is unanswered), or it only holds a payload that
-//!   a hung device still uses (the request was abandoned).
+//! - A slot is free, or it holds a ticket (the request is unanswered), or it only holds a payload
+//!   that a hung device still uses (the request was abandoned).
 //! - After a device failed, every request is answered with an error at once.
 
 mod slot;

@@ -58,7 +58,8 @@ impl Slot {
         }
     }
 
-    /// The next command, or `None` when the request is over; `most` is the longest transfer in sectors.
+    /// The next command, or `None` when the request is over; `most` is the longest transfer in
+    /// sectors.
     pub fn next(&mut self, most: u32) -> Option<Command> {
         let lba = self.lba;
         let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {

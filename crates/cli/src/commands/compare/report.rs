@@ -15,6 +15,9 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// From here on a ratio of busy times is worth a word.
 const CLEARLY_LESS: f64 = 0.95;
 
+/// A column's head, and what a row has there.
+type Column = (&'static str, fn(&Row) -> String);
+
 /// Prints everything.
 ///
 /// # Errors
@@ -42,8 +45,8 @@ pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Fai
     explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
 }
 
-/// A table of `columns`: a head, and what a row has there. The first column alone is text.
-fn table(columns: &[(&str, fn(&Row) -> String)], rows: &[Row]) -> Table {
+/// A table of `columns`, of which the first alone is text.
+fn table(columns: &[Column], rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     let cell = |index: usize, text: String| {
@@ -64,7 +67,7 @@ fn name(row: &Row) -> String {
 }
 
 fn busy_table(rows: &[Row]) -> Table {
-    let columns: [(&str, fn(&Row) -> String); 9] = [
+    let columns: [Column; 9] = [
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
         ("vs none", |row| ratio(row.busy_ratio)),
@@ -79,7 +82,7 @@ fn busy_table(rows: &[Row]) -> Table {
 }
 
 fn bytes_table(rows: &[Row]) -> Table {
-    let columns: [(&str, fn(&Row) -> String); 9] = [
+    let columns: [Column; 9] = [
         ("layer", name),
         ("waf layer", |row| ratio(row.waf_layer)),
         ("waf drive", |row| ratio(row.waf_drive)),
@@ -94,7 +97,7 @@ fn bytes_table(rows: &[Row]) -> Table {
 }
 
 fn host_table(rows: &[Row]) -> Table {
-    let columns: [(&str, fn(&Row) -> String); 9] = [
+    let columns: [Column; 9] = [
         ("layer", name),
         ("ack", |row| row.ack.to_owned()),
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
@@ -127,10 +130,10 @@ fn share(row: &Row, part: u64) -> String {
 /// What a newcomer needs to read the tables.
 fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut lines = vec![
-        "The drive works to read, to write what was asked (request), for its own read-modify-writes \
-         and collection (copyback), and for the layer's collection (vgc), map records and padding. \
-         waf is bytes written for each byte that the host wrote: half of it is twice the drive's \
-         life."
+        "The drive works to read, to write what was asked (request), for its own \
+         read-modify-writes and collection (copyback), and for the layer's collection (vgc), map \
+         records and padding. waf is bytes written for each byte that the host wrote: half of it \
+         is twice the drive's life."
             .to_owned(),
     ];
     lines.extend(rows.iter().filter_map(verdict));
@@ -152,13 +155,14 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
 fn verdict(row: &Row) -> Option<String> {
     let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
     let layer = row.layer;
+    let less = 1.0 / ratio;
     (layer != "passthrough").then(|| match ratio {
         ..CLEARLY_LESS => {
-            format!("{layer} divides the drive's work by {:.2}; its map takes {memory}.", 1.0 / ratio)
+            format!("{layer} divides the drive's work by {less:.2}; its map takes {memory}.")
         }
         _ => format!(
-            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, and \
-             its map takes {memory}."
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, \
+             and its map takes {memory}."
         ),
     })
 }
