@@ -155,6 +155,6 @@ fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        !joins(before) && !(joins(after) && !word.ends_with('!'))
+        !joins(before) && (word.ends_with('!') || !joins(after))
     })
 }
