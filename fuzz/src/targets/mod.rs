@@ -1,5 +1,6 @@
 //! The parsers, and what each must do with any input.
 
+mod drive;
 mod nbd;
 mod page;
 mod trace;
@@ -20,6 +21,8 @@ pub const ALL: &[Target] = &[
     Target { name: "nbd-client", corpus: nbd::server_says, check: nbd::check_client },
     Target { name: "nbd-request", corpus: nbd::requests, check: nbd::check_request },
     Target { name: "page", corpus: page::pages, check: page::check_header },
+    Target { name: "superblock", corpus: page::superblocks, check: page::check_superblock },
     Target { name: "hard-log", corpus: page::logs, check: page::check_log },
     Target { name: "trace-csv", corpus: trace::traces, check: trace::check },
+    Target { name: "drive-toml", corpus: drive::drives, check: drive::check },
 ];

@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 use hostftl_core::{BLOCK, Page};
 use hostftl_format::hard::{self, Entry, Listing, LogHead, Run};
 use hostftl_format::page::{self, HEADER, Stamp};
+use hostftl_format::superblock::{Superblock, Text};
 
 const UUID: [u8; 16] = *b"the fuzzed volum";
 const AT: u64 = 2048;
@@ -58,7 +59,8 @@ pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let mut page = as_page(input);
     let seq = page::u64_at(&page, 24);
     page::seal(&mut page, Stamp { kind: *b"HRDL", uuid: UUID, at: AT }, seq);
-    if hard::parse_log(&page, UUID, AT).is_err() {
+    if let Err(fault) = hard::parse_log(&page, UUID, AT) {
+        ensure!(!logs().iter().any(|good| good == input), "a good log page: {fault:?}");
         return Ok(());
     }
     ensure!(hard::log_candidates(&page).count() <= hard::CANDIDATES, "too many candidates");
@@ -66,8 +68,8 @@ pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     while let Some((entry, next)) = hard::entry_at(&page, at) {
         ensure!(next > at && next <= hard::log_used(&page), "from {at} to {next}");
         if let Entry::Listing { runs_at, runs, .. } = entry {
-            let last = (0..runs).map(|index| hard::run_at(&page, runs_at, index)).last();
-            ensure!(last.is_none_or(|run| run.len > 0), "a run of nothing");
+            let mut listed = (0..runs).map(|index| hard::run_at(&page, runs_at, index));
+            ensure!(listed.all(|run| run.len > 0), "a run of nothing");
         }
         at = next;
     }
@@ -75,4 +77,42 @@ pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         .map(drop)
         .map_err(|fault| anyhow::anyhow!("{fault:?}"))
         .context("a walk changes nothing")
+}
+
+/// The superblock of a small volume.
+pub fn superblocks() -> Vec<Vec<u8>> {
+    let superblock = Superblock {
+        generation: 1,
+        volume: UUID,
+        device: [7; 16],
+        index: 0,
+        count: 1,
+        spare_permille: 70,
+        layer: Text::new("hard").expect("a short name"),
+        superpage: 128,
+        data_start: 2048,
+        data_len: 28672,
+        device_sectors: 32768,
+        exported: 20000,
+        created: 1_700_000_000,
+        label: Text::new("a label").expect("a short label"),
+    };
+    vec![superblock.emit(AT).0.to_vec()]
+}
+
+/// A superblock whose checksum is right but whose content is anything: refused, or read the same
+/// again after it was written.
+pub fn check_superblock(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let mut page = as_page(input);
+    let volume = page.0[8..24].try_into().expect("sixteen bytes");
+    let generation = page::u64_at(&page, 24);
+    page::seal(&mut page, Stamp { kind: *b"SUPR", uuid: volume, at: AT }, generation);
+    let parsed = Superblock::parse(&page, AT);
+    ensure!(parsed.is_ok() || input != superblocks()[0], "a good superblock: {parsed:?}");
+    if let Ok(superblock) = parsed {
+        ensure!(superblock.index < superblock.count, "{superblock:?}");
+        let again = Superblock::parse(&superblock.emit(AT), AT);
+        ensure!(again == Ok(superblock), "{superblock:?} is read back as {again:?}");
+    }
+    Ok(())
 }
