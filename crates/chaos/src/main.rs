@@ -49,11 +49,9 @@ struct Options {
     #[arg(long)]
     json: bool,
     /// Switches a planted bug on and reports the first seed that finds it.
-    #[cfg(feature = "planted")]
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
     /// Hunts every planted bug in five ranges of seeds and prints a table.
-    #[cfg(feature = "planted")]
     #[arg(long)]
     bugs: bool,
 }
@@ -97,11 +95,9 @@ fn main() -> ExitCode {
 /// Whether all is well.
 fn run(options: &Options) -> Result<bool, String> {
     let layers = layers(&options.layer)?;
-    #[cfg(feature = "planted")]
     if options.bugs {
         return hunt::all(options);
     }
-    #[cfg(feature = "planted")]
     if let Some(name) = &options.bug {
         return hunt::one(options, name);
     }
@@ -167,6 +163,21 @@ fn replay(layers: &[LayerKind], seed: u64, trace: bool) -> bool {
 
 #[cfg(feature = "planted")]
 mod hunt;
+
+/// Without the feature there is nothing to hunt.
+#[cfg(not(feature = "planted"))]
+mod hunt {
+    const HOW: &str = "built without planted bugs; build with: \
+                       cargo build --release -p hostftl-chaos --features planted";
+
+    pub fn all(_options: &crate::Options) -> Result<bool, String> {
+        Err(HOW.into())
+    }
+
+    pub fn one(_options: &crate::Options, _name: &str) -> Result<bool, String> {
+        Err(HOW.into())
+    }
+}
 
 /// The command that shows a violation again, with what else it needs.
 fn again(violation: &Violation, bug: &str) -> String {

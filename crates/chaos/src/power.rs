@@ -44,10 +44,10 @@ impl Life<'_> {
         if swarm.faults.cut && self.w.cuts < 200 && dice.chance(swarm.cut_early) {
             self.cut_at = 1 + dice.below(self.w.start_steps + 5);
         }
-        if swarm.faults.hang && dice.chance(300) {
+        if swarm.faults.hang && dice.chance(400) {
             self.hang_at = 1 + dice.below(300);
         }
-        if swarm.faults.dead && dice.chance(300) {
+        if swarm.faults.dead && dice.chance(400) {
             self.dead_at = 1 + dice.below(300);
         }
         self.damage();
@@ -76,8 +76,9 @@ impl Life<'_> {
 
     /// A stop is short: it often gets a cut of its own.
     pub(crate) fn choose_fate_of_stop(&mut self) {
-        if self.cut_at < u64::MAX && self.w.dice.chance(200) {
-            self.cut_at = self.steps + 1 + self.w.dice.below(20);
+        if self.cut_at < u64::MAX && self.w.dice.chance(400) {
+            let within = self.w.dice.pick(&[2, 2, 30]);
+            self.cut_at = self.steps + 1 + self.w.dice.below(within);
         }
     }
 

@@ -111,8 +111,8 @@ impl Swarm {
             |dice: &mut Dice, row: Row, permille| claims.admits(row) && dice.chance(permille);
         let faults = Faults {
             cut: some(dice, Row::PowerCut, 900),
-            hang: some(dice, Row::Hang, 150),
-            dead: some(dice, Row::DeadDevice, 150),
+            hang: some(dice, Row::Hang, 250),
+            dead: some(dice, Row::DeadDevice, 250),
             read_error: some(dice, Row::ReadError, 150),
             metadata_rot: some(dice, Row::MetadataRot, 150),
             log_rot: some(dice, Row::LogRot, 150),
