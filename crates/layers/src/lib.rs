@@ -8,12 +8,14 @@
 extern crate alloc;
 
 mod any;
+mod config;
 pub mod exerciser;
 mod hard;
 mod passthrough;
 mod planted;
 
-pub use any::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, PlanError};
+pub use any::AnyLayer;
+pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;

@@ -22,7 +22,7 @@ use hostftl_core::{
     ViewMut,
 };
 
-use crate::any::{Plan, PlanError};
+use crate::config::{Plan, PlanError};
 pub use host::{Wish, WishKind, wishes};
 use script::{Expect, Job, Notes, Stage};
 

@@ -6,7 +6,7 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 
-use crate::any::{LayerConfig, Plan, PlanError};
+use crate::config::{LayerConfig, Plan, PlanError};
 
 /// Data superpages that are kept spare at the least, so that collection always gains.
 pub const MIN_SPARE: u32 = 64;
@@ -145,7 +145,7 @@ pub const FLOOR: u32 = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::any::LayerKind;
+    use crate::config::LayerKind;
 
     #[test]
     fn the_paper_s_drive_needs_about_512_mib() {

@@ -37,7 +37,7 @@ use hostftl_core::{
     Limits, MAX_TOUCH, Nanos, Out, Output, Payload,
 };
 
-use crate::any::{LayerConfig, Mode, Plan, PlanError};
+use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use checkpoint::Checkpoint;
 use collect::Collection;
 use layout::{Layout, STAGES};

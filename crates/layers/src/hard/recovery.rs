@@ -20,7 +20,7 @@ use hostftl_format::hard::{
     parse_root, root_candidates,
 };
 
-use crate::any::Mode;
+use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
 use super::layout::Layout;

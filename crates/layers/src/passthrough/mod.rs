@@ -15,7 +15,7 @@ use hostftl_core::{
     Input, Layer, Limits, Nanos, Out, Output, Request, Token,
 };
 
-use crate::any::{LayerConfig, Plan, PlanError};
+use crate::config::{LayerConfig, Plan, PlanError};
 use slot::Slot;
 
 /// Requests under way at once.
