@@ -65,7 +65,7 @@ start() {
 fio_iops() {
     fio --name=bench --ioengine=nbd "--uri=nbd+unix:///?socket=$1" --rw=randwrite --bs=4k \
         --iodepth="$2" --size=256M --time_based --runtime=4 --output-format=terse \
-        --terse-version=3 2>/dev/null | cut -d';' -f49
+        --terse-version=3 2>/dev/null | awk -F';' '$1 == 3 { print $49 }'
 }
 
 # Alternates between the servers, so that a noisy minute hits all of them.
