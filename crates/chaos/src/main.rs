@@ -117,15 +117,24 @@ fn goal(options: &Options) -> Goal {
     }
 }
 
+/// A layer's share of a time limit: those with a map of their own need more.
+fn weight(layer: &LayerKind) -> u32 {
+    match layer {
+        LayerKind::Passthrough | LayerKind::Exerciser => 1,
+        _ => 3,
+    }
+}
+
 fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
     let format = Format::new(options.json, options.events_at_least);
     let mut state = State::open(options.resume.as_deref())?;
     let mut goal = goal(options);
     let mut fine = true;
     for (index, &layer) in layers.iter().enumerate() {
-        let left = (layers.len() - index) as u32;
+        let left: u32 = layers[index..].iter().map(weight).sum();
         let spent = format.elapsed();
-        let share = |total: u64| Duration::from_secs(total).saturating_sub(spent) / left;
+        let rest = |total: u64| Duration::from_secs(total).saturating_sub(spent);
+        let share = |total: u64| rest(total) * weight(&layer) / left;
         goal.limit = options.time_limit.map(share);
         let mut campaign = Campaign::new(layer, goal.clone(), state.summary(layer.name()));
         let mut trouble = Ok(());
