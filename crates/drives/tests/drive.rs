@@ -173,7 +173,7 @@ fn bad_descriptions_name_the_key_and_the_line() {
     assert!(matches!(unknown, DriveError::Unknown { .. }), "{unknown}");
     assert_eq!(
         unknown.to_string(),
-        "no drive 'hatl-3g': use hatl-2g, hatl-32g, or the path of a TOML file"
+        "no drive 'hatl-3g': use hatl-1g, hatl-2g, hatl-32g, or the path of a TOML file"
     );
 }
 
