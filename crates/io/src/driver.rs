@@ -249,7 +249,7 @@ impl<L: Layer> Driver<L> {
     }
 
     /// The engine's name, and what is to be said of it.
-    pub fn engine(&self) -> (&'static str, Option<&'static str>) {
+    pub fn engine(&self) -> (&'static str, Option<String>) {
         self.world.engine()
     }
 

@@ -7,6 +7,8 @@ use crate::error::IoError;
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
+    /// io_uring, or threads where the kernel refuses it.
+    Best,
     /// io_uring.
     Uring,
     /// `preadv` and `pwritev` in worker threads.
@@ -15,22 +17,16 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// What the environment variable `HOSTFTL_ENGINE` asks for, `uring` or `pread`; without it the
-    /// better one that the kernel allows, and a sentence when that is not io_uring.
+    /// better one that the kernel allows.
     ///
     /// # Errors
     /// When the variable names no engine.
-    pub fn choose() -> Result<(Self, Option<String>), IoError> {
+    pub fn choose() -> Result<Self, IoError> {
         match env::var("HOSTFTL_ENGINE").as_deref() {
-            Ok("uring") => Ok((EngineKind::Uring, None)),
-            Ok("pread") => Ok((EngineKind::Pread, None)),
+            Ok("uring") => Ok(EngineKind::Uring),
+            Ok("pread") => Ok(EngineKind::Pread),
             Ok(other) if !other.is_empty() => Err(IoError::Engine(other.into())),
-            _ => Ok(match io_uring::IoUring::new(2) {
-                Ok(_) => (EngineKind::Uring, None),
-                Err(error) => {
-                    let note = format!("io_uring is refused ({error}): using threads instead");
-                    (EngineKind::Pread, Some(note))
-                }
-            }),
+            _ => Ok(EngineKind::Best),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - A command's end is always found in `finished`, never by a call back into the layer.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ const THREADS_WITHOUT_RING: usize = 8;
 pub struct World {
     // The engines come first: they stop using the memory of the rest when they are dropped.
     ring: Option<Ring>,
+    /// Why there is no ring although one was wanted.
+    refusal: Option<io::Error>,
     pool: Pool,
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
@@ -47,15 +50,19 @@ impl World {
         waker: Arc<Waker>,
         engine: EngineKind,
     ) -> Result<Self, IoError> {
-        let ring = match engine {
-            EngineKind::Uring => Some(Ring::new(&arena).map_err(IoError::Start)?),
-            EngineKind::Pread => None,
+        let (ring, refusal) = match engine {
+            EngineKind::Uring => (Some(Ring::new(&arena).map_err(IoError::Start)?), None),
+            EngineKind::Pread => (None, None),
+            EngineKind::Best => match Ring::new(&arena) {
+                Ok(ring) => (Some(ring), None),
+                Err(error) => (None, Some(error)),
+            },
         };
         let threads = if ring.is_some() { THREADS } else { THREADS_WITHOUT_RING };
         let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
         let stats = Stats { errors: vec![0; devices.len()], ..Stats::default() };
         let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
-        Ok(World { ring, pool, flights, free, finished, devices, arena, waker, stats })
+        Ok(World { ring, refusal, pool, flights, free, finished, devices, arena, waker, stats })
     }
 
     /// The devices, in the order of the stack.
@@ -64,11 +71,16 @@ impl World {
     }
 
     /// The engine's name and what is to be said of it.
-    pub fn engine(&self) -> (&'static str, Option<&'static str>) {
-        match &self.ring {
-            Some(ring) if ring.is_registered() => ("io_uring", None),
-            Some(_) => ("io_uring", Some("buffers are not registered: raise `ulimit -l`")),
-            None => ("pread", None),
+    pub fn engine(&self) -> (&'static str, Option<String>) {
+        match (&self.ring, &self.refusal) {
+            (Some(ring), _) if ring.is_registered() => ("io_uring", None),
+            (Some(_), _) => {
+                ("io_uring", Some("buffers are not registered: raise `ulimit -l`".into()))
+            }
+            (None, Some(error)) => {
+                ("pread", Some(format!("io_uring is refused ({error}): using threads instead")))
+            }
+            (None, None) => ("pread", None),
         }
     }
 

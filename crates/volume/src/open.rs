@@ -139,7 +139,7 @@ pub(crate) fn assemble_machine(
     mode: Mode,
     tap: Option<Box<dyn Tap>>,
 ) -> Result<Machine, Error> {
-    let (engine, refusal) = EngineKind::choose()?;
+    let engine = EngineKind::choose()?;
     let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
     let arena = Arena::new(&HOST_CLASSES, own).map_err(IoError::Start)?;
     let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
@@ -149,6 +149,6 @@ pub(crate) fn assemble_machine(
     let made = AnyLayer::new(layer, &infos, buffers, mode)
         .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
     let driver = Driver::new(made, parts)?;
-    let note = refusal.or_else(|| driver.engine().1.map(String::from));
+    let note = driver.engine().1;
     Ok(Machine { driver, arena, waker, note })
 }
