@@ -16,6 +16,7 @@ use hostftl_core::{DeviceInfo, Page, SECTOR};
 use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::holder::holder_of;
+use crate::queue::gains_from_discard;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Transfer};
 
@@ -52,6 +53,7 @@ pub struct Device {
     file: File,
     backing: Backing,
     direct: Direct,
+    discard: bool,
     bytes: u64,
     base: u64,
     len: u64,
@@ -79,8 +81,8 @@ impl Device {
         // SAFETY: the descriptor is new and nobody else's.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(bytes).map_err(|error| system(name, "size memory", error))?;
-        let (direct, backing) = (Direct::No("memory"), Backing::Memory);
-        Ok(Device { name: name.into(), file, backing, direct, bytes, base: 0, len: bytes })
+        let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
+        Ok(Device { name, file, backing, direct, discard: false, bytes, base: 0, len: bytes })
     }
 
     fn path(name: &str) -> Result<Self, IoError> {
@@ -92,10 +94,13 @@ impl Device {
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let plain = patiently(|| open_alone(name, exclusive))?;
-        let bytes = length(&plain).map_err(|error| system(name, "measure it", error))?;
-        let direct = direct::turn_on(&plain, backing == Backing::Block);
-        Ok(Device { name: name.into(), file: plain, backing, direct, bytes, base: 0, len: bytes })
+        let file = patiently(|| open_alone(name, exclusive))?;
+        let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
+        let direct = direct::turn_on(&file, backing == Backing::Block);
+        // A file would only be cut into fragments.
+        let discard = backing == Backing::Block && gains_from_discard(meta.rdev());
+        let name = name.into();
+        Ok(Device { name, file, backing, direct, discard, bytes, base: 0, len: bytes })
     }
 
     /// Lets a layer see only `sectors` sectors from `base` on.
@@ -111,7 +116,8 @@ impl Device {
 
     /// What a layer is told of the window.
     pub fn info(&self) -> DeviceInfo {
-        DeviceInfo::block(self.len / SECTOR as u64, 1)
+        let block = DeviceInfo::block(self.len / SECTOR as u64, 1);
+        DeviceInfo { discard: self.discard, ..block }
     }
 
     /// The path, or `mem:SIZE`.

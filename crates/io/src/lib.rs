@@ -10,6 +10,7 @@ mod error;
 mod holder;
 mod host;
 mod pool;
+mod queue;
 mod region;
 mod ring;
 mod size;

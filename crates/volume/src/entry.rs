@@ -10,7 +10,10 @@
 //!
 //! Integers outside of records are little-endian.
 
-use hostftl_core::{BLOCK, Command, DeviceError, Done, HostOp, Input, Nanos, Target, Verdict};
+use hostftl_core::{
+    BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos, Target,
+    Verdict,
+};
 use serde::{Deserialize, Serialize};
 
 /// How a recording begins.
@@ -29,8 +32,33 @@ pub struct Head {
     pub uuid: [u8; 16],
     /// Whether the layer wrote an empty volume first.
     pub format: bool,
-    /// Sectors and map unit of each device.
-    pub devices: Vec<(u64, u32)>,
+    pub devices: Vec<HeadDevice>,
+}
+
+/// What the layer was told of a device, all of them block devices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadDevice {
+    pub sectors: u64,
+    pub map_unit: u32,
+    pub volatile_cache: bool,
+    pub discard: bool,
+}
+
+impl From<&DeviceInfo> for HeadDevice {
+    fn from(info: &DeviceInfo) -> Self {
+        let DeviceInfo { sectors, map_unit, volatile_cache, discard, kind } = info;
+        assert_eq!(*kind, DeviceKind::Block, "only block devices are recorded");
+        let (volatile_cache, discard) = (*volatile_cache, *discard);
+        HeadDevice { sectors: *sectors, map_unit: *map_unit, volatile_cache, discard }
+    }
+}
+
+impl From<&HeadDevice> for DeviceInfo {
+    fn from(head: &HeadDevice) -> Self {
+        let HeadDevice { sectors, map_unit, volatile_cache, discard } = *head;
+        DeviceInfo { sectors, map_unit, volatile_cache, discard, kind: DeviceKind::Block }
+    }
 }
 
 /// What a host wanted, without its payload.

@@ -40,6 +40,10 @@ impl Host for Quiet {
                 let late = if abandoned { ", and did not answer in time" } else { "" };
                 self.troubles.push(format!("device {device} failed: {error}{late}"));
             }
+            Event::Lost { sectors } => self.troubles.push(format!(
+                "{sectors} sectors of the last writes can't be read back: they are errors until \
+                 they are written again"
+            )),
             _ => {}
         }
     }

@@ -14,7 +14,7 @@ use hostftl_format::page::crc32c;
 use hostftl_io::Tap;
 use hostftl_layers::{LayerConfig, Mode};
 
-use crate::entry::{END, Head, MAGIC, emit};
+use crate::entry::{END, Head, HeadDevice, MAGIC, emit};
 use crate::error::{Error, file};
 
 /// Bytes of records that are written together.
@@ -61,7 +61,7 @@ impl Recording {
             deadline: layer.deadline,
             uuid: layer.uuid,
             format: mode == Mode::Format,
-            devices: devices.iter().map(|device| (device.sectors, device.map_unit)).collect(),
+            devices: devices.iter().map(HeadDevice::from).collect(),
         };
         let text = serde_json::to_vec(&head).expect("plain fields");
         let begin = || {

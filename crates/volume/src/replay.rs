@@ -145,8 +145,7 @@ impl Stage {
             uuid: head.uuid,
             ..LayerConfig::new(kind)
         };
-        let block = |(sectors, map_unit): &(u64, u32)| DeviceInfo::block(*sectors, *map_unit);
-        let devices: Vec<DeviceInfo> = head.devices.iter().map(block).collect();
+        let devices: Vec<DeviceInfo> = head.devices.iter().map(DeviceInfo::from).collect();
         let plan = AnyLayer::plan(&config, &devices).map_err(|error| error.to_string())?;
         let issue = |id| Payload::issue(id, plan.buffer_sectors);
         let buffers = (0..plan.buffers).map(issue).collect();

@@ -1,5 +1,6 @@
 //! Volumes as their users meet them.
 
+mod blocks;
 mod common;
 mod life;
 mod refusals;

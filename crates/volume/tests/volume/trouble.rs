@@ -145,51 +145,6 @@ fn a_full_file_system_is_an_error_and_no_crash() {
     }
 }
 
-/// A loop device over a file, as root; `None` when that can't be had.
-struct Loop(String);
-
-impl Loop {
-    fn over(path: &Path) -> Option<Self> {
-        let mut setup = Command::new("losetup");
-        let output = setup.args(["--find", "--show"]).arg(path).stderr(Stdio::null()).output();
-        let output = output.ok().filter(|output| output.status.success())?;
-        Some(Loop(String::from_utf8(output.stdout).unwrap().trim().into()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        Command::new("losetup").args(["-d", &self.0]).status().ok();
-    }
-}
-
-#[test]
-fn a_block_device_is_a_device_like_any_other() {
-    for layer in LayerKind::ALL.iter().copied() {
-        let place = Place::new();
-        std::fs::File::create(place.path("back")).unwrap().set_len(64 * MIB).unwrap();
-        let Some(device) = Loop::over(&place.path("back")) else {
-            eprintln!("SKIPPED: block devices need root and losetup");
-            return;
-        };
-        let file =
-            CreateSpec { devices: vec![place.name("back")], size: None, ..place.spec(layer) };
-        let message = create(&file).unwrap_err().to_string();
-        assert!(message.contains(&format!("loop device {} uses it", device.0)), "{message}");
-        let spec = CreateSpec { devices: vec![device.0.clone()], ..file };
-        create(&spec).unwrap();
-        let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-        let client = Client::new(port);
-        client.write(MIB, &vec![7; MIB as usize], true).unwrap();
-        client.ask(JobOp::Trim { fua: true }, MIB, 8192 + 512).unwrap();
-        let bytes = client.read(MIB, 16384);
-        assert!(bytes[..8704].iter().all(|b| *b == 0) && bytes[8704..].iter().all(|b| *b == 7));
-        let status = running.stop().unwrap();
-        assert_eq!(status.devices[0].kind, "block device");
-        assert!(check(&spec.path).unwrap().problems.is_empty());
-    }
-}
-
 #[test]
 fn many_clients_read_what_they_wrote() {
     for layer in LayerKind::ALL.iter().copied() {

@@ -1,0 +1,61 @@
+//! What the kernel says of a block device in `/sys`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Whether the block device with number `rdev` gains when it is told what holds nothing: a flash
+/// drive, or something like it, that frees a range and makes it read zeros without writing any.
+pub fn gains_from_discard(rdev: u64) -> bool {
+    let name = format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev));
+    gains(&queue_of(Path::new(&name)))
+}
+
+/// The folder of the queue; a partition has none of its own, but its disk, the folder around it.
+fn queue_of(device: &Path) -> PathBuf {
+    let disk = if device.join("partition").exists() { device.join("..") } else { device.into() };
+    disk.join("queue")
+}
+
+/// A device without cheap zeros would have them written, which is the opposite of a gain.
+fn gains(queue: &Path) -> bool {
+    let number =
+        |name| -> Option<u64> { fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok() };
+    let some = |name| number(name).is_some_and(|bytes| bytes > 0);
+    number("rotational") == Some(0) && some("discard_max_bytes") && some("write_zeroes_max_bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flash_drive_that_frees_ranges_gains() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, part) = (folder.path().join("disk"), folder.path().join("disk/part"));
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::create_dir(&part).unwrap();
+        fs::write(part.join("partition"), "1\n").unwrap();
+        // A partition is found by a link elsewhere, so its disk is not the folder of the link.
+        let link = folder.path().join("8:1");
+        std::os::unix::fs::symlink(&part, &link).unwrap();
+        let cases = [
+            (["0", "4096", "4096"], true),
+            (["1", "4096", "4096"], false),
+            (["0", "0", "4096"], false),
+            (["0", "4096", "0"], false),
+        ];
+        for (values, expected) in cases {
+            let names = ["rotational", "discard_max_bytes", "write_zeroes_max_bytes"];
+            for (name, value) in names.iter().zip(values) {
+                fs::write(disk.join("queue").join(name), format!("{value}\n")).unwrap();
+            }
+            assert_eq!(gains(&queue_of(&disk)), expected, "{values:?}");
+            assert_eq!(gains(&queue_of(&link)), expected, "a partition, {values:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_gains_nothing() {
+        assert!(!gains_from_discard(u64::MAX));
+    }
+}
