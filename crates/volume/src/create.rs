@@ -1,8 +1,10 @@
 //! Making a volume.
 //!
-//! The order is what keeps a failure harmless: look at everything; let the layer format the data;
-//! write the superblocks; put the volume file in its place. What fails before the last step is
-//! taken back: files that were made are removed, blank devices are blank again.
+//! The order is what keeps a failure harmless: look at everything, and get everything that can be
+//! had without writing; clear old superblocks; let the layer format the data; write the superblocks;
+//! put the volume file in its place. What fails before the last step is taken back: files that were
+//! made are removed, blank devices are blank again. A device that held something can't be given
+//! back what formatting took, so it is cleared, and the error says so.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,13 +12,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Ack, Page, SECTOR};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window, places};
-use hostftl_io::{Device, IoError};
-use hostftl_layers::{LayerKind, Mode};
+use hostftl_io::{Device, Driver, IoError};
+use hostftl_layers::{AnyLayer, LayerKind, Mode};
 use uuid::Uuid;
 
 use crate::blank::find_content;
 use crate::busy::user_of;
-use crate::config::Config;
+use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
 use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::quiet::Quiet;
@@ -64,8 +66,8 @@ pub struct Created {
 /// Makes a volume.
 ///
 /// # Errors
-/// When a device or the volume file stands in the way; everything is then as it was, except that
-/// devices taken by `force` may have lost what they held.
+/// When a device or the volume file stands in the way; everything is then as it was. Only
+/// [`Error::Formatting`] tells of devices that lost what they held.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let names = names(spec)?;
     let config = config(spec, names)?;
@@ -94,27 +96,11 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
         draft.publish()?;
         return Ok(created);
     }
-    for one in &devices {
-        refuse_content(one, spec.force)?;
-    }
+    let held = devices.iter().map(|one| content(one, spec.force));
+    let held = held.collect::<Result<Vec<_>, _>>()?;
     let superblocks = superblocks(spec, &created, &devices);
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
-    let mut driver = machine.driver;
-    let finish = || -> Result<(), Error> {
-        let mut host = Quiet::default();
-        driver.start(&mut host)?;
-        driver.stop(&mut host)?;
-        if let Some(trouble) = host.troubles.into_iter().next() {
-            return Err(device(&spec.path.display().to_string(), trouble));
-        }
-        write_superblocks(driver.devices(), &superblocks)?;
-        draft.publish()
-    };
-    let finished = finish();
-    if finished.is_err() {
-        driver.devices().iter().for_each(make_blank);
-    }
-    finished?;
+    format(spec, machine.driver, draft, &superblocks, &held)?;
     undo.keep();
     Ok(created)
 }
@@ -199,15 +185,66 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     Ok(())
 }
 
-fn refuse_content(one: &Device, force: bool) -> Result<(), Error> {
-    match find_content(one)? {
+/// What the device holds, in words; an error unless it may be destroyed.
+fn content(one: &Device, force: bool) -> Result<Option<String>, Error> {
+    let content = find_content(one)?;
+    match &content {
         Some(content) if !force => {
             let why = format!("holds {content}; --force would destroy it");
             Err(device(one.name(), why))
         }
-        // The old superblocks go first, so that a failure leaves no old volume over new data.
-        Some(_) => Ok(write_ends(one, |_| Page::default())?),
-        None => Ok(()),
+        _ => Ok(content),
+    }
+}
+
+/// Everything that writes: the devices, which `held` something or not, and the volume file.
+fn format(
+    spec: &CreateSpec,
+    mut driver: Driver<AnyLayer>,
+    draft: Draft,
+    superblocks: &[Superblock],
+    held: &[Option<String>],
+) -> Result<(), Error> {
+    let mut touched = 0;
+    let finish = || -> Result<(), Error> {
+        // The old superblocks go first, so that a power cut leaves no old volume over new data.
+        for (one, held) in driver.devices().iter().zip(held) {
+            touched += 1;
+            if held.is_some() {
+                write_ends(one, |_| Page::default())?;
+            }
+        }
+        let mut host = Quiet::default();
+        let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
+        if let Some(trouble) = host.troubles.into_iter().next() {
+            return Err(device(&spec.path.display().to_string(), trouble));
+        }
+        formatted?;
+        write_superblocks(driver.devices(), superblocks)?;
+        draft.publish()
+    };
+    let finished = finish();
+    finished.map_err(|error| take_back(error, &driver.devices()[..touched], held))
+}
+
+/// Clears the devices after `error`, and adds to it what is lost with them.
+fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error {
+    let mut lost = Vec::new();
+    for (one, held) in devices.iter().zip(held) {
+        let cleared = write_ends(one, |_| Page::default()).and_then(|()| one.clear_window());
+        let end = match cleared {
+            Ok(()) => "was cleared, lest it be taken for that",
+            Err(_) => "could not be cleared",
+        };
+        match held {
+            Some(held) => lost.push(format!("{} lost what it held ({held}) and {end}", one.name())),
+            None if cleared.is_err() => lost.push(format!("{} was blank and {end}", one.name())),
+            None => {}
+        }
+    }
+    match lost.is_empty() {
+        true => error,
+        false => Error::Formatting { source: Box::new(error), lost: lost.join(", ") },
     }
 }
 
@@ -249,11 +286,6 @@ fn write_ends(one: &Device, page: impl Fn(u64) -> Page) -> Result<(), IoError> {
         one.write_page(at, &page(at))?;
     }
     one.sync()
-}
-
-/// Takes back what was written to a device. It was an error that led here, so another is no news.
-fn make_blank(one: &Device) {
-    write_ends(one, |_| Page::default()).and_then(|()| one.clear_window()).ok();
 }
 
 /// Removes the files that were made, unless it is told to keep them.

@@ -51,6 +51,14 @@ pub enum Error {
         /// What is wrong and what to do.
         why: String,
     },
+    /// Making a volume failed after its devices were written to.
+    #[error("{source}; formatting had begun, so {lost}")]
+    Formatting {
+        /// What failed.
+        source: Box<Error>,
+        /// The devices that are not as they were, with what they lost and why.
+        lost: String,
+    },
     /// The layer can't work on these devices.
     #[error("layer {layer}: {why}")]
     Layer {

@@ -1,6 +1,7 @@
 //! Processes that are killed, file systems that are full, and many clients at once.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -143,6 +144,69 @@ fn a_full_file_system_is_an_error_and_no_crash() {
         // A layer that could not store what it promised may not close clean; it must not crash.
         running.stop().ok();
     }
+}
+
+/// What `create --force` takes: an ext4 file system by its mark, and data in the middle.
+fn put_content(device: &Path) {
+    let file = std::fs::File::create(device).unwrap();
+    file.set_len(64 * MIB).unwrap();
+    file.write_all_at(&[0x53, 0xef], 0x438).unwrap();
+    file.write_all_at(&[9; 4096], 32 * MIB).unwrap();
+}
+
+#[test]
+fn a_create_by_force_that_fails_says_what_is_lost() {
+    let place = Place::new();
+    let Some(small) = Small::mount(place.path("small"), "24K") else {
+        eprintln!("SKIPPED: a full file system needs root to mount a small one");
+        return;
+    };
+    let path = small.0.join("d0");
+    put_content(&path);
+    let device = path.to_str().unwrap().to_string();
+    let devices = vec![device.clone()];
+    let spec = CreateSpec { devices, size: None, force: true, ..place.spec(LayerKind::Hard) };
+    let message = create(&spec).unwrap_err().to_string();
+    let expected = format!(
+        "; formatting had begun, so {device} lost what it held (an ext2, ext3 or ext4 file \
+         system) and was cleared, lest it be taken for that"
+    );
+    assert!(
+        message.contains("no space on the device") && message.ends_with(&expected),
+        "{message}"
+    );
+    assert_eq!(message.lines().count(), 1);
+    assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0));
+    assert!(!spec.path.exists());
+}
+
+/// The variable that tells a child which device to take by force.
+const FORCE: &str = "HOSTFTL_TEST_FORCE";
+
+/// Not a test of its own: a `create` without an engine.
+#[test]
+fn child_without_engine() {
+    let Some(device) = std::env::var_os(FORCE) else { return };
+    let place = Place::new();
+    let devices = vec![device.into_string().unwrap()];
+    let spec = CreateSpec { devices, size: None, force: true, ..place.spec(LayerKind::Hard) };
+    println!("told {}", create(&spec).unwrap_err());
+}
+
+#[test]
+fn what_can_fail_without_writing_fails_before_anything_is_written() {
+    let place = Place::new();
+    put_content(&place.path("d0"));
+    let before = std::fs::read(place.path("d0")).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "trouble::child_without_engine", "--nocapture"]);
+    command.env(FORCE, place.name("d0")).env("HOSTFTL_ENGINE", "steam");
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(
+        output.contains("told HOSTFTL_ENGINE=steam is unknown; use uring or pread"),
+        "{output}"
+    );
+    assert!(std::fs::read(place.path("d0")).unwrap() == before);
 }
 
 #[test]
