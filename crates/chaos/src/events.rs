@@ -62,6 +62,7 @@ events! {
     HostError "host got an error for a device's failure" "hp",
     MetadataRot "metadata rotted" "h",
     LogRot "log rotted" "",
+    SectorsLost "sectors lost to a read error during recovery" "",
     Refused "damaged volume refused" "",
     DataRot "data rotted" "",
     LostWrite "write lost" "",

@@ -374,6 +374,13 @@ impl<'w> Life<'w> {
                 }
                 self.w.tallies.note_if(abandoned, Named::Abandoned);
             }
+            Event::Lost { sectors } if !self.w.damaged && self.errors == 0 => {
+                self.fail(format!("{sectors} sectors are said to be lost and nothing was damaged"));
+            }
+            Event::Lost { .. } => {
+                self.w.gave_up = true;
+                self.w.tallies.note(Named::SectorsLost);
+            }
             Event::GcStarted => self.w.tallies.note(Named::Gc),
             Event::CheckpointDone => self.w.tallies.note(Named::Checkpoint),
             Event::Full => self.w.tallies.note(Named::Full),

@@ -52,6 +52,8 @@ pub struct World {
     pub sent: (u64, u64),
     /// Whether the medium was damaged, so that the volume may refuse to open.
     pub damaged: bool,
+    /// Whether recovery had to give sectors up: reads of them are errors until they are written.
+    pub gave_up: bool,
     /// Whether every step is printed.
     pub trace: bool,
 }
@@ -102,6 +104,7 @@ impl World {
             cuts: 0,
             sent: (0, 0),
             damaged: false,
+            gave_up: false,
             trace,
         })
     }
@@ -115,6 +118,7 @@ impl World {
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
         self.damaged = false;
+        self.gave_up = false;
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for disk in &mut self.machine.disks {
             disk.reset(self.swarm.sectors, self.swarm.volatile, self.swarm.destage);

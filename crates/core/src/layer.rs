@@ -62,6 +62,12 @@ pub enum Event {
         /// Whether it ran past its deadline.
         abandoned: bool,
     },
+    /// Recovery found sectors whose data can't be told from other data: they read as errors until
+    /// they are written.
+    Lost {
+        /// How many sectors.
+        sectors: u32,
+    },
     /// A victim was chosen.
     GcStarted,
     /// A checkpoint became durable.

@@ -34,6 +34,8 @@ pub enum State {
 }
 
 const NONE: u32 = u32::MAX;
+/// The map entry of a sector whose only copy can't be read or checked: an error until it is written.
+const LOST: u32 = u32::MAX;
 
 /// See the module text.
 #[derive(Debug)]
@@ -95,7 +97,26 @@ impl Map {
 
     /// Where a logical sector is.
     pub fn look_up(&self, lsn: u64) -> Option<u32> {
-        self.to[lsn as usize].checked_sub(1)
+        match self.to[lsn as usize] {
+            LOST => None,
+            raw => raw.checked_sub(1),
+        }
+    }
+
+    /// Whether a logical sector reads as an error.
+    pub fn is_lost(&self, lsn: u64) -> bool {
+        self.to[lsn as usize] == LOST
+    }
+
+    /// Turns what is live in a superpage into errors and tells each sector.
+    pub fn lose(&mut self, vsp: u32, mut changed: impl FnMut(u64)) {
+        for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
+            if let Some(lsn) = self.live(vsn) {
+                self.kill(lsn);
+                self.to[lsn as usize] = LOST;
+                changed(lsn);
+            }
+        }
     }
 
     /// The logical sector that is live in a slot.
@@ -198,8 +219,9 @@ impl Map {
 
     /// Unmaps `lsn`.
     pub fn kill(&mut self, lsn: u64) -> Lost {
-        let Some(vsn) = self.look_up(lsn) else { return Lost::Some };
+        let vsn = self.look_up(lsn);
         self.to[lsn as usize] = 0;
+        let Some(vsn) = vsn else { return Lost::Some };
         self.mapped -= 1;
         let vsp = self.superpage_of(vsn);
         let listed = self.is_candidate(vsp);
@@ -301,7 +323,7 @@ impl Map {
     pub fn check(&self) -> Result<(), &'static str> {
         let mut valid = vec![0u16; self.valid.len()];
         let mut mapped = 0;
-        for (lsn, raw) in self.to.iter().enumerate().filter(|(_, raw)| **raw != 0) {
+        for (lsn, raw) in self.to.iter().enumerate().filter(|(_, raw)| ![0, LOST].contains(*raw)) {
             if self.back[*raw as usize - 1] != lsn as u32 + 1 {
                 return Err("hard: a sector points at a slot that does not point back");
             }

@@ -27,6 +27,7 @@ mod recovery;
 mod replay;
 mod request;
 mod stage;
+mod verify;
 mod write_out;
 
 use alloc::collections::VecDeque;

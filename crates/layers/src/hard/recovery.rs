@@ -30,13 +30,12 @@ use super::ops::Op;
 use super::replay::Replay;
 use super::{Hard, Life};
 
-/// Superpages or map pages worked on in one go.
-const BITE: u32 = 16;
 /// Map entries loaded in one go.
 const LOAD_STEP: u64 = 8192;
 
+/// What recovery is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     Flush,
     Roots,
     Groups,
@@ -67,7 +66,8 @@ pub struct Recovery {
     step: Step,
     /// Sent and not back yet.
     pub outstanding: u32,
-    cursor: u64,
+    /// How far the step is; what it counts depends on the step.
+    pub cursor: u64,
     /// Entries of the group that are in the map.
     loaded: u64,
     bufs: Vec<Option<MetaBuf>>,
@@ -80,8 +80,9 @@ pub struct Recovery {
     /// What the log said of each superpage.
     pub listed: Vec<Listed>,
     /// The first log write whose data does not match.
-    bad: Option<u64>,
-    dropped: u64,
+    pub bad: Option<u64>,
+    /// Log writes that did not count.
+    pub dropped: u64,
 }
 
 impl Recovery {
@@ -105,7 +106,8 @@ impl Recovery {
         }
     }
 
-    fn go(&mut self, step: Step) -> bool {
+    /// Begins a step.
+    pub fn go(&mut self, step: Step) -> bool {
         self.step = step;
         self.cursor = 0;
         true
@@ -118,7 +120,7 @@ impl Recovery {
 }
 
 impl Hard {
-    fn recovery(&mut self) -> &mut Recovery {
+    pub(super) fn recovery(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
 
@@ -208,7 +210,7 @@ impl Hard {
                 if result.is_ok() {
                     self.digest_listed(now, out);
                 } else {
-                    self.recovery().cursor += 1; // What can't be read is an error when it is read.
+                    self.lose_listed(out);
                 }
             }
             (Some(Step::Verify), Command::Digest { from, .. }) => {
@@ -370,75 +372,6 @@ impl Hard {
             }
         }
         if end == self.layout.exported { self.recovery().go(Step::Verify) } else { true }
-    }
-
-    /// Reads the next superpage whose data no flush is known to cover.
-    fn verify_next(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let from = self.recovery().cursor as u32;
-        let end = (from + 4096).min(self.layout.count);
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let durable = recovery.replay.durable;
-        let unsure =
-            |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.map.valid(*vsp) > 0;
-        let next = (from..end).find(unsure);
-        let stop = next.unwrap_or(end);
-        self.touched += (stop - from) as usize;
-        self.recovery().cursor = stop.into();
-        if let Some(vsp) = next {
-            let fill = self.recovery().listed[vsp as usize].fill;
-            let lba = self.layout.data_at(vsp);
-            let into = Target::Data(self.stages[0].buffer().view_mut_sectors(0, fill));
-            let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-            return self.recover(now, 0, command, out);
-        }
-        if stop < self.layout.count {
-            return true;
-        }
-        match self.recovery().bad.take() {
-            Some(bad) => {
-                let recovery = self.recovery();
-                recovery.dropped += recovery.replay.last + 1 - bad;
-                recovery.listed.fill(Listed::default());
-                recovery.go(Step::Forget)
-            }
-            None => self.recovery().go(Step::Queues),
-        }
-    }
-
-    fn digest_listed(&mut self, now: Nanos, out: &mut Out) {
-        let vsp = self.recovery().cursor as u32;
-        let fill = self.recovery().listed[vsp as usize].fill;
-        let from = self.stages[0].buffer().view_sectors(0, fill);
-        self.recover(now, 0, Command::Digest { from, seed: vsp.into() }, out);
-    }
-
-    fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
-        let recovery = self.recovery();
-        let listed = recovery.listed[recovery.cursor as usize];
-        let crc = result.expect("a checksum in memory can't fail").crc;
-        if crc != listed.crc {
-            let first = recovery.bad.map_or(listed.seq, |bad| bad.min(listed.seq));
-            recovery.bad = Some(first);
-            recovery.replay.limit = Some(first - 1);
-        }
-        recovery.cursor += 1;
-    }
-
-    /// Undoes the counts, to replay a shorter log.
-    fn forget_some(&mut self) -> bool {
-        let from = self.recovery().cursor as u32;
-        let end = (from + BITE.min(8192 / self.layout.superpage + 1)).min(self.layout.count);
-        for vsp in from..end {
-            self.map.disown(vsp);
-        }
-        self.touched += ((end - from) * self.layout.superpage) as usize;
-        self.recovery().cursor = end.into();
-        if end < self.layout.count {
-            return true;
-        }
-        let recovery = self.recovery();
-        recovery.replay.rewind();
-        recovery.go(Step::Groups)
     }
 
     fn queue_some(&mut self) -> bool {

@@ -254,6 +254,11 @@ impl Hard {
     fn read_run(&mut self, now: Nanos, req: u16, out: &mut Out) {
         let active = self.requests.at(req);
         let (first, left) = (active.lba + active.cursor, active.sectors - active.cursor);
+        if self.map.is_lost(first) {
+            self.touched += 1;
+            self.requests.at(req).error = Some(HostError::Io);
+            return;
+        }
         let start = self.map.look_up(first);
         let len = self.run_length(first, left as u32, start);
         let active = self.requests.at(req);
@@ -292,8 +297,10 @@ impl Hard {
     fn run_length(&mut self, first: u64, most: u32, start: Option<u32>) -> u32 {
         let sp = self.layout.superpage;
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
-        let follows =
-            |i: &u32| self.map.look_up(first + u64::from(*i)) == start.map(|vsn| vsn + *i);
+        let follows = |i: &u32| {
+            let lsn = first + u64::from(*i);
+            self.map.look_up(lsn) == start.map(|vsn| vsn + *i) && !self.map.is_lost(lsn)
+        };
         let len = 1 + (1..most).take_while(follows).count() as u32;
         self.touched += len as usize;
         len
@@ -459,17 +466,18 @@ impl Hard {
         active.cursor += len;
         self.touched += len as usize;
         self.forget_staged(0, first, first + len);
-        let before = self.map.mapped();
+        let mut changed = false;
         let limbo = self.limbo.len();
         for lsn in first..first + len {
-            if self.map.look_up(lsn).is_some() {
+            if self.map.look_up(lsn).is_some() || self.map.is_lost(lsn) {
+                changed = true;
                 self.checkpoint.changed(lsn);
                 if let Lost::Last(vsp) = self.map.kill(lsn) {
                     self.limbo.push_back((vsp, Mark::default()));
                 }
             }
         }
-        if self.map.mapped() < before && !planted(Bug::TrimNotLogged) {
+        if changed && !planted(Bug::TrimNotLogged) {
             self.log.trim(first, len as u32);
         }
         let mark = self.mark_all();

@@ -16,7 +16,7 @@ use hostftl_core::{
 };
 
 use crate::config::{LayerConfig, Plan, PlanError};
-use slot::Slot;
+use slot::{Own, Slot};
 
 /// Requests under way at once.
 const SLOTS: usize = 256;
@@ -32,6 +32,7 @@ pub struct Passthrough {
     counters: Counters,
     deadline: Nanos,
     wake: Option<Nanos>,
+    started: bool,
     failed: bool,
     stopping: bool,
 }
@@ -63,6 +64,7 @@ impl Passthrough {
             counters: Counters::default(),
             deadline: config.deadline,
             wake: Some(0),
+            started: false,
             failed: false,
             stopping: false,
         }
@@ -78,11 +80,25 @@ impl Passthrough {
             return slot.answer(Err(error), out);
         }
         let index = self.free.pop().expect("a request came without credit");
-        if self.deadline > 0 && self.wake.is_none() {
-            self.wake = Some(slot.deadline);
-        }
+        self.watch(slot.deadline);
         self.slots[index as usize] = Some(slot);
         self.advance(index, out);
+    }
+
+    /// Sends a flush of the layer's own.
+    fn flush_for(&mut self, own: Own, now: Nanos, out: &mut Out) {
+        let index = self.free.pop().expect("no request is under way");
+        let slot = Slot::own_flush(own, now.saturating_add(self.deadline));
+        self.watch(slot.deadline);
+        self.slots[index as usize] = Some(slot);
+        self.advance(index, out);
+    }
+
+    /// Makes sure that something looks at a deadline.
+    fn watch(&mut self, deadline: Nanos) {
+        if self.deadline > 0 {
+            self.wake.get_or_insert(deadline);
+        }
     }
 
     fn count(&mut self, request: &Request) {
@@ -175,21 +191,17 @@ impl Layer for Passthrough {
         match input {
             Input::Host(request) => self.accept(now, request, out),
             Input::Done(done) => self.done(done, out),
-            Input::Timer if self.deadline > 0 && self.free.len() < SLOTS => self.expire(now, out),
-            Input::Timer => {
-                if self.wake.take() == Some(0) {
-                    out.push(Output::Event(Event::Ready { replayed: 0, dropped: 0 }));
-                }
+            Input::Timer if !self.started => {
+                self.started = true;
+                self.wake = None;
+                self.flush_for(Own::First, now, out);
             }
+            Input::Timer if self.deadline > 0 => self.expire(now, out),
+            Input::Timer => {}
+            Input::Stop if self.failed => out.push(Output::Event(Event::Stopped)),
             Input::Stop => {
                 self.stopping = true;
-                let slot = Slot::last_flush(now.saturating_add(self.deadline));
-                if self.failed {
-                    return out.push(Output::Event(Event::Stopped));
-                }
-                let index = self.free.pop().expect("stop comes when the layer is idle");
-                self.slots[index as usize] = Some(slot);
-                self.advance(index, out);
+                self.flush_for(Own::Last, now, out);
             }
         }
     }

@@ -18,7 +18,16 @@ enum Stage {
     Over,
 }
 
-/// A request; without a ticket it is the layer's own last flush, or it was abandoned.
+/// A flush of the layer's own, and the event that ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// Before requests are welcome: what is read is then durable.
+    First,
+    /// Before the layer is closed.
+    Last,
+}
+
+/// A request; without a ticket it is the layer's own flush, or it was abandoned.
 #[derive(Debug)]
 pub struct Slot {
     ticket: Option<Ticket>,
@@ -27,7 +36,7 @@ pub struct Slot {
     lba: u64,
     left: u64,
     tally: Tally,
-    last: bool,
+    own: Option<Own>,
     pub deadline: Nanos,
 }
 
@@ -41,11 +50,11 @@ impl Slot {
             HostOp::Trim { fua } => (Stage::Reset { fua }, None),
             HostOp::Zeroes { fua } => (Stage::Zero { fua }, None),
         };
-        Slot { ticket: Some(ticket), data, stage, lba, left: sectors, tally, last: false, deadline }
+        Slot { ticket: Some(ticket), data, stage, lba, left: sectors, tally, own: None, deadline }
     }
 
-    /// The flush with which the layer stops.
-    pub fn last_flush(deadline: Nanos) -> Self {
+    /// The flush with which the layer starts or stops.
+    pub fn own_flush(own: Own, deadline: Nanos) -> Self {
         Slot {
             ticket: None,
             data: None,
@@ -53,7 +62,7 @@ impl Slot {
             lba: 0,
             left: 0,
             tally: Tally::default(),
-            last: true,
+            own: Some(own),
             deadline,
         }
     }
@@ -125,23 +134,33 @@ impl Slot {
     pub fn answer(self, result: Result<(), HostError>, out: &mut Out) {
         out.push(match self.ticket {
             Some(ticket) => Output::Reply(Reply { ticket, data: self.data, result }),
-            None => Output::Event(Event::Stopped),
+            None => Output::Event(self.end(result.is_ok())),
         });
     }
 
     /// Answers with an error while the device still has the payload.
     pub fn abandon(&mut self, out: &mut Out) {
         self.stage = Stage::Over;
-        self.last = false;
+        let end = self.end(false);
+        self.own = None;
         out.push(match self.ticket.take() {
             Some(ticket) => Output::Reply(Reply { ticket, data: None, result: Err(HostError::Io) }),
-            None => Output::Event(Event::Stopped),
+            None => Output::Event(end),
         });
+    }
+
+    /// What ends a flush of the layer's own.
+    fn end(&self, ok: bool) -> Event {
+        match self.own {
+            Some(Own::First) if ok => Event::Ready { replayed: 0, dropped: 0 },
+            Some(Own::First) => Event::Unrecoverable("the device can't be flushed"),
+            _ => Event::Stopped,
+        }
     }
 
     /// Whether only the payload is left.
     pub fn is_abandoned(&self) -> bool {
-        self.ticket.is_none() && !self.last
+        self.ticket.is_none() && self.own.is_none()
     }
 
     /// Ends an abandoned slot.
