@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::format::Format;
+
 /// Why a trace can't be used.
 #[derive(Debug, Error)]
 pub enum TraceError {
@@ -38,6 +40,58 @@ pub enum TraceError {
         expected: &'static str,
         /// What stands there.
         found: String,
+    },
+    /// A record of a binary format is not what it should be.
+    #[error("{}: record {record}: expected {expected}, found {found}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The record, from 1.
+        record: u64,
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// The content is none of the known formats.
+    #[error(
+        "{}: no known trace format; name it as in FILE:format=csv, one of {}",
+        path.display(),
+        Format::names()
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The content is not in the format that the user named.
+    #[error("{}: this is no {format} file", path.display())]
+    NotThat {
+        /// The file.
+        path: PathBuf,
+        /// What the user named.
+        format: Format,
+    },
+    /// The options behind a file's name make no sense.
+    #[error("{text}: {why}")]
+    Options {
+        /// The file's name with its options.
+        text: String,
+        /// What is wrong and what is right.
+        why: String,
+    },
+    /// A file's name does not tell the format to write.
+    #[error("{}: name it .csv, .csv.zst, .hft or .hft.zst, which tells the format", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file can't be written.
+    #[error("{}: can't write the trace: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// There is no request in it.
     #[error("{}: the trace has no requests", path.display())]

@@ -1,20 +1,35 @@
-//! Block traces: reading them, making synthetic ones, and packing their addresses densely.
+//! Block traces: reading and writing them, making synthetic ones, packing their addresses densely.
 //!
 //! Everything streams with constant memory; [`Compact`] alone keeps a table, whose size it states.
 
+mod binary;
 mod compact;
-mod csv;
+mod cursor;
 mod error;
+mod file;
+mod format;
 mod input;
+mod notes;
+mod reader;
 mod record;
 mod source;
 mod synth;
+mod text;
+mod unit;
+mod window;
 mod workload;
+mod write;
 
+pub use binary::fixed::Ids;
 pub use compact::{Compact, GRANULE};
-pub use csv::CsvReader;
 pub use error::TraceError;
+pub use file::TraceFile;
+pub use format::Format;
+pub use notes::{Notes, Place};
+pub use reader::Reader;
 pub use record::{Op, Record};
 pub use source::{Raw, Source, Stream, Summary};
 pub use synth::Synth;
+pub use unit::Unit;
 pub use workload::{Pattern, Workload};
+pub use write::Writer;

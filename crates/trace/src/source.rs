@@ -1,12 +1,13 @@
 //! Where a study's requests come from: a file or a synthetic workload.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::compact::Compact;
-use crate::csv::CsvReader;
 use crate::error::TraceError;
+use crate::file::TraceFile;
+use crate::notes::Notes;
+use crate::reader::Reader;
 use crate::record::{Op, Record};
 use crate::synth::Synth;
 use crate::workload::Workload;
@@ -18,7 +19,7 @@ const SYNTH: &str = "synth:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A trace.
-    File(PathBuf),
+    File(TraceFile),
     /// A synthetic workload.
     Synth(Workload),
 }
@@ -26,11 +27,11 @@ pub enum Source {
 impl FromStr for Source {
     type Err = TraceError;
 
-    /// `synth:…` is a workload, anything else a path.
+    /// `synth:…` is a workload, anything else a file, perhaps with options behind it.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         match text.strip_prefix(SYNTH) {
             Some(work) => Ok(Source::Synth(work.parse()?)),
-            None => Ok(Source::File(text.into())),
+            None => Ok(Source::File(text.parse()?)),
         }
     }
 }
@@ -38,7 +39,7 @@ impl FromStr for Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::File(path) => path.display().fmt(f),
+            Source::File(file) => file.fmt(f),
             Source::Synth(_) => f.write_str("the synthetic workload"),
         }
     }
@@ -52,7 +53,7 @@ impl Source {
     /// When the file can't be opened. The records themselves come as results too.
     pub fn open(&self, seed: u64, compact: bool) -> Result<Stream, TraceError> {
         let raw = match self {
-            Source::File(path) => Raw::Csv(CsvReader::open(path)?),
+            Source::File(file) => Raw::File(Reader::open(file)?),
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
         };
         Ok(if compact { Stream::Compact(Compact::new(raw)) } else { Stream::Raw(raw) })
@@ -68,9 +69,12 @@ impl Source {
         for record in &mut stream {
             sum.count(&record?);
         }
-        sum.widened = stream.widened();
+        sum.notes = stream.notes();
+        sum.widened = sum.notes.widened;
         match self {
-            Source::File(path) if sum.records == 0 => Err(TraceError::Empty { path: path.clone() }),
+            Source::File(file) if sum.records == 0 => {
+                Err(TraceError::Empty { path: file.path.clone() })
+            }
             _ => Ok(sum),
         }
     }
@@ -87,9 +91,14 @@ pub enum Stream {
 impl Stream {
     /// How many records did not begin or end at a sector's edge so far.
     pub fn widened(&self) -> u64 {
+        self.notes().widened
+    }
+
+    /// What was noticed so far.
+    pub fn notes(&self) -> Notes {
         match self {
-            Stream::Raw(raw) => raw.widened(),
-            Stream::Compact(compact) => compact.inner().widened(),
+            Stream::Raw(raw) => raw.notes(),
+            Stream::Compact(compact) => compact.inner().notes(),
         }
     }
 }
@@ -109,16 +118,16 @@ impl Iterator for Stream {
 #[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
 pub enum Raw {
     /// From a file.
-    Csv(CsvReader),
+    File(Reader),
     /// Generated.
     Synth(Synth),
 }
 
 impl Raw {
-    fn widened(&self) -> u64 {
+    fn notes(&self) -> Notes {
         match self {
-            Raw::Csv(reader) => reader.widened(),
-            Raw::Synth(_) => 0,
+            Raw::File(reader) => *reader.notes(),
+            Raw::Synth(_) => Notes::default(),
         }
     }
 }
@@ -128,7 +137,7 @@ impl Iterator for Raw {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Raw::Csv(reader) => reader.next(),
+            Raw::File(reader) => reader.next(),
             Raw::Synth(synth) => synth.next().map(Ok),
         }
     }
@@ -155,6 +164,8 @@ pub struct Summary {
     pub end: u64,
     /// Records that did not begin or end at a sector's edge.
     pub widened: u64,
+    /// What was noticed on the way.
+    pub notes: Notes,
     /// The greatest device number.
     pub last_dev: u32,
     /// The time of the first record, in ns.

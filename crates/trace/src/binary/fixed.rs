@@ -1,0 +1,165 @@
+//! Formats with records of the same length, little-endian:
+//!
+//! - CloudPhysics vscsi, version 1 (32 bytes: serial u32, bytes u32, pieces u32, command u16,
+//!   version u16, sector u64, µs u64) and 2 (40 bytes: command u16, version u16, serial u32,
+//!   bytes u32, pieces u32, sector u64, µs u64, response u64); the version's high byte is 1 or 2
+//! - libCacheSim oracleGeneral (24 bytes: seconds u32, object u64, bytes u32, next access i64)
+//!
+//! An object of oracleGeneral is taken as a sector, or as a byte offset when the file says
+//! `id=bytes`; it has no operation, so every access reads unless the file says `op=W`.
+
+use hostftl_core::SECTOR;
+
+use crate::cursor::Bad;
+use crate::record::{Op, Record};
+use crate::text::fields::Found;
+use crate::unit::Unit;
+
+/// The last sector that a record may end at.
+const LAST_SECTOR: u64 = 1 << 55;
+/// Records that must make sense for a format to be detected.
+const SAMPLE: usize = 16;
+
+/// How the objects of oracleGeneral are addressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ids {
+    /// An object's number is its first sector.
+    #[default]
+    Sectors,
+    /// An object's number is its byte offset.
+    Bytes,
+}
+
+/// Records of one format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fixed {
+    /// vscsi version 1.
+    Vscsi1,
+    /// vscsi version 2.
+    Vscsi2,
+    /// libCacheSim.
+    Oracle {
+        /// What every access does.
+        op: Op,
+        /// What the objects' numbers are.
+        ids: Ids,
+    },
+}
+
+impl Fixed {
+    /// The bytes of a record.
+    #[inline]
+    pub fn size(self) -> usize {
+        match self {
+            Fixed::Vscsi1 => 32,
+            Fixed::Vscsi2 => 40,
+            Fixed::Oracle { .. } => 24,
+        }
+    }
+
+    /// The unit of time.
+    pub fn unit(self) -> Unit {
+        match self {
+            Fixed::Vscsi1 | Fixed::Vscsi2 => Unit::Micros,
+            Fixed::Oracle { .. } => Unit::Seconds,
+        }
+    }
+
+    /// The version of vscsi that `head` is, if it is.
+    pub fn vscsi(head: &[u8]) -> Option<Self> {
+        [Fixed::Vscsi2, Fixed::Vscsi1].into_iter().find(|format| {
+            let (at, version) = if *format == Fixed::Vscsi1 { (14, 1) } else { (2, 2) };
+            let mut records = head.chunks_exact(format.size()).take(SAMPLE).peekable();
+            records.peek().is_some() && records.all(|record| record[at + 1] == version)
+        })
+    }
+
+    /// Whether `head` may be oracleGeneral: sorted times, sizes, and each next access later.
+    pub fn is_oracle(head: &[u8]) -> bool {
+        let mut last = 0;
+        let mut records = head.chunks_exact(24).take(SAMPLE).enumerate().peekable();
+        records.peek().is_some()
+            && records.all(|(index, record)| {
+                let (seconds, size) = (u32_at(record, 0), u32_at(record, 12));
+                let next = u64_at(record, 16) as i64;
+                let is_sorted = seconds >= last;
+                last = seconds;
+                is_sorted && size > 0 && (next == -1 || next > index as i64)
+            })
+    }
+
+    /// The request of a record of [`Fixed::size`] bytes, if it has one.
+    #[inline]
+    pub fn record(self, bytes: &[u8], unit: Unit) -> Result<Option<Found>, Bad> {
+        let (time, op, lba, length) = match self {
+            Fixed::Vscsi1 => (u64_at(bytes, 24), u16_at(bytes, 12), u64_at(bytes, 16), 4),
+            Fixed::Vscsi2 => (u64_at(bytes, 24), u16_at(bytes, 0), u64_at(bytes, 16), 8),
+            Fixed::Oracle { op, ids } => return oracle(bytes, unit, op, ids),
+        };
+        let t_ns = nanos(time, unit)?;
+        let Some(op) = scsi(op) else { return Ok(None) };
+        if op == Op::Flush {
+            return Ok(Some(Found::flush(t_ns, 0)));
+        }
+        request(t_ns, op, lba, u64::from(u32_at(bytes, length)))
+    }
+}
+
+/// An access of oracleGeneral.
+#[inline]
+fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, Bad> {
+    let t_ns = nanos(u32_at(bytes, 0).into(), unit)?;
+    let (object, length) = (u64_at(bytes, 4), u64::from(u32_at(bytes, 12)));
+    match ids {
+        Ids::Sectors => request(t_ns, op, object, length),
+        Ids::Bytes if length == 0 => Ok(None),
+        Ids::Bytes if object >= LAST_SECTOR => Err(bad("a byte offset below 2^55", object)),
+        Ids::Bytes => Ok(Some(Found::bytes(t_ns, op, 0, object, length))),
+    }
+}
+
+/// A request from sector `lba` on; nothing when it has no bytes.
+#[inline]
+fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad> {
+    let sectors = bytes.div_ceil(SECTOR as u64);
+    if lba >= LAST_SECTOR {
+        return Err(bad("a sector below 2^55", lba));
+    }
+    let record = Record { t_ns, op, dev: 0, lba, sectors };
+    Ok((sectors > 0).then_some(Found { record, widened: !bytes.is_multiple_of(SECTOR as u64) }))
+}
+
+#[inline]
+fn nanos(time: u64, unit: Unit) -> Result<u64, Bad> {
+    time.checked_mul(unit.ns()).ok_or_else(|| bad("a time below 584 years", time))
+}
+
+fn bad(expected: &'static str, found: u64) -> Bad {
+    Bad { column: 0, expected, found: found.to_string() }
+}
+
+/// What a SCSI command does to data; nothing for all others.
+#[inline]
+fn scsi(command: u16) -> Option<Op> {
+    match command {
+        0x08 | 0x28 | 0x88 | 0xa8 => Some(Op::Read),
+        0x0a | 0x2a | 0x8a | 0xaa => Some(Op::Write),
+        0x35 | 0x91 => Some(Op::Flush),
+        _ => None,
+    }
+}
+
+#[inline]
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[inline]
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

@@ -1,0 +1,92 @@
+//! Walks through the frames of this project's binary format.
+
+use super::packed::{Base, Frame, HEAD};
+use crate::cursor::{Bad, Cursor, Trouble};
+use crate::text::fields::Found;
+
+/// The frame that is being read.
+#[derive(Default)]
+pub struct Frames {
+    base: Base,
+    /// Records of the frame still to come.
+    records: u32,
+    /// Bytes of the frame still to come.
+    bytes: usize,
+    /// Whether the final frame was read.
+    over: bool,
+}
+
+impl Frames {
+    /// The next request; the cursor stays at what is bad.
+    #[inline]
+    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+        while self.records == 0 {
+            if self.over {
+                return Ok(None);
+            }
+            self.frame(cursor)?;
+        }
+        cursor.line += 1;
+        match self.base.read(&cursor.window.bytes()[..self.bytes]) {
+            Some((record, length)) => {
+                self.records -= 1;
+                self.bytes -= length;
+                cursor.window.consume(length);
+                if self.records == 0 && self.bytes > 0 {
+                    return Err(bad("the end of a frame", "bytes after its last record"));
+                }
+                Ok(Some(Found { record, widened: false }))
+            }
+            None => Err(bad("a record", "bytes that are none")),
+        }
+    }
+
+    /// Opens the frame at the cursor.
+    fn frame(&mut self, cursor: &mut Cursor) -> Result<(), Trouble> {
+        if !cursor.window.has(HEAD)? {
+            return Err(bad("the final frame", "the end of the file: it was cut off"));
+        }
+        let frame = Frame::parse(&cursor.window.bytes()[..HEAD])
+            .ok_or_else(|| bad("the head of a frame", "bytes that are none"))?;
+        if !cursor.window.has(HEAD + frame.payload)? {
+            return Err(bad("a whole frame", "the end of the file: it was cut off"));
+        }
+        let payload = &cursor.window.bytes()[HEAD..HEAD + frame.payload];
+        if !frame.is_intact(payload) {
+            return Err(bad("a frame with the checksum of its head", "another checksum"));
+        }
+        if frame.records == 0 {
+            let total = payload.try_into().map(u64::from_le_bytes).ok();
+            if total != Some(cursor.line) {
+                self.over = true;
+                return Err(bad("as many records as the final frame counts", "another number"));
+            }
+            self.over = true;
+            return Ok(());
+        }
+        cursor.window.consume(HEAD);
+        (self.base, self.records, self.bytes) = (Base::default(), frame.records, frame.payload);
+        Ok(())
+    }
+
+    /// Steps over the frame at the cursor, or what is left of it; to the file's end when it has
+    /// no intact head.
+    pub fn skip(&mut self, cursor: &mut Cursor) {
+        let mut length = self.bytes;
+        cursor.line += u64::from(self.records);
+        if length == 0 {
+            let head = cursor.window.bytes();
+            let frame = if head.len() < HEAD { None } else { Frame::parse(&head[..HEAD]) };
+            length = frame.map_or(usize::MAX, |frame| HEAD + frame.payload);
+            cursor.line += frame.map_or(0, |frame| u64::from(frame.records));
+        }
+        (self.records, self.bytes) = (0, 0);
+        self.over |= length > cursor.window.bytes().len();
+        cursor.window.consume(length.min(cursor.window.bytes().len()));
+    }
+}
+
+#[cold]
+fn bad(expected: &'static str, found: &str) -> Trouble {
+    Bad { column: 0, expected, found: found.to_owned() }.into()
+}

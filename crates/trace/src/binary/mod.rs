@@ -1,0 +1,6 @@
+//! Formats with records of bytes.
+
+pub mod fixed;
+pub mod frames;
+pub mod packed;
+pub mod records;

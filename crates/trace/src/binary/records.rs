@@ -1,0 +1,39 @@
+//! Walks through records of the same length.
+
+use super::fixed::Fixed;
+use crate::cursor::{Bad, Cursor, Trouble};
+use crate::text::fields::Found;
+
+/// The records of one format.
+pub struct Records(pub Fixed);
+
+impl Records {
+    /// The next request; the cursor stays at a bad record.
+    #[inline]
+    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+        let size = self.0.size();
+        loop {
+            let is_whole = cursor.window.has(size)?;
+            let rest = cursor.window.bytes();
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            cursor.line += 1;
+            if !is_whole {
+                let found = format!("{} of {size} bytes", rest.len());
+                return Err(Bad { column: 0, expected: "a whole record", found }.into());
+            }
+            let found = self.0.record(&rest[..size], cursor.unit)?;
+            cursor.window.consume(size);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Steps over the record at the cursor.
+    pub fn skip(&mut self, cursor: &mut Cursor) {
+        let length = self.0.size().min(cursor.window.bytes().len());
+        cursor.window.consume(length);
+    }
+}

@@ -1,0 +1,114 @@
+//! A trace file as a user names it: `FILE`, or `FILE:format=msr,dev=0,time=us,skip-bad`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::binary::fixed::Ids;
+use crate::error::TraceError;
+use crate::format::Format;
+use crate::record::Op;
+use crate::unit::Unit;
+
+/// The options that may stand behind a file's name.
+const OPTIONS: [&str; 6] = ["format", "dev", "time", "skip-bad", "op", "id"];
+
+/// A trace file, and how to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// `format=`: its format, unless its content tells.
+    pub format: Option<Format>,
+    /// `time=`: the unit of its times, unless that of the format.
+    pub time: Option<Unit>,
+    /// `dev=`: the one device whose requests count; it becomes device 0.
+    pub dev: Option<u32>,
+    /// `skip-bad`: bad lines are counted and left out instead of ending the work.
+    pub skip_bad: bool,
+    /// `op=R` or `op=W`: what every access does, in a format without operations.
+    pub op: Op,
+    /// `id=sectors` or `id=bytes`: what an object's number is, in a format with objects.
+    pub ids: Ids,
+}
+
+impl TraceFile {
+    /// The file at `path`, read as its content says.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        TraceFile {
+            path: path.into(),
+            format: None,
+            time: None,
+            dev: None,
+            skip_bad: false,
+            op: Op::Read,
+            ids: Ids::Sectors,
+        }
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), String> {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        match key {
+            "format" => self.format = Some(value.parse()?),
+            "time" => self.time = Some(value.parse()?),
+            "dev" => self.dev = Some(device(value)?),
+            "skip-bad" => self.skip_bad = true,
+            "op" => {
+                self.op = match value {
+                    "R" => Op::Read,
+                    "W" => Op::Write,
+                    _ => return Err(format!("op={value}: use op=R or op=W")),
+                }
+            }
+            "id" => {
+                self.ids = match value {
+                    "sectors" => Ids::Sectors,
+                    "bytes" => Ids::Bytes,
+                    _ => return Err(format!("id={value}: use id=sectors or id=bytes")),
+                }
+            }
+            _ => return Err(format!("'{key}' is not an option: use {}", OPTIONS.join(", "))),
+        }
+        Ok(())
+    }
+}
+
+/// A device's number, or `major:minor`.
+fn device(text: &str) -> Result<u32, String> {
+    let wrong = || format!("dev={text}: expected a number, or major:minor as in dev=8:0");
+    match text.split_once(':') {
+        None => text.parse().map_err(|_| wrong()),
+        Some((major, minor)) => match (major.parse::<u32>(), minor.parse::<u32>()) {
+            (Ok(major @ 0..4096), Ok(minor @ 0..1_048_576)) => Ok(major << 20 | minor),
+            _ => Err(wrong()),
+        },
+    }
+}
+
+impl FromStr for TraceFile {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let is_option = |rest: &str| {
+            OPTIONS.iter().any(|key| {
+                let rest = rest.strip_prefix(key);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', ',']))
+            })
+        };
+        let mut colons = text.match_indices(':').map(|(at, _)| at);
+        let Some(colon) = colons.find(|at| is_option(&text[at + 1..])) else {
+            return Ok(TraceFile::new(text));
+        };
+        let mut file = TraceFile::new(&text[..colon]);
+        for option in text[colon + 1..].split(',') {
+            file.set(option).map_err(|why| TraceError::Options { text: text.to_owned(), why })?;
+        }
+        Ok(file)
+    }
+}
+
+impl fmt::Display for TraceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}

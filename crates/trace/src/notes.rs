@@ -1,0 +1,158 @@
+//! What a reader noticed on its way: what it left out, and what looks wrong with the times.
+
+use crate::record::Record;
+use crate::unit::Unit;
+
+/// Requests per second that no device serves: then the times are in a longer unit.
+const TOO_MANY_PER_SECOND: u64 = 10_000_000;
+/// Mean time between requests that no busy device has, in ns: then the unit is a shorter one.
+const TOO_FAR_APART: u64 = 60_000_000_000;
+/// Requests from which on a mean says something.
+const ENOUGH: u64 = 100;
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The line, or for a binary format the record, from 1.
+    pub line: u64,
+    /// The column in bytes, from 1; 0 for a whole record.
+    pub column: usize,
+}
+
+/// What was noticed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Requests that did not begin or end at a sector's edge, and were widened.
+    pub widened: u64,
+    /// Bad lines or records that were left out.
+    pub bad: u64,
+    /// The first of them, and what it should have had.
+    pub first_bad: Option<(Place, &'static str)>,
+    /// Requests to other devices than the one asked for.
+    pub others: u64,
+    /// Requests earlier than the one before them.
+    pub backward: u64,
+    /// The line of the first of them.
+    pub first_backward: u64,
+    /// The longest step back, in ns.
+    pub worst_backward: u64,
+    records: u64,
+    first_ns: u64,
+    previous_ns: u64,
+    last_ns: u64,
+    unit: Option<Unit>,
+}
+
+impl Notes {
+    /// Nothing yet; the file's times are in `unit`.
+    pub(crate) fn new(unit: Unit) -> Self {
+        Notes { unit: Some(unit), ..Notes::default() }
+    }
+
+    /// A request that is handed on, from `line`.
+    #[inline]
+    pub(crate) fn record(&mut self, record: &Record, line: u64) {
+        if self.records == 0 {
+            (self.first_ns, self.previous_ns) = (record.t_ns, record.t_ns);
+        }
+        self.records += 1;
+        if record.t_ns < self.previous_ns {
+            self.step_back(record.t_ns, line);
+        }
+        self.previous_ns = record.t_ns;
+        self.last_ns = self.last_ns.max(record.t_ns);
+    }
+
+    #[cold]
+    fn step_back(&mut self, t_ns: u64, line: u64) {
+        if self.backward == 0 {
+            self.first_backward = line;
+        }
+        self.backward += 1;
+        self.worst_backward = self.worst_backward.max(self.previous_ns - t_ns);
+    }
+
+    /// A bad line that is left out.
+    pub(crate) fn skip(&mut self, place: Place, expected: &'static str) {
+        self.bad += 1;
+        self.first_bad.get_or_insert((place, expected));
+    }
+
+    /// What the user should know, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        if let Some((Place { line, column }, expected)) = self.first_bad {
+            let place =
+                if column > 0 { format!("line {line}:{column}") } else { format!("record {line}") };
+            let bad = self.bad;
+            texts
+                .push(format!("{bad} bad lines left out; the first, {place}: expected {expected}"));
+        }
+        if self.widened > 0 {
+            texts.push(format!("{} requests widened to whole sectors of 512 bytes", self.widened));
+        }
+        if self.backward > 0 {
+            texts.push(format!(
+                "the times are not sorted: {} of {} requests are earlier than the one before, the \
+                 first in line {}, the worst by {}",
+                self.backward,
+                self.records,
+                self.first_backward,
+                seconds(self.worst_backward)
+            ));
+        }
+        texts.extend(self.unit_warning());
+        texts
+    }
+
+    /// Why the unit of the times is likely another one.
+    fn unit_warning(&self) -> Option<String> {
+        let unit = self.unit?;
+        let span = self.last_ns - self.first_ns.min(self.last_ns);
+        if self.records < ENOUGH || span == 0 {
+            return None;
+        }
+        let per_second = u128::from(self.records) * 1_000_000_000 / u128::from(span);
+        let is_fast = per_second > u128::from(TOO_MANY_PER_SECOND);
+        let is_slow = span / self.records > TOO_FAR_APART;
+        let likely = match unit {
+            _ if !is_fast && !is_slow => return None,
+            Unit::Seconds if is_slow => Unit::Millis,
+            Unit::Millis => {
+                if is_fast {
+                    Unit::Seconds
+                } else {
+                    Unit::Micros
+                }
+            }
+            Unit::Micros => {
+                if is_fast {
+                    Unit::Millis
+                } else {
+                    Unit::Nanos
+                }
+            }
+            Unit::Ticks => {
+                if is_fast {
+                    Unit::Micros
+                } else {
+                    Unit::Nanos
+                }
+            }
+            Unit::Nanos if is_fast => Unit::Micros,
+            Unit::Seconds | Unit::Nanos => return None,
+        };
+        Some(format!(
+            "{} requests in {}: are the times really in {unit}? If not, say so with :time={likely}",
+            self.records,
+            seconds(span)
+        ))
+    }
+}
+
+/// A duration in seconds with nine digits that count.
+fn seconds(ns: u64) -> String {
+    let text = format!("{:.9}", ns as f64 / 1e9);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} s")
+}

@@ -1,0 +1,165 @@
+//! Reads a trace file of any format, record by record, with constant memory.
+//!
+//! Invariants:
+//! - a record that is handed on has sectors unless it is a flush, and ends below 2^64;
+//! - the buffer holds a whole line, record or frame before it is parsed, unless the file is over;
+//! - after an error nothing more comes.
+
+use crate::binary::fixed::Fixed;
+use crate::binary::frames::Frames;
+use crate::binary::packed;
+use crate::binary::records::Records;
+use crate::cursor::{Cursor, Trouble};
+use crate::error::TraceError;
+use crate::file::TraceFile;
+use crate::format::Format;
+use crate::input;
+use crate::notes::{Notes, Place};
+use crate::record::Record;
+use crate::text::Text;
+use crate::text::lines::Lines;
+use crate::unit::Unit;
+use crate::window::Window;
+
+/// Reads a file.
+pub struct Reader {
+    file: TraceFile,
+    format: Format,
+    cursor: Cursor,
+    body: Body,
+    notes: Notes,
+    failed: bool,
+}
+
+enum Body {
+    Lines(Lines),
+    Records(Records),
+    Frames(Frames),
+}
+
+impl Reader {
+    /// Opens `file` and finds out its format.
+    ///
+    /// # Errors
+    /// When the file can't be opened or read, or its format is not known.
+    pub fn open(file: &TraceFile) -> Result<Self, TraceError> {
+        let path = || file.path.clone();
+        let input =
+            input::open(&file.path).map_err(|source| TraceError::Open { path: path(), source })?;
+        let mut window = Window::new(input).map_err(|source| TraceError::Read {
+            path: path(),
+            line: 0,
+            source,
+        })?;
+        let format = file.format.or_else(|| Format::detect(window.bytes()));
+        let format = format.ok_or_else(|| TraceError::Unknown { path: path() })?;
+        let (body, unit) = body(file, format, window.bytes())
+            .ok_or_else(|| TraceError::NotThat { path: path(), format })?;
+        if format == Format::Packed {
+            window.consume(packed::MAGIC.len());
+        }
+        let cursor = Cursor { window, unit: file.time.unwrap_or(unit), line: 0 };
+        let notes = Notes::new(cursor.unit);
+        Ok(Reader { file: file.clone(), format, cursor, body, notes, failed: false })
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What was noticed so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<Option<Record>, TraceError> {
+        loop {
+            let found = match &mut self.body {
+                Body::Lines(lines) => lines.next(&mut self.cursor),
+                Body::Records(records) => records.next(&mut self.cursor),
+                Body::Frames(frames) => frames.next(&mut self.cursor),
+            };
+            let found = match found {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(None),
+                Err(trouble) => {
+                    self.skip(trouble)?;
+                    continue;
+                }
+            };
+            let mut record = found.record;
+            if let Some(dev) = self.file.dev {
+                if record.dev != dev {
+                    self.notes.others += 1;
+                    continue;
+                }
+                record.dev = 0;
+            }
+            self.notes.widened += u64::from(found.widened);
+            self.notes.record(&record, self.cursor.line);
+            return Ok(Some(record));
+        }
+    }
+
+    /// Steps over what is bad if the user wants that; otherwise it is an error.
+    #[cold]
+    fn skip(&mut self, trouble: Trouble) -> Result<(), TraceError> {
+        let (path, line) = (self.file.path.clone(), self.cursor.line);
+        let bad = match trouble {
+            Trouble::Read(source) => return Err(TraceError::Read { path, line, source }),
+            Trouble::Bad(bad) => bad,
+        };
+        if !self.file.skip_bad {
+            let (column, expected, found) = (bad.column, bad.expected, bad.found);
+            return Err(match self.body {
+                Body::Lines(_) => TraceError::Line { path, line, column, expected, found },
+                _ => TraceError::Record { path, record: line, expected, found },
+            });
+        }
+        self.notes.skip(Place { line, column: bad.column }, bad.expected);
+        match &mut self.body {
+            Body::Lines(lines) => lines.skip(&mut self.cursor),
+            Body::Records(records) => {
+                records.skip(&mut self.cursor);
+                Ok(())
+            }
+            Body::Frames(frames) => {
+                frames.skip(&mut self.cursor);
+                Ok(())
+            }
+        }
+        .map_err(|source| TraceError::Read { path, line, source })
+    }
+}
+
+/// How to read `file` in `format`, and the unit of its times; nothing if `head` can't be that.
+fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
+    if let Some(text) = Text::new(format, head) {
+        return Some((Body::Lines(Lines(text)), Text::unit(format, head)));
+    }
+    if format == Format::Packed {
+        let is_packed = head.starts_with(&packed::MAGIC);
+        return is_packed.then(|| (Body::Frames(Frames::default()), Unit::Nanos));
+    }
+    let fixed = match format {
+        Format::Oracle => Fixed::Oracle { op: file.op, ids: file.ids },
+        _ => Fixed::vscsi(head)?,
+    };
+    Some((Body::Records(Records(fixed)), fixed.unit()))
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, TraceError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = self.read().transpose();
+        self.failed = matches!(item, Some(Err(_)));
+        item
+    }
+}

@@ -1,0 +1,85 @@
+//! fio's iolog, version 2 (`file action [offset length]`, waits between) and 3 (a time first).
+//!
+//! Each file is a device, numbered in the order of their first lines. `sync` and `datasync` are
+//! flushes, `trim` discards; `add`, `open` and `close` are no requests.
+
+use super::fields::{Fields, Found, Parsed};
+use crate::record::Op;
+use crate::unit::Unit;
+
+/// The first line of version 2.
+pub const HEADER_2: &[u8] = b"fio version 2 iolog";
+/// The first line of version 3.
+pub const HEADER_3: &[u8] = b"fio version 3 iolog";
+
+/// What was read so far.
+pub struct Fio {
+    has_times: bool,
+    files: Vec<Vec<u8>>,
+    /// The sum of the waits, in ns.
+    now: u64,
+}
+
+impl Fio {
+    /// Looks at the first line of `head` for the version.
+    pub fn new(head: &[u8]) -> Self {
+        let has_times = Fields::new(head).rest() != HEADER_2;
+        Fio { has_times, files: Vec::new(), now: 0 }
+    }
+
+    /// The request of one line.
+    pub fn record(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+        if line.peek() == Some(b'f') && [HEADER_2, HEADER_3].contains(&line.rest()) {
+            line.skip_line()?;
+            return Ok(None);
+        }
+        if self.has_times {
+            self.now = line.time(unit)?;
+            line.gap()?;
+        }
+        let file = line.word("the name of a file")?;
+        line.gap()?;
+        let at = line.at;
+        let op = match line.word("an action such as read")? {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"trim" => Op::Discard,
+            b"sync" | b"datasync" | b"sync_file_range" => Op::Flush,
+            b"wait" if !self.has_times => return self.wait(line, unit),
+            b"add" | b"open" | b"close" => {
+                line.line_end()?;
+                return Ok(None);
+            }
+            _ => {
+                line.at = at;
+                return line.fault("read, write, trim, sync, datasync, add, open or close");
+            }
+        };
+        if op == Op::Flush {
+            line.skip_line()?;
+            return Ok(Some(Found::flush(self.now, self.device(file))));
+        }
+        line.gap()?;
+        let offset = line.number("a byte offset")?;
+        line.gap()?;
+        let bytes = line.number("a length in bytes")?;
+        line.line_end()?;
+        let dev = self.device(file);
+        Ok((bytes > 0).then(|| Found::bytes(self.now, op, dev, offset, bytes)))
+    }
+
+    fn wait(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+        line.gap()?;
+        self.now = self.now.saturating_add(line.time(unit)?);
+        line.skip_line()?;
+        Ok(None)
+    }
+
+    fn device(&mut self, name: &[u8]) -> u32 {
+        let known = self.files.iter().position(|file| file == name);
+        known.unwrap_or_else(|| {
+            self.files.push(name.to_vec());
+            self.files.len() - 1
+        }) as u32
+    }
+}

@@ -1,0 +1,71 @@
+//! Walks through a text line by line.
+
+use std::io;
+
+use super::Text;
+use super::fields::{Fault, Fields, Found, MAX_LINE};
+use crate::cursor::{Bad, Cursor, Trouble};
+
+/// The lines of one format.
+pub struct Lines(pub Text);
+
+impl Lines {
+    /// The next request; the cursor stays at a bad line.
+    #[inline]
+    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+        if let Some(found) = self.0.pending() {
+            return Ok(Some(found));
+        }
+        loop {
+            cursor.window.has(MAX_LINE)?;
+            if cursor.window.bytes().is_empty() {
+                return Ok(None);
+            }
+            cursor.line += 1;
+            let mut line = Fields::new(cursor.window.bytes());
+            let parsed = match line.peek() {
+                Some(b'\n' | b'\r') => line.line_end().map(|()| None),
+                _ => self.0.record(&mut line, cursor.unit),
+            };
+            match parsed {
+                Ok(found) => {
+                    let length = line.at;
+                    cursor.window.consume(length);
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                Err(fault) => return Err(bad(cursor, fault).into()),
+            }
+        }
+    }
+
+    /// Steps over the line at the cursor.
+    pub fn skip(&mut self, cursor: &mut Cursor) -> io::Result<()> {
+        loop {
+            cursor.window.has(MAX_LINE)?;
+            let bytes = cursor.window.bytes();
+            let end = bytes.iter().position(|&byte| byte == b'\n');
+            let (length, is_over) =
+                end.map_or((bytes.len(), bytes.is_empty()), |at| (at + 1, true));
+            cursor.window.consume(length);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cold]
+fn bad(cursor: &Cursor, fault: Fault) -> Bad {
+    let rest = &cursor.window.bytes()[fault.at..];
+    let length = rest.iter().position(|byte| b", \t\r\n".contains(byte)).unwrap_or(rest.len());
+    let found = match rest.first() {
+        None => "the end of the file".to_owned(),
+        Some(b'\n' | b'\r') => "the end of the line".to_owned(),
+        Some(b',') => "','".to_owned(),
+        Some(b' ' | b'\t') => "a space".to_owned(),
+        Some(_) => format!("'{}'", rest[..length.min(24)].escape_ascii()),
+    };
+    Bad { column: fault.at + 1, expected: fault.expected, found }
+}

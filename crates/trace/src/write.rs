@@ -1,0 +1,184 @@
+//! Writes a trace in one of this project's formats, compressed when its name ends in `.zst`.
+//!
+//! Invariant: the file has its name only once it is whole; until then it is called `….partial`.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use hostftl_core::SECTOR;
+
+use crate::binary::packed::{self, Base};
+use crate::error::TraceError;
+use crate::format::Format;
+use crate::record::{Op, Record};
+use crate::text::own::HEADER_DEV;
+
+/// zstd's default: fast, and small enough.
+const LEVEL: i32 = 3;
+/// Text is handed on from this size on.
+const TEXT: usize = 1 << 16;
+
+/// A trace that is being written.
+pub struct Writer {
+    path: PathBuf,
+    partial: PathBuf,
+    sink: Option<Sink>,
+    format: Format,
+    /// Bytes not yet handed on: lines, or the payload of a frame.
+    buffer: Vec<u8>,
+    base: Base,
+    /// Records in the buffer.
+    held: u32,
+    records: u64,
+}
+
+enum Sink {
+    Plain(BufWriter<File>),
+    Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
+}
+
+impl Writer {
+    /// Begins `path`, whose name tells the format: `.csv` or `.hft`, and perhaps `.zst` behind it.
+    ///
+    /// # Errors
+    /// When the name tells no format, the file exists, or the system refuses.
+    pub fn create(path: &Path) -> Result<Self, TraceError> {
+        let name = path.to_string_lossy();
+        let plain = name.strip_suffix(".zst").unwrap_or(&name);
+        let format = if plain.ends_with(".csv") {
+            Format::Own
+        } else if plain.ends_with(".hft") {
+            Format::Packed
+        } else {
+            return Err(TraceError::Name { path: path.to_owned() });
+        };
+        let partial = PathBuf::from(format!("{name}.partial"));
+        let mut writer = Writer {
+            path: path.to_owned(),
+            partial,
+            sink: None,
+            format,
+            buffer: Vec::new(),
+            base: Base::default(),
+            held: 0,
+            records: 0,
+        };
+        writer.begin(plain.len() < name.len()).map_err(|source| writer.failed(source))?;
+        Ok(writer)
+    }
+
+    fn begin(&mut self, compress: bool) -> io::Result<()> {
+        if self.path.exists() {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        let file = BufWriter::new(File::create(&self.partial)?);
+        let mut sink = match compress {
+            true => Sink::Zstd(Box::new(zstd::Encoder::new(file, LEVEL)?)),
+            false => Sink::Plain(file),
+        };
+        match self.format {
+            Format::Packed => sink.write(&packed::MAGIC)?,
+            _ => sink.write(format!("{HEADER_DEV}\n").as_bytes())?,
+        }
+        self.sink = Some(sink);
+        Ok(())
+    }
+
+    /// Appends `record`.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn write(&mut self, record: &Record) -> Result<(), TraceError> {
+        self.records += 1;
+        self.held += 1;
+        let is_full = match self.format {
+            Format::Packed => {
+                self.base.write(record, &mut self.buffer);
+                !Base::fits(self.buffer.len())
+            }
+            _ => {
+                line(record, &mut self.buffer);
+                self.buffer.len() >= TEXT
+            }
+        };
+        if is_full { self.hand_on().map_err(|source| self.failed(source)) } else { Ok(()) }
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        let sink = self.sink.as_mut().expect("the file is open until it is finished");
+        if self.format == Format::Packed && self.held > 0 {
+            sink.write(&packed::head(self.held, &self.buffer))?;
+        }
+        sink.write(&self.buffer)?;
+        self.buffer.clear();
+        (self.base, self.held) = (Base::default(), 0);
+        Ok(())
+    }
+
+    /// Ends the file, gives it its name, and returns the number of its records.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn finish(mut self) -> Result<u64, TraceError> {
+        self.end().map_err(|source| self.failed(source))?;
+        Ok(self.records)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.hand_on()?;
+        let mut sink = self.sink.take().expect("the file is open until it is finished");
+        if self.format == Format::Packed {
+            let total = self.records.to_le_bytes();
+            sink.write(&packed::head(0, &total))?;
+            sink.write(&total)?;
+        }
+        match sink {
+            Sink::Plain(file) => file,
+            Sink::Zstd(encoder) => encoder.finish()?,
+        }
+        .into_inner()?
+        .sync_all()?;
+        fs::rename(&self.partial, &self.path)
+    }
+
+    fn failed(&self, source: io::Error) -> TraceError {
+        TraceError::Write { path: self.path.clone(), source }
+    }
+}
+
+impl Drop for Writer {
+    /// A file that was not finished is taken away.
+    fn drop(&mut self) {
+        if self.sink.take().is_some() {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Plain(file) => file.write_all(bytes),
+            Sink::Zstd(encoder) => encoder.write_all(bytes),
+        }
+    }
+}
+
+/// Appends `record` as a line of this project's text.
+fn line(record: &Record, text: &mut Vec<u8>) {
+    let op = match record.op {
+        Op::Read => 'R',
+        Op::Write => 'W',
+        Op::Flush => 'F',
+        Op::Discard => 'D',
+    };
+    let (micros, nanos) = (record.t_ns / 1000, record.t_ns % 1000);
+    let (offset, bytes) = (record.lba * SECTOR as u64, record.sectors * SECTOR as u64);
+    let dev = record.dev;
+    let written = match nanos {
+        0 => writeln!(text, "{micros},{dev},{op},{offset},{bytes}"),
+        _ => writeln!(text, "{micros}.{nanos:03},{dev},{op},{offset},{bytes}"),
+    };
+    written.expect("a vector takes everything");
+}
