@@ -68,7 +68,7 @@ impl Reader<'_> {
             return Err(Errno::Shutdown);
         }
         let allowed = match request.command {
-            // A layer maps every sector that it exports, so no hole can lack its space later.
+            // Accepted as a hint: over a sparse backing file a hole may still lack its space later.
             Command::WriteZeroes => CMD_FUA | CMD_NO_HOLE,
             _ => CMD_FUA,
         };
