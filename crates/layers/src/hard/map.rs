@@ -34,7 +34,7 @@ pub enum State {
 }
 
 const NONE: u32 = u32::MAX;
-/// The map entry of a sector whose only copy can't be read or checked: an error until it is written.
+/// The map entry of a sector whose only copy can't be checked: an error until it is written.
 const LOST: u32 = u32::MAX;
 
 /// See the module text.

@@ -1,7 +1,7 @@
 //! Recovery's proof: data that the end of the log lists is there, or the log ends before it.
 //!
-//! A mismatch means that the log write was never durable. Data that can't be read can't be judged: its
-//! sectors become errors until they are written again, for they may be anybody's.
+//! A mismatch means that the log write was never durable. Data that can't be read can't be judged:
+//! its sectors become errors until they are written again, for they may be anybody's.
 
 use hostftl_core::{Cause, Command, DeviceError, Event, Nanos, Out, Output, Target, Verdict};
 
