@@ -72,7 +72,8 @@ fn disksim_counts_milliseconds_and_mqsim_nanoseconds() {
 #[test]
 fn alibaba() {
     let sample = b"device_id,opcode,offset,length,timestamp\n\
-                   419,W,8792731648,16384,1577808144360767\n725,R,59110326272,4096,1577808144360768\n";
+                   419,W,8792731648,16384,1577808144360767\n\
+                   725,R,59110326272,4096,1577808144360768\n";
     let (format, records) = read("alibaba", sample);
     assert_eq!(format, Format::Alibaba);
     let expected = [

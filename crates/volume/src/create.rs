@@ -1,10 +1,10 @@
 //! Making a volume.
 //!
 //! The order is what keeps a failure harmless: look at everything, and get everything that can be
-//! had without writing; clear old superblocks; let the layer format the data; write the superblocks;
-//! put the volume file in its place. What fails before the last step is taken back: files that were
-//! made are removed, blank devices are blank again. A device that held something can't be given
-//! back what formatting took, so it is cleared, and the error says so.
+//! had without writing; clear old superblocks; let the layer format the data; write the
+//! superblocks; put the volume file in its place. What fails before the last step is taken back:
+//! files that were made are removed, blank devices are blank again. A device that held something
+//! can't be given back what formatting took, so it is cleared, and the error says so.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
