@@ -4,7 +4,9 @@
 //! - The layer is stepped from one thread, never from within a step.
 //! - Requests go in only after `Event::Ready`, within the credits; `Input::Stop` only when every
 //!   request is answered.
+//! - What a command uses is freed only after the command ended; if it never ends, never.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -51,7 +53,7 @@ enum Phase {
 /// See the module text.
 pub struct Driver<L: Layer> {
     layer: L,
-    world: World,
+    world: ManuallyDrop<World>,
     out: Out,
     phase: Phase,
     /// What the last look at the host came to: it has something, but the layer takes nothing.
@@ -72,7 +74,7 @@ impl<L: Layer> Driver<L> {
         let Parts { devices, arena, waker, engine, tap } = parts;
         let mut driver = Driver {
             layer,
-            world: World::new(devices, arena, waker, engine)?,
+            world: ManuallyDrop::new(World::new(devices, arena, waker, engine)?),
             out: Out::new(),
             phase: Phase::Starting,
             starved: false,
@@ -264,12 +266,34 @@ impl<L: Layer> Driver<L> {
     }
 }
 
+impl<L: Layer> Driver<L> {
+    /// Ends the driver. Dropping it does the same without a word.
+    ///
+    /// # Errors
+    /// When a device never ended some commands. The kernel may still use their memory, so that,
+    /// the devices and their threads are kept for as long as the process lives.
+    pub fn close(mut self) -> Result<(), IoError> {
+        if self.world.power_off() {
+            return Ok(());
+        }
+        let list = self.world.unanswered().into_iter();
+        let words: Vec<_> = list.map(|(name, count)| format!("{name} ({count})")).collect();
+        Err(IoError::Unanswered { devices: words.join(", ") })
+    }
+}
+
 impl<L: Layer> Drop for Driver<L> {
     /// Waits for the devices, then forgets what the layer holds.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.world.power_off();
+        let over = if std::thread::panicking() {
+            self.world.flying() == 0
+        } else {
             self.layer.power_off();
+            self.world.power_off()
+        };
+        if over {
+            // SAFETY: this is the only drop, and nothing uses the world after it.
+            unsafe { ManuallyDrop::drop(&mut self.world) };
         }
     }
 }

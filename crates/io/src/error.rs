@@ -56,6 +56,15 @@ pub enum IoError {
     /// The layer says that the volume can't be opened.
     #[error("the volume can't be recovered: {0}")]
     Unrecoverable(&'static str),
+    /// Commands that a device never ended, though the layer is closed.
+    #[error(
+        "these devices never ended some commands: {devices}; they stay in use until this process \
+         ends, so look at the devices, end it, and start again"
+    )]
+    Unanswered {
+        /// Their names, each with a count of commands.
+        devices: String,
+    },
     /// The layer waits for nothing and does not go on: a bug.
     #[error("the layer stalled while {0}: please report this")]
     Stalled(&'static str),

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hostftl_core::{Command, Done, Gather, Piece, SECTOR, Target, Token};
 
@@ -26,6 +26,8 @@ use crate::waker::Waker;
 /// Threads where io_uring does the transfers, and where threads do.
 const THREADS: usize = 2;
 const THREADS_WITHOUT_RING: usize = 8;
+/// How long to wait at the end for commands that the layer has given up, or did not wait for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the module text.
 pub struct World {
@@ -40,6 +42,7 @@ pub struct World {
     devices: Vec<Device>,
     arena: Arc<Arena>,
     waker: Arc<Waker>,
+    patience: Duration,
     pub stats: Stats,
 }
 
@@ -62,7 +65,20 @@ impl World {
         let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
         let stats = Stats { errors: vec![0; devices.len()], ..Stats::default() };
         let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
-        Ok(World { ring, refusal, pool, flights, free, finished, devices, arena, waker, stats })
+        let patience = PATIENCE;
+        Ok(World {
+            ring,
+            refusal,
+            pool,
+            flights,
+            free,
+            finished,
+            devices,
+            arena,
+            waker,
+            patience,
+            stats,
+        })
     }
 
     /// The devices, in the order of the stack.
@@ -241,14 +257,33 @@ impl World {
         }
     }
 
-    /// The power is off: waits for the engine, then forgets every command.
-    pub fn power_off(&mut self) {
+    /// The power is off: waits for the engine and forgets every command. False when some did not
+    /// end in good time; what they use must then never be freed.
+    pub fn power_off(&mut self) -> bool {
+        let ends = Instant::now() + self.patience;
         while self.flying() > 0 {
             self.poll();
+            let left = ends.saturating_duration_since(Instant::now());
             match self.take_done() {
                 Some(done) => done.command.void(),
-                None => self.sleep(None, || false),
+                None if left.is_zero() => {
+                    self.patience = Duration::ZERO;
+                    return false;
+                }
+                None => self.sleep(Some(left), || false),
             }
         }
+        true
+    }
+
+    /// The devices that still have commands, each with how many.
+    pub fn unanswered(&self) -> Vec<(&str, usize)> {
+        let count = |device: usize| {
+            let on =
+                |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
+            self.flights.iter().flatten().filter(on).count()
+        };
+        let names = self.devices.iter().map(Device::name).enumerate();
+        names.map(|(index, name)| (name, count(index))).filter(|(_, count)| *count > 0).collect()
     }
 }

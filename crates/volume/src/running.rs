@@ -109,7 +109,8 @@ fn spawn(
 ) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
     let run = move || {
         driver.serve(&mut jobs)?;
-        driver.stop(&mut jobs)
+        driver.stop(&mut jobs)?;
+        driver.close()
     };
     thread::Builder::new().name("driver".into()).spawn(run).map_err(IoError::Start)
 }

@@ -1,4 +1,5 @@
 //! A host that asks what a test tells it to, one layer over one device.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -81,6 +82,27 @@ impl Host for Script {
     }
 }
 
+/// A fresh layer on `devices`, ready for requests, and a host that has none yet.
+pub fn start(
+    config: &LayerConfig,
+    devices: Vec<Device>,
+    engine: EngineKind,
+) -> (Driver<AnyLayer>, Script) {
+    let infos: Vec<_> = devices.iter().map(Device::info).collect();
+    let plan = AnyLayer::plan(config, &infos).unwrap();
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let arena = Arena::new(&HOST_CLASSES, own).unwrap();
+    let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
+    let layer = AnyLayer::new(config, &infos, buffers, Mode::Format).unwrap();
+    let waker = Arc::new(Waker::new().unwrap());
+    let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
+    let mut driver = Driver::new(layer, parts).unwrap();
+    let (answers, events) = (Answers::new(), Vec::new());
+    let mut script = Script { asks: VecDeque::new(), arena, answers, events, next: 0 };
+    driver.start(&mut script).unwrap();
+    (driver, script)
+}
+
 /// Runs `asks` one after another, waiting for each, through a fresh layer on `devices`.
 pub fn run(
     kind: LayerKind,
@@ -88,19 +110,7 @@ pub fn run(
     engine: EngineKind,
     asks: Vec<Ask>,
 ) -> (Answers, Stats) {
-    let config = LayerConfig::new(kind);
-    let infos: Vec<_> = devices.iter().map(Device::info).collect();
-    let plan = AnyLayer::plan(&config, &infos).unwrap();
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
-    let arena = Arena::new(&HOST_CLASSES, own).unwrap();
-    let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
-    let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format).unwrap();
-    let waker = Arc::new(Waker::new().unwrap());
-    let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
-    let mut driver = Driver::new(layer, parts).unwrap();
-    let (answers, events) = (Answers::new(), Vec::new());
-    let mut script = Script { asks: VecDeque::new(), arena, answers, events, next: 0 };
-    driver.start(&mut script).unwrap();
+    let (mut driver, mut script) = start(&LayerConfig::new(kind), devices, engine);
     // One at a time, because no order is promised among requests under way.
     for ask in asks {
         script.asks.push_back(ask);
@@ -111,6 +121,7 @@ pub fn run(
     assert_eq!(script.events.last(), Some(&Event::Stopped));
     let stats = driver.stats().clone();
     assert_eq!(stats.requests_in, stats.requests_out);
+    driver.close().unwrap();
     (script.answers, stats)
 }
 
