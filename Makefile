@@ -24,9 +24,10 @@ test: ## every check: formatting, lints, tests, real clients, power cuts
 bench: build ## speed of simulation and of the server, five runs each
 	@bench/run.sh
 
-chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser
+chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser RESUME=file
 	@scripts/cargo.sh build --release -p hostftl-chaos
-	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER)
+	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER) \
+	    $(if $(RESUME),--resume $(RESUME))
 
 fuzz: setup ## mutated input for every parser: RUNS=n per target
 	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS)

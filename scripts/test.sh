@@ -30,6 +30,7 @@ phase "tests" $cargo test --release --workspace --quiet
 phase "build" $cargo build --release --workspace --quiet
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 phase "chaos" chaos
+phase "planted bugs" $cargo test --release -p hostftl-chaos --features planted --test planted --quiet
 
 printf '\nmake test: everything passed in %s s (' $((SECONDS - begin))
 printf '%s' "${phases[0]}"
