@@ -40,6 +40,7 @@ enum Command {
     Check(commands::check::Args),
     Import(commands::import::Args),
     Replay(commands::replay::Args),
+    Trace(commands::trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(&args, &mut console),
         Command::Import(args) => commands::import::run(&args, &mut console),
         Command::Replay(args) => commands::replay::run(&args, &mut console),
+        Command::Trace(args) => commands::trace::run(&args, &mut console),
     });
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::compact::Compact;
 use crate::error::TraceError;
 use crate::file::TraceFile;
+use crate::format::Format;
 use crate::notes::Notes;
 use crate::reader::Reader;
 use crate::record::{Op, Record};
@@ -92,6 +93,18 @@ impl Stream {
     /// How many records did not begin or end at a sector's edge so far.
     pub fn widened(&self) -> u64 {
         self.notes().widened
+    }
+
+    /// The format of the file; nothing for a synthetic workload.
+    pub fn format(&self) -> Option<Format> {
+        let raw = match self {
+            Stream::Raw(raw) => raw,
+            Stream::Compact(compact) => compact.inner(),
+        };
+        match raw {
+            Raw::File(reader) => Some(reader.format()),
+            Raw::Synth(_) => None,
+        }
     }
 
     /// What was noticed so far.

@@ -7,6 +7,7 @@ pub mod import;
 pub mod replay;
 pub mod serve;
 pub mod status;
+pub mod trace;
 
 use hostftl_io::IoError;
 use hostftl_layers::LayerKind;

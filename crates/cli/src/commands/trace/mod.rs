@@ -1,0 +1,54 @@
+//! `hostftl trace`: look at traces, convert and make them.
+
+mod convert;
+mod info;
+mod progress;
+
+use clap::Subcommand;
+use hostftl_trace::{Notes, Source};
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// Look at traces, convert them, make them
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Info(info::Args),
+    Convert(convert::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a trace can't be read or written, or the user ended it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.command {
+        Command::Info(args) => info::run(args, console),
+        Command::Convert(args) => convert::run(args, console),
+    }
+}
+
+/// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
+fn source(text: &str, skip_bad: bool) -> Result<Source, Failure> {
+    let mut source: Source = text.parse().map_err(Failure::usage)?;
+    if let Source::File(file) = &mut source {
+        file.skip_bad |= skip_bad;
+    }
+    Ok(source)
+}
+
+/// Says what was noticed about a trace on standard error.
+fn warn(notes: &Notes) {
+    notes.warnings().iter().for_each(|text| eprintln!("hostftl: warning: {text}"));
+}
+
+/// What an interrupted command says.
+fn interrupted() -> Failure {
+    Failure::interrupted("ended by a signal; what was read by then is printed")
+}

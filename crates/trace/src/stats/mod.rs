@@ -1,0 +1,275 @@
+//! What a trace is like: the mix, sizes, working set, how often pages are written, and when.
+
+mod pages;
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use hostftl_core::SECTOR;
+use serde::Serialize;
+
+use crate::record::{Op, Record};
+use pages::{PAGE, Pages};
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = PAGE * SECTOR as u64;
+
+/// Counts requests.
+#[derive(Debug)]
+pub struct Stats {
+    reads: Kind,
+    writes: Kind,
+    discards: Kind,
+    flushes: u64,
+    pages: Pages,
+    end: u64,
+    devices: BTreeMap<u32, u64>,
+    first_ns: u64,
+    last_ns: u64,
+    previous_ns: Option<u64>,
+    gaps: Histogram<u64>,
+}
+
+/// The requests of one kind.
+#[derive(Debug, Default)]
+struct Kind {
+    requests: u64,
+    sectors: u64,
+    sequential: u64,
+    misaligned: u64,
+    /// Requests of each length in sectors.
+    sizes: BTreeMap<u64, u64>,
+    /// Where the last request to each device ended.
+    ends: BTreeMap<u32, u64>,
+}
+
+/// What a trace is like. Sizes are in bytes, times in ns, shares from 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Info {
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: KindInfo,
+    /// Writes.
+    pub writes: KindInfo,
+    /// Discards.
+    pub discards: KindInfo,
+    /// Flushes.
+    pub flushes: u64,
+    /// The share of the writes among reads and writes.
+    pub write_share: f64,
+    /// Writes for each flush; nothing without flushes.
+    pub writes_per_flush: Option<f64>,
+    /// Requests of each device.
+    pub devices: BTreeMap<u32, u64>,
+    /// The first byte behind every request.
+    pub end_bytes: u64,
+    /// What is read or written, in pages of 4 KiB.
+    pub working_set_bytes: WorkingSet,
+    /// How often a written page of 4 KiB is written; nothing without writes.
+    pub writes_per_page: Option<PerPage>,
+    /// From the first request to the last.
+    pub duration_ns: u64,
+    /// Between a request and the next; nothing for a single request.
+    pub interarrival_ns: Option<Gaps>,
+}
+
+/// The requests of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindInfo {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Share of those that begin where the one before, of this kind on this device, ended.
+    pub sequential: f64,
+    /// Share of those that do not begin and end at pages of 4 KiB.
+    pub misaligned: f64,
+    /// Sizes; nothing without requests.
+    pub size_bytes: Option<Sizes>,
+    /// Requests of up to so many bytes, and of more than the line before: powers of two.
+    pub size_histogram: Vec<(u64, u64)>,
+}
+
+/// Sizes of requests in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizes {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % are not larger.
+    pub p90: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+/// Bytes of pages that are touched.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkingSet {
+    /// Read or written.
+    pub all: u64,
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+/// How often pages are written, over the pages that are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerPage {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % of the pages are not written more often.
+    pub p90: u64,
+    /// 95 %.
+    pub p95: u64,
+    /// The page that is written most.
+    pub max: u64,
+}
+
+/// Times between requests in ns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gaps {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % are not longer.
+    pub p90: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats {
+            reads: Kind::default(),
+            writes: Kind::default(),
+            discards: Kind::default(),
+            flushes: 0,
+            pages: Pages::default(),
+            end: 0,
+            devices: BTreeMap::new(),
+            first_ns: 0,
+            last_ns: 0,
+            previous_ns: None,
+            gaps: Histogram::new_with_max(u64::MAX >> 1, 3).expect("three digits are allowed"),
+        }
+    }
+}
+
+impl Stats {
+    /// Counts `record`.
+    pub fn count(&mut self, record: &Record) {
+        match self.previous_ns {
+            None => (self.first_ns, self.last_ns) = (record.t_ns, record.t_ns),
+            Some(previous) => self.gaps.saturating_record(record.t_ns.saturating_sub(previous)),
+        }
+        self.previous_ns = Some(record.t_ns);
+        self.first_ns = self.first_ns.min(record.t_ns);
+        self.last_ns = self.last_ns.max(record.t_ns);
+        self.end = self.end.max(record.end());
+        *self.devices.entry(record.dev).or_default() += 1;
+        self.pages.count(record);
+        match record.op {
+            Op::Read => self.reads.count(record),
+            Op::Write => self.writes.count(record),
+            Op::Discard => self.discards.count(record),
+            Op::Flush => self.flushes += 1,
+        }
+    }
+
+    /// What they are like.
+    pub fn info(&self) -> Info {
+        let touched = self.pages.touched();
+        let (reads, writes) = (self.reads.requests, self.writes.requests);
+        let per_page = |q| quantile(&touched.writes, q);
+        let total: u64 = touched.writes.iter().map(|(writes, pages)| writes * pages).sum();
+        Info {
+            requests: self.devices.values().sum(),
+            reads: self.reads.info(),
+            writes: self.writes.info(),
+            discards: self.discards.info(),
+            flushes: self.flushes,
+            write_share: share(writes, reads + writes),
+            writes_per_flush: (self.flushes > 0).then(|| share(writes, self.flushes)),
+            devices: self.devices.clone(),
+            end_bytes: self.end.saturating_mul(SECTOR as u64),
+            working_set_bytes: WorkingSet {
+                all: touched.all * PAGE_BYTES,
+                read: touched.read * PAGE_BYTES,
+                written: touched.written * PAGE_BYTES,
+            },
+            writes_per_page: (touched.written > 0).then(|| PerPage {
+                mean: share(total, touched.written),
+                p50: per_page(0.5),
+                p90: per_page(0.9),
+                p95: per_page(0.95),
+                max: per_page(1.0),
+            }),
+            duration_ns: self.last_ns - self.first_ns,
+            interarrival_ns: (!self.gaps.is_empty()).then(|| Gaps {
+                mean: self.gaps.mean(),
+                p50: self.gaps.value_at_quantile(0.5),
+                p90: self.gaps.value_at_quantile(0.9),
+                p99: self.gaps.value_at_quantile(0.99),
+                max: self.gaps.max(),
+            }),
+        }
+    }
+}
+
+impl Kind {
+    fn count(&mut self, record: &Record) {
+        self.requests += 1;
+        self.sectors += record.sectors;
+        *self.sizes.entry(record.sectors).or_default() += 1;
+        let is_aligned = record.lba.is_multiple_of(PAGE) && record.end().is_multiple_of(PAGE);
+        self.misaligned += u64::from(!is_aligned);
+        let before = self.ends.insert(record.dev, record.end());
+        self.sequential += u64::from(before == Some(record.lba));
+    }
+
+    fn info(&self) -> KindInfo {
+        let sector = SECTOR as u64;
+        let mut histogram: BTreeMap<u64, u64> = BTreeMap::new();
+        for (sectors, requests) in &self.sizes {
+            *histogram.entry(sectors.next_power_of_two() * sector).or_default() += requests;
+        }
+        KindInfo {
+            requests: self.requests,
+            bytes: self.sectors * sector,
+            sequential: share(self.sequential, self.requests),
+            misaligned: share(self.misaligned, self.requests),
+            size_bytes: (self.requests > 0).then(|| Sizes {
+                mean: share(self.sectors * sector, self.requests),
+                p50: quantile(&self.sizes, 0.5) * sector,
+                p90: quantile(&self.sizes, 0.9) * sector,
+                max: quantile(&self.sizes, 1.0) * sector,
+            }),
+            size_histogram: histogram.into_iter().collect(),
+        }
+    }
+}
+
+/// `part` of `whole`; 0 of nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The smallest value that at least the share `q` of the counted are not above; 0 of nothing.
+fn quantile(counts: &BTreeMap<u64, u64>, q: f64) -> u64 {
+    let total: u64 = counts.values().sum();
+    let wanted = (q * total as f64).ceil() as u64;
+    let mut seen = 0;
+    let found = counts.iter().find(|(_, count)| {
+        seen += **count;
+        seen >= wanted
+    });
+    found.map_or(0, |(value, _)| *value)
+}
