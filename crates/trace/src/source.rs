@@ -7,22 +7,26 @@ use crate::compact::Compact;
 use crate::error::TraceError;
 use crate::file::TraceFile;
 use crate::format::Format;
+use crate::like::{self, Like, LikeStream};
 use crate::notes::Notes;
 use crate::reader::Reader;
 use crate::record::{Op, Record};
 use crate::synth::Synth;
 use crate::workload::Workload;
 
-/// What the texts of synthetic workloads begin with.
+/// What the texts of synthetic workloads begin with, and of those that are like a real volume.
 const SYNTH: &str = "synth:";
+const LIKE: &str = "like:";
 
 /// A workload that can be read again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A trace.
     File(TraceFile),
     /// A synthetic workload.
     Synth(Workload),
+    /// A synthetic workload that is like a real volume.
+    Like(Like),
 }
 
 impl FromStr for Source {
@@ -31,7 +35,12 @@ impl FromStr for Source {
     /// `synth:…` is a workload, anything else a file, perhaps with options behind it.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         match text.strip_prefix(SYNTH) {
-            Some(work) => Ok(Source::Synth(work.parse()?)),
+            Some(work) => match work.strip_prefix(LIKE) {
+                Some(options) => like::parse(options)
+                    .map(Source::Like)
+                    .map_err(|why| TraceError::Workload { text: work.to_owned(), why }),
+                None => Ok(Source::Synth(work.parse()?)),
+            },
             None => Ok(Source::File(text.parse()?)),
         }
     }
@@ -42,6 +51,7 @@ impl fmt::Display for Source {
         match self {
             Source::File(file) => file.fmt(f),
             Source::Synth(_) => f.write_str("the synthetic workload"),
+            Source::Like(like) => write!(f, "a workload like {}", like.volume.name),
         }
     }
 }
@@ -56,6 +66,7 @@ impl Source {
         let raw = match self {
             Source::File(file) => Raw::File(Reader::open(file)?),
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
+            Source::Like(like) => Raw::Like(LikeStream::new(like, seed)),
         };
         Ok(if compact { Stream::Compact(Compact::new(raw)) } else { Stream::Raw(raw) })
     }
@@ -103,7 +114,7 @@ impl Stream {
         };
         match raw {
             Raw::File(reader) => Some(reader.format()),
-            Raw::Synth(_) => None,
+            Raw::Synth(_) | Raw::Like(_) => None,
         }
     }
 
@@ -134,13 +145,15 @@ pub enum Raw {
     File(Reader),
     /// Generated.
     Synth(Synth),
+    /// Generated like a volume.
+    Like(LikeStream),
 }
 
 impl Raw {
     fn notes(&self) -> Notes {
         match self {
             Raw::File(reader) => *reader.notes(),
-            Raw::Synth(_) => Notes::default(),
+            Raw::Synth(_) | Raw::Like(_) => Notes::default(),
         }
     }
 }
@@ -152,6 +165,7 @@ impl Iterator for Raw {
         match self {
             Raw::File(reader) => reader.next(),
             Raw::Synth(synth) => synth.next().map(Ok),
+            Raw::Like(like) => like.next().map(Ok),
         }
     }
 }

@@ -1,20 +1,21 @@
 //! Generates the records of a synthetic workload; the same seed gives the same records.
 
 use rand::{RngExt, SeedableRng};
+use rand_distr::Zipf;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::record::{Op, Record};
 use crate::workload::{Pattern, Workload};
 
-/// The hot part of a skewed workload: 90 % of the requests go to 5 % of the span.
-const HOT_REQUESTS: f64 = 0.90;
-const HOT_SHARE: u64 = 20;
+/// A prime: multiples of it scatter zipf's ranks over the span.
+const SCATTER: u64 = 2_654_435_761;
 
 /// The records of one workload.
 #[derive(Debug)]
 pub struct Synth {
     work: Workload,
     rng: Xoshiro256PlusPlus,
+    zipf: Option<Zipf<f64>>,
     made: u64,
     since_flush: u64,
 }
@@ -22,7 +23,11 @@ pub struct Synth {
 impl Synth {
     /// The records of `work` for `seed`.
     pub fn new(work: Workload, seed: u64) -> Self {
-        Synth { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), made: 0, since_flush: 0 }
+        let units = (work.span / work.size) as f64;
+        let zipf = (work.pattern == Pattern::Zipf).then(|| {
+            Zipf::new(units, f64::from(work.theta) / 1000.0).expect("a workload is checked")
+        });
+        Synth { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), zipf, made: 0, since_flush: 0 }
     }
 
     fn unit(&mut self) -> u64 {
@@ -30,14 +35,35 @@ impl Synth {
         match self.work.pattern {
             Pattern::Uniform | Pattern::Mix => self.rng.random_range(0..units),
             Pattern::Sequential => self.made % units,
-            Pattern::Skew => {
-                let hot = (units / HOT_SHARE).max(1);
-                if hot == units || self.rng.random_bool(HOT_REQUESTS) {
-                    self.rng.random_range(0..hot)
-                } else {
-                    self.rng.random_range(hot..units)
+            Pattern::Skew => self.skewed(units),
+            Pattern::Moving => {
+                let moves = self.made / self.work.every;
+                let start = u128::from(moves) * u128::from(self.hot(units)) % u128::from(units);
+                (self.skewed(units) + start as u64) % units
+            }
+            Pattern::Zipf => {
+                let zipf = self.zipf.as_ref().expect("it is made with the workload");
+                let rank = (self.rng.sample(zipf) as u64).clamp(1, units) - 1;
+                match units.is_multiple_of(SCATTER) {
+                    true => rank,
+                    false => (u128::from(rank) * u128::from(SCATTER) % u128::from(units)) as u64,
                 }
             }
+        }
+    }
+
+    /// How many units are hot.
+    fn hot(&self, units: u64) -> u64 {
+        (units * u64::from(self.work.hot) / 100).max(1)
+    }
+
+    /// A unit, the hot ones first.
+    fn skewed(&mut self, units: u64) -> u64 {
+        let hot = self.hot(units);
+        if hot == units || self.rng.random_range(0..100) < self.work.share {
+            self.rng.random_range(0..hot)
+        } else {
+            self.rng.random_range(hot..units)
         }
     }
 }

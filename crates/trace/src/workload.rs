@@ -11,8 +11,12 @@ use crate::error::TraceError;
 pub enum Pattern {
     /// Every unit of the span is as likely as any other.
     Uniform,
-    /// 90 % of the requests go to the first 5 % of the span.
+    /// The unit of rank r is asked for in proportion to r^-theta; ranks are scattered over the span.
+    Zipf,
+    /// The share `share` of the requests goes to the first part `hot` of the span.
     Skew,
+    /// The same, but the hot part moves on by its own length after every `every` requests.
+    Moving,
     /// From the start of the span to its end, again and again.
     Sequential,
     /// As uniform, half of it reads unless `read` says otherwise.
@@ -20,9 +24,12 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    const ALL: [(&'static str, Pattern); 4] = [
+    const ALL: [(&'static str, Pattern); 7] = [
         ("uniform", Pattern::Uniform),
+        ("zipf", Pattern::Zipf),
         ("skew", Pattern::Skew),
+        ("hotcold", Pattern::Skew),
+        ("moving", Pattern::Moving),
         ("sequential", Pattern::Sequential),
         ("mix", Pattern::Mix),
     ];
@@ -45,6 +52,14 @@ pub struct Workload {
     pub read: u32,
     /// Requests arriving per second; 0 = all at once. `iops=`, 0 by default.
     pub iops: u64,
+    /// Per cent of the span that is hot. `hot=`, 5 by default.
+    pub hot: u32,
+    /// Per cent of the requests that go there. `share=`, 90 by default.
+    pub share: u32,
+    /// Requests after which the hot part moves. `every=`, 10000 by default.
+    pub every: u64,
+    /// Thousandths of zipf's exponent. `theta=`, 0.99 by default.
+    pub theta: u32,
 }
 
 impl FromStr for Workload {
@@ -59,7 +74,10 @@ fn parse(text: &str) -> Result<Workload, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
     let pattern = pattern.ok_or_else(|| {
-        format!("'{name}' is not a workload: use uniform, skew, sequential or mix")
+        format!(
+            "'{name}' is not a workload: use uniform, zipf, hotcold, moving, sequential, mix or \
+             like:VOLUME"
+        )
     })?;
     let mut work = Workload {
         pattern,
@@ -69,11 +87,19 @@ fn parse(text: &str) -> Result<Workload, String> {
         flush: 0,
         read: if pattern == Pattern::Mix { 50 } else { 0 },
         iops: 0,
+        hot: 5,
+        share: 90,
+        every: 10_000,
+        theta: 990,
     };
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option
             .split_once('=')
             .ok_or_else(|| format!("'{option}' should be an option such as size=4k"))?;
+        if key == "theta" {
+            work.theta = theta(value)?;
+            continue;
+        }
         let number = amount(value)
             .ok_or_else(|| format!("{key}={value}: expected a number, perhaps with k, m or g"))?;
         match key {
@@ -81,7 +107,10 @@ fn parse(text: &str) -> Result<Workload, String> {
             "span" => work.span = number,
             "count" => work.count = number,
             "flush" => work.flush = number,
-            "read" => work.read = number.min(u64::from(u32::MAX)) as u32,
+            "read" => work.read = percentage(key, number)?,
+            "hot" => work.hot = percentage(key, number)?,
+            "share" => work.share = percentage(key, number)?,
+            "every" => work.every = number,
             "iops" => work.iops = number,
             _ => return Err(format!("'{key}' is not an option: {OPTIONS}")),
         }
@@ -89,7 +118,7 @@ fn parse(text: &str) -> Result<Workload, String> {
     checked(work)
 }
 
-const OPTIONS: &str = "use size, span, count, flush, read or iops";
+const OPTIONS: &str = "use size, span, count, flush, read, iops, hot, share, every or theta";
 
 /// Turns bytes to sectors and refuses what can't be generated.
 fn checked(mut work: Workload) -> Result<Workload, String> {
@@ -103,12 +132,24 @@ fn checked(mut work: Workload) -> Result<Workload, String> {
     if work.count == 0 {
         return Err("count must be above 0".into());
     }
-    if work.read > 100 {
-        return Err("read is a percentage, 0 to 100".into());
+    if work.hot == 0 || work.every == 0 {
+        return Err("hot and every must be above 0".into());
     }
     work.size /= sector;
     work.span /= sector;
     Ok(work)
+}
+
+fn percentage(key: &str, number: u64) -> Result<u32, String> {
+    let small = u32::try_from(number).ok().filter(|number| *number <= 100);
+    small.ok_or_else(|| format!("{key} is a percentage, 0 to 100"))
+}
+
+/// An exponent such as 0.99 in thousandths.
+fn theta(text: &str) -> Result<u32, String> {
+    let number = text.parse::<f64>().ok().filter(|theta| (0.001..=10.0).contains(theta));
+    let number = number.ok_or_else(|| format!("theta={text}: expected 0.001 to 10, as in 0.99"))?;
+    Ok((number * 1000.0).round() as u32)
 }
 
 /// A number with an optional binary suffix: `64m` is 67,108,864.

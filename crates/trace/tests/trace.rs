@@ -147,6 +147,38 @@ fn workloads_are_what_they_say() {
 }
 
 #[test]
+fn zipf_prefers_few_units_everywhere_in_the_span() {
+    let source: Source = "synth:zipf:theta=0.99,span=64m,count=100000".parse().unwrap();
+    let mut counts = std::collections::BTreeMap::<u64, u64>::new();
+    for record in source.open(3, false).unwrap() {
+        *counts.entry(record.unwrap().lba / 8).or_default() += 1;
+    }
+    let mut sorted: Vec<u64> = counts.values().copied().collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    // The harmonic sum of 16384 terms with exponent 0.99 is about 10.8.
+    assert!((8_500..10_000).contains(&sorted[0]), "{} go to the first", sorted[0]);
+    assert!((1.8..2.2).contains(&(sorted[0] as f64 / sorted[1] as f64)));
+    let busiest = counts.iter().filter(|(_, count)| **count > 100).map(|(unit, _)| *unit);
+    let (first, last) = busiest.fold((u64::MAX, 0), |(a, b), unit| (a.min(unit), b.max(unit)));
+    assert!(last - first > 12_000, "hot units lie from {first} to {last}");
+}
+
+#[test]
+fn a_hot_part_stays_or_moves() {
+    let share = |text: &str, range: std::ops::Range<u64>, from: usize, to: usize| {
+        let source: Source = text.parse().unwrap();
+        let records = source.open(5, false).unwrap().map(Result::unwrap);
+        let within = |record: &Record| range.contains(&(record.lba / 8));
+        records.skip(from).take(to - from).filter(within).count() as f64 / (to - from) as f64
+    };
+    let still = "synth:hotcold:span=40m,hot=10,share=80,count=40000";
+    assert!((0.78..0.82).contains(&share(still, 0..1024, 0, 40_000)));
+    let moving = "synth:moving:span=40m,hot=10,share=80,every=20000,count=40000";
+    assert!((0.78..0.82).contains(&share(moving, 0..1024, 0, 20_000)));
+    assert!((0.78..0.82).contains(&share(moving, 1024..2048, 20_000, 40_000)));
+}
+
+#[test]
 fn one_seed_is_one_workload() {
     let source: Source = "synth:uniform:count=1000".parse().unwrap();
     let run = |seed| source.open(seed, false).unwrap().map(Result::unwrap).collect::<Vec<_>>();
@@ -157,8 +189,8 @@ fn one_seed_is_one_workload() {
 #[test]
 fn bad_workloads_say_what_is_right() {
     let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
-    assert!(why("synth:unifrom").contains("use uniform, skew, sequential or mix"));
-    assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read or iops"));
+    assert!(why("synth:unifrom").contains("use uniform, zipf, hotcold, moving"));
+    assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read, iops, hot"));
     assert!(why("synth:uniform:size=4q").contains("expected a number"));
     assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
 }

@@ -1,0 +1,55 @@
+//! A synthetic workload like a real volume: its share of writes, sizes, working set, and how often
+//! pages are written, fitted to published statistics.
+
+mod counts;
+mod plan;
+mod sizes;
+mod stream;
+mod table;
+
+pub use stream::LikeStream;
+pub use table::Volume;
+
+/// Which volume, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Like {
+    /// The volume.
+    pub volume: &'static Volume,
+    /// The share of its week, above 0 and up to 1: requests, working set and duration are scaled, and
+    /// how often the page written most is written.
+    pub scale: f64,
+    /// A flush after so many writes; 0 = never. The statistics say nothing of flushes.
+    pub flush: u64,
+}
+
+/// Reads `volume=w66,scale=0.1,flush=64`.
+///
+/// # Errors
+/// What is wrong and what is right.
+pub fn parse(options: &str) -> Result<Like, String> {
+    let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0 };
+    let mut named = false;
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        let (key, value) = option.split_once('=').unwrap_or(("volume", option));
+        match key {
+            "volume" => {
+                like.volume = Volume::find(value)
+                    .ok_or_else(|| format!("no volume is called '{value}': use w01 to w106"))?;
+                named = true;
+            }
+            "scale" => {
+                let scale = value.parse().ok().filter(|scale| (1e-6..=1.0).contains(scale));
+                like.scale = scale.ok_or_else(|| {
+                    format!("scale={value}: expected a number up to 1, as in 0.1")
+                })?;
+            }
+            "flush" => {
+                like.flush = value
+                    .parse()
+                    .map_err(|_| format!("flush={value}: expected a number of writes"))?;
+            }
+            _ => return Err(format!("'{key}' is not an option: use volume, scale or flush")),
+        }
+    }
+    if named { Ok(like) } else { Err("name a volume, w01 to w106, as in volume=w66".into()) }
+}

@@ -1,0 +1,122 @@
+//! Turns a volume's statistics into extents that are written, and slots that are read.
+//!
+//! An extent is written as a whole, always the same number of times: then the pages are written as
+//! often as they should be, and the writes are as long as they should be, at the same time.
+
+use hostftl_core::SECTOR;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::counts::Counts;
+use super::sizes::Sizes;
+use super::{Like, Volume};
+
+/// Bytes of a page, and its sectors.
+const PAGE_BYTES: f64 = 4096.0;
+pub const PAGE: u64 = 8;
+/// Slots that are laid out alike, again and again.
+pub const GROUP: usize = 64;
+
+/// A range that is written as a whole, from a page's beginning on.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Its first page.
+    pub page: u64,
+    /// Its length in sectors.
+    pub sectors: u32,
+    /// How often it is written.
+    pub writes: u32,
+}
+
+/// Ranges that are read in turn.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    /// The first page of all.
+    pub first: u64,
+    /// The first page, from that of the group, and the sectors of each slot of a group.
+    pub group: Vec<(u64, u64)>,
+    /// Pages of a group.
+    pub pages: u64,
+    /// How many slots there are.
+    pub count: u64,
+}
+
+/// What is written and read.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is written.
+    pub extents: Vec<Extent>,
+    /// How many writes.
+    pub writes: u64,
+    /// What is read.
+    pub slots: Slots,
+    /// How many reads.
+    pub reads: u64,
+}
+
+impl Plan {
+    /// The plan for `like`.
+    pub fn new(like: &Like, rng: &mut Xoshiro256PlusPlus) -> Self {
+        let (volume, scale) = (like.volume, like.scale);
+        let mut extents = extents(volume, scale);
+        extents.shuffle(rng);
+        let mut page = 0;
+        for extent in &mut extents {
+            extent.page = page;
+            page += u64::from(extent.sectors).div_ceil(PAGE);
+        }
+        let writes: u64 = extents.iter().map(|extent| u64::from(extent.writes)).sum();
+        let share = volume.write_share;
+        let reads = (writes as f64 * (1.0 - share) / share).round() as u64;
+        let pages = |bytes: f64| (bytes * scale / PAGE_BYTES).round() as u64;
+        let both = pages((volume.read + volume.written - volume.touched).max(0.0));
+        let slots = slots(volume.mean_read, pages(volume.read), page.saturating_sub(both));
+        Plan { extents, writes, slots, reads }
+    }
+}
+
+/// The extents from the one that is written most to the one that is written least, without places.
+fn extents(volume: &Volume, scale: f64) -> Vec<Extent> {
+    let sizes = Sizes::fit(volume.median_write, volume.p90_write, volume.mean_write);
+    let pages = (volume.written * scale / PAGE_BYTES).round().max(1.0);
+    let [p50, p90, p95, most] = volume.per_page;
+    let most = (most * scale).max(p95).round();
+    let writes = volume.requests as f64 * scale * volume.write_share;
+    let per_request = sizes.mean(|sectors| sectors.div_ceil(PAGE) as f64);
+    let top = (per_request / pages).min(0.01);
+    let mean = (writes - most).max(0.0) * per_request / pages;
+    let counts = Counts::fit([p50, p90, p95, most], mean, top);
+    let mut extents = Vec::new();
+    let (mut placed, mut written, mut count) = (0.0, 0.0, most);
+    let mut by_size = [0.0; 5];
+    while placed < pages {
+        let behind = |index: usize| sizes.0[index].1 * (written + count) - by_size[index];
+        let index = (0..by_size.len()).max_by(|a, b| behind(*a).total_cmp(&behind(*b)));
+        let index = index.expect("there are five sizes");
+        let sectors = sizes.0[index].0;
+        let length = sectors.div_ceil(PAGE) as f64;
+        if placed > 0.0 {
+            count = counts.at((1.0 - (placed + length / 2.0) / pages).max(0.0)).max(1) as f64;
+        }
+        by_size[index] += count;
+        written += count;
+        placed += length;
+        extents.push(Extent { page: 0, sectors: sectors as u32, writes: count as u32 });
+    }
+    extents
+}
+
+/// Slots of mean length `mean` bytes over `pages` pages from page `first` on.
+fn slots(mean: f64, pages: u64, first: u64) -> Slots {
+    let mean = (mean / SECTOR as f64).max(1.0);
+    let (mut group, mut page, mut given) = (Vec::with_capacity(GROUP), 0, 0.0);
+    for index in 1..=GROUP {
+        let sectors = ((mean * index as f64 - given).round() as u64).max(1);
+        given += sectors as f64;
+        group.push((page, sectors));
+        page += sectors.div_ceil(PAGE);
+    }
+    let whole = pages / page * GROUP as u64;
+    let rest = group.iter().take_while(|(at, _)| *at < pages % page).count() as u64;
+    Slots { first, group, pages: page, count: (whole + rest).max(1) }
+}

@@ -1,0 +1,68 @@
+//! Lengths of writes with a given median, 90th percentile and mean.
+
+use hostftl_core::SECTOR;
+
+/// Lengths from the shortest to the longest, each with its share of the requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes(pub [(u64, f64); 5]);
+
+/// The shares of the five lengths: the median lies in the second, the 90th percentile in the fourth.
+const SHARES: [f64; 5] = [0.45, 0.10, 0.33, 0.04, 0.08];
+
+impl Sizes {
+    /// Lengths in whole sectors; all arguments are in bytes.
+    ///
+    /// The 45 % below the median are as long as it, unless the mean asks for less; those between it
+    /// and the 90th percentile are between, and the longest as long as the mean asks for.
+    pub fn fit(median: f64, p90: f64, mean: f64) -> Self {
+        let sector = SECTOR as f64;
+        let middle = (median * p90).sqrt();
+        let of = |low: f64, middle: f64, high: f64| [low, median, middle, p90, high];
+        let average = |sizes: [f64; 5]| sizes.iter().zip(SHARES).map(|(size, p)| size * p).sum();
+        let solve = |from: f64, to: f64, make: &dyn Fn(f64) -> [f64; 5]| -> [f64; 5] {
+            let (at_from, at_to): (f64, f64) = (average(make(from)), average(make(to)));
+            let part = if at_to > at_from { (mean - at_from) / (at_to - at_from) } else { 0.0 };
+            make(from + part.clamp(0.0, 1.0) * (to - from))
+        };
+        let sizes = if mean < average(of(median, median, p90)) {
+            solve(sector, median, &|low| of(low, median, p90))
+        } else if mean < average(of(median, middle, p90)) {
+            solve(median, middle, &|middle| of(median, middle, p90))
+        } else {
+            solve(p90, p90 + mean / SHARES[4], &|high| of(median, middle, high))
+        };
+        let mut fitted = [(0, 0.0); 5];
+        for (index, (size, share)) in sizes.into_iter().zip(SHARES).enumerate() {
+            fitted[index] = (((size / sector).round() as u64).max(1), share);
+        }
+        Sizes(fitted)
+    }
+
+    /// The mean of `of` a length in sectors.
+    pub fn mean(&self, of: impl Fn(u64) -> f64) -> f64 {
+        self.0.iter().map(|(sectors, share)| of(*sectors) * share).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_comes_out() {
+        let cases = [
+            (4096.0, 16384.0, 10240.0),
+            (4096.0, 4096.0, 4096.0),
+            (512.0, 8192.0, 3482.0),
+            (331_776.0, 761_856.0, 414_515.0),
+            (524_288.0, 524_288.0, 408_371.0),
+            (4096.0, 1_044_480.0, 217_088.0),
+        ];
+        for (median, p90, mean) in cases {
+            let fitted = Sizes::fit(median, p90, mean);
+            let made = fitted.mean(|sectors| sectors as f64 * 512.0);
+            assert!((made / mean - 1.0).abs() < 0.03, "{fitted:?}: {made} for {mean}");
+            assert!(fitted.0.is_sorted_by_key(|(sectors, _)| *sectors), "{fitted:?}");
+        }
+    }
+}
