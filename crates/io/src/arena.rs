@@ -6,7 +6,7 @@
 //! - The layer's own buffers are issued once, and never wait behind the host's.
 
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hostftl_core::{BLOCK, Payload, SECTOR};
@@ -81,15 +81,15 @@ impl Arena {
         self.classes[self.classes.len() - 2].class.bytes
     }
 
-    /// A buffer of `bytes` bytes; waits until one is free. Its content is what was there before.
+    /// A buffer of `bytes` bytes; waits until one is free, of the smallest class that has one. Its content is what was there before.
     ///
     /// # Panics
     /// When `bytes` is 0 or more than [`Arena::longest`].
     pub fn lease(self: &Arc<Self>, bytes: u32) -> Lease {
-        let class = self.class_for(bytes);
+        let classes = self.classes_for(bytes);
         let mut free = self.free_lists();
         loop {
-            if let Some(id) = free[class].pop() {
+            if let Some(id) = free[classes.clone()].iter_mut().find_map(Vec::pop) {
                 return Lease { arena: self.clone(), id, bytes };
             }
             free = self.room.wait(free).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -98,14 +98,15 @@ impl Arena {
 
     /// As [`Arena::lease`], but says `None` rather than wait.
     pub fn try_lease(self: &Arc<Self>, bytes: u32) -> Option<Lease> {
-        let id = self.free_lists()[self.class_for(bytes)].pop()?;
+        let id = self.free_lists()[self.classes_for(bytes)].iter_mut().find_map(Vec::pop)?;
         Some(Lease { arena: self.clone(), id, bytes })
     }
 
-    fn class_for(&self, bytes: u32) -> usize {
+    /// The host's classes in which `bytes` bytes fit.
+    fn classes_for(&self, bytes: u32) -> Range<usize> {
         assert!(bytes > 0 && bytes <= self.longest(), "a buffer of {bytes} bytes");
-        let fits = |placed: &Placed| placed.class.bytes >= bytes;
-        self.classes.iter().position(fits).expect("the longest class fits")
+        let host = self.classes.len() - 1;
+        self.classes[..host].partition_point(|placed| placed.class.bytes < bytes)..host
     }
 
     /// The layer's buffers as handles of `sectors` sectors each. They are issued once.
@@ -230,15 +231,17 @@ mod tests {
         lease.fill(7);
         let payload = lease.into_payload();
         assert_eq!(payload.sectors(), 2);
-        assert!(arena.try_lease(1024).is_none());
+        let others = [arena.lease(1024), arena.lease(1024)];
+        assert!(arena.try_lease(1024).is_none(), "also the longer buffers are taken");
         assert_eq!(arena.adopt(payload)[..], [7; 1024]);
         assert!(arena.try_lease(1024).is_some());
+        drop(others);
     }
 
     #[test]
     fn a_waiting_lease_is_served_when_another_is_dropped() {
         let arena = arena();
-        let held = arena.lease(4096);
+        let (held, _long) = (arena.lease(4096), [arena.lease(65536), arena.lease(65536)]);
         let other = arena.clone();
         let waiter = std::thread::spawn(move || other.lease(4096).len());
         drop(held);

@@ -59,6 +59,8 @@ pub struct Driver<L: Layer> {
     /// What the last look at the host came to: it has something, but the layer takes nothing.
     starved: bool,
     over: bool,
+    /// Questions answered, which are no steps.
+    looks: u64,
     began: Instant,
     tap: Option<Box<dyn Tap>>,
     shown: Arc<Mutex<Snapshot>>,
@@ -70,15 +72,19 @@ impl<L: Layer> Driver<L> {
     ///
     /// # Errors
     /// When the system gives no thread or no io_uring.
-    pub fn new(layer: L, parts: Parts) -> Result<Self, IoError> {
+    pub fn new(mut layer: L, parts: Parts) -> Result<Self, IoError> {
         let Parts { devices, arena, waker, engine, tap } = parts;
+        let world = World::new(devices, arena, waker, engine);
+        // Without a driver the layer's buffers are of no use.
+        let world = world.inspect_err(|_| layer.power_off())?;
         let mut driver = Driver {
             layer,
-            world: ManuallyDrop::new(World::new(devices, arena, waker, engine)?),
+            world: ManuallyDrop::new(world),
             out: Out::new(),
             phase: Phase::Starting,
             starved: false,
             over: false,
+            looks: 0,
             began: Instant::now(),
             tap,
             shown: Arc::default(),
@@ -133,7 +139,7 @@ impl<L: Layer> Driver<L> {
 
     /// One turn of the loop: take what is finished, wake the layer, take requests, or sleep.
     fn turn(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
-        let before = (self.world.stats.steps, self.over);
+        let before = (self.world.stats.steps, self.looks, self.over);
         self.world.poll();
         while let Some(done) = self.world.take_done() {
             self.step(Input::Done(done), host);
@@ -145,7 +151,7 @@ impl<L: Layer> Driver<L> {
             self.pull(host);
         }
         let now = self.now();
-        if before == (self.world.stats.steps, self.over) {
+        if before == (self.world.stats.steps, self.looks, self.over) {
             return self.rest(host, now, doing);
         }
         if now - self.shown_at > SNAPSHOT_AGE {
@@ -165,6 +171,10 @@ impl<L: Layer> Driver<L> {
                 Pull::Request(request) => {
                     self.world.stats.requests_in += 1;
                     self.step(Input::Host(request), host);
+                }
+                Pull::Look => {
+                    self.looks += 1;
+                    host.look(&self.layer);
                 }
                 Pull::TooLong => return self.starved = true,
                 Pull::Nothing => return,

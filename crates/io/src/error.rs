@@ -50,6 +50,9 @@ pub enum IoError {
     /// The engine that was asked for does not exist.
     #[error("HOSTFTL_ENGINE={0} is unknown; use uring or pread")]
     Engine(String),
+    /// io_uring was asked for, and the kernel has none for us.
+    #[error("io_uring is refused ({0}); unset HOSTFTL_ENGINE to use what there is")]
+    Refused(#[source] io::Error),
     /// The driver's own means (threads, eventfd, memory) are not there.
     #[error("can't start the I/O engine: {0}")]
     Start(#[source] io::Error),

@@ -1,6 +1,6 @@
 //! The two ends of a driver: where requests come from, and who listens in.
 
-use hostftl_core::{Credits, Event, Input, Nanos, Output, Payload, Reply, Request};
+use hostftl_core::{Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request};
 
 /// What a host has for a driver.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub enum Pull {
     Request(Request),
     /// A request is there, but longer than the credits allow.
     TooLong,
+    /// The host has a question that [`Host::look`] answers.
+    Look,
     /// Nothing now. Whoever adds work later wakes the driver's waker.
     Nothing,
     /// Nothing, and there never will be.
@@ -19,6 +21,9 @@ pub enum Pull {
 pub trait Host {
     /// The next request; called only while `credits.requests` is not 0.
     fn pull(&mut self, credits: Credits) -> Pull;
+    /// Answers the question behind the last [`Pull::Look`], between two steps of the layer. A host
+    /// that asks none has nothing to do.
+    fn look(&mut self, _layer: &dyn Layer) {}
     /// Whether `pull` would give something. Called after the driver said that it will sleep.
     fn has_work(&self) -> bool;
     /// An answer to an earlier request. The host closes the ticket and takes the payload.

@@ -54,7 +54,7 @@ impl World {
         engine: EngineKind,
     ) -> Result<Self, IoError> {
         let (ring, refusal) = match engine {
-            EngineKind::Uring => (Some(Ring::new(&arena).map_err(IoError::Start)?), None),
+            EngineKind::Uring => (Some(Ring::new(&arena).map_err(IoError::Refused)?), None),
             EngineKind::Pread => (None, None),
             EngineKind::Best => match Ring::new(&arena) {
                 Ok(ring) => (Some(ring), None),

@@ -29,11 +29,12 @@ fn child() {
     }
 }
 
-/// What a volume says when `what` is refused: its engine and its notes, a line each.
-fn told(what: &str) -> Option<Vec<String>> {
+/// What a volume says when `what` is refused and `engine`, or none, asked for: the engine that it
+/// has and its notes, a line each.
+fn told(what: &str, engine: &str) -> Option<Vec<String>> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(REFUSE, what);
-    let output = command.env_remove("HOSTFTL_ENGINE").output().unwrap();
+    let output = command.env("HOSTFTL_ENGINE", engine).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     if let Some(line) = text.lines().find(|line| line.starts_with(SKIPPED)) {
@@ -45,16 +46,24 @@ fn told(what: &str) -> Option<Vec<String>> {
 
 #[test]
 fn without_io_uring_threads_serve() {
-    let Some(told) = told("io_uring") else { return };
+    let Some(told) = told("io_uring", "") else { return };
     let note = "io_uring is refused (Operation not permitted (os error 1)): using threads instead";
     assert_eq!(told, ["pread", note]);
+}
+
+#[test]
+fn without_io_uring_whoever_insists_on_it_gets_an_error() {
+    let Some(told) = told("io_uring", "uring") else { return };
+    let error = "io_uring is refused (Operation not permitted (os error 1)); \
+                 unset HOSTFTL_ENGINE to use what there is";
+    assert_eq!(told, [error]);
 }
 
 const UNREGISTERED: &str = "buffers are not registered: raise `ulimit -l`";
 
 #[test]
 fn with_little_locked_memory_io_uring_serves() {
-    let Some(told) = told("much locked memory") else { return };
+    let Some(told) = told("much locked memory", "") else { return };
     if told[0] != "io_uring" {
         return eprintln!("{SKIPPED}unregistered buffers need io_uring: {told:?}");
     }
@@ -64,7 +73,7 @@ fn with_little_locked_memory_io_uring_serves() {
 /// Some kernels count the ring itself as locked memory, and so refuse it too.
 #[test]
 fn without_locked_memory_one_of_the_engines_serves() {
-    let Some(told) = told("any locked memory") else { return };
+    let Some(told) = told("any locked memory", "") else { return };
     let note = if told[0] == "io_uring" { UNREGISTERED } else { "io_uring is refused (" };
     assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");
 }
@@ -82,7 +91,9 @@ fn serve() {
         label: String::new(),
         force: false,
     };
-    create(&spec).unwrap();
+    if let Err(error) = create(&spec) {
+        return println!("\ntold {error}");
+    }
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
     let bytes: Vec<u8> = (0..1 << 20).map(|at| (at / 7 % 256) as u8).collect();
     ask(&port, |mut data| {
