@@ -5,6 +5,7 @@
 
 mod flash;
 mod ftl;
+pub mod pool;
 mod spec;
 
 pub use flash::{Flash, FlashWork};

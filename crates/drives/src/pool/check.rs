@@ -1,0 +1,179 @@
+//! Whether a pool keeps its invariants: everything is looked at, so this is for tests and ends.
+
+use super::{BITS, NONE, Pool};
+
+impl Pool {
+    /// Whether every invariant holds. Costs a look at every page.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mapped = self.map.iter().filter(|&&page| page != NONE).count() as u64;
+        if mapped != self.mapped {
+            return Err("the count of mapped pages is wrong");
+        }
+        for (logical, &page) in self.map.iter().enumerate().filter(|&(_, &page)| page != NONE) {
+            if self.back[page as usize] as usize != logical {
+                return Err("a mapped page does not name who maps it");
+            }
+            if self.is_stale(page) || page >= self.written(page / self.spec.pages) {
+                return Err("a mapped page is not live");
+            }
+        }
+        let mut live = 0;
+        for (index, segment) in self.segments.iter().enumerate() {
+            let index = index as u32;
+            let (from, to) = (index * self.spec.pages, self.written(index));
+            let stale = (from..to).filter(|&page| self.is_stale(page)).count() as u32;
+            if stale != segment.stale {
+                return Err("the count of stale pages of a segment is wrong");
+            }
+            live += u64::from(to - from - stale);
+        }
+        if live != mapped {
+            return Err("live pages are not the mapped ones");
+        }
+        let programmed: u64 = (0..self.spec.segments)
+            .map(|index| u64::from(self.written(index) - index * self.spec.pages))
+            .sum();
+        let erased: u64 = self.erased().map(u64::from).sum();
+        if erased != self.work.erases {
+            return Err("the erases of the segments are not all erases");
+        }
+        if programmed + erased * u64::from(self.spec.pages) != self.work.programs() {
+            return Err("programmed pages are not host writes and copies");
+        }
+        Ok(())
+    }
+
+    /// One past the last programmed page of a segment.
+    fn written(&self, index: u32) -> u32 {
+        let (begin, end) = (index * self.spec.pages, (index + 1) * self.spec.pages);
+        let open = self.frontiers.iter().find(|frontier| frontier.end == end);
+        match open {
+            Some(frontier) => frontier.next,
+            None if self.free.contains(&index) => begin,
+            None => end,
+        }
+    }
+
+    fn is_stale(&self, page: u32) -> bool {
+        let (index, within) = (page / self.spec.pages, page % self.spec.pages);
+        let word = index * self.spec.pages.div_ceil(BITS) + within / BITS;
+        self.stale[word as usize] >> (within % BITS) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::super::{FlashOp, Frontiers, GcPolicy, HOST, PoolSpec};
+    use super::*;
+
+    const POLICIES: [GcPolicy; 5] = [
+        GcPolicy::Greedy,
+        GcPolicy::Fifo,
+        GcPolicy::Random,
+        GcPolicy::DChoices(3),
+        GcPolicy::CostBenefit,
+    ];
+
+    /// Every combination, with segments that end within a word, on a word, and after several.
+    fn specs() -> impl Iterator<Item = PoolSpec> {
+        let sizes = [(30, 7, 150), (12, 64, 500), (16, 150, 1750), (40, 2, 70)];
+        sizes.into_iter().flat_map(|(segments, pages, logical)| {
+            POLICIES.into_iter().flat_map(move |gc| {
+                [Frontiers::Shared, Frontiers::Separate].map(|frontiers| PoolSpec {
+                    segments,
+                    pages,
+                    logical,
+                    gc,
+                    frontiers,
+                    seed: 7,
+                })
+            })
+        })
+    }
+
+    /// Flash that refuses what flash can't do, and knows what each page holds.
+    struct Flash {
+        pages: u32,
+        next: Vec<u32>,
+        content: Vec<u32>,
+    }
+
+    impl Flash {
+        fn program(&mut self, page: u32, content: u32) {
+            let next = &mut self.next[(page / self.pages) as usize];
+            assert_eq!(page % self.pages, *next, "a program that is not in order");
+            *next += 1;
+            self.content[page as usize] = content;
+        }
+
+        fn apply(&mut self, op: FlashOp, host: u32) {
+            match op {
+                FlashOp::Program { page } => self.program(page, host),
+                FlashOp::Copy { from, to } => {
+                    assert!(from % self.pages < self.next[(from / self.pages) as usize]);
+                    self.program(to, self.content[from as usize]);
+                }
+                FlashOp::Erase { segment } => self.next[segment as usize] = 0,
+            }
+        }
+    }
+
+    /// What the sink is told, done on flash, leaves each logical page with its last content.
+    #[test]
+    fn what_the_sink_is_told_keeps_the_data() {
+        for spec in specs() {
+            let mut pool = Pool::new(spec);
+            let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut model = vec![None; spec.logical as usize];
+            let mut flash = Flash {
+                pages: spec.pages,
+                next: vec![0; spec.segments as usize],
+                content: vec![0; (spec.segments * spec.pages) as usize],
+            };
+            for version in 0..spec.logical * 20 {
+                let logical = dice.random_range(0..spec.logical);
+                if dice.random_range(0..8) == 0 {
+                    pool.trim(logical);
+                    model[logical as usize] = None;
+                } else {
+                    pool.write(logical, &mut |op| flash.apply(op, version));
+                    model[logical as usize] = Some(version);
+                }
+                if version % 977 == 0 {
+                    assert_eq!(pool.check(), Ok(()), "{spec:?}");
+                }
+            }
+            for (logical, &version) in model.iter().enumerate() {
+                let found = pool.find(logical as u32).map(|page| flash.content[page as usize]);
+                assert_eq!(found, version, "{spec:?}");
+            }
+            assert_eq!(pool.check(), Ok(()), "{spec:?}");
+            assert!(pool.work().copies > 0, "{spec:?} never collected");
+        }
+    }
+
+    #[test]
+    fn the_check_finds_what_is_wrong() {
+        let spec = specs().next().unwrap();
+        let broken = |harm: fn(&mut Pool)| {
+            let mut pool = Pool::new(spec);
+            (0..1000).for_each(|i| pool.write(i * 7 % spec.logical, &mut |_| {}));
+            harm(&mut pool);
+            pool.check().is_err()
+        };
+        assert!(!broken(|_| ()));
+        assert!(broken(|pool| pool.map.swap(0, 1)));
+        assert!(broken(|pool| pool.map[3] = NONE));
+        assert!(broken(|pool| pool.segments[1].stale += 1));
+        assert!(broken(|pool| pool.stale[2] ^= 1));
+        assert!(broken(|pool| pool.frontiers[HOST].next -= 1));
+        assert!(broken(|pool| pool.work.copies += 1));
+        assert!(broken(|pool| pool.segments[0].erased += 1));
+    }
+}

@@ -1,0 +1,72 @@
+//! Sealed segments by how many live pages they have, each list in the order of arrival.
+//!
+//! Invariants
+//! - A segment is in at most one list; the lists are circular, each through its own sentinel, so
+//!   that linking needs no branch.
+//! - No list below `lowest` holds a segment.
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lists {
+    /// Of each segment, then of each list's sentinel: the one before it and the one after it.
+    links: Vec<[u32; 2]>,
+    segments: u32,
+    pages: u32,
+    lowest: u32,
+}
+
+const PREV: usize = 0;
+const NEXT: usize = 1;
+
+impl Lists {
+    /// Lists for so many segments of `pages` pages, all empty.
+    pub fn new(segments: u32, pages: u32) -> Self {
+        let links = (0..segments + pages + 1).map(|node| [node, node]).collect();
+        Lists { links, segments, pages, lowest: pages + 1 }
+    }
+
+    /// Bytes of all lists.
+    pub fn bytes(&self) -> usize {
+        self.links.len() * size_of::<[u32; 2]>()
+    }
+
+    /// Appends a segment, which is in no list, to the list of `live`.
+    #[inline]
+    pub fn push(&mut self, segment: u32, live: u32) {
+        debug_assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
+        let sentinel = self.segments + live;
+        let last = self.links[sentinel as usize][PREV];
+        self.links[segment as usize] = [last, sentinel];
+        self.links[last as usize][NEXT] = segment;
+        self.links[sentinel as usize][PREV] = segment;
+        self.lowest = self.lowest.min(live);
+    }
+
+    /// Takes a segment out of its list.
+    #[inline]
+    pub fn remove(&mut self, segment: u32) {
+        let [prev, next] = self.links[segment as usize];
+        debug_assert!(next != segment, "a segment that is in no list");
+        self.links[prev as usize][NEXT] = next;
+        self.links[next as usize][PREV] = prev;
+        self.links[segment as usize] = [segment; 2];
+    }
+
+    /// The segment that came first among those with the fewest live pages.
+    pub fn least(&mut self) -> Option<u32> {
+        while self.lowest <= self.pages {
+            match self.first(self.lowest) {
+                None => self.lowest += 1,
+                found => return found,
+            }
+        }
+        None
+    }
+
+    /// The segment that came first to the list of `live`.
+    #[inline]
+    pub fn first(&self, live: u32) -> Option<u32> {
+        let node = self.links[(self.segments + live) as usize][NEXT];
+        (node < self.segments).then_some(node)
+    }
+}

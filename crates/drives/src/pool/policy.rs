@@ -1,0 +1,130 @@
+//! The words by which a victim policy and the frontiers of a pool are chosen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// The most segments that `d-choices` may compare.
+const MAX_CHOICES: u32 = 256;
+
+/// Which segment is collected next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcPolicy {
+    /// The one with the fewest live pages; of several, the one that has been so for longest.
+    Greedy,
+    /// The one that was sealed first.
+    Fifo,
+    /// Any.
+    Random,
+    /// The one with the fewest live pages among so many that are drawn at random.
+    DChoices(u32),
+    /// The one with the largest `age · (1 − u) / 2u`, where `u` is its live share and `age` the
+    /// host writes since a page of it last died.
+    CostBenefit,
+}
+
+/// Where copies of collection go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frontiers {
+    /// To the segment that host writes fill.
+    Shared,
+    /// To a segment of their own.
+    Separate,
+}
+
+/// A word that names nothing here.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("no {key} '{value}': use {known}")]
+pub struct UnknownWord {
+    key: &'static str,
+    value: String,
+    known: &'static str,
+}
+
+impl FromStr for GcPolicy {
+    type Err = UnknownWord;
+
+    /// Reads `greedy`, `fifo`, `random`, `d-choices:D` or `cost-benefit`, also after `gc=`.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text.strip_prefix("gc=").unwrap_or(text) {
+            "greedy" => Ok(GcPolicy::Greedy),
+            "fifo" => Ok(GcPolicy::Fifo),
+            "random" => Ok(GcPolicy::Random),
+            "cost-benefit" => Ok(GcPolicy::CostBenefit),
+            other => other
+                .strip_prefix("d-choices:")
+                .and_then(|count| count.parse().ok())
+                .filter(|count| (1..=MAX_CHOICES).contains(count))
+                .map(GcPolicy::DChoices)
+                .ok_or_else(|| UnknownWord {
+                    key: "gc",
+                    value: other.to_owned(),
+                    known: "greedy, fifo, random, cost-benefit, or d-choices:D with D from 1 to 256",
+                }),
+        }
+    }
+}
+
+impl fmt::Display for GcPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GcPolicy::Greedy => f.write_str("greedy"),
+            GcPolicy::Fifo => f.write_str("fifo"),
+            GcPolicy::Random => f.write_str("random"),
+            GcPolicy::DChoices(count) => write!(f, "d-choices:{count}"),
+            GcPolicy::CostBenefit => f.write_str("cost-benefit"),
+        }
+    }
+}
+
+impl FromStr for Frontiers {
+    type Err = UnknownWord;
+
+    /// Reads `shared` or `separate`, also after `frontiers=`.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text.strip_prefix("frontiers=").unwrap_or(text) {
+            "shared" => Ok(Frontiers::Shared),
+            "separate" => Ok(Frontiers::Separate),
+            other => Err(UnknownWord {
+                key: "frontiers",
+                value: other.to_owned(),
+                known: "shared or separate",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Frontiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Frontiers::Shared => "shared",
+            Frontiers::Separate => "separate",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_they_were() {
+        for word in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"] {
+            assert_eq!(word.parse::<GcPolicy>().unwrap().to_string(), word);
+            assert_eq!(format!("gc={word}").parse::<GcPolicy>(), word.parse());
+        }
+        for word in ["shared", "separate"] {
+            assert_eq!(word.parse::<Frontiers>().unwrap().to_string(), word);
+        }
+    }
+
+    #[test]
+    fn other_words_are_refused_by_name() {
+        for word in ["", "d-choices", "d-choices:0", "d-choices:257", "d-choices:-1", "lru"] {
+            let error = word.parse::<GcPolicy>().unwrap_err().to_string();
+            assert!(error.contains(&format!("no gc '{word}': use greedy")), "{error}");
+        }
+        assert!("both".parse::<Frontiers>().unwrap_err().to_string().contains("'both'"));
+    }
+}
