@@ -3,7 +3,7 @@
 use hostftl_core::{Layer, Payload, SECTOR};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
-use hostftl_trace::{Source, Summary};
+use hostftl_trace::{Notes, Source, Summary};
 
 use crate::conserve;
 use crate::costs::HostCosts;
@@ -44,6 +44,11 @@ pub trait Watch {
         let _ = row;
     }
 
+    /// What the reader of the workload noticed, before the first row.
+    fn noticed(&mut self, notes: &Notes) {
+        let _ = notes;
+    }
+
     /// Whether to stop now.
     fn cancelled(&self) -> bool;
 }
@@ -80,6 +85,7 @@ pub fn compare(study: &Study, watch: &mut dyn Watch) -> Result<Vec<Row>, StudyEr
         exported = exported.min(plan.limits.exported);
     }
     let summary = study.workload.scan(study.seed, study.compact)?;
+    watch.noticed(&summary.notes);
     fits(study, &summary, exported)?;
     let mut rows = Vec::new();
     for (index, &kind) in study.layers.iter().enumerate() {

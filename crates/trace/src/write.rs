@@ -70,7 +70,8 @@ impl Writer {
 
     fn begin(&mut self, compress: bool) -> io::Result<()> {
         if self.path.exists() {
-            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+            let why = "the file exists; remove it, or choose another name";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         let file = BufWriter::new(File::create(&self.partial)?);
         let mut sink = match compress {

@@ -246,7 +246,8 @@ fn a_bad_line_is_named_or_counted() {
     let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(records.len(), 2);
     let warnings = reader.notes().warnings();
-    let wanted = format!("1 bad lines left out; the first, line 3:10: expected {expected}");
+    let wanted =
+        format!("bad lines left out: 1, the first is line 3:10, which should have {expected}");
     assert_eq!(warnings, [wanted]);
 }
 

@@ -7,7 +7,6 @@ use clap::ValueEnum;
 use hostftl_drives::{DriveError, DriveSpec};
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Study, StudyError, Warm};
-use hostftl_trace::Source;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -20,8 +19,8 @@ use progress::Progress;
 /// very code that serves a volume. The same command gives the same digits on every machine.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trace (CSV t_us,op,byte_off,byte_len; plain or zstd), or a workload such as
-    /// synth:uniform:size=4k,span=64m,count=100000
+    /// A trace of any known format, perhaps with options as in FILE:format=msr,dev=0; or a workload
+    /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01
     trace: String,
     /// A drive model by name, or a TOML file
     #[arg(long, default_value = "hatl-2g")]
@@ -38,6 +37,9 @@ pub struct Args {
     /// Pack the addresses that the trace touches densely, so that a large trace fits a small drive
     #[arg(long)]
     compact: bool,
+    /// Count bad lines of the trace and leave them out
+    #[arg(long)]
+    skip_bad: bool,
     /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,7 +71,7 @@ impl From<Before> for Warm {
 /// # Errors
 /// When the trace or the drive can't be used, a law does not hold, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let workload: Source = args.trace.parse().map_err(Failure::usage)?;
+    let workload = super::trace::source(&args.trace, args.skip_bad)?;
     let study = Study {
         workload,
         drive: drive(&args.drive)?,

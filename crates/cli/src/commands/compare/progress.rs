@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hostftl_sim::Watch;
+use hostftl_trace::Notes;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt;
@@ -60,6 +61,10 @@ impl Watch for Progress {
 
     fn warming(&mut self, row: usize) {
         self.show(row, "ageing: ", 0, 1);
+    }
+
+    fn noticed(&mut self, notes: &Notes) {
+        crate::commands::trace::warn(notes);
     }
 
     fn cancelled(&self) -> bool {

@@ -3,6 +3,7 @@
 mod convert;
 mod info;
 mod progress;
+mod synth;
 
 use clap::Subcommand;
 use hostftl_trace::{Notes, Source};
@@ -21,6 +22,7 @@ pub struct Args {
 enum Command {
     Info(info::Args),
     Convert(convert::Args),
+    Synth(synth::Args),
 }
 
 /// Runs the command.
@@ -31,11 +33,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Info(args) => info::run(args, console),
         Command::Convert(args) => convert::run(args, console),
+        Command::Synth(args) => synth::run(args, console),
     }
 }
 
 /// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
-fn source(text: &str, skip_bad: bool) -> Result<Source, Failure> {
+///
+/// # Errors
+/// When its options make no sense.
+pub fn source(text: &str, skip_bad: bool) -> Result<Source, Failure> {
     let mut source: Source = text.parse().map_err(Failure::usage)?;
     if let Source::File(file) = &mut source {
         file.skip_bad |= skip_bad;
@@ -44,7 +50,7 @@ fn source(text: &str, skip_bad: bool) -> Result<Source, Failure> {
 }
 
 /// Says what was noticed about a trace on standard error.
-fn warn(notes: &Notes) {
+pub fn warn(notes: &Notes) {
     notes.warnings().iter().for_each(|text| eprintln!("hostftl: warning: {text}"));
 }
 

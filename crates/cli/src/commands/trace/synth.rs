@@ -1,0 +1,166 @@
+//! `hostftl trace synth`: a synthetic trace as a file.
+
+use std::path::PathBuf;
+
+use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
+use hostftl_trace::{Info, Like, Source, Stats, Writer};
+use serde::Serialize;
+
+use super::progress::Progress;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::units::{bytes, count};
+
+/// Lines between the table's head and its rows only.
+const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
+/// Figures that differ more than this are named.
+const TOLERANCE: f64 = 0.10;
+
+/// Write a synthetic trace, of a pattern or like a real volume
+///
+/// The name of the new file tells the format: .csv or .hft, and .zst behind it compresses.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
+pub struct Args {
+    /// The new file, which must not exist
+    output: PathBuf,
+    /// uniform, zipf, hotcold, moving, sequential or mix, and options as in
+    /// zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64
+    #[arg(long, group = "what")]
+    workload: Option<String>,
+    /// A volume, w01 to w106, whose published statistics the trace shall have
+    #[arg(long, group = "what", value_name = "VOLUME")]
+    like: Option<String>,
+    /// The share of the volume's week: requests, working set and duration
+    #[arg(long, requires = "like")]
+    scale: Option<String>,
+    /// A flush after so many writes, for a trace like a volume
+    #[arg(long, requires = "like", value_name = "WRITES")]
+    flush: Option<u64>,
+    /// Fixes everything that is chosen at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the workload makes no sense or the file can't be written; then there is no new file.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let source: Source = text(args).parse().map_err(Failure::usage)?;
+    let mut writer = Writer::create(&args.output).map_err(Failure::failed)?;
+    let mut stats = matches!(source, Source::Like(_)).then(Stats::default);
+    let mut progress = Progress::new(console.is_watched());
+    for record in source.open(args.seed, false).map_err(Failure::failed)? {
+        let record = record.map_err(Failure::failed)?;
+        writer.write(&record).map_err(Failure::failed)?;
+        stats.iter_mut().for_each(|stats| stats.count(&record));
+        if progress.step() {
+            return Err(Failure::interrupted("ended by a signal; nothing was written"));
+        }
+    }
+    drop(progress);
+    if interrupt::asked() {
+        return Err(Failure::interrupted("ended by a signal; nothing was written"));
+    }
+    let requests = writer.finish().map_err(Failure::failed)?;
+    let figures = match (&source, stats) {
+        (Source::Like(like), Some(stats)) => figures(like, &stats.info()),
+        _ => Vec::new(),
+    };
+    report(args, requests, &figures, console)
+}
+
+/// The workload as `compare` takes it too.
+fn text(args: &Args) -> String {
+    let Some(like) = &args.like else {
+        let workload = args.workload.as_deref().unwrap_or_default();
+        return format!("synth:{}", workload.strip_prefix("synth:").unwrap_or(workload));
+    };
+    let scale = args.scale.iter().map(|scale| format!(",scale={scale}"));
+    let flush = args.flush.iter().map(|flush| format!(",flush={flush}"));
+    format!("synth:like:volume={like}{}", scale.chain(flush).collect::<String>())
+}
+
+/// What was published, and what came out.
+#[derive(Serialize)]
+struct Figure {
+    name: &'static str,
+    published: f64,
+    made: f64,
+    #[serde(skip)]
+    show: fn(f64) -> String,
+}
+
+fn figures(like: &Like, info: &Info) -> Vec<Figure> {
+    let (volume, scale) = (like.volume, like.scale);
+    let [p50, p90, p95, most] = volume.per_page;
+    let number = |value: f64| count(value.round() as u64);
+    let size = |value: f64| bytes(value.round() as u64);
+    let share = |value: f64| format!("{:.1} %", 100.0 * value);
+    let writes = info.writes.size_bytes.as_ref();
+    let pages = info.writes_per_page.as_ref();
+    let write = |pick: fn(&hostftl_trace::Sizes) -> f64| writes.map_or(0.0, pick);
+    let page = |pick: fn(&hostftl_trace::PerPage) -> u64| pages.map_or(0, pick) as f64;
+    let read = info.reads.size_bytes.as_ref().map_or(0.0, |sizes| sizes.mean);
+    let set = &info.working_set_bytes;
+    let figure = |name, published, made, show| Figure { name, published, made, show };
+    let both = (info.reads.requests + info.writes.requests) as f64;
+    vec![
+        figure("reads and writes", volume.requests as f64 * scale, both, number),
+        figure("share of writes", volume.write_share, info.write_share, share),
+        figure("mean write", volume.mean_write, write(|sizes| sizes.mean), size),
+        figure("median write", volume.median_write, write(|sizes| sizes.p50 as f64), size),
+        figure("p90 write", volume.p90_write, write(|sizes| sizes.p90 as f64), size),
+        figure("mean read", volume.mean_read, read, size),
+        figure("touched", volume.touched * scale, set.all as f64, size),
+        figure("read", volume.read * scale, set.read as f64, size),
+        figure("written", volume.written * scale, set.written as f64, size),
+        figure("writes per page p50", p50, page(|pages| pages.p50), number),
+        figure("writes per page p90", p90, page(|pages| pages.p90), number),
+        figure("writes per page p95", p95, page(|pages| pages.p95), number),
+        figure("writes per page max", most * scale, page(|pages| pages.max), number),
+    ]
+}
+
+fn report(
+    args: &Args,
+    requests: u64,
+    figures: &[Figure],
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let output = args.output.display().to_string();
+    if console.is_json() {
+        return console.value(&serde_json::json!({
+            "output": output,
+            "requests": requests,
+            "figures": figures,
+        }));
+    }
+    console.line(format!("{output}: {} requests", count(requests)))?;
+    if figures.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let heads = ["published", "made", "ratio"].map(|head| right(head.to_owned()));
+    table.set_header(std::iter::once(Cell::new("")).chain(heads));
+    for figure in figures {
+        let ratio = format!("{:.2}", figure.made / figure.published);
+        let (published, made) = ((figure.show)(figure.published), (figure.show)(figure.made));
+        table.add_row([Cell::new(figure.name), right(published), right(made), right(ratio)]);
+    }
+    console.line(format!("\n{table}"))?;
+    let is_off = |figure: &&Figure| (figure.made / figure.published - 1.0).abs() > TOLERANCE;
+    let off: Vec<&str> = figures.iter().filter(is_off).map(|figure| figure.name).collect();
+    match off.is_empty() {
+        true => Ok(()),
+        false => console.paragraph(&format!(
+            "More than 10 % off: {}. Either the published figures of this volume do not allow all \
+             of them at once, or the scale is too small.",
+            off.join(", ")
+        )),
+    }
+}
