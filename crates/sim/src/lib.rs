@@ -14,6 +14,7 @@ mod media;
 mod player;
 mod row;
 mod study;
+pub mod theory;
 mod warm;
 mod work;
 mod world;

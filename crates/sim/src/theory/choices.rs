@@ -1,0 +1,54 @@
+//! The mean field of d-choices: what many segments come to, when each victim is the emptiest of `d`
+//! that are drawn at random.
+//!
+//! `π_k` is the share of segments with `k` live pages, `C_k` that of those with at least `k`, `b`
+//! the pages of a segment, and `h` the host writes between two collections. A victim has `k` live
+//! pages with `p_k = C_k^d − C_{k+1}^d`. The stationary equations of Van Houdt, summed from 0 to
+//! `k − 1`, say `k·π_k·h/M = 1 − C_k^d`, where `M = Σ k·π_k = b/α`.
+
+use super::root;
+
+/// Write amplification of `choices` (at least 1) draws at `alpha`, segments of `pages` pages.
+pub fn d_choices(alpha: f64, choices: u32, pages: u32) -> f64 {
+    assert!(alpha > 1.0 && choices >= 1, "spare pages, and at least one draw");
+    let mean = f64::from(pages) / alpha;
+    // A larger h/M leaves fewer live pages. A = b/h = α/rate is at least 1, so rate is at most α.
+    let rate = root(0.0, alpha, |rate| mean_live(rate, choices, pages) - mean);
+    alpha / rate
+}
+
+/// `Σ k·π_k` when `h/M` is `rate`: solved from the fullest down, each `π_k` by itself.
+fn mean_live(rate: f64, choices: u32, pages: u32) -> f64 {
+    let (mut above, mut mean) = (0.0f64, 0.0);
+    for live in (1..=pages).rev() {
+        let live = f64::from(live);
+        let missing = |share: f64| 1.0 - (above + share).powi(choices as i32) - live * share * rate;
+        let share = root(0.0, 1.0 - above, missing);
+        above += share;
+        mean += live * share;
+    }
+    mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table() {
+        let rows = [(1.10, 7.506, 5.450), (1.25, 3.533, 2.675), (1.50, 2.190, 1.721)];
+        for (alpha, two, ten) in rows {
+            assert!((d_choices(alpha, 2, 64) - two).abs() < 0.001, "{}", d_choices(alpha, 2, 64));
+            assert!((d_choices(alpha, 10, 64) - ten).abs() < 0.001, "{}", d_choices(alpha, 10, 64));
+        }
+    }
+
+    /// One draw is a random victim, which does not depend on the size of a segment.
+    #[test]
+    fn one_draw_is_random() {
+        for (alpha, pages) in [(1.1, 16), (1.25, 64), (2.0, 256)] {
+            let found = d_choices(alpha, 1, pages);
+            assert!((found / super::super::random(alpha) - 1.0).abs() < 1e-9, "{found}");
+        }
+    }
+}
