@@ -11,7 +11,7 @@ use crate::error::TraceError;
 pub enum Pattern {
     /// Every unit of the span is as likely as any other.
     Uniform,
-    /// The unit of rank r is asked for in proportion to r^-theta; ranks are scattered over the span.
+    /// The unit of rank r is asked for in proportion to r^-theta; ranks are scattered.
     Zipf,
     /// The share `share` of the requests goes to the first part `hot` of the span.
     Skew,

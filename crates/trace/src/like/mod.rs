@@ -15,8 +15,8 @@ pub use table::Volume;
 pub struct Like {
     /// The volume.
     pub volume: &'static Volume,
-    /// The share of its week, above 0 and up to 1: requests, working set and duration are scaled, and
-    /// how often the page written most is written.
+    /// The share of its week, above 0 and up to 1: requests, working set and duration are scaled,
+    /// and how often the page written most is written.
     pub scale: f64,
     /// A flush after so many writes; 0 = never. The statistics say nothing of flushes.
     pub flush: u64,

@@ -6,7 +6,7 @@ use hostftl_core::SECTOR;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes(pub [(u64, f64); 5]);
 
-/// The shares of the five lengths: the median lies in the second, the 90th percentile in the fourth.
+/// The shares of the five lengths: the median is the second, the 90th percentile the fourth.
 const SHARES: [f64; 5] = [0.45, 0.10, 0.33, 0.04, 0.08];
 
 impl Sizes {
