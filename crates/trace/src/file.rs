@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use hostftl_core::SECTOR;
+
 use crate::binary::fixed::Ids;
 use crate::error::TraceError;
 use crate::format::Format;
@@ -11,7 +13,7 @@ use crate::record::Op;
 use crate::unit::Unit;
 
 /// The options that may stand behind a file's name.
-const OPTIONS: [&str; 6] = ["format", "dev", "time", "skip-bad", "op", "id"];
+const OPTIONS: [&str; 8] = ["format", "dev", "time", "skip-bad", "op", "id", "shift", "loop"];
 
 /// A trace file, and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub struct TraceFile {
     pub op: Op,
     /// `id=sectors` or `id=bytes`: what an object's number is, in a format with objects.
     pub ids: Ids,
+    /// `shift=`: sectors added to every address, to undo a partition that was not aligned.
+    pub shift: u64,
+    /// `loop=`: how often the trace is read, one round after the other; at least 1.
+    pub rounds: u32,
 }
 
 impl TraceFile {
@@ -43,6 +49,8 @@ impl TraceFile {
             skip_bad: false,
             op: Op::Read,
             ids: Ids::Sectors,
+            shift: 0,
+            rounds: 1,
         }
     }
 
@@ -53,6 +61,12 @@ impl TraceFile {
             "time" => self.time = Some(value.parse()?),
             "dev" => self.dev = Some(device(value)?),
             "skip-bad" => self.skip_bad = true,
+            "shift" => self.shift = shift(value)?,
+            "loop" => {
+                let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
+                self.rounds =
+                    rounds.ok_or_else(|| format!("loop={value}: expected a number above 0"))?;
+            }
             "op" => {
                 self.op = match value {
                     "R" => Op::Read,
@@ -71,6 +85,15 @@ impl TraceFile {
         }
         Ok(())
     }
+}
+
+/// Sectors in a number of bytes below 2^40.
+fn shift(text: &str) -> Result<u64, String> {
+    let sector = SECTOR as u64;
+    let bytes = text.parse().ok().filter(|bytes: &u64| *bytes < 1 << 40);
+    let whole = bytes.filter(|bytes| bytes.is_multiple_of(sector));
+    let wrong = || format!("shift={text}: expected bytes, a multiple of 512 as in shift=512");
+    whole.map(|bytes| bytes / sector).ok_or_else(wrong)
 }
 
 /// A device's number, or `major:minor`.

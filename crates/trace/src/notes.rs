@@ -1,5 +1,8 @@
 //! What a reader noticed on its way: what it left out, and what looks wrong with the times.
 
+use hostftl_core::SECTOR;
+
+use crate::file::TraceFile;
 use crate::record::Record;
 use crate::unit::Unit;
 
@@ -41,12 +44,30 @@ pub struct Notes {
     previous_ns: u64,
     last_ns: u64,
     unit: Option<Unit>,
+    shift: u64,
+    rounds: u32,
+    /// When the round began whose requests are being counted.
+    round_ns: u64,
 }
 
 impl Notes {
-    /// Nothing yet; the file's times are in `unit`.
-    pub(crate) fn new(unit: Unit) -> Self {
-        Notes { unit: Some(unit), ..Notes::default() }
+    /// Nothing yet; the times of `file` are in `unit`.
+    pub(crate) fn new(unit: Unit, file: &TraceFile) -> Self {
+        Notes { unit: Some(unit), shift: file.shift, rounds: file.rounds, ..Notes::default() }
+    }
+
+    /// Requests so far.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How long the round took that is over now, a mean gap included, in ns.
+    pub(crate) fn round_ns(&mut self) -> u64 {
+        let begin = if self.round_ns == 0 { self.first_ns } else { self.round_ns };
+        let gap = (self.last_ns - self.first_ns.min(self.last_ns)) / self.records.max(1);
+        let took = (self.last_ns - begin.min(self.last_ns)).saturating_add(gap);
+        self.round_ns = begin.saturating_add(took);
+        took
     }
 
     /// A request that is handed on, from `line`.
@@ -85,8 +106,9 @@ impl Notes {
             let place =
                 if column > 0 { format!("line {line}:{column}") } else { format!("record {line}") };
             let bad = self.bad;
-            texts
-                .push(format!("{bad} bad lines left out; the first, {place}: expected {expected}"));
+            texts.push(format!(
+                "bad lines left out: {bad}, the first is {place}, which should have {expected}"
+            ));
         }
         if self.widened > 0 {
             texts.push(format!("{} requests widened to whole sectors of 512 bytes", self.widened));
@@ -100,6 +122,12 @@ impl Notes {
                 self.first_backward,
                 seconds(self.worst_backward)
             ));
+        }
+        if self.shift > 0 {
+            texts.push(format!("every address is shifted by {} bytes", self.shift * SECTOR as u64));
+        }
+        if self.rounds > 1 {
+            texts.push(format!("the trace is read {} times, one after the other", self.rounds));
         }
         texts.extend(self.unit_warning());
         texts

@@ -15,7 +15,7 @@ use crate::file::TraceFile;
 use crate::format::Format;
 use crate::input;
 use crate::notes::{Notes, Place};
-use crate::record::Record;
+use crate::record::{Op, Record};
 use crate::text::Text;
 use crate::text::lines::Lines;
 use crate::unit::Unit;
@@ -28,6 +28,9 @@ pub struct Reader {
     cursor: Cursor,
     body: Body,
     notes: Notes,
+    /// Rounds after this one, and what is added to the times of this one, in ns.
+    rounds_left: u32,
+    later_ns: u64,
     failed: bool,
 }
 
@@ -59,8 +62,11 @@ impl Reader {
             window.consume(packed::MAGIC.len());
         }
         let cursor = Cursor { window, unit: file.time.unwrap_or(unit), line: 0 };
-        let notes = Notes::new(cursor.unit);
-        Ok(Reader { file: file.clone(), format, cursor, body, notes, failed: false })
+        let notes = Notes::new(cursor.unit, file);
+        let file = TraceFile { format: Some(format), ..file.clone() };
+        let rounds_left = file.rounds - 1;
+        let later_ns = 0;
+        Ok(Reader { file, format, cursor, body, notes, rounds_left, later_ns, failed: false })
     }
 
     /// The format of the file.
@@ -83,6 +89,7 @@ impl Reader {
             };
             let found = match found {
                 Ok(Some(found)) => found,
+                Ok(None) if self.again()? => continue,
                 Ok(None) => return Ok(None),
                 Err(trouble) => {
                     self.skip(trouble)?;
@@ -90,6 +97,11 @@ impl Reader {
                 }
             };
             let mut record = found.record;
+            record.t_ns = record.t_ns.saturating_add(self.later_ns);
+            if record.op != Op::Flush {
+                record.lba = record.lba.saturating_add(self.file.shift);
+                record.lba = record.lba.min(u64::MAX - record.sectors);
+            }
             if let Some(dev) = self.file.dev {
                 if record.dev != dev {
                     self.notes.others += 1;
@@ -101,6 +113,19 @@ impl Reader {
             self.notes.record(&record, self.cursor.line);
             return Ok(Some(record));
         }
+    }
+
+    /// Begins the next round, if there is one: its first request comes a mean gap after the last.
+    #[cold]
+    fn again(&mut self) -> Result<bool, TraceError> {
+        if self.rounds_left == 0 || self.notes.records() == 0 {
+            return Ok(false);
+        }
+        self.rounds_left -= 1;
+        let fresh = Reader::open(&self.file)?;
+        (self.cursor, self.body) = (fresh.cursor, fresh.body);
+        self.later_ns = self.notes.round_ns().saturating_add(self.later_ns);
+        Ok(true)
     }
 
     /// Steps over what is bad if the user wants that; otherwise it is an error.

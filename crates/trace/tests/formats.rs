@@ -264,6 +264,27 @@ fn one_device_of_several() {
 }
 
 #[test]
+fn addresses_shift_and_traces_repeat() {
+    let path = file("loop.csv", b"10,W,512,4096\n20,F,0,0\n30,R,0,512\n");
+    let named: TraceFile = format!("{}:shift=3584,loop=3", path.display()).parse().unwrap();
+    let mut reader = Reader::open(&named).unwrap();
+    let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    let lbas: Vec<_> = records.iter().map(|record| record.lba).collect();
+    assert_eq!(lbas, [8, 0, 7].repeat(3));
+    let times: Vec<_> = records.iter().map(|record| record.t_ns).collect();
+    assert_eq!(times[..3], [10_000, 20_000, 30_000]);
+    assert!(times.is_sorted(), "{times:?}");
+    let rounds: Vec<_> = times.chunks(3).map(|round| round[2] - round[0]).collect();
+    assert_eq!(rounds, [20_000; 3]);
+    assert!(times[3] > times[2] && times[3] - times[2] <= 10_000, "{times:?}");
+    let expected = [
+        "every address is shifted by 3584 bytes",
+        "the trace is read 3 times, one after the other",
+    ];
+    assert_eq!(reader.notes().warnings(), expected);
+}
+
+#[test]
 fn wrong_options_say_what_is_right() {
     let why = |options: &str| {
         let parsed: Result<TraceFile, TraceError> = format!("x.csv:{options}").parse();
@@ -272,6 +293,8 @@ fn wrong_options_say_what_is_right() {
     assert!(why("format=mrs").contains("'mrs' is no trace format: use csv, hft, msr"));
     assert!(why("dev=sda").contains("expected a number, or major:minor"));
     assert!(why("time=min").contains("use s, ms, us, 100ns or ns"));
+    assert!(why("shift=100").contains("a multiple of 512"));
+    assert!(why("loop=0").contains("expected a number above 0"));
     assert!(why("skip-bad,colour=red").contains("'colour' is not an option: use format, dev"));
     let plain: TraceFile = "C:odd:name.csv".parse().unwrap();
     assert_eq!(plain, TraceFile::new("C:odd:name.csv"));
