@@ -1,7 +1,7 @@
 //! Reads a trace file of any format, record by record, with constant memory.
 //!
 //! Invariants:
-//! - a record that is handed on has sectors unless it is a flush, and ends below 2^64;
+//! - a record that is handed on has sectors unless it is a flush, and ends near 8 EiB at most;
 //! - the buffer holds a whole line, record or frame before it is parsed, unless the file is over;
 //! - after an error nothing more comes.
 
@@ -99,8 +99,7 @@ impl Reader {
             let mut record = found.record;
             record.t_ns = record.t_ns.saturating_add(self.later_ns);
             if record.op != Op::Flush {
-                record.lba = record.lba.saturating_add(self.file.shift);
-                record.lba = record.lba.min(u64::MAX - record.sectors);
+                record.lba += self.file.shift;
             }
             if let Some(dev) = self.file.dev {
                 if record.dev != dev {

@@ -28,7 +28,26 @@ pub struct Record {
     pub sectors: u64,
 }
 
+/// Sectors that a device has at most: 8 EiB.
+const MOST_SECTORS: u64 = 1 << 54;
+/// Sectors that are read or written at once at most: 4 GiB.
+const MOST_AT_ONCE: u64 = 1 << 23;
+/// Sectors that are discarded at once at most: 16 TiB.
+const MOST_DISCARDED: u64 = 1 << 35;
+
 impl Record {
+    /// What a record should be that no device could be asked for; nothing when it is one that could.
+    #[inline]
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        if self.sectors > MOST_SECTORS || self.lba > MOST_SECTORS - self.sectors {
+            return Some("a range below 8 EiB");
+        }
+        match self.op {
+            Op::Discard => (self.sectors > MOST_DISCARDED).then_some("a length of at most 16 TiB"),
+            _ => (self.sectors > MOST_AT_ONCE).then_some("a length of at most 4 GiB"),
+        }
+    }
+
     /// The first sector behind it.
     pub fn end(&self) -> u64 {
         self.lba + self.sectors

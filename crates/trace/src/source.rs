@@ -213,11 +213,11 @@ impl Summary {
         match record.op {
             Op::Read => {
                 self.reads += 1;
-                self.read += record.sectors;
+                self.read = self.read.saturating_add(record.sectors);
             }
             Op::Write => {
                 self.writes += 1;
-                self.written += record.sectors;
+                self.written = self.written.saturating_add(record.sectors);
             }
             Op::Flush => self.flushes += 1,
             Op::Discard => self.discards += 1,

@@ -240,6 +240,11 @@ fn a_bad_line_is_named_or_counted() {
     let spc = complaint("bad-spc", b"0,8,512,w,0.5\n0,8,512,w,soon\n", "");
     assert_eq!(spc, "FILE:2:11: expected a time in seconds, found 'soon'");
 
+    let far = complaint("far", b"0,99999999999999999,512,w,0.5\n0,8,512,w,1\n", ":format=spc");
+    assert!(far.starts_with("FILE:1:1: expected a range below 8 EiB"), "{far}");
+    let long = complaint("long", b"0.5 0 8 99999999 0\n", ":format=disksim");
+    assert!(long.starts_with("FILE:1:1: expected a length of at most 4 GiB"), "{long}");
+
     let path = file("bad-fio", bad);
     let named: TraceFile = format!("{}:skip-bad", path.display()).parse().unwrap();
     let mut reader = Reader::open(&named).unwrap();

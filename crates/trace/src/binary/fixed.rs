@@ -15,8 +15,8 @@ use crate::record::{Op, Record};
 use crate::text::fields::Found;
 use crate::unit::Unit;
 
-/// The last sector that a record may end at.
-const LAST_SECTOR: u64 = 1 << 55;
+/// Byte offsets are below this.
+const LAST_BYTE: u64 = 1 << 62;
 /// Records that must make sense for a format to be detected.
 const SAMPLE: usize = 16;
 
@@ -113,7 +113,7 @@ fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, B
     match ids {
         Ids::Sectors => request(t_ns, op, object, length),
         Ids::Bytes if length == 0 => Ok(None),
-        Ids::Bytes if object >= LAST_SECTOR => Err(bad("a byte offset below 2^55", object)),
+        Ids::Bytes if object >= LAST_BYTE => Err(bad("a byte offset below 2^62", object)),
         Ids::Bytes => Ok(Some(Found::bytes(t_ns, op, 0, object, length))),
     }
 }
@@ -122,10 +122,10 @@ fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, B
 #[inline]
 fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad> {
     let sectors = bytes.div_ceil(SECTOR as u64);
-    if lba >= LAST_SECTOR {
-        return Err(bad("a sector below 2^55", lba));
-    }
     let record = Record { t_ns, op, dev: 0, lba, sectors };
+    if let Some(expected) = record.fault() {
+        return Err(bad(expected, lba));
+    }
     Ok((sectors > 0).then_some(Found { record, widened: !bytes.is_multiple_of(SECTOR as u64) }))
 }
 

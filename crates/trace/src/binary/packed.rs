@@ -129,7 +129,7 @@ impl Base {
                 grains => u64::from(grains) * GRAIN,
             };
             self.end = record.lba.checked_add(record.sectors)?;
-            if record.sectors == 0 {
+            if record.sectors == 0 || record.fault().is_some() {
                 return None;
             }
         }

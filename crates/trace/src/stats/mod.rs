@@ -227,7 +227,7 @@ impl Stats {
 impl Kind {
     fn count(&mut self, record: &Record) {
         self.requests += 1;
-        self.sectors += record.sectors;
+        self.sectors = self.sectors.saturating_add(record.sectors);
         *self.sizes.entry(record.sectors).or_default() += 1;
         let is_aligned = record.lba.is_multiple_of(PAGE) && record.end().is_multiple_of(PAGE);
         self.misaligned += u64::from(!is_aligned);
@@ -243,11 +243,11 @@ impl Kind {
         }
         KindInfo {
             requests: self.requests,
-            bytes: self.sectors * sector,
+            bytes: self.sectors.saturating_mul(sector),
             sequential: share(self.sequential, self.requests),
             misaligned: share(self.misaligned, self.requests),
             size_bytes: (self.requests > 0).then(|| Sizes {
-                mean: share(self.sectors * sector, self.requests),
+                mean: share(self.sectors.saturating_mul(sector), self.requests),
                 p50: quantile(&self.sizes, 0.5) * sector,
                 p90: quantile(&self.sizes, 0.9) * sector,
                 max: quantile(&self.sizes, 1.0) * sector,

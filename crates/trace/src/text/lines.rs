@@ -27,7 +27,12 @@ impl Lines {
                 Some(b'\n' | b'\r') => line.line_end().map(|()| None),
                 _ => self.0.record(&mut line, cursor.unit),
             };
+            let fault = |found: Option<Found>| found.and_then(|found| found.record.fault());
             match parsed {
+                Ok(found) if fault(found).is_some() => {
+                    let expected = fault(found).unwrap_or_default();
+                    return Err(bad(cursor, Fault { at: 0, expected }).into());
+                }
                 Ok(found) => {
                     let length = line.at;
                     cursor.window.consume(length);
