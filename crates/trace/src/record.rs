@@ -36,7 +36,7 @@ const MOST_AT_ONCE: u64 = 1 << 23;
 const MOST_DISCARDED: u64 = 1 << 35;
 
 impl Record {
-    /// What a record should be that no device could be asked for; nothing when it is one that could.
+    /// What a record should be that no device could be asked for; nothing for one that could.
     #[inline]
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if self.sectors > MOST_SECTORS || self.lba > MOST_SECTORS - self.sectors {
