@@ -93,6 +93,10 @@ impl Layer for AnyLayer {
         each!(self, layer => layer.map_bytes())
     }
 
+    fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
+        each!(self, layer => layer.mapped(lba, sectors))
+    }
+
     fn idle(&self) -> bool {
         each!(self, layer => layer.idle())
     }

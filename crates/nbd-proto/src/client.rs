@@ -1,4 +1,5 @@
-//! The client's side of the handshake: asks for one export with `GO`.
+//! The client's side of the handshake: asks for structured replies and contexts if they are wanted,
+//! and then for one export with `GO`.
 //!
 //! Invariants
 //! - One option is outstanding at a time, so every reply belongs to it.
@@ -6,7 +7,7 @@
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
-use crate::option::{Ask, ClientOption};
+use crate::option::{Ask, ClientOption, Wish};
 use crate::reply::{BlockSizes, Info, OptionReply, ReplyFrame};
 use crate::server::{IHAVEOPT, NBDMAGIC};
 use crate::wire::{Cursor, Emit};
@@ -14,7 +15,7 @@ use crate::wire::{Cursor, Emit};
 const GREETING: usize = 18;
 
 /// What a client knows of an export when the transmission phase begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// The size in bytes.
     pub bytes: u64,
@@ -26,6 +27,10 @@ pub struct Negotiated {
     pub name: Option<String>,
     /// Words for people, if the server said them.
     pub description: Option<String>,
+    /// Whether replies come in chunks, those to reads always.
+    pub structured: bool,
+    /// The contexts of block status that the server will tell, each with its number.
+    pub contexts: Vec<(u32, String)>,
 }
 
 /// Where the handshake stands.
@@ -37,11 +42,22 @@ pub enum ClientOutcome {
     Transmission(Negotiated),
 }
 
+/// What a client asks, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Structured,
+    Contexts,
+    Go,
+}
+
 /// The handshake of one connection, seen from the client.
 #[derive(Debug)]
 pub struct ClientHandshake {
     name: String,
-    greeted: bool,
+    /// The contexts that are wanted; `None` when not even structured replies are.
+    wanted: Option<Vec<String>>,
+    /// What the server was asked last; nothing before its greeting.
+    asked: Option<Step>,
     export: Option<(u64, u16)>,
     found: Negotiated,
 }
@@ -49,8 +65,15 @@ pub struct ClientHandshake {
 impl ClientHandshake {
     /// Wants the export `name`; the empty name means the server's default.
     pub fn new(name: &str) -> Self {
-        let found = Negotiated { bytes: 0, flags: 0, block: None, name: None, description: None };
-        ClientHandshake { name: name.to_owned(), greeted: false, export: None, found }
+        let found = Negotiated::default();
+        ClientHandshake { name: name.to_owned(), wanted: None, asked: None, export: None, found }
+    }
+
+    /// Wants structured replies and, if the server has them, these contexts of block status. It
+    /// takes an export without them too.
+    pub fn structured(self, contexts: &[&str]) -> Self {
+        let wanted = Some(contexts.iter().map(|name| (*name).to_owned()).collect());
+        ClientHandshake { wanted, ..self }
     }
 
     /// Reads whole messages from the front of `input`, appends what the client says to `out`, and
@@ -64,7 +87,7 @@ impl ClientHandshake {
         out: &mut Vec<u8>,
     ) -> Result<(usize, ClientOutcome), ProtoError> {
         let mut used = 0;
-        if !self.greeted {
+        if self.asked.is_none() {
             if input.len() < GREETING {
                 return Ok((0, ClientOutcome::More));
             }
@@ -75,10 +98,22 @@ impl ClientHandshake {
             used += length;
             match OptionReply::parse(frame)? {
                 OptionReply::Info(info) => self.learn(info),
+                OptionReply::Context { id, name } => {
+                    self.found.contexts.push((id, name.to_owned()))
+                }
+                OptionReply::Ack if self.asked == Some(Step::Structured) => {
+                    self.found.structured = true;
+                    self.ask(Step::Contexts, out);
+                }
+                OptionReply::Ack if self.asked == Some(Step::Contexts) => self.ask(Step::Go, out),
                 OptionReply::Ack => {
                     let (bytes, flags) = self.export.ok_or(Malformed::Short)?;
                     let found = Negotiated { bytes, flags, ..self.found.clone() };
                     return Ok((used, ClientOutcome::Transmission(found)));
+                }
+                OptionReply::Refused { .. } if self.asked != Some(Step::Go) => {
+                    self.found.contexts.clear();
+                    self.ask(Step::Go, out);
                 }
                 OptionReply::Refused { why, message } => {
                     let (option, code, message) = (frame.option, why.code(), message.to_owned());
@@ -103,10 +138,28 @@ impl ClientHandshake {
             return Err(ProtoError::NotFixedNewstyle(offered));
         }
         out.put_u32(u32::from(offered & (FIXED_NEWSTYLE | NO_ZEROES)));
-        let infos = vec![Info::BLOCK_SIZE, Info::NAME, Info::DESCRIPTION];
-        ClientOption::Go(Ask { name: &self.name, infos }).emit(out);
-        self.greeted = true;
+        let first = if self.wanted.is_some() { Step::Structured } else { Step::Go };
+        self.ask(first, out);
         Ok(())
+    }
+
+    /// Sends the option of a step.
+    fn ask(&mut self, step: Step, out: &mut Vec<u8>) {
+        let wanted = self.wanted.as_deref().unwrap_or_default();
+        let none = step == Step::Contexts && wanted.is_empty();
+        let (name, step) = (&*self.name, if none { Step::Go } else { step });
+        match step {
+            Step::Structured => ClientOption::StructuredReply.emit(out),
+            Step::Contexts => {
+                let queries = wanted.iter().map(String::as_str).collect();
+                ClientOption::SetContexts(Wish { name, queries }).emit(out);
+            }
+            Step::Go => {
+                let infos = vec![Info::BLOCK_SIZE, Info::NAME, Info::DESCRIPTION];
+                ClientOption::Go(Ask { name, infos }).emit(out);
+            }
+        }
+        self.asked = Some(step);
     }
 
     fn learn(&mut self, info: Info<'_>) {

@@ -38,6 +38,15 @@ pub enum ProtoError {
     /// A write is too long to be taken in.
     #[error("a write of {0} bytes; at most {MAX_PAYLOAD} are taken")]
     WriteTooLong(u32),
+    /// A chunk of a reply is longer than any that was asked for.
+    #[error("a reply with {0} bytes of content, which nobody asked for")]
+    ChunkTooLong(u32),
+    /// The server requires TLS, and the client can't be told so in another way.
+    #[error("the client wants to begin without TLS")]
+    Plain,
+    /// The client sent more before TLS began, which somebody else may have put there.
+    #[error("the client sent bytes between its wish for TLS and the answer")]
+    BeforeTls,
     /// A message whose lengths do not add up, where no reply can be sent.
     #[error("a malformed message: {0}")]
     Malformed(#[from] Malformed),

@@ -1,13 +1,15 @@
 //! The NBD protocol as a pure codec: bytes in, values out, and back. No sockets, no threads.
 //!
 //! It speaks the fixed newstyle handshake ([`ServerHandshake`], [`ClientHandshake`]) and requests
-//! with simple replies ([`Request`], [`SimpleReply`]). Every message parses and emits, so that a
+//! with simple and structured replies ([`Request`], [`SimpleReply`], [`Chunk`]). Every message parses and emits, so that a
 //! server, a client and a fuzzer share one reading of the specification. All integers are
 //! big-endian.
 #![forbid(unsafe_code)]
 
+mod chunk;
 mod client;
 mod error;
+mod offer;
 mod option;
 mod reply;
 mod request;
@@ -17,10 +19,12 @@ mod wire;
 
 pub mod flags;
 
+pub use chunk::{CHUNK_BYTES, Chunk, ChunkHead, DATA_HEAD_BYTES, MAX_MESSAGE, data_head};
 pub use client::{ClientHandshake, ClientOutcome, Negotiated};
 pub use error::{Malformed, ProtoError};
-pub use option::{Ask, ClientOption, MAX_NAME, MAX_OPTION, OptionFrame};
+pub use offer::{Agreement, Offer, Tls};
+pub use option::{Ask, ClientOption, MAX_NAME, MAX_OPTION, OptionFrame, Wish};
 pub use reply::{BlockSizes, Info, OptionReply, Refusal, ReplyFrame};
 pub use request::{Command, MAX_PAYLOAD, REQUEST_BYTES, Request};
-pub use server::{MAX_OPTIONS, Offer, Outcome, ServerHandshake};
+pub use server::{MAX_OPTIONS, Outcome, ServerHandshake};
 pub use simple::{Errno, SIMPLE_REPLY_BYTES, SimpleReply};

@@ -21,8 +21,12 @@ const HEAD: usize = 16;
 const EXPORT_NAME: u32 = 1;
 const ABORT: u32 = 2;
 const LIST: u32 = 3;
+const STARTTLS: u32 = 5;
 const INFO: u32 = 6;
 const GO: u32 = 7;
+const STRUCTURED_REPLY: u32 = 8;
+const LIST_META_CONTEXT: u32 = 9;
+const SET_META_CONTEXT: u32 = 10;
 
 /// An option with its data still raw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +72,7 @@ pub struct Ask<'a> {
 impl<'a> Ask<'a> {
     fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(data);
-        let len = cursor.u32()?;
-        let name = cursor.text(len as usize)?;
+        let name = cursor.counted()?;
         let count = cursor.u16()?;
         let infos = (0..count).map(|_| cursor.u16()).collect::<Result<_, _>>()?;
         cursor.end()?;
@@ -83,6 +86,32 @@ impl<'a> Ask<'a> {
     }
 }
 
+/// What `LIST_META_CONTEXT` and `SET_META_CONTEXT` carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// The export; empty for the default one.
+    pub name: &'a str,
+    /// Names of contexts; one that ends with a colon asks a list for all that begin so.
+    pub queries: Vec<&'a str>,
+}
+
+impl<'a> Wish<'a> {
+    fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(data);
+        let name = cursor.counted()?;
+        let count = cursor.u32()?;
+        let queries = (0..count).map(|_| cursor.counted()).collect::<Result<_, _>>()?;
+        cursor.end()?;
+        Ok(Wish { name, queries })
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.put_counted(self.name);
+        out.put_u32(self.queries.len() as u32);
+        self.queries.iter().for_each(|query| out.put_counted(query));
+    }
+}
+
 /// An option that this codec understands, or another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientOption<'a> {
@@ -92,10 +121,18 @@ pub enum ClientOption<'a> {
     Abort,
     /// Which exports are there?
     List,
+    /// Go on under TLS.
+    StartTls,
     /// What is this export like?
     Info(Ask<'a>),
     /// As `Info`, then begin.
     Go(Ask<'a>),
+    /// Replies may come in chunks.
+    StructuredReply,
+    /// Which contexts does block status know?
+    ListContexts(Wish<'a>),
+    /// Block status shall tell these contexts and no others.
+    SetContexts(Wish<'a>),
     /// Any other, which is answered with [`crate::Refusal::Unsupported`].
     Other(OptionFrame<'a>),
 }
@@ -115,8 +152,12 @@ impl<'a> ClientOption<'a> {
                 ClientOption::Abort
             }
             LIST => ClientOption::List,
+            STARTTLS => ClientOption::StartTls,
             INFO => ClientOption::Info(Ask::parse(cursor.rest())?),
             GO => ClientOption::Go(Ask::parse(cursor.rest())?),
+            STRUCTURED_REPLY => ClientOption::StructuredReply,
+            LIST_META_CONTEXT => ClientOption::ListContexts(Wish::parse(cursor.rest())?),
+            SET_META_CONTEXT => ClientOption::SetContexts(Wish::parse(cursor.rest())?),
             _ => return Ok(ClientOption::Other(frame)),
         };
         cursor.end()?;
@@ -131,6 +172,10 @@ impl<'a> ClientOption<'a> {
             ClientOption::List => LIST,
             ClientOption::Info(_) => INFO,
             ClientOption::Go(_) => GO,
+            ClientOption::StartTls => STARTTLS,
+            ClientOption::StructuredReply => STRUCTURED_REPLY,
+            ClientOption::ListContexts(_) => LIST_META_CONTEXT,
+            ClientOption::SetContexts(_) => SET_META_CONTEXT,
             ClientOption::Other(frame) => frame.option,
         }
     }
@@ -143,7 +188,11 @@ impl<'a> ClientOption<'a> {
         out.put_u32(0);
         match self {
             ClientOption::ExportName(name) => out.extend_from_slice(name.as_bytes()),
-            ClientOption::Abort | ClientOption::List => {}
+            ClientOption::Abort
+            | ClientOption::List
+            | ClientOption::StartTls
+            | ClientOption::StructuredReply => {}
+            ClientOption::ListContexts(wish) | ClientOption::SetContexts(wish) => wish.emit(out),
             ClientOption::Info(ask) | ClientOption::Go(ask) => ask.emit(out),
             ClientOption::Other(frame) => out.extend_from_slice(frame.data),
         }

@@ -19,6 +19,7 @@ const ERROR: u32 = 1 << 31;
 const ACK: u32 = 1;
 const SERVER: u32 = 2;
 const INFO: u32 = 3;
+const CONTEXT: u32 = 4;
 
 /// A reply with its data still raw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub enum Refusal {
     Policy,
     /// The option makes no sense.
     Invalid,
+    /// Only under TLS.
+    TlsRequired,
     /// There is no such export.
     Unknown,
     /// It is shutting down.
@@ -80,6 +83,7 @@ impl Refusal {
             Refusal::Unsupported => ERROR | 1,
             Refusal::Policy => ERROR | 2,
             Refusal::Invalid => ERROR | 3,
+            Refusal::TlsRequired => ERROR | 5,
             Refusal::Unknown => ERROR | 6,
             Refusal::Shutdown => ERROR | 7,
             Refusal::Other(code) => code,
@@ -87,8 +91,9 @@ impl Refusal {
     }
 
     fn from_code(code: u32) -> Self {
-        let known = [Self::Unsupported, Self::Policy, Self::Invalid, Self::Unknown, Self::Shutdown];
-        known.into_iter().find(|refusal| refusal.code() == code).unwrap_or(Refusal::Other(code))
+        use Refusal::*;
+        let known = [Unsupported, Policy, Invalid, TlsRequired, Unknown, Shutdown];
+        known.into_iter().find(|refusal| refusal.code() == code).unwrap_or(Other(code))
     }
 }
 
@@ -196,6 +201,13 @@ pub enum OptionReply<'a> {
     },
     /// One piece of information.
     Info(Info<'a>),
+    /// A context of block status.
+    Context {
+        /// Its number in the replies to block status.
+        id: u32,
+        /// Its name.
+        name: &'a str,
+    },
     /// No.
     Refused {
         /// Why.
@@ -214,11 +226,9 @@ impl<'a> OptionReply<'a> {
         let mut cursor = Cursor::new(frame.data);
         let reply = match frame.kind {
             ACK => OptionReply::Ack,
-            SERVER => {
-                let len = cursor.u32()?;
-                OptionReply::Server { name: cursor.text(len as usize)?, about: cursor.rest_text()? }
-            }
+            SERVER => OptionReply::Server { name: cursor.counted()?, about: cursor.rest_text()? },
             INFO => OptionReply::Info(Info::parse(cursor.rest())?),
+            CONTEXT => OptionReply::Context { id: cursor.u32()?, name: cursor.rest_text()? },
             code if code & ERROR != 0 => {
                 OptionReply::Refused { why: Refusal::from_code(code), message: cursor.rest_text()? }
             }
@@ -236,6 +246,7 @@ impl<'a> OptionReply<'a> {
             OptionReply::Ack => ACK,
             OptionReply::Server { .. } => SERVER,
             OptionReply::Info(_) => INFO,
+            OptionReply::Context { .. } => CONTEXT,
             OptionReply::Refused { why, .. } => why.code(),
         });
         let length_at = out.len();
@@ -247,6 +258,10 @@ impl<'a> OptionReply<'a> {
                 out.extend_from_slice(about.as_bytes());
             }
             OptionReply::Info(info) => info.emit(out),
+            OptionReply::Context { id, name } => {
+                out.put_u32(*id);
+                out.extend_from_slice(name.as_bytes());
+            }
             OptionReply::Refused { message, .. } => out.extend_from_slice(message.as_bytes()),
         }
         let length = (out.len() - length_at - 4) as u32;

@@ -35,6 +35,10 @@ pub enum Command {
     Trim,
     /// The range reads zeros afterwards.
     WriteZeroes,
+    /// The range will be read soon.
+    Cache,
+    /// Which parts of the range are what?
+    BlockStatus,
     /// A command that this codec does not know; it has no payload.
     Other(u16),
 }
@@ -47,7 +51,9 @@ impl Command {
             Command::Disconnect => 2,
             Command::Flush => 3,
             Command::Trim => 4,
+            Command::Cache => 5,
             Command::WriteZeroes => 6,
+            Command::BlockStatus => 7,
             Command::Other(code) => code,
         }
     }
@@ -59,7 +65,9 @@ impl Command {
             2 => Command::Disconnect,
             3 => Command::Flush,
             4 => Command::Trim,
+            5 => Command::Cache,
             6 => Command::WriteZeroes,
+            7 => Command::BlockStatus,
             other => Command::Other(other),
         }
     }

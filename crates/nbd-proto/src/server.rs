@@ -9,8 +9,9 @@
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
-use crate::option::{Ask, ClientOption, OptionFrame};
-use crate::reply::{BlockSizes, Info, OptionReply, Refusal};
+use crate::offer::{Agreement, Offer, Tls, refuse};
+use crate::option::{ClientOption, OptionFrame};
+use crate::reply::{OptionReply, Refusal};
 use crate::wire::{Cursor, Emit};
 
 /// The most options that a client may send.
@@ -21,28 +22,15 @@ pub(crate) const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 /// The zero bytes after the answer to `EXPORT_NAME`, unless both sides do without.
 const ZEROES: usize = 124;
 
-/// What a server exports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// The name; the empty name means the same export.
-    pub name: String,
-    /// Words for people.
-    pub description: String,
-    /// The size in bytes.
-    pub bytes: u64,
-    /// Transmission flags, see [`crate::flags`].
-    pub flags: u16,
-    /// The block sizes.
-    pub block: BlockSizes,
-}
-
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The client has to say more.
     More,
     /// The transmission phase begins.
-    Transmission,
+    Transmission(Agreement),
+    /// TLS begins; when it stands, the handshake goes on under it with [`ServerHandshake::secured`].
+    StartTls,
     /// The client said goodbye.
     Aborted,
 }
@@ -53,6 +41,9 @@ pub struct ServerHandshake {
     /// Set once the client's flags are known; says whether it does without the zero bytes.
     no_zeroes: Option<bool>,
     options: u32,
+    agreed: Agreement,
+    /// Whether TLS has begun.
+    secure: bool,
 }
 
 impl ServerHandshake {
@@ -61,7 +52,14 @@ impl ServerHandshake {
         out.put_u64(NBDMAGIC);
         out.put_u64(IHAVEOPT);
         out.put_u16(FIXED_NEWSTYLE | NO_ZEROES);
-        ServerHandshake { no_zeroes: None, options: 0 }
+        ServerHandshake { no_zeroes: None, options: 0, agreed: Agreement::default(), secure: false }
+    }
+
+    /// TLS stands. What was agreed on before is forgotten, because anybody may have said it.
+    pub fn secured(&mut self) {
+        assert!(!self.secure, "TLS begins once");
+        self.secure = true;
+        self.agreed = Agreement::default();
     }
 
     /// Reads whole messages from the front of `input`, appends the answers to `out`, and says how
@@ -91,6 +89,9 @@ impl ServerHandshake {
                 return Err(ProtoError::TooManyOptions);
             }
             let outcome = self.answer(offer, frame, out)?;
+            if outcome == Outcome::StartTls && used < input.len() {
+                return Err(ProtoError::BeforeTls);
+            }
             if outcome != Outcome::More {
                 return Ok((used, outcome));
             }
@@ -99,7 +100,7 @@ impl ServerHandshake {
     }
 
     fn answer(
-        &self,
+        &mut self,
         offer: &Offer,
         frame: OptionFrame<'_>,
         out: &mut Vec<u8>,
@@ -109,69 +110,78 @@ impl ServerHandshake {
             Ok(option) => option,
             Err(fault) => return malformed(number, fault, out),
         };
+        if offer.tls == Tls::Required && !self.secure {
+            return before_tls(&option, out);
+        }
         match option {
             ClientOption::ExportName(name) => {
                 if !offer.answers_to(name) {
                     return Err(ProtoError::UnknownExport(name.to_owned()));
                 }
                 out.put_u64(offer.bytes);
-                out.put_u16(offer.flags);
+                out.put_u16(offer.flags(self.agreed));
                 if self.no_zeroes != Some(true) {
                     out.resize(out.len() + ZEROES, 0);
                 }
-                Ok(Outcome::Transmission)
+                return Ok(Outcome::Transmission(self.agreed));
             }
             ClientOption::Abort => {
                 OptionReply::Ack.emit(number, out);
-                Ok(Outcome::Aborted)
-            }
-            ClientOption::List if !frame.data.is_empty() => {
-                malformed(number, Malformed::Trailing, out)
+                return Ok(Outcome::Aborted);
             }
             ClientOption::List => {
                 let server = OptionReply::Server { name: &offer.name, about: &offer.description };
                 server.emit(number, out);
                 OptionReply::Ack.emit(number, out);
-                Ok(Outcome::More)
             }
-            ClientOption::Info(ask) => {
-                offer.describe(number, &ask, out);
-                Ok(Outcome::More)
+            ClientOption::Info(ask) => drop(offer.describe(number, &ask, self.agreed, out)),
+            ClientOption::Go(ask) if offer.describe(number, &ask, self.agreed, out) => {
+                return Ok(Outcome::Transmission(self.agreed));
             }
-            ClientOption::Go(ask) if offer.describe(number, &ask, out) => Ok(Outcome::Transmission),
-            ClientOption::Go(_) => Ok(Outcome::More),
+            ClientOption::Go(_) => {}
+            ClientOption::StructuredReply => {
+                self.agreed.structured = true;
+                OptionReply::Ack.emit(number, out);
+            }
+            ClientOption::ListContexts(_) | ClientOption::SetContexts(_)
+                if !self.agreed.structured =>
+            {
+                refuse(number, Refusal::Invalid, "ask for structured replies first", out);
+            }
+            ClientOption::ListContexts(wish) => offer.tell_contexts(number, &wish, None, out),
+            ClientOption::SetContexts(wish) => {
+                offer.tell_contexts(number, &wish, Some(&mut self.agreed), out);
+            }
+            ClientOption::StartTls if self.secure => {
+                refuse(number, Refusal::Invalid, "TLS has begun already", out);
+            }
+            ClientOption::StartTls => {
+                refuse(number, Refusal::Unsupported, "this server does no TLS", out);
+            }
             ClientOption::Other(_) => {
                 refuse(number, Refusal::Unsupported, "this server does not know the option", out);
-                Ok(Outcome::More)
             }
         }
+        Ok(Outcome::More)
     }
 }
 
-impl Offer {
-    /// Whether `name` means this export.
-    fn answers_to(&self, name: &str) -> bool {
-        name.is_empty() || name == self.name
-    }
-
-    /// Answers `INFO` and `GO`; false when the export is unknown.
-    fn describe(&self, option: u32, ask: &Ask<'_>, out: &mut Vec<u8>) -> bool {
-        if !self.answers_to(ask.name) {
-            refuse(option, Refusal::Unknown, "there is no such export", out);
-            return false;
+/// Answers an option of a client that has to begin TLS first.
+fn before_tls(option: &ClientOption<'_>, out: &mut Vec<u8>) -> Result<Outcome, ProtoError> {
+    match option {
+        ClientOption::StartTls => {
+            OptionReply::Ack.emit(option.number(), out);
+            Ok(Outcome::StartTls)
         }
-        let mut tell = |info| OptionReply::Info(info).emit(option, out);
-        tell(Info::Export { bytes: self.bytes, flags: self.flags });
-        // Sent unasked as well, because the smallest block is more than one byte.
-        tell(Info::BlockSize(self.block));
-        if ask.infos.contains(&Info::NAME) {
-            tell(Info::Name(&self.name));
+        ClientOption::Abort => {
+            OptionReply::Ack.emit(option.number(), out);
+            Ok(Outcome::Aborted)
         }
-        if ask.infos.contains(&Info::DESCRIPTION) {
-            tell(Info::Description(&self.description));
+        ClientOption::ExportName(_) => Err(ProtoError::Plain),
+        _ => {
+            refuse(option.number(), Refusal::TlsRequired, "this server wants TLS first", out);
+            Ok(Outcome::More)
         }
-        OptionReply::Ack.emit(option, out);
-        true
     }
 }
 
@@ -182,8 +192,4 @@ fn malformed(option: u32, fault: Malformed, out: &mut Vec<u8>) -> Result<Outcome
     }
     refuse(option, Refusal::Invalid, &fault.to_string(), out);
     Ok(Outcome::More)
-}
-
-fn refuse(option: u32, why: Refusal, message: &str, out: &mut Vec<u8>) {
-    OptionReply::Refused { why, message }.emit(option, out);
 }

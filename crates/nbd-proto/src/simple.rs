@@ -59,7 +59,8 @@ impl Errno {
         }
     }
 
-    fn from_code(code: u32) -> Self {
+    /// The error with this number.
+    pub(crate) fn from_code(code: u32) -> Self {
         let row = Self::KNOWN.iter().find(|(_, number)| *number == code);
         row.map_or(Errno::Other(code), |(errno, _)| *errno)
     }

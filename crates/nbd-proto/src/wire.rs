@@ -40,6 +40,12 @@ impl<'a> Cursor<'a> {
         text(self.bytes(len)?)
     }
 
+    /// A string after its length.
+    pub(crate) fn counted(&mut self) -> Result<&'a str, Malformed> {
+        let len = self.u32()?;
+        self.text(len as usize)
+    }
+
     /// Everything that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)

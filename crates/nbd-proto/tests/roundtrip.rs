@@ -12,8 +12,8 @@ fn errno() -> impl Strategy<Value = Errno> {
 
 fn command() -> impl Strategy<Value = Command> {
     use Command::*;
-    let known = vec![Read, Write, Disconnect, Flush, Trim, WriteZeroes];
-    prop_oneof![proptest::sample::select(known), (7u16..).prop_map(Other)]
+    let known = vec![Read, Write, Disconnect, Flush, Trim, Cache, WriteZeroes, BlockStatus];
+    prop_oneof![proptest::sample::select(known), (8u16..).prop_map(Other)]
 }
 
 proptest! {
@@ -36,8 +36,42 @@ proptest! {
     }
 
     #[test]
-    fn options(
+    fn chunks(
         kind in 0..6,
+        cookie: u64,
+        done: bool,
+        offset: u64,
+        word: u32,
+        data in vec(any::<u8>(), 1..60),
+        errno in errno(),
+        message in "\\PC{0,40}",
+        extents in vec(any::<(u32, u32)>(), 1..9),
+    ) {
+        let chunk = match kind {
+            0 => Chunk::None,
+            1 => Chunk::Data { offset, bytes: &data },
+            2 => Chunk::Hole { offset, length: word },
+            3 => Chunk::Status { context: word, extents },
+            4 => Chunk::Error { errno, offset: None, message: &message },
+            _ => Chunk::Error { errno, offset: Some(offset), message: &message },
+        };
+        let mut wire = Vec::new();
+        chunk.emit(cookie, done, &mut wire);
+        let (head, content) = wire.split_first_chunk::<CHUNK_BYTES>().unwrap();
+        let (kind, length) = (chunk.kind(), content.len() as u32);
+        let expected = ChunkHead { done, kind, cookie, length };
+        prop_assert_eq!(ChunkHead::parse(head), Ok(expected));
+        prop_assert_eq!(Chunk::parse(kind, content), Ok(chunk));
+        for cut in 1..content.len() {
+            // Data may end anywhere, and status after any extent.
+            let whole = kind == 1 && cut > 8 || kind == 5 && cut % 8 == 4 && cut > 4;
+            prop_assert_eq!(Chunk::parse(kind, &content[..cut]).is_ok(), whole, "cut at {}", cut);
+        }
+    }
+
+    #[test]
+    fn options(
+        kind in 0..10,
         name in "\\PC{0,40}",
         infos in vec(any::<u16>(), 0..5),
         data in vec(any::<u8>(), 0..50),
@@ -48,6 +82,10 @@ proptest! {
             2 => ClientOption::List,
             3 => ClientOption::Info(Ask { name: &name, infos }),
             4 => ClientOption::Go(Ask { name: &name, infos }),
+            5 => ClientOption::StartTls,
+            6 => ClientOption::StructuredReply,
+            7 => ClientOption::ListContexts(Wish { name: &name, queries: vec![&name; infos.len()] }),
+            8 => ClientOption::SetContexts(Wish { name: "", queries: vec![&name; infos.len()] }),
             _ => ClientOption::Other(OptionFrame { option: 0x4000, data: &data }),
         };
         let mut wire = Vec::new();
@@ -62,7 +100,7 @@ proptest! {
 
     #[test]
     fn replies_to_options(
-        kind in 0..8,
+        kind in 0..9,
         option: u32,
         number: u64,
         short: u16,
@@ -81,6 +119,7 @@ proptest! {
                 preferred: word,
                 max: word / 2,
             })),
+            7 => OptionReply::Context { id: word, name: &name },
             6 => OptionReply::Refused { why: Refusal::Policy, message: &about },
             _ => OptionReply::Info(Info::Other { kind: short | 8, data: about.as_bytes() }),
         };
@@ -99,14 +138,27 @@ proptest! {
     fn handshakes_meet_in_any_pieces(
         grain in 1usize..60,
         bytes: u64,
-        flags: u16,
+        flags in any::<u16>(),
         name in "[a-z]{1,9}",
         default: bool,
+        structured: bool,
+        wants: bool,
     ) {
         let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
         let description = "a volume".to_owned();
-        let offer = Offer { name: name.clone(), description, bytes, flags, block };
+        let offer = Offer {
+            name: name.clone(),
+            description,
+            bytes,
+            flags,
+            block,
+            contexts: vec!["base:allocation", "x:map"],
+            tls: Tls::No,
+        };
         let mut client = ClientHandshake::new(if default { "" } else { &name });
+        if structured {
+            client = client.structured(if wants { &["x:map", "y:map"] } else { &[] });
+        }
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
         let (mut at_client, mut at_server) = (Vec::new(), Vec::new());
         let mut server = ServerHandshake::greet(&mut to_client);
@@ -123,23 +175,35 @@ proptest! {
             at_server.extend(to_server.drain(..step));
             let (used, outcome) = server.feed(&offer, &at_server, &mut to_client).unwrap();
             at_server.drain(..used);
-            begun |= outcome == Outcome::Transmission;
+            begun |= matches!(outcome, Outcome::Transmission(_));
         };
         prop_assert!(begun && to_client.is_empty() && at_client.is_empty());
         let Offer { name, description, .. } = offer;
         let (block, name, description) = (Some(block), Some(name), Some(description));
-        prop_assert_eq!(found, Negotiated { bytes, flags, block, name, description });
+        let flags = flags | if structured { hostftl_nbd_proto::flags::SEND_DF } else { 0 };
+        let contexts = if structured && wants { vec![(2, "x:map".into())] } else { Vec::new() };
+        let expected =
+            Negotiated { bytes, flags, block, name, description, structured, contexts };
+        prop_assert_eq!(found, expected);
     }
 
     #[test]
     fn nothing_panics(noise in vec(any::<u8>(), 0..300), kind: u32) {
         let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
         let (name, description) = ("vol".to_owned(), String::new());
-        let offer = Offer { name, description, bytes: 1, flags: 1, block };
+        let offer = Offer {
+            name,
+            description,
+            bytes: 1,
+            flags: 1,
+            block,
+            contexts: vec!["base:allocation"],
+            tls: Tls::No,
+        };
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let mut wire = vec![0, 0, 0, 3];
-        ClientOption::Other(OptionFrame { option: kind % 9, data: &noise }).emit(&mut wire);
+        ClientOption::Other(OptionFrame { option: kind % 12, data: &noise }).emit(&mut wire);
         wire.extend_from_slice(&noise);
         let _ = server.feed(&offer, &wire, &mut out);
         let mut wire = out[..18].to_vec();

@@ -10,7 +10,14 @@ fn offer() -> Offer {
         bytes: 0x0102_0304,
         flags: flags::HAS_FLAGS | flags::SEND_FLUSH,
         block: BlockSizes { min: 512, preferred: 4096, max: 1 << 20 },
+        contexts: vec!["base:allocation", "x:map"],
+        tls: Tls::No,
     }
+}
+
+/// A beginning without any agreement.
+fn begun() -> Outcome {
+    Outcome::Transmission(Agreement::default())
 }
 
 /// Joins hexadecimal text and quoted strings into bytes.
@@ -56,7 +63,7 @@ fn answer(server: &mut ServerHandshake, parts: &[&str]) -> (Result<Outcome, Prot
 fn go_tells_the_export_and_begins() {
     let ask = ["\"IHAVEOPT", "00000007 0000000d", "00000003", "\"vol", "0002 0001 0002"];
     let (step, out) = answer(&mut greeted("00000003"), &ask);
-    assert_eq!(step, Ok(Outcome::Transmission));
+    assert_eq!(step, Ok(begun()));
     let head = "0003e889045565a9 00000007 00000003";
     let expected = bytes(&[
         head,
@@ -87,9 +94,9 @@ fn export_name_is_answered_with_and_without_zeroes() {
     let ask = ["\"IHAVEOPT", "00000001 00000003", "\"vol"];
     let size = bytes(&["0000000001020304 0005"]);
     let (step, out) = answer(&mut greeted("00000003"), &ask);
-    assert_eq!((step, &out), (Ok(Outcome::Transmission), &size));
+    assert_eq!((step, &out), (Ok(begun()), &size));
     let (step, out) = answer(&mut greeted("00000001"), &ask);
-    assert_eq!(step, Ok(Outcome::Transmission));
+    assert_eq!(step, Ok(begun()));
     assert_eq!(out, [size, vec![0; 124]].concat());
 }
 
@@ -177,7 +184,7 @@ fn what_follows_the_handshake_is_left_alone() {
     let mut server = greeted("00000003");
     let input = bytes(&["\"IHAVEOPT", "00000007 00000006 00000000 0000", "25609513"]);
     let step = server.feed(&offer(), &input, &mut Vec::new());
-    assert_eq!(step, Ok((input.len() - 4, Outcome::Transmission)));
+    assert_eq!(step, Ok((input.len() - 4, begun())));
 }
 
 #[test]
@@ -197,8 +204,10 @@ fn requests_and_replies_have_the_bytes_of_the_specification() {
         (Command::Disconnect, 2),
         (Command::Flush, 3),
         (Command::Trim, 4),
-        (Command::Other(5), 5),
+        (Command::Cache, 5),
         (Command::WriteZeroes, 6),
+        (Command::BlockStatus, 7),
+        (Command::Other(8), 8),
     ] {
         assert_eq!(Request { command, ..request }.emit()[6..8], [0, code]);
     }

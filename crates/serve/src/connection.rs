@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use hostftl_nbd_proto::{Offer, Outcome, ProtoError, ServerHandshake};
+use hostftl_nbd_proto::{Agreement, Offer, Outcome, ProtoError, ServerHandshake};
 use hostftl_volume::front::Port;
 
 use crate::inlet::Inlet;
@@ -38,25 +38,23 @@ pub(crate) fn serve(
 ) -> Result<u64, ConnectionError> {
     let mut inlet = Inlet::new(stream);
     stream.set_read_timeout(Some(PATIENCE))?;
-    if !handshake(&mut inlet, stream, offer)? {
-        return Ok(0);
-    }
+    let Some(agreed) = handshake(&mut inlet, stream, offer)? else { return Ok(0) };
     stream.set_read_timeout(None)?;
-    let table = Table::new();
+    let table = Table::new(agreed);
     let (reply, answers) = channel();
     std::thread::scope(|scope| {
         let (shared, answers) = (&table, answers);
         scope.spawn(move || writer::run(stream, shared, &answers));
-        Reader { inlet, port, table: &table, reply, stopping }.run()
+        Reader { inlet, port, table: &table, reply, agreed, stopping }.run()
     })
 }
 
-/// Negotiates; whether the transmission phase follows.
+/// Negotiates; what was agreed on when the transmission phase follows.
 fn handshake(
     inlet: &mut Inlet<&UnixStream>,
     mut stream: &UnixStream,
     offer: &Offer,
-) -> Result<bool, ConnectionError> {
+) -> Result<Option<Agreement>, ConnectionError> {
     let mut out = Vec::new();
     let mut server = ServerHandshake::greet(&mut out);
     loop {
@@ -66,10 +64,11 @@ fn handshake(
         let (used, outcome) = step?;
         inlet.consume(used);
         match outcome {
-            Outcome::More if inlet.more()? == 0 => return Ok(false),
+            Outcome::More if inlet.more()? == 0 => return Ok(None),
             Outcome::More => {}
-            Outcome::Transmission => return Ok(true),
-            Outcome::Aborted => return Ok(false),
+            Outcome::Transmission(agreed) => return Ok(Some(agreed)),
+            Outcome::Aborted => return Ok(None),
+            Outcome::StartTls => unreachable!("TLS is not offered"),
         }
     }
 }

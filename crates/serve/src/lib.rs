@@ -12,7 +12,9 @@
 mod address;
 mod connection;
 mod error;
+mod fault;
 mod inlet;
+mod piece;
 mod reader;
 mod registry;
 mod server;

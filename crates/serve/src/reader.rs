@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use hostftl_core::SECTOR;
-use hostftl_nbd_proto::flags::{CMD_FUA, CMD_NO_HOLE};
-use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Request};
+use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_REQ_ONE};
+use hostftl_nbd_proto::{Agreement, Command, Errno, MAX_PAYLOAD, Request};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 
 use crate::connection::ConnectionError;
+use crate::fault::Fault;
 use crate::inlet::Inlet;
 use crate::split::parts;
-use crate::table::{Entry, Table, part_cookie};
+use crate::table::{Entry, Table, Wants, part_cookie};
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
@@ -21,6 +22,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) port: &'a Port,
     pub(crate) table: &'a Table,
     pub(crate) reply: Sender<Answer>,
+    pub(crate) agreed: Agreement,
     pub(crate) stopping: &'a AtomicBool,
 }
 
@@ -43,19 +45,25 @@ impl Reader<'_> {
     }
 
     fn take(&mut self, request: &Request) -> io::Result<()> {
-        if let Err(error) = self.judge(request) {
+        if let Err(fault) = self.judge(request) {
             if request.command == Command::Write {
                 self.inlet.skip(request.length)?;
             }
-            self.refuse(request, error);
+            self.answer(request, Some(fault));
             return Ok(());
         }
         let fua = request.flags & CMD_FUA != 0;
         match request.command {
             Command::Read | Command::Write => return self.transfer(request, fua),
-            Command::Flush => self.whole(request, JobOp::Flush),
-            Command::Trim => self.whole(request, JobOp::Trim { fua }),
-            Command::WriteZeroes => self.whole(request, JobOp::Zeroes { fua }),
+            Command::Flush => self.whole(request, Wants::Done, JobOp::Flush),
+            Command::Trim => self.whole(request, Wants::Done, JobOp::Trim { fua }),
+            Command::WriteZeroes => self.whole(request, Wants::Done, JobOp::Zeroes { fua }),
+            // A hint: nothing between the volume and its devices could keep the range.
+            Command::Cache => self.answer(request, None),
+            Command::BlockStatus => {
+                let one = request.flags & CMD_REQ_ONE != 0;
+                self.whole(request, Wants::Status { one }, JobOp::Status);
+            }
             Command::Disconnect | Command::Other(_) => unreachable!("it was refused"),
         }
         Ok(())
@@ -63,28 +71,43 @@ impl Reader<'_> {
 
     /// Whether the request can be done at all. The errors are those of the protocol: what reaches
     /// past the end is `Invalid`, or `NoSpace` when it would write.
-    fn judge(&self, request: &Request) -> Result<(), Errno> {
+    fn judge(&self, request: &Request) -> Result<(), Fault> {
         if self.stopping.load(Ordering::Relaxed) {
-            return Err(Errno::Shutdown);
+            return Err(Fault::new(Errno::Shutdown, "the server is stopping"));
         }
-        let allowed = match request.command {
-            // Accepted as a hint: over a sparse backing file a hole may still lack its space later.
-            Command::WriteZeroes => CMD_FUA | CMD_NO_HOLE,
-            _ => CMD_FUA,
-        };
+        let invalid = |why| Err(Fault::new(Errno::Invalid, why));
+        let allowed = CMD_FUA
+            | match request.command {
+                Command::Read if self.agreed.structured => CMD_DF,
+                // Accepted as a hint: over a sparse file a hole may still lack its space later.
+                Command::WriteZeroes => CMD_NO_HOLE | CMD_FAST_ZERO,
+                Command::BlockStatus => CMD_REQ_ONE,
+                _ => 0,
+            };
         let (offset, length) = (request.offset, request.length);
         let aligned = offset.is_multiple_of(SECTOR as u64) && length.is_multiple_of(SECTOR as u32);
         let end = offset.checked_add(length.into());
-        let within = end.is_some_and(|end| end <= self.port.export().bytes);
+        let export = self.port.export();
+        let within = end.is_some_and(|end| end <= export.bytes);
+        let fast = request.flags & CMD_FAST_ZERO != 0;
         match request.command {
-            _ if request.flags & !allowed != 0 => Err(Errno::Invalid),
-            Command::Disconnect | Command::Other(_) => Err(Errno::Invalid),
+            _ if request.flags & !allowed != 0 => invalid("a flag that the command does not have"),
+            Command::Disconnect | Command::Other(_) => invalid("an unknown command"),
             Command::Flush if offset == 0 && length == 0 => Ok(()),
-            Command::Flush => Err(Errno::Invalid),
-            Command::Read if length > MAX_PAYLOAD => Err(Errno::Invalid),
-            _ if length == 0 || !aligned => Err(Errno::Invalid),
-            Command::Write | Command::WriteZeroes if !within => Err(Errno::NoSpace),
-            _ if !within => Err(Errno::Invalid),
+            Command::Flush => invalid("a flush has no range"),
+            Command::BlockStatus if self.agreed.numbers().next().is_none() => {
+                invalid("no context was chosen")
+            }
+            Command::Read if length > MAX_PAYLOAD => invalid("more than 32 MiB at once"),
+            _ if length == 0 => invalid("a range of no bytes"),
+            _ if !aligned => invalid("the range is not whole sectors of 512 bytes"),
+            Command::Write | Command::WriteZeroes if !within => {
+                Err(Fault::new(Errno::NoSpace, "the range reaches past the end of the volume"))
+            }
+            _ if !within => invalid("the range reaches past the end of the volume"),
+            Command::WriteZeroes if fast && !export.fast_zeroes => {
+                Err(Fault::new(Errno::Unsupported, "zeroes are as slow as data on this volume"))
+            }
             _ => Ok(()),
         }
     }
@@ -94,12 +117,11 @@ impl Reader<'_> {
         let export = self.port.export();
         let list = || parts(request.offset, request.length, export.max_transfer, export.align);
         let read = request.command == Command::Read;
+        let one_piece = request.flags & CMD_DF != 0;
         let slot = self.table.enter(Entry {
-            cookie: request.cookie,
-            read,
             bytes: request.length,
             parts: list().count() as u32,
-            error: None,
+            ..entry(request, if read { Wants::Data { one_piece } } else { Wants::Done })
         });
         for (offset, bytes) in list() {
             let mut data = self.port.buffer(bytes);
@@ -116,14 +138,8 @@ impl Reader<'_> {
     }
 
     /// Hands over a request without payload.
-    fn whole(&self, request: &Request, op: JobOp) {
-        let slot = self.table.enter(Entry {
-            cookie: request.cookie,
-            read: false,
-            bytes: 0,
-            parts: 1,
-            error: None,
-        });
+    fn whole(&self, request: &Request, wants: Wants, op: JobOp) {
+        let slot = self.table.enter(entry(request, wants));
         self.submit(op, request.offset, request.length.into(), part_cookie(slot, 0));
     }
 
@@ -131,16 +147,15 @@ impl Reader<'_> {
         self.port.submit(Job { op, offset, bytes, cookie, reply: self.reply.clone() });
     }
 
-    /// Sends an error the way that every reply goes.
-    fn refuse(&self, request: &Request, error: Errno) {
-        let slot = self.table.enter(Entry {
-            cookie: request.cookie,
-            read: false,
-            bytes: 0,
-            parts: 1,
-            error: Some(error),
-        });
-        let answer = Answer { cookie: part_cookie(slot, 0), result: Ok(()), data: None };
-        self.reply.send(answer).ok();
+    /// Answers without the volume, but the way that every reply goes.
+    fn answer(&self, request: &Request, fault: Option<Fault>) {
+        let slot = self.table.enter(Entry { fault, ..entry(request, Wants::Done) });
+        self.reply.send(Answer::new(part_cookie(slot, 0), Ok(()), None)).ok();
     }
+}
+
+/// A request of one part that holds no payload.
+fn entry(request: &Request, wants: Wants) -> Entry {
+    let Request { cookie, offset, .. } = *request;
+    Entry { cookie, wants, offset, bytes: 0, parts: 1, fault: None }
 }

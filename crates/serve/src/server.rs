@@ -16,14 +16,16 @@ use std::time::Duration;
 
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_nbd_proto::flags::{
-    CAN_MULTI_CONN, HAS_FLAGS, SEND_FLUSH, SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,
+    CAN_MULTI_CONN, HAS_FLAGS, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA, SEND_TRIM,
+    SEND_WRITE_ZEROES,
 };
-use hostftl_nbd_proto::{BlockSizes, Offer};
+use hostftl_nbd_proto::{BlockSizes, Offer, Tls};
 use hostftl_volume::front::{Export, Port};
 
 use crate::address::Address;
 use crate::connection;
 use crate::error::ServeError;
+use crate::piece::CONTEXTS;
 use crate::registry::Registry;
 use crate::socket::Bound;
 
@@ -183,11 +185,15 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn offer(export: &Export) -> Offer {
+    let writes = SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO;
+    let flags = HAS_FLAGS | writes | SEND_CACHE | CAN_MULTI_CONN;
     Offer {
         name: export.name.clone(),
         description: "HostFTL volume".into(),
         bytes: export.bytes,
-        flags: HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN,
+        flags,
         block: BlockSizes { min: SECTOR as u32, preferred: BLOCK as u32, max: export.max_transfer },
+        contexts: CONTEXTS.to_vec(),
+        tls: Tls::No,
     }
 }

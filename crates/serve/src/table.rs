@@ -2,15 +2,19 @@
 //!
 //! Invariants
 //! - A slot is free, or it belongs to one request from [`Table::enter`] to [`Table::leave`].
-//! - A request is finished by its last part, once; the first error of its parts is its error.
+//! - A request is finished by its last part, once. Its parts go out as they come, if structured
+//!   replies allow that; else they are joined, and the first error of a part is its error.
 //! - At most [`MAX_REQUESTS`] requests and [`MAX_HELD`] bytes are in the table; a single longer
 //!   request enters only an empty table, so that the writer is there to take its parts.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use hostftl_core::{HostError, SECTOR};
-use hostftl_nbd_proto::{Errno, SIMPLE_REPLY_BYTES, SimpleReply};
+use hostftl_core::SECTOR;
+use hostftl_nbd_proto::{Agreement, Errno};
 use hostftl_volume::front::{Answer, Buffer};
+
+use crate::fault::Fault;
+use crate::piece::{self, Body, Head};
 
 /// The most requests of one connection in flight.
 pub(crate) const MAX_REQUESTS: usize = 128;
@@ -27,9 +31,21 @@ pub(crate) struct Table {
 /// The slots, locked.
 #[derive(Debug)]
 pub(crate) struct State {
+    agreed: Agreement,
     slots: Vec<Slot>,
     free: Vec<u32>,
     held: u64,
+}
+
+/// What kind of reply a request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// That it is done.
+    Done,
+    /// What was read; in one piece, or in many.
+    Data { one_piece: bool },
+    /// Extents; one, or many.
+    Status { one: bool },
 }
 
 /// A request that wants into the table.
@@ -37,14 +53,16 @@ pub(crate) struct State {
 pub(crate) struct Entry {
     /// The client's name for it.
     pub(crate) cookie: u64,
-    /// Whether its reply carries payload.
-    pub(crate) read: bool,
+    /// What the reply carries.
+    pub(crate) wants: Wants,
+    /// Where it begins on the export, in bytes.
+    pub(crate) offset: u64,
     /// Its payload in bytes, whichever way it goes.
     pub(crate) bytes: u32,
     /// How many answers it waits for.
     pub(crate) parts: u32,
-    /// An error that it already has.
-    pub(crate) error: Option<Errno>,
+    /// What is wrong with it already.
+    pub(crate) fault: Option<Fault>,
 }
 
 #[derive(Debug)]
@@ -53,34 +71,13 @@ struct Slot {
     body: Body,
 }
 
-/// The payload of a reply.
+/// A reply that can go out, or a part of one.
 #[derive(Debug)]
-pub(crate) enum Body {
-    /// None.
-    Nothing,
-    /// A buffer of the volume, as the volume filled it.
-    Lent(Buffer),
-    /// Collected from the parts of a long read, so that their buffers are free again at once.
-    Joined(Vec<u8>),
-}
-
-impl Body {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Body::Nothing => &[],
-            Body::Lent(buffer) => buffer,
-            Body::Joined(bytes) => bytes,
-        }
-    }
-}
-
-/// A request whose reply can go out.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    slot: u32,
-    held: u32,
+pub(crate) struct Piece {
+    /// The slot and the bytes held, when it is the last of its request.
+    last: Option<(u32, u32)>,
     /// The reply.
-    pub(crate) head: [u8; SIMPLE_REPLY_BYTES],
+    pub(crate) head: Head,
     /// What follows it.
     pub(crate) body: Body,
 }
@@ -91,12 +88,13 @@ pub(crate) fn part_cookie(slot: u32, begin: u64) -> u64 {
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(agreed: Agreement) -> Self {
         let free = (0..MAX_REQUESTS as u32).rev().collect();
-        let idle = Entry { cookie: 0, read: false, bytes: 0, parts: 0, error: None };
+        let idle =
+            Entry { cookie: 0, wants: Wants::Done, offset: 0, bytes: 0, parts: 0, fault: None };
         let slot = || Slot { entry: idle, body: Body::Nothing };
         let slots = std::iter::repeat_with(slot).take(MAX_REQUESTS).collect();
-        let state = Mutex::new(State { slots, free, held: 0 });
+        let state = Mutex::new(State { agreed, slots, free, held: 0 });
         Table { state, room: Condvar::new() }
     }
 
@@ -114,16 +112,16 @@ impl Table {
         let mut state = self.room.wait_while(self.lock(), full).expect("see lock");
         let slot = state.free.pop().expect("there is room");
         state.held += bytes;
-        let joined = entry.read && entry.parts > 1;
-        let body = if joined { Body::Joined(vec![0; entry.bytes as usize]) } else { Body::Nothing };
+        let joined = state.joins(&entry);
+        let body = if joined { Body::Own(vec![0; entry.bytes as usize]) } else { Body::Nothing };
         state.slots[slot as usize] = Slot { entry, body };
         slot
     }
 
-    /// Frees the slots of requests whose replies are out, and their buffers.
-    pub(crate) fn leave(&self, finished: &mut Vec<Finished>) {
+    /// Frees the slots of requests whose replies are out, and the buffers of all pieces.
+    pub(crate) fn leave(&self, sent: &mut Vec<Piece>) {
         let mut state = self.lock();
-        for Finished { slot, held, .. } in finished.drain(..) {
+        for (slot, held) in sent.drain(..).filter_map(|piece| piece.last) {
             state.free.push(slot);
             state.held -= u64::from(held);
         }
@@ -133,38 +131,59 @@ impl Table {
 }
 
 impl State {
-    /// Takes the answer to a part in; the request, when it was the last one.
-    pub(crate) fn settle(&mut self, answer: Answer) -> Option<Finished> {
-        let index = answer.cookie as u32;
+    /// Whether the parts of a read are joined to one reply.
+    fn joins(&self, entry: &Entry) -> bool {
+        match entry.wants {
+            Wants::Data { one_piece } => entry.parts > 1 && (one_piece || !self.agreed.structured),
+            _ => false,
+        }
+    }
+
+    /// Takes the answer to a part in; what can go out now.
+    pub(crate) fn settle(&mut self, answer: Answer) -> Option<Piece> {
+        let (index, begin) = (answer.cookie as u32, (answer.cookie >> 32) * SECTOR as u64);
         let Slot { entry, body } = &mut self.slots[index as usize];
         assert!(entry.parts > 0, "an answer to a request that has all its answers");
         entry.parts -= 1;
-        let found = answer.result.map_err(errno);
-        let failed = found.and_then(|()| keep(answer.cookie, entry, body, answer.data)).err();
-        entry.error = entry.error.or(failed);
-        if entry.parts > 0 {
+        let done = entry.parts == 0;
+        let last = done.then_some((index, entry.bytes));
+        let (cookie, offset) = (entry.cookie, entry.offset + begin);
+        let found = answer.result.map_err(Fault::from);
+        let reads = matches!(entry.wants, Wants::Data { .. }) && entry.fault.is_none();
+        if self.agreed.structured && reads && matches!(body, Body::Nothing) {
+            let (head, body) = match found.and_then(|()| payload(answer.data)) {
+                Ok(data) => piece::data(cookie, done, offset, Body::Lent(data)),
+                Err(fault) => piece::error(cookie, done, Some(offset), fault),
+            };
+            return Some(Piece { last, head, body });
+        }
+        let kept = found.and_then(|()| if reads { keep(body, begin, answer.data) } else { Ok(()) });
+        entry.fault = entry.fault.or(kept.err());
+        if !done {
             return None;
         }
         let body = std::mem::replace(body, Body::Nothing);
-        let body = if entry.error.is_some() { Body::Nothing } else { body };
-        let result = entry.error.map_or(Ok(()), Err);
-        let head = SimpleReply { cookie: entry.cookie, result }.emit();
-        Some(Finished { slot: index, held: entry.bytes, head, body })
+        let (head, body) = match (entry.fault, entry.wants) {
+            (Some(fault), _) if self.agreed.structured => piece::error(cookie, true, None, fault),
+            (Some(fault), _) => piece::simple(cookie, Some(fault), Body::Nothing),
+            (None, Wants::Data { .. }) if self.agreed.structured => {
+                piece::data(cookie, true, entry.offset, body)
+            }
+            (None, Wants::Status { one }) => {
+                piece::status(cookie, self.agreed.numbers(), &answer.extents, one)
+            }
+            (None, _) => piece::simple(cookie, None, body),
+        };
+        Some(Piece { last, head, body })
     }
 }
 
-/// Keeps what a part of a read found. The buffer of anything else goes back to the volume.
-fn keep(cookie: u64, entry: &Entry, body: &mut Body, data: Option<Buffer>) -> Result<(), Errno> {
-    if !entry.read {
-        return Ok(());
-    }
-    if entry.error.is_some() {
-        return Ok(());
-    }
-    let data = data.ok_or(Errno::Io)?;
+/// Keeps what a part of a read found.
+fn keep(body: &mut Body, begin: u64, data: Option<Buffer>) -> Result<(), Fault> {
+    let data = payload(data)?;
     match body {
-        Body::Joined(all) => {
-            let begin = (cookie >> 32) as usize * SECTOR;
+        Body::Own(all) => {
+            let begin = begin as usize;
             all[begin..begin + data.len()].copy_from_slice(&data);
         }
         Body::Nothing | Body::Lent(_) => *body = Body::Lent(data),
@@ -172,36 +191,48 @@ fn keep(cookie: u64, entry: &Entry, body: &mut Body, data: Option<Buffer>) -> Re
     Ok(())
 }
 
-fn errno(error: HostError) -> Errno {
-    match error {
-        HostError::Io => Errno::Io,
-        HostError::NoSpace => Errno::NoSpace,
-        HostError::Range => Errno::Invalid,
-    }
+fn payload(data: Option<Buffer>) -> Result<Buffer, Fault> {
+    data.ok_or(Fault::new(Errno::Io, "a device that hangs has the buffer"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hostftl_core::HostError;
+    use hostftl_nbd_proto::{CHUNK_BYTES, Chunk, ChunkHead, SimpleReply};
     use hostftl_volume::ram_port;
 
-    const READ: Entry = Entry { cookie: 7, read: true, bytes: 8192, parts: 2, error: None };
+    const WANTS: Wants = Wants::Data { one_piece: false };
+    const READ: Entry =
+        Entry { cookie: 7, wants: WANTS, offset: 4096, bytes: 8192, parts: 2, fault: None };
+
+    /// What a client without structured replies has agreed on.
+    fn plain() -> Table {
+        Table::new(Agreement::default())
+    }
+
+    fn structured() -> Table {
+        Table::new(Agreement { structured: true, ..Agreement::default() })
+    }
+
+    fn reply(piece: &Piece) -> SimpleReply {
+        SimpleReply::parse(piece.head.bytes().try_into().unwrap()).unwrap()
+    }
 
     fn part(slot: u32, begin: u64, byte: u8) -> Answer {
         let mut data = ram_port("ram", 8192).buffer(4096);
         data.fill(byte);
-        Answer { cookie: part_cookie(slot, begin), result: Ok(()), data: Some(data) }
+        Answer::new(part_cookie(slot, begin), Ok(()), Some(data))
     }
 
     #[test]
     fn the_parts_of_a_read_are_joined_in_any_order() {
-        let table = Table::new();
+        let table = plain();
         let slot = table.enter(READ);
         assert!(table.lock().settle(part(slot, 4096, 2)).is_none());
         let finished = table.lock().settle(part(slot, 0, 1)).expect("the last part");
         assert_eq!(finished.body.bytes(), [[1; 4096], [2; 4096]].concat());
-        let reply = SimpleReply::parse(&finished.head).unwrap();
-        assert_eq!(reply, SimpleReply { cookie: 7, result: Ok(()) });
+        assert_eq!(reply(&finished), SimpleReply { cookie: 7, result: Ok(()) });
         table.leave(&mut vec![finished]);
         let state = table.lock();
         assert_eq!((state.held, state.free.len()), (0, MAX_REQUESTS));
@@ -209,28 +240,70 @@ mod tests {
 
     #[test]
     fn the_first_error_of_a_part_is_the_error_and_there_is_no_payload() {
-        let table = Table::new();
+        let table = plain();
         let slot = table.enter(READ);
-        let failed = |result| Answer { cookie: part_cookie(slot, 0), result, data: None };
+        let failed = |result| Answer::new(part_cookie(slot, 0), result, None);
         assert!(table.lock().settle(failed(Err(HostError::NoSpace))).is_none());
         let finished = table.lock().settle(failed(Err(HostError::Io))).expect("the last part");
-        let reply = SimpleReply::parse(&finished.head).unwrap();
-        assert_eq!(reply.result, Err(Errno::NoSpace));
+        assert_eq!(reply(&finished).result, Err(Errno::NoSpace));
         assert!(finished.body.bytes().is_empty());
     }
 
     #[test]
     fn a_read_without_its_bytes_is_an_error() {
-        let table = Table::new();
+        let table = plain();
         let slot = table.enter(Entry { parts: 1, ..READ });
-        let answer = Answer { cookie: part_cookie(slot, 0), result: Ok(()), data: None };
+        let answer = Answer::new(part_cookie(slot, 0), Ok(()), None);
         let finished = table.lock().settle(answer).expect("the only part");
-        assert_eq!(SimpleReply::parse(&finished.head).unwrap().result, Err(Errno::Io));
+        assert_eq!(reply(&finished).result, Err(Errno::Io));
+    }
+
+    /// The only chunk of a piece.
+    fn chunk(piece: &Piece) -> (ChunkHead, Vec<u8>) {
+        let all = [piece.head.bytes(), piece.body.bytes()].concat();
+        let (head, content) = all.split_first_chunk::<CHUNK_BYTES>().unwrap();
+        (ChunkHead::parse(head).unwrap(), content.to_vec())
+    }
+
+    #[test]
+    fn parts_go_out_as_they_come_when_the_client_takes_chunks() {
+        let table = structured();
+        let slot = table.enter(READ);
+        let first = table.lock().settle(part(slot, 4096, 2)).expect("at once");
+        let (head, content) = chunk(&first);
+        assert!(!head.done);
+        let second = Chunk::Data { offset: 8192, bytes: &[2; 4096] };
+        assert_eq!(Chunk::parse(head.kind, &content), Ok(second));
+        let failed = Answer::new(part_cookie(slot, 0), Err(HostError::Io), None);
+        let last = table.lock().settle(failed).expect("at once");
+        let (head, content) = chunk(&last);
+        assert!(head.done);
+        let found = Chunk::parse(head.kind, &content).unwrap();
+        assert!(
+            matches!(found, Chunk::Error { errno: Errno::Io, offset: Some(4096), .. }),
+            "{found:?}"
+        );
+        table.leave(&mut vec![first, last]);
+        let state = table.lock();
+        assert_eq!((state.held, state.free.len()), (0, MAX_REQUESTS));
+    }
+
+    #[test]
+    fn a_read_in_one_piece_is_one_chunk() {
+        let table = structured();
+        let slot = table.enter(Entry { wants: Wants::Data { one_piece: true }, ..READ });
+        assert!(table.lock().settle(part(slot, 4096, 2)).is_none());
+        let whole = table.lock().settle(part(slot, 0, 1)).expect("the last part");
+        let (head, content) = chunk(&whole);
+        assert!(head.done);
+        let bytes = [[1; 4096], [2; 4096]].concat();
+        let expected = Chunk::Data { offset: 4096, bytes: &bytes };
+        assert_eq!(Chunk::parse(head.kind, &content), Ok(expected));
     }
 
     #[test]
     fn the_window_makes_the_next_request_wait() {
-        let table = Table::new();
+        let table = plain();
         let half = Entry { bytes: MAX_HELD as u32 / 2 + 512, parts: 1, ..READ };
         let slot = table.enter(half);
         std::thread::scope(|scope| {

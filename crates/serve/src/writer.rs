@@ -3,29 +3,32 @@
 //! Invariants
 //! - Every answer is settled, also when the client is gone, so that all buffers come back.
 //! - A request leaves the table only when its reply is out: a client that does not read holds no
-//!   more than its window.
+//!   more than its window, and none of the volume's buffers for longer than [`PATIENCE`].
 
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use hostftl_volume::front::Answer;
 
-use crate::table::{Finished, Table};
+use crate::table::{Piece, Table};
 
-/// The most replies in one system call.
+/// The most replies that are collected for one system call.
 const BATCH: usize = 32;
 /// No reply is added to a batch of so many bytes.
 const BATCH_BYTES: usize = 256 << 10;
+/// How long a client may take to read before its replies are moved out of the volume's buffers.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Sends replies until the last part in flight is answered and the reader is gone.
 pub(crate) fn run(stream: &UnixStream, table: &Table, answers: &Receiver<Answer>) {
     let mut batch = Vec::with_capacity(BATCH);
-    let mut broken = false;
+    let mut broken = stream.set_write_timeout(Some(PATIENCE)).is_err();
     while let Ok(first) = answers.recv() {
         collect(table, first, answers, &mut batch);
-        if !broken && send(stream, &batch).is_err() {
+        if !broken && send(stream, table, answers, &mut batch).is_err() {
             broken = true;
             // Nobody hears the replies, so the reader shall not take more requests.
             stream.shutdown(Shutdown::Both).ok();
@@ -35,42 +38,69 @@ pub(crate) fn run(stream: &UnixStream, table: &Table, answers: &Receiver<Answer>
 }
 
 /// Settles `first` and what else is there.
-fn collect(table: &Table, first: Answer, answers: &Receiver<Answer>, batch: &mut Vec<Finished>) {
+fn collect(table: &Table, first: Answer, answers: &Receiver<Answer>, batch: &mut Vec<Piece>) {
     let mut state = table.lock();
     let mut bytes = 0;
     let mut next = Some(first);
     while let Some(answer) = next {
-        if let Some(finished) = state.settle(answer) {
-            bytes += finished.body.bytes().len();
-            batch.push(finished);
+        if let Some(piece) = state.settle(answer) {
+            bytes += piece.body.bytes().len();
+            batch.push(piece);
         }
         let room = batch.len() < BATCH && bytes < BATCH_BYTES;
         next = if room { answers.try_recv().ok() } else { None };
     }
 }
 
-fn send(stream: &UnixStream, batch: &[Finished]) -> io::Result<()> {
-    let mut slices = [IoSlice::new(&[]); 2 * BATCH];
-    let mut used = 0;
-    for finished in batch {
-        for bytes in [&finished.head, finished.body.bytes()] {
-            if !bytes.is_empty() {
-                slices[used] = IoSlice::new(bytes);
-                used += 1;
+/// Sends a batch, and what is answered meanwhile when the client is slow.
+fn send(
+    mut stream: &UnixStream,
+    table: &Table,
+    answers: &Receiver<Answer>,
+    batch: &mut Vec<Piece>,
+) -> io::Result<()> {
+    let mut sent = 0;
+    loop {
+        let mut slices = [IoSlice::new(&[]); 2 * BATCH];
+        let used = fill(&mut slices, batch, sent);
+        if used == 0 {
+            return Ok(());
+        }
+        let offered: usize = slices[..used].iter().map(|slice| slice.len()).sum();
+        match stream.write_vectored(&slices[..used]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(all) if all == offered => sent += all,
+            Ok(some) => {
+                sent += some;
+                free_buffers(table, answers, batch);
             }
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => {}
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => free_buffers(table, answers, batch),
+                _ => return Err(error),
+            },
         }
     }
-    write_all(stream, &mut slices[..used])
 }
 
-fn write_all(mut stream: &UnixStream, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-    while !slices.is_empty() {
-        match stream.write_vectored(slices) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(sent) => IoSlice::advance_slices(&mut slices, sent),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// Points `slices` at what follows the first `sent` bytes of a batch; how many it took.
+fn fill<'a>(slices: &mut [IoSlice<'a>], batch: &'a [Piece], mut sent: usize) -> usize {
+    let mut used = 0;
+    for bytes in batch.iter().flat_map(|piece| [piece.head.bytes(), piece.body.bytes()]) {
+        let rest = &bytes[sent.min(bytes.len())..];
+        sent -= bytes.len() - rest.len();
+        if !rest.is_empty() && used < slices.len() {
+            slices[used] = IoSlice::new(rest);
+            used += 1;
         }
     }
-    Ok(())
+    used
+}
+
+/// Gives the volume all its buffers back, so that nobody else waits for a client that is slow.
+fn free_buffers(table: &Table, answers: &Receiver<Answer>, batch: &mut Vec<Piece>) {
+    let mut state = table.lock();
+    batch.extend(answers.try_iter().filter_map(|answer| state.settle(answer)));
+    drop(state);
+    batch.iter_mut().for_each(|piece| piece.body.keep_own());
 }

@@ -19,6 +19,8 @@ pub struct Export {
     pub max_transfer: u32,
     /// Where long requests are best split, in bytes.
     pub align: u32,
+    /// Whether zeroes take no longer than a trim.
+    pub fast_zeroes: bool,
 }
 
 /// A buffer of the volume's arena, which gets it back when it is dropped.
@@ -63,6 +65,20 @@ pub enum JobOp {
         /// Durable before the answer.
         fua: bool,
     },
+    /// Which parts are mapped? The answer may be about the front of the range only.
+    Status,
+}
+
+/// The most extents in one answer.
+pub const MAX_EXTENTS: usize = 256;
+
+/// A part of a range that is mapped, or one that reads as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How long, in bytes.
+    pub bytes: u64,
+    /// Whether it may hold something other than zeros.
+    pub mapped: bool,
 }
 
 /// One request: sector-aligned, and a read or write at most `max_transfer` long. A flush has offset
@@ -90,6 +106,15 @@ pub struct Answer {
     pub result: Result<(), HostError>,
     /// The job's buffer. `None` when there was none or a hung device keeps it.
     pub data: Option<Buffer>,
+    /// For [`JobOp::Status`]: the extents from the front of the range on, one at least.
+    pub extents: Vec<Extent>,
+}
+
+impl Answer {
+    /// An answer without extents.
+    pub fn new(cookie: u64, result: Result<(), HostError>, data: Option<Buffer>) -> Self {
+        Answer { cookie, result, data, extents: Vec::new() }
+    }
 }
 
 /// Where jobs go in. Clones are the same port.
@@ -170,7 +195,7 @@ impl Job {
         whole
             && match &self.op {
                 JobOp::Read(data) | JobOp::Write { data, .. } => data.len() as u64 == self.bytes,
-                JobOp::Flush | JobOp::Trim { .. } | JobOp::Zeroes { .. } => true,
+                _ => true,
             }
     }
 
@@ -178,9 +203,9 @@ impl Job {
     fn refuse(self, result: Result<(), HostError>) {
         let data = match self.op {
             JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
-            JobOp::Flush | JobOp::Trim { .. } | JobOp::Zeroes { .. } => None,
+            _ => None,
         };
-        self.reply.send(Answer { cookie: self.cookie, result, data }).ok();
+        self.reply.send(Answer::new(self.cookie, result, data)).ok();
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use hostftl_core::{
-    Cause, Credits, Event, HostError, HostOp, Payload, Reply, Request, SECTOR, Tally, Ticket,
+    Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
+    Tally, Ticket,
 };
 use hostftl_io::{Host, Pull};
 
-use crate::front::{Answer, Buffer, Inbox, Job, JobOp, Taken};
+use crate::front::{Answer, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
 use crate::quiet::Quiet;
 
 /// See the module text.
@@ -21,6 +22,8 @@ pub struct Jobs {
     inbox: Inbox,
     waiting: Vec<Option<(u64, Sender<Answer>)>>,
     free: Vec<u32>,
+    /// The question that a look will answer.
+    asked: Option<Job>,
     /// What happened, for other threads.
     news: Arc<Mutex<Quiet>>,
 }
@@ -28,7 +31,7 @@ pub struct Jobs {
 impl Jobs {
     /// Takes jobs out of `inbox`, and tells `news` what happens.
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>) -> Self {
-        Jobs { inbox, waiting: Vec::new(), free: Vec::new(), news }
+        Jobs { inbox, waiting: Vec::new(), free: Vec::new(), asked: None, news }
     }
 
     fn request(&mut self, job: Job) -> Request {
@@ -47,6 +50,7 @@ impl Jobs {
             JobOp::Flush => (HostOp::Flush, 0),
             JobOp::Trim { fua } => (HostOp::Trim { fua }, 0),
             JobOp::Zeroes { fua } => (HostOp::Zeroes { fua }, 0),
+            JobOp::Status => unreachable!("a question is no request"),
         };
         let (ticket, lba) = (Ticket::issue(place.into()), offset / SECTOR as u64);
         Request { ticket, op, lba, sectors, tally: Tally::of(Cause::Host, written) }
@@ -57,7 +61,7 @@ impl Drop for Jobs {
     /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
     fn drop(&mut self) {
         for (cookie, sender) in self.waiting.drain(..).flatten() {
-            sender.send(Answer { cookie, result: Err(HostError::Io), data: None }).ok();
+            sender.send(Answer::new(cookie, Err(HostError::Io), None)).ok();
         }
     }
 }
@@ -65,11 +69,21 @@ impl Drop for Jobs {
 impl Host for Jobs {
     fn pull(&mut self, credits: Credits) -> Pull {
         match self.inbox.take(u64::from(credits.sectors) * SECTOR as u64) {
+            Taken::Job(job) if matches!(job.op, JobOp::Status) => {
+                self.asked = Some(job);
+                Pull::Look
+            }
             Taken::Job(job) => Pull::Request(self.request(job)),
             Taken::TooLong => Pull::TooLong,
             Taken::Nothing => Pull::Nothing,
             Taken::Over => Pull::Over,
         }
+    }
+
+    fn look(&mut self, layer: &dyn Layer) {
+        let Job { offset, bytes, cookie, reply, .. } = self.asked.take().expect("a job asked");
+        let extents = extents(layer, offset / SECTOR as u64, bytes / SECTOR as u64);
+        reply.send(Answer { extents, ..Answer::new(cookie, Ok(()), None) }).ok();
     }
 
     fn has_work(&self) -> bool {
@@ -83,7 +97,7 @@ impl Host for Jobs {
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
         // A front end that is gone misses nothing.
-        sender.send(Answer { cookie, result, data }).ok();
+        sender.send(Answer::new(cookie, result, data)).ok();
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -95,6 +109,23 @@ impl Host for Jobs {
     }
 }
 
+/// What is mapped from sector `lba` on: up to `sectors` sectors, but no more than a step may touch.
+fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {
+    let mut all: Vec<Extent> = Vec::new();
+    let mut at = 0;
+    while at < sectors.min(MAX_TOUCH as u64) && all.len() < MAX_EXTENTS {
+        let (mapped, run) = layer.mapped(lba + at, sectors - at);
+        assert!(run > 0 && run <= sectors - at, "a look goes on, within what was asked");
+        at += run;
+        let bytes = run * SECTOR as u64;
+        match all.last_mut() {
+            Some(last) if last.mapped == mapped => last.bytes += bytes,
+            _ => all.push(Extent { bytes, mapped }),
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,10 +133,15 @@ mod tests {
     use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
     use std::sync::mpsc::channel;
 
+    fn export(max_transfer: u32) -> Export {
+        let (name, bytes) = ("v".into(), 1 << 20);
+        Export { name, bytes, max_transfer, align: 4096, fast_zeroes: false }
+    }
+
     #[test]
     fn a_driver_that_fails_leaves_nobody_waiting() {
         let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
-        let export = Export { name: "v".into(), bytes: 1 << 20, max_transfer: 4096, align: 4096 };
+        let export = export(4096);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default());
         let (reply, answers) = channel();
@@ -126,7 +162,7 @@ mod tests {
     #[test]
     fn a_job_waits_until_it_fits_and_later_ones_behind_it() {
         let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
-        let export = Export { name: "v".into(), bytes: 1 << 20, max_transfer: 8192, align: 4096 };
+        let export = export(8192);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default());
         let (reply, _answers) = channel();

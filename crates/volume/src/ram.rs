@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use hostftl_core::HostError;
+use hostftl_core::SECTOR;
 use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
 
-use crate::front::{Answer, Buffer, Export, Inbox, Job, JobOp, Port, Taken};
+use crate::front::{Answer, Buffer, Export, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Port, Taken};
 
 /// A port over `bytes` bytes of zeros that live as long as the process.
 ///
 /// # Panics
 /// When the kernel gives no memory or no thread.
 pub fn ram_port(name: &str, bytes: u64) -> Port {
-    let export = Export { name: name.into(), bytes, max_transfer: 1 << 20, align: 4096 };
+    let export =
+        Export { name: name.into(), bytes, max_transfer: 1 << 20, align: 4096, fast_zeroes: false };
     let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).expect("memory");
     let waker = Arc::new(Waker::new().expect("an eventfd"));
     let (port, inbox) = Port::new(export, arena, waker);
@@ -43,18 +44,33 @@ fn answer(job: Job, bytes: &mut [u8]) {
             Some(data)
         }
         JobOp::Flush => None,
+        JobOp::Status => {
+            let extents = extents(&bytes[range]);
+            job.reply.send(Answer { extents, ..Answer::new(job.cookie, Ok(()), None) }).ok();
+            return;
+        }
         JobOp::Trim { .. } | JobOp::Zeroes { .. } => {
             bytes[range].fill(0);
             None
         }
     };
-    let result: Result<(), HostError> = Ok(());
-    job.reply.send(Answer { cookie: job.cookie, result, data }).ok();
+    job.reply.send(Answer::new(job.cookie, Ok(()), data)).ok();
+}
+
+/// What is not zero counts as mapped.
+fn extents(bytes: &[u8]) -> Vec<Extent> {
+    let is_mapped = |sector: &[u8]| sector.iter().any(|byte| *byte != 0);
+    let sectors: Vec<&[u8]> = bytes.chunks(SECTOR).collect();
+    let runs = sectors.chunk_by(|one, next| is_mapped(one) == is_mapped(next));
+    let extent =
+        |run: &[&[u8]]| Extent { bytes: (run.len() * SECTOR) as u64, mapped: is_mapped(run[0]) };
+    runs.take(MAX_EXTENTS).map(extent).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hostftl_core::HostError;
     use std::sync::mpsc::channel;
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use hostftl_core::SECTOR;
 use hostftl_io::{Driver, IoError, Snapshot, Tap};
-use hostftl_layers::AnyLayer;
+use hostftl_layers::{AnyLayer, LayerKind};
 
 use crate::config::Config;
 use crate::control::Control;
@@ -83,6 +83,8 @@ impl Volume {
             bytes: limits.exported * SECTOR as u64,
             max_transfer: longest,
             align: limits.align * SECTOR as u32,
+            // A layer with a map only forgets; passthrough writes the zeros.
+            fast_zeroes: self.layer.kind == LayerKind::Hard,
         };
         let (port, inbox) = Port::new(export, machine.arena, machine.waker);
         let jobs = Jobs::new(inbox, news.clone());

@@ -20,6 +20,7 @@ pub const ALL: &[Target] = &[
     Target { name: "nbd-server", corpus: nbd::client_says, check: nbd::check_server },
     Target { name: "nbd-client", corpus: nbd::server_says, check: nbd::check_client },
     Target { name: "nbd-request", corpus: nbd::requests, check: nbd::check_request },
+    Target { name: "nbd-chunk", corpus: nbd::chunks, check: nbd::check_chunk },
     Target { name: "page", corpus: page::pages, check: page::check_header },
     Target { name: "superblock", corpus: page::superblocks, check: page::check_superblock },
     Target { name: "hard-log", corpus: page::logs, check: page::check_log },

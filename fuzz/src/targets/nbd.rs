@@ -2,8 +2,8 @@
 
 use anyhow::{Context, ensure};
 use hostftl_nbd_proto::{
-    BlockSizes, ClientHandshake, ClientOutcome, Command, Offer, Outcome, REQUEST_BYTES, Request,
-    ServerHandshake, SimpleReply,
+    BlockSizes, CHUNK_BYTES, Chunk, ChunkHead, ClientHandshake, ClientOutcome, Command, Errno,
+    Offer, Outcome, REQUEST_BYTES, Request, ServerHandshake, SimpleReply, Tls,
 };
 
 fn offer() -> Offer {
@@ -13,6 +13,8 @@ fn offer() -> Offer {
         bytes: 1 << 30,
         flags: 0x16d,
         block: BlockSizes { min: 512, preferred: 4096, max: 1 << 20 },
+        contexts: vec!["base:allocation", "hostftl:state"],
+        tls: Tls::No,
     }
 }
 
@@ -26,7 +28,18 @@ pub fn client_says() -> Vec<Vec<u8>> {
         bytes
     };
     let go = b"\0\0\0\x06volume\0\x02\0\x01\0\x03";
-    let options = [(1, &b"volume"[..]), (2, b""), (3, b""), (6, go), (7, go), (8, b""), (9, b"x")];
+    let wish = b"\0\0\0\x06volume\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let options = [
+        (1, &b"volume"[..]),
+        (2, b""),
+        (3, b""),
+        (6, go),
+        (7, go),
+        (8, b""),
+        (9, wish),
+        (10, wish),
+        (5, b""),
+    ];
     let mut all = vec![0, 0, 0, 3];
     let mut corpus: Vec<Vec<u8>> = Vec::new();
     for (number, data) in options {
@@ -55,7 +68,16 @@ pub fn server_says() -> Vec<Vec<u8>> {
 
 /// One request of each kind.
 pub fn requests() -> Vec<Vec<u8>> {
-    [Command::Read, Command::Write, Command::Flush, Command::Trim, Command::WriteZeroes]
+    let commands = [
+        Command::Read,
+        Command::Write,
+        Command::Flush,
+        Command::Trim,
+        Command::WriteZeroes,
+        Command::Cache,
+        Command::BlockStatus,
+    ];
+    commands
         .map(|command| Request { flags: 1, command, cookie: 7, offset: 4096, length: 8192 })
         .map(|request| request.emit().to_vec())
         .to_vec()
@@ -103,6 +125,9 @@ pub fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let talk = |piece: usize| {
         let mut out = Vec::new();
         let mut client = ClientHandshake::new("volume");
+        if seed.is_multiple_of(3) {
+            client = client.structured(&["base:allocation"]);
+        }
         let used = in_pieces(input, piece, |bytes| {
             let (used, outcome) = client.feed(bytes, &mut out)?;
             Ok((used, outcome != ClientOutcome::More))
@@ -127,6 +152,43 @@ pub fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     {
         let again = SimpleReply::parse(&reply.emit()).context("an emitted reply must parse")?;
         ensure!(again == reply, "{reply:?} is emitted in another way");
+    }
+    Ok(())
+}
+
+/// One chunk of each kind.
+pub fn chunks() -> Vec<Vec<u8>> {
+    let extents = vec![(4096, 0), (512, 3)];
+    let errno = Errno::Io;
+    let all = [
+        Chunk::None,
+        Chunk::Data { offset: 4096, bytes: b"data" },
+        Chunk::Hole { offset: 4096, length: 512 },
+        Chunk::Status { context: 1, extents },
+        Chunk::Error { errno, offset: None, message: "why" },
+        Chunk::Error { errno, offset: Some(512), message: "" },
+    ];
+    let emit = |chunk: &Chunk<'_>| {
+        let mut out = Vec::new();
+        chunk.emit(7, true, &mut out);
+        out
+    };
+    all.iter().map(emit).collect()
+}
+
+/// A chunk that parses is emitted as the same bytes.
+pub fn check_chunk(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let Some((bytes, content)) = input.split_first_chunk::<CHUNK_BYTES>() else { return Ok(()) };
+    let Ok(head) = ChunkHead::parse(bytes) else { return Ok(()) };
+    ensure!(head.emit() == *bytes, "{head:?} is emitted in another way");
+    let Some(content) = content.get(..head.length as usize) else { return Ok(()) };
+    if let Ok(chunk) = Chunk::parse(head.kind, content) {
+        let mut out = Vec::new();
+        chunk.emit(head.cookie, head.done, &mut out);
+        let whole = &input[..CHUNK_BYTES + content.len()];
+        // An error without a number is sent as one that has one.
+        let same = out == whole || matches!(chunk, Chunk::Error { .. });
+        ensure!(same, "{chunk:?} is emitted in another way");
     }
     Ok(())
 }

@@ -103,6 +103,14 @@ impl Map {
         }
     }
 
+    /// Whether a logical sector is mapped or lost, and for how many of `sectors` that stays so.
+    pub fn run(&self, lsn: u64, sectors: u64) -> (bool, u64) {
+        let entries = self.raw(lsn, lsn + sectors);
+        let mapped = entries[0] != 0;
+        let length = entries.iter().take_while(|raw| (**raw != 0) == mapped).count();
+        (mapped, length as u64)
+    }
+
     /// Whether a logical sector reads as an error.
     pub fn is_lost(&self, lsn: u64) -> bool {
         self.to[lsn as usize] == LOST

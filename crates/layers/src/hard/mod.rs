@@ -362,6 +362,10 @@ impl Layer for Hard {
         self.map.bytes()
     }
 
+    fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
+        self.map.run(lba, sectors.min(MAX_TOUCH as u64))
+    }
+
     fn idle(&self) -> bool {
         self.ops.is_empty() && self.requests.is_empty() && !self.more
     }

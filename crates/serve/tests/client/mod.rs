@@ -18,9 +18,13 @@ pub struct Client {
 impl Client {
     /// Negotiates the export `name`.
     pub fn connect(path: &Path, name: &str) -> io::Result<Self> {
+        Self::negotiate(path, ClientHandshake::new(name))
+    }
+
+    /// Negotiates as `handshake` wants.
+    pub fn negotiate(path: &Path, mut handshake: ClientHandshake) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let mut handshake = ClientHandshake::new(name);
         let (mut input, mut out) = (Vec::new(), Vec::new());
         loop {
             let (used, outcome) = handshake.feed(&input, &mut out).map_err(Error::other)?;

@@ -1,0 +1,122 @@
+//! What a server exports, and what it and a client have agreed on.
+
+use crate::flags::SEND_DF;
+use crate::option::{Ask, Wish};
+use crate::reply::{BlockSizes, Info, OptionReply, Refusal};
+
+/// Whether a server does TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// It does not.
+    No,
+    /// Nothing but starting it works without.
+    Required,
+}
+
+/// What a server exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The name; the empty name means the same export.
+    pub name: String,
+    /// Words for people.
+    pub description: String,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// Transmission flags without those that need an agreement, see [`crate::flags`].
+    pub flags: u16,
+    /// The block sizes.
+    pub block: BlockSizes,
+    /// The contexts of block status, at most 32; the first has the number 1, the next 2.
+    pub contexts: Vec<&'static str>,
+    /// Whether there is TLS.
+    pub tls: Tls,
+}
+
+/// What the two sides have agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Replies come in chunks, those to reads always.
+    pub structured: bool,
+    /// The contexts that the client wants: bit 0 is the one with the number 1.
+    pub contexts: u32,
+}
+
+impl Agreement {
+    /// The numbers of the contexts that block status tells.
+    pub fn numbers(self) -> impl Iterator<Item = u32> {
+        (0..32).filter(move |bit| self.contexts & 1 << bit != 0).map(|bit| bit + 1)
+    }
+}
+
+impl Offer {
+    /// Whether `name` means this export.
+    pub(crate) fn answers_to(&self, name: &str) -> bool {
+        name.is_empty() || name == self.name
+    }
+
+    /// The transmission flags under an agreement.
+    pub(crate) fn flags(&self, agreed: Agreement) -> u16 {
+        self.flags | if agreed.structured { SEND_DF } else { 0 }
+    }
+
+    /// Answers `INFO` and `GO`; false when the export is unknown.
+    pub(crate) fn describe(
+        &self,
+        option: u32,
+        ask: &Ask<'_>,
+        agreed: Agreement,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if !self.answers_to(ask.name) {
+            refuse(option, Refusal::Unknown, "there is no such export", out);
+            return false;
+        }
+        let mut tell = |info| OptionReply::Info(info).emit(option, out);
+        tell(Info::Export { bytes: self.bytes, flags: self.flags(agreed) });
+        // Sent unasked as well, because the smallest block is more than one byte.
+        tell(Info::BlockSize(self.block));
+        if ask.infos.contains(&Info::NAME) {
+            tell(Info::Name(&self.name));
+        }
+        if ask.infos.contains(&Info::DESCRIPTION) {
+            tell(Info::Description(&self.description));
+        }
+        OptionReply::Ack.emit(option, out);
+        true
+    }
+
+    /// Answers a list of contexts, or a choice when there is an agreement to put it in.
+    pub(crate) fn tell_contexts(
+        &self,
+        option: u32,
+        wish: &Wish<'_>,
+        choice: Option<&mut Agreement>,
+        out: &mut Vec<u8>,
+    ) {
+        if !self.answers_to(wish.name) {
+            return refuse(option, Refusal::Unknown, "there is no such export", out);
+        }
+        let listing = choice.is_none();
+        let all = listing && wish.queries.is_empty();
+        let is_wanted = |name: &str| {
+            let space = |query: &str| listing && query.ends_with(':') && name.starts_with(query);
+            all || wish.queries.iter().any(|query| *query == name || space(query))
+        };
+        let mut chosen = 0;
+        for (bit, name) in self.contexts.iter().enumerate().filter(|(_, name)| is_wanted(name)) {
+            // In a list the number has no meaning.
+            let id = if listing { 0 } else { bit as u32 + 1 };
+            OptionReply::Context { id, name }.emit(option, out);
+            chosen |= 1 << bit;
+        }
+        if let Some(agreed) = choice {
+            agreed.contexts = chosen;
+        }
+        OptionReply::Ack.emit(option, out);
+    }
+}
+
+/// Says no to an option.
+pub(crate) fn refuse(option: u32, why: Refusal, message: &str, out: &mut Vec<u8>) {
+    OptionReply::Refused { why, message }.emit(option, out);
+}

@@ -1,0 +1,29 @@
+//! Why a request fails: a number for the client, and words for the person behind it.
+
+use hostftl_core::HostError;
+use hostftl_nbd_proto::Errno;
+
+/// See the module text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) errno: Errno,
+    pub(crate) why: &'static str,
+}
+
+impl Fault {
+    pub(crate) const fn new(errno: Errno, why: &'static str) -> Self {
+        Fault { errno, why }
+    }
+}
+
+impl From<HostError> for Fault {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Io => Fault::new(Errno::Io, "a device failed; see `hostftl status`"),
+            HostError::NoSpace => {
+                Fault::new(Errno::NoSpace, "no room for new data; reads and trims still work")
+            }
+            HostError::Range => Fault::new(Errno::Invalid, "the range is not within the volume"),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What goes out to a client: replies, or parts of them, as a head and a body.
+
+use hostftl_nbd_proto::flags::{STATE_HOLE, STATE_ZERO};
+use hostftl_nbd_proto::{Chunk, DATA_HEAD_BYTES, SIMPLE_REPLY_BYTES, SimpleReply, data_head};
+use hostftl_volume::front::{Buffer, Extent};
+
+use crate::fault::Fault;
+
+/// The contexts of block status, in the order of their numbers.
+pub(crate) const CONTEXTS: [&str; 2] = ["base:allocation", "hostftl:state"];
+/// The number of `base:allocation`.
+const ALLOCATION: u32 = 1;
+/// The only flag of `hostftl:state`: the range is mapped.
+const STATE_MAPPED: u32 = 1 << 0;
+
+/// The first bytes of a reply.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head {
+    bytes: [u8; DATA_HEAD_BYTES],
+    len: usize,
+}
+
+impl Head {
+    fn new(from: &[u8]) -> Self {
+        let mut head = Head { len: from.len(), ..Head::default() };
+        head.bytes[..from.len()].copy_from_slice(from);
+        head
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What follows a head.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Nothing.
+    Nothing,
+    /// A buffer of the volume, as the volume filled it.
+    Lent(Buffer),
+    /// Made for the reply, or collected from the parts of a long read.
+    Own(Vec<u8>),
+}
+
+impl Body {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Nothing => &[],
+            Body::Lent(buffer) => buffer,
+            Body::Own(bytes) => bytes,
+        }
+    }
+
+    /// Gives the volume its buffer back.
+    pub(crate) fn keep_own(&mut self) {
+        if let Body::Lent(buffer) = self {
+            *self = Body::Own(buffer.to_vec());
+        }
+    }
+}
+
+/// A simple reply.
+pub(crate) fn simple(cookie: u64, fault: Option<Fault>, body: Body) -> (Head, Body) {
+    let result = fault.map_or(Ok(()), |fault| Err(fault.errno));
+    let head: [u8; SIMPLE_REPLY_BYTES] = SimpleReply { cookie, result }.emit();
+    (Head::new(&head), body)
+}
+
+/// A chunk with what was read at `offset`.
+pub(crate) fn data(cookie: u64, done: bool, offset: u64, body: Body) -> (Head, Body) {
+    let length = body.bytes().len() as u32;
+    if is_zero(body.bytes()) {
+        return own(|out| Chunk::Hole { offset, length }.emit(cookie, done, out));
+    }
+    (Head::new(&data_head(cookie, done, offset, length)), body)
+}
+
+/// A chunk with an error, at `offset` if it belongs to one place.
+pub(crate) fn error(cookie: u64, done: bool, offset: Option<u64>, fault: Fault) -> (Head, Body) {
+    let chunk = Chunk::Error { errno: fault.errno, offset, message: fault.why };
+    own(|out| chunk.emit(cookie, done, out))
+}
+
+/// A chunk of block status for each context, the last one done; `one` extent each, or all.
+pub(crate) fn status(
+    cookie: u64,
+    contexts: impl Iterator<Item = u32>,
+    extents: &[Extent],
+    one: bool,
+) -> (Head, Body) {
+    let extents = if one { &extents[..1] } else { extents };
+    own(|out| {
+        let mut contexts = contexts.peekable();
+        while let Some(context) = contexts.next() {
+            let flags = |mapped| match (context, mapped) {
+                (ALLOCATION, true) => 0,
+                (ALLOCATION, false) => STATE_HOLE | STATE_ZERO,
+                (_, true) => STATE_MAPPED,
+                (_, false) => 0,
+            };
+            let pair = |extent: &Extent| (extent.bytes as u32, flags(extent.mapped));
+            let extents = extents.iter().map(pair).collect();
+            Chunk::Status { context, extents }.emit(cookie, contexts.peek().is_none(), out);
+        }
+    })
+}
+
+fn own(emit: impl FnOnce(&mut Vec<u8>)) -> (Head, Body) {
+    let mut out = Vec::new();
+    emit(&mut out);
+    (Head::default(), Body::Own(out))
+}
+
+/// Whether all bytes are zero. Data that is not shows it within its first bytes, nearly always.
+fn is_zero(bytes: &[u8]) -> bool {
+    const STEP: usize = 64;
+    let (steps, rest) = bytes.as_chunks::<STEP>();
+    rest.iter().all(|byte| *byte == 0) && steps.iter().all(|step| *step == [0; STEP])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_nbd_proto::{CHUNK_BYTES, ChunkHead};
+
+    /// The chunks in a reply.
+    fn chunks(reply: &(Head, Body)) -> Vec<(ChunkHead, Vec<u8>)> {
+        let all = [reply.0.bytes(), reply.1.bytes()].concat();
+        let (mut rest, mut found) = (&all[..], Vec::new());
+        while let Some((head, after)) = rest.split_first_chunk::<CHUNK_BYTES>() {
+            let head = ChunkHead::parse(head).unwrap();
+            let (content, after) = after.split_at(head.length as usize);
+            found.push((head, content.to_vec()));
+            rest = after;
+        }
+        found
+    }
+
+    #[test]
+    fn zeros_become_a_hole_and_one_bit_does_not() {
+        for len in [512, 4096, 4133] {
+            for place in [0, len / 2, len - 1] {
+                let mut bytes = vec![0; len];
+                let reply = data(1, true, 8, Body::Own(bytes.clone()));
+                let (head, content) = &chunks(&reply)[0];
+                let hole = Chunk::Hole { offset: 8, length: len as u32 };
+                assert_eq!(Chunk::parse(head.kind, content), Ok(hole));
+                bytes[place] = 1;
+                let reply = data(1, true, 8, Body::Own(bytes.clone()));
+                let (head, content) = &chunks(&reply)[0];
+                let whole = Chunk::Data { offset: 8, bytes: &bytes };
+                assert_eq!(Chunk::parse(head.kind, content), Ok(whole));
+            }
+        }
+    }
+
+    #[test]
+    fn each_context_tells_the_same_extents_in_its_own_flags() {
+        let extents = [Extent { bytes: 512, mapped: true }, Extent { bytes: 1024, mapped: false }];
+        let parsed = |one| {
+            let reply = status(5, [1, 2].into_iter(), &extents, one);
+            let all = chunks(&reply);
+            assert_eq!(all.iter().map(|(head, _)| head.done).collect::<Vec<_>>(), [false, true]);
+            let parse =
+                |(head, content): &(ChunkHead, Vec<u8>)| match Chunk::parse(head.kind, content) {
+                    Ok(Chunk::Status { context, extents }) => (context, extents),
+                    other => panic!("{other:?}"),
+                };
+            all.iter().map(parse).collect::<Vec<_>>()
+        };
+        let all = [(1, vec![(512, 0), (1024, 3)]), (2, vec![(512, 1), (1024, 0)])];
+        assert_eq!(parsed(false), all);
+        assert_eq!(parsed(true), [(1, vec![(512, 0)]), (2, vec![(512, 1)])]);
+    }
+}
