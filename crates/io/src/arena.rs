@@ -81,7 +81,8 @@ impl Arena {
         self.classes[self.classes.len() - 2].class.bytes
     }
 
-    /// A buffer of `bytes` bytes; waits until one is free, of the smallest class that has one. Its content is what was there before.
+    /// A buffer of `bytes` bytes; waits until one is free, of the smallest class that has one. Its
+    /// content is what was there before.
     ///
     /// # Panics
     /// When `bytes` is 0 or more than [`Arena::longest`].

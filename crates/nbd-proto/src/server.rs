@@ -29,7 +29,8 @@ pub enum Outcome {
     More,
     /// The transmission phase begins.
     Transmission(Agreement),
-    /// TLS begins; when it stands, the handshake goes on under it with [`ServerHandshake::secured`].
+    /// TLS begins; when it stands, the handshake goes on under it, see
+    /// [`ServerHandshake::secured`].
     StartTls,
     /// The client said goodbye.
     Aborted,

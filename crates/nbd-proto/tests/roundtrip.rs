@@ -84,7 +84,7 @@ proptest! {
             4 => ClientOption::Go(Ask { name: &name, infos }),
             5 => ClientOption::StartTls,
             6 => ClientOption::StructuredReply,
-            7 => ClientOption::ListContexts(Wish { name: &name, queries: vec![&name; infos.len()] }),
+            7 => ClientOption::ListContexts(Wish { name: &name, queries: vec![&name; 3] }),
             8 => ClientOption::SetContexts(Wish { name: "", queries: vec![&name; infos.len()] }),
             _ => ClientOption::Other(OptionFrame { option: 0x4000, data: &data }),
         };
