@@ -87,6 +87,10 @@ for layer in passthrough hard; do
     printf '  %-24s %s\n' "$layer" "$(simulate "$layer")"
 done
 
+printf '\ndrive, counts only (16,384 × 256 pages, utilisation 0.742, greedy, uniform writes, one core)\n'
+printf '  %-24s %s\n' pool "$(scripts/cargo.sh run --release --quiet -p hostftl-drives \
+    --example pool_speed -- "$runs")"
+
 printf '\nserver, random 4 KiB writes a second (fio over a unix socket, devices in memory)\n'
 if ! command -v fio >/dev/null || ! command -v nbdkit >/dev/null; then
     echo "  SKIPPED: needs fio and nbdkit (make setup)"

@@ -5,6 +5,7 @@
 
 mod flash;
 mod ftl;
+mod lists;
 pub mod pool;
 mod spec;
 

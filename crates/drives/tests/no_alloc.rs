@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_core::Layer;
 use hostftl_drives::DriveSpec;
+use hostftl_drives::pool::{Frontiers, Pool, PoolSpec};
 use rig::Rig;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -37,4 +38,24 @@ fn no_step_allocates() {
     assert_eq!(COUNT.load(Ordering::Relaxed), 0, "the drive allocated in a step");
     assert!(rig.ftl.counters().gc_runs > 100, "the drive turned over");
     rig.finish();
+}
+
+#[test]
+fn no_write_to_a_pool_allocates() {
+    for gc in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"] {
+        let gc = gc.parse().expect("a policy");
+        let (frontiers, logical) = (Frontiers::Separate, 3_000);
+        let spec = PoolSpec { segments: 64, pages: 60, logical, gc, frontiers, seed: 1 };
+        let mut pool = Pool::new(spec);
+        let found = allocation_counter::measure(|| {
+            for i in 0..40_000 {
+                match i % 50 {
+                    0 => pool.trim(i * 7_919 % logical),
+                    _ => pool.write(i * 7_907 % logical, &mut |_| {}),
+                }
+            }
+        });
+        assert_eq!(found.count_total, 0, "{gc} allocated");
+        assert!(pool.work().erases > 300, "{gc} turned over");
+    }
 }

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::greedy::Greedy;
+use crate::lists::Lists;
 
 /// A physical superpage.
 pub type Phys = u32;
@@ -58,7 +58,8 @@ pub struct Map {
     used: u32,
     pages: u32,
     mapped: u64,
-    victims: Greedy,
+    /// Sealed segments by `valid`.
+    victims: Lists,
 }
 
 impl Map {
@@ -73,7 +74,7 @@ impl Map {
             used: 0,
             pages,
             mapped: 0,
-            victims: Greedy::new(segments as usize, pages as usize),
+            victims: Lists::new(segments, pages),
         }
     }
 
@@ -155,7 +156,7 @@ impl Map {
         segment.programs -= 1;
         if segment.programs == 0 && self.open != Some(index) {
             segment.state = State::Sealed;
-            self.victims.sealed(index, segment.valid);
+            self.victims.push(index, segment.valid);
         }
         if let Some(old) = old {
             self.kill(old);
@@ -171,7 +172,8 @@ impl Map {
         let segment = &mut self.segments[index as usize];
         segment.valid -= 1;
         if segment.state == State::Sealed {
-            self.victims.live_changed(index, segment.valid + 1, segment.valid);
+            self.victims.remove(index);
+            self.victims.push(index, segment.valid);
         }
     }
 
@@ -193,12 +195,14 @@ impl Map {
 
     /// Takes the best victim, unless collecting it would gain nothing.
     pub fn pick(&mut self) -> Option<u32> {
-        if self.victims.best()? == self.pages {
+        let index = self.victims.least()?;
+        let segment = &mut self.segments[index as usize];
+        if segment.valid == self.pages {
             return None;
         }
-        let segment = self.victims.pick()?;
-        self.segments[segment as usize].state = State::Victim;
-        Some(segment)
+        segment.state = State::Victim;
+        self.victims.remove(index);
+        Some(index)
     }
 
     /// The logical superpage that `phys` holds, if it is valid.

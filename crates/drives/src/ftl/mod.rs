@@ -15,7 +15,6 @@
 //! unmapped costs nothing.
 
 mod collect;
-mod greedy;
 mod job;
 mod map;
 mod op;

@@ -14,7 +14,6 @@
 //!   live pages than a segment has pages, always fits.
 
 mod check;
-mod lists;
 mod policy;
 mod victims;
 

@@ -8,8 +8,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::lists::Lists;
 use super::policy::GcPolicy;
+use crate::lists::Lists;
 
 /// The sealed segments in an order without meaning, so that one can be drawn.
 #[derive(Debug)]
@@ -170,4 +170,94 @@ fn oldest_and_emptiest(lists: &Lists, changed: &[u64], pages: u32, now: u64) -> 
         }
     }
     best.map(|(_, segment)| segment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENTS: u32 = 40;
+    const PAGES: u32 = 16;
+
+    /// What a scan knows of a sealed segment.
+    #[derive(Clone, Copy)]
+    struct Known {
+        segment: u32,
+        live: u32,
+        sealed: u64,
+        changed: u64,
+    }
+
+    impl Known {
+        fn value(&self, now: u64) -> f64 {
+            let share = f64::from(self.live) / f64::from(PAGES);
+            (now - self.changed) as f64 * (1.0 - share) / (2.0 * share)
+        }
+    }
+
+    /// Whether a policy may pick `picked`, by a scan of all that is sealed.
+    fn may_pick(policy: GcPolicy, picked: Known, all: &[Known], now: u64) -> bool {
+        match policy {
+            GcPolicy::Greedy => all.iter().all(|other| picked.live <= other.live),
+            GcPolicy::Fifo => all.iter().all(|other| picked.sealed <= other.sealed),
+            GcPolicy::Random | GcPolicy::DChoices(_) => true,
+            GcPolicy::CostBenefit if picked.live == 0 => true,
+            GcPolicy::CostBenefit => {
+                let best = picked.value(now) * (1.0 + 1e-9);
+                all.iter().all(|other| other.live > 0 && other.value(now) <= best)
+            }
+        }
+    }
+
+    #[test]
+    fn every_policy_agrees_with_a_scan() {
+        for word in ["greedy", "fifo", "random", "d-choices:4", "cost-benefit"] {
+            let policy = word.parse().unwrap();
+            let mut victims = Victims::new(policy, SEGMENTS, PAGES, 5);
+            let mut dice = Xoshiro256PlusPlus::seed_from_u64(2);
+            let (mut all, mut picks) = (Vec::<Known>::new(), 0);
+            for now in 0..40_000 {
+                let segment = dice.random_range(0..SEGMENTS);
+                match all.iter().position(|known| known.segment == segment) {
+                    None => {
+                        let live = dice.random_range(0..=PAGES);
+                        victims.sealed(segment, live, now);
+                        all.push(Known { segment, live, sealed: now, changed: now });
+                    }
+                    Some(at) if all[at].live > 0 && dice.random_range(0..3) > 0 => {
+                        all[at].live -= 1;
+                        all[at].changed = now;
+                        victims.live_changed(segment, all[at].live, now);
+                    }
+                    Some(_) => {
+                        let live = |it| all.iter().find(|known| known.segment == it).unwrap().live;
+                        let picked = victims.pick(now, live).unwrap();
+                        let at = all.iter().position(|known| known.segment == picked).unwrap();
+                        assert!(may_pick(policy, all[at], &all, now), "{word} at {now}");
+                        victims.freed(picked);
+                        all.swap_remove(at);
+                        picks += 1;
+                    }
+                }
+            }
+            assert!(picks > 1_000, "{word} picked {picks} times");
+        }
+    }
+
+    /// More draws find emptier segments, and each draw is fair.
+    #[test]
+    fn draws_are_fair() {
+        let mut victims = Victims::new(GcPolicy::DChoices(2), SEGMENTS, PAGES, 5);
+        (0..SEGMENTS).for_each(|segment| victims.sealed(segment, 0, 0));
+        let mut best = [0u32; SEGMENTS as usize];
+        for _ in 0..160_000 {
+            best[victims.pick(0, |segment| segment).unwrap() as usize] += 1;
+        }
+        // Of two draws from n the least is the k-th with probability (2(n − k) − 1)/n².
+        for (k, &count) in best.iter().enumerate() {
+            let expected = 100.0 * (2.0 * (40.0 - k as f64) - 1.0);
+            let off = (f64::from(count) - expected).abs();
+            assert!(off < 5.0 * expected.sqrt(), "{k}: {count}, expected {expected}");
+        }
+    }
 }

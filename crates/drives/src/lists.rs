@@ -4,6 +4,8 @@
 //! - A segment is in at most one list; the lists are circular, each through its own sentinel, so
 //!   that linking needs no branch.
 //! - No list below `lowest` holds a segment.
+//!
+//! Every call is O(1), except that `least` may pass over as many lists as a segment has pages.
 
 /// See the module text.
 #[derive(Debug)]
@@ -68,5 +70,48 @@ impl Lists {
     pub fn first(&self, live: u32) -> Option<u32> {
         let node = self.links[(self.segments + live) as usize][NEXT];
         (node < self.segments).then_some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    /// Against a scan of everything: the fewest live pages, then the longest with that count.
+    #[test]
+    fn agrees_with_a_scan() {
+        let (mut lists, mut model) = (Lists::new(40, 16), Vec::<(u32, u32)>::new());
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
+        for _ in 0..20_000 {
+            let segment = dice.random_range(0..40);
+            match model.iter().position(|&(it, _)| it == segment) {
+                None => {
+                    let live = dice.random_range(0..17);
+                    lists.push(segment, live);
+                    model.push((segment, live));
+                }
+                Some(at) if model[at].1 > 0 => {
+                    let (_, live) = model.remove(at);
+                    lists.remove(segment);
+                    lists.push(segment, live - 1);
+                    model.push((segment, live - 1));
+                }
+                Some(_) => {
+                    // The first of the least is the one that has been so longest.
+                    let best = model.iter().min_by_key(|&&(_, live)| live).map(|&(it, _)| it);
+                    assert_eq!(lists.least(), best);
+                    lists.remove(best.expect("this one is sealed"));
+                    model.retain(|&(it, _)| Some(it) != best);
+                }
+            }
+        }
+        while let Some(segment) = lists.least() {
+            lists.remove(segment);
+            model.retain(|&(it, _)| it != segment);
+        }
+        assert!(model.is_empty());
     }
 }
