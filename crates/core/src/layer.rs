@@ -168,8 +168,8 @@ pub trait Layer {
     /// Bytes of host memory that the map takes, all tables counted.
     fn map_bytes(&self) -> u64;
     /// Whether sector `lba` may hold something other than zeros, and for how many of `sectors`
-    /// sectors that stays so: at least one. Looks at no more than [`MAX_TOUCH`] of them. A layer without a
-    /// map can't tell, so that everything may.
+    /// sectors that stays so: at least one. It looks at no more than [`MAX_TOUCH`] of them. A layer
+    /// without a map can't tell, so that everything may.
     fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }

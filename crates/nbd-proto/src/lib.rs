@@ -2,8 +2,8 @@
 //!
 //! It speaks the fixed newstyle handshake ([`ServerHandshake`], [`ClientHandshake`]) and requests
 //! with simple and structured replies ([`Request`], [`SimpleReply`], [`Chunk`]). Every message
-//! parses and emits, so that a server, a client and a fuzzer share one reading of the specification.
-//! All integers are big-endian.
+//! parses and emits, so that a server, a client and a fuzzer share one reading of the
+//! specification. All integers are big-endian.
 #![forbid(unsafe_code)]
 
 mod chunk;
