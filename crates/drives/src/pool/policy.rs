@@ -60,7 +60,7 @@ impl FromStr for GcPolicy {
                 .ok_or_else(|| UnknownWord {
                     key: "gc",
                     value: other.to_owned(),
-                    known: "greedy, fifo, random, cost-benefit, or d-choices:D with D from 1 to 256",
+                    known: "greedy, fifo, random, cost-benefit, or d-choices:D with D in 1..256",
                 }),
         }
     }
