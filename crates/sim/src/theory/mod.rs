@@ -1,7 +1,7 @@
 //! Closed forms that a simulated drive must agree with.
 //!
-//! `alpha`, more than 1, is the ratio of physical to mapped pages in circulation, without frontiers
-//! and reserve. Results are write amplification: pages programmed for each page that the host
+//! `alpha` is the ratio of physical to mapped pages in circulation, without frontiers
+//! and reserve; one that is not more than 1 panics. Results are write amplification: pages programmed for each page that the host
 //! writes. A skewed workload is a list of [`Class`]es, each uniform within.
 //!
 //! Sources: Desnoyers (SYSTOR 2012) for FIFO, greedy and skew; Xiang & Kurkoski (arXiv 1110.4245);
@@ -58,6 +58,7 @@ pub fn greedy(alpha: f64, pages: u32) -> f64 {
 
 /// Random victims, uniform writes.
 pub fn random(alpha: f64) -> f64 {
+    assert!(alpha > 1.0, "without spare pages there is no end to collection");
     alpha / (alpha - 1.0)
 }
 
