@@ -1,8 +1,8 @@
 //! Closed forms that a simulated drive must agree with.
 //!
-//! `alpha` is the ratio of physical to mapped pages in circulation, without frontiers
-//! and reserve; one that is not more than 1 panics. Results are write amplification: pages programmed for each page that the host
-//! writes. A skewed workload is a list of [`Class`]es, each uniform within.
+//! `alpha` is the ratio of physical to mapped pages in circulation, without frontiers and reserve;
+//! one that is not more than 1 panics. Results are write amplification: pages programmed for each
+//! page that the host writes. A skewed workload is a list of [`Class`]es, each uniform within.
 //!
 //! Sources: Desnoyers (SYSTOR 2012) for FIFO, greedy and skew; Xiang & Kurkoski (arXiv 1110.4245);
 //! Van Houdt (SIGMETRICS 2013) for d-choices.
