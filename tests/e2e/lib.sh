@@ -86,9 +86,14 @@ serve() {
     rm -f "$dir/serve.out"
     "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" >"$dir/serve.out" &
     server=$!
+    ready
+}
+
+# Waits for the ready line of the server that was just started.
+ready() {
     local tries
     for tries in $(seq 300); do
-        grep -qs '^ready nbd+unix:' "$dir/serve.out" && return 0
+        grep -qs '^ready nbds\?[+:]' "$dir/serve.out" && return 0
         kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
         sleep 0.05
     done

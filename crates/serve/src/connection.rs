@@ -1,17 +1,20 @@
 //! One client from its first byte to its last.
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use hostftl_nbd_proto::{Agreement, Offer, Outcome, ProtoError, ServerHandshake};
 use hostftl_volume::front::Port;
+use rustls::ServerConfig;
 
+use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
 use crate::reader::Reader;
 use crate::table::Table;
+use crate::tls::Tls;
 use crate::writer;
 
 /// How long a client may be silent while it negotiates.
@@ -26,49 +29,89 @@ pub(crate) enum ConnectionError {
     Io(#[from] io::Error),
 }
 
-/// Serves one client; returns how many requests it made.
-///
-/// # Errors
-/// When the client breaks the protocol or the connection.
-pub(crate) fn serve(
-    stream: &UnixStream,
-    port: &Port,
-    offer: &Offer,
-    stopping: &AtomicBool,
-) -> Result<u64, ConnectionError> {
-    let mut inlet = Inlet::new(stream);
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let Some(agreed) = handshake(&mut inlet, stream, offer)? else { return Ok(0) };
-    stream.set_read_timeout(None)?;
-    let table = Table::new(agreed);
-    let (reply, answers) = channel();
-    std::thread::scope(|scope| {
-        let (shared, answers) = (&table, answers);
-        scope.spawn(move || writer::run(stream, shared, &answers));
-        Reader { inlet, port, table: &table, reply, agreed, stopping }.run()
-    })
+/// What a client gets.
+#[derive(Clone, Copy)]
+pub(crate) struct Service<'a> {
+    pub(crate) port: &'a Port,
+    pub(crate) offer: &'a Offer,
+    pub(crate) secure: Option<&'a Arc<ServerConfig>>,
+    pub(crate) stopping: &'a AtomicBool,
 }
 
-/// Negotiates; what was agreed on when the transmission phase follows.
-fn handshake(
-    inlet: &mut Inlet<&UnixStream>,
-    mut stream: &UnixStream,
+impl Service<'_> {
+    /// Serves one client; returns how many requests it made.
+    ///
+    /// # Errors
+    /// When the client breaks the protocol or the connection.
+    pub(crate) fn serve(self, socket: &Socket) -> Result<u64, ConnectionError> {
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let channel = Channel::Plain(socket);
+        let mut out = Vec::new();
+        let mut server = ServerHandshake::greet(&mut out);
+        let mut inlet = Inlet::new(channel);
+        match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, self.secure) {
+            (Outcome::Transmission(agreed), _) => self.transmit(inlet, channel, agreed),
+            (Outcome::StartTls, Some(config)) => {
+                let tls = Tls::begin(socket, config)?;
+                server.secured();
+                let taken = self.serve_secure(&mut server, Channel::Secure(&tls));
+                tls.end();
+                taken
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Begins the handshake once more.
+    fn serve_secure(
+        self,
+        server: &mut ServerHandshake,
+        channel: Channel<'_>,
+    ) -> Result<u64, ConnectionError> {
+        let mut inlet = Inlet::new(channel);
+        match negotiate(server, Vec::new(), &mut inlet, channel, self.offer)? {
+            Outcome::Transmission(agreed) => self.transmit(inlet, channel, agreed),
+            _ => Ok(0),
+        }
+    }
+
+    fn transmit(
+        self,
+        inlet: Inlet<Channel<'_>>,
+        channel: Channel<'_>,
+        agreed: Agreement,
+    ) -> Result<u64, ConnectionError> {
+        channel.socket().set_read_timeout(None)?;
+        let table = Table::new(agreed);
+        let (reply, answers) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let (shared, answers) = (&table, answers);
+            scope.spawn(move || writer::run(channel, shared, &answers));
+            let (port, stopping) = (self.port, self.stopping);
+            Reader { inlet, port, table: &table, reply, agreed, stopping }.run()
+        })
+    }
+}
+
+/// Sends `out` and negotiates until something comes of it; a client that hangs up aborts.
+fn negotiate(
+    server: &mut ServerHandshake,
+    mut out: Vec<u8>,
+    inlet: &mut Inlet<Channel<'_>>,
+    mut channel: Channel<'_>,
     offer: &Offer,
-) -> Result<Option<Agreement>, ConnectionError> {
-    let mut out = Vec::new();
-    let mut server = ServerHandshake::greet(&mut out);
+) -> Result<Outcome, ConnectionError> {
     loop {
         let step = server.feed(offer, inlet.peek(), &mut out);
-        stream.write_all(&out)?;
+        channel.write_all(&out)?;
+        channel.flush()?;
         out.clear();
         let (used, outcome) = step?;
         inlet.consume(used);
         match outcome {
-            Outcome::More if inlet.more()? == 0 => return Ok(None),
+            Outcome::More if inlet.more()? == 0 => return Ok(Outcome::Aborted),
             Outcome::More => {}
-            Outcome::Transmission(agreed) => return Ok(Some(agreed)),
-            Outcome::Aborted => return Ok(None),
-            Outcome::StartTls => unreachable!("TLS is not offered"),
+            over => return Ok(over),
         }
     }
 }

@@ -3,12 +3,28 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::address::Address;
+
 /// Why a volume can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address is not one that can be served on.
-    #[error("{0:?} is not an NBD address: write unix:PATH")]
+    #[error("{0:?} is not an NBD address: write {forms}", forms = Address::FORMS)]
     Address(String),
+    /// The address means all networks.
+    #[error("{0}: name the one address to listen on, as in tcp:127.0.0.1:10809")]
+    Everywhere(String),
+    /// Not exactly one socket was handed over.
+    #[error("{0} sockets were handed over (LISTEN_FDS); exactly one is needed")]
+    HandedOver(usize),
+    /// A certificate or key can't be used.
+    #[error("{path}: {why}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The kernel takes no socket path of this length.
     #[error("{path}: a socket path has at most {most} bytes; choose a shorter one")]
     TooLong {

@@ -1,4 +1,4 @@
-//! Serves a volume to the outside: the NBD server on a unix socket.
+//! Serves a volume to the outside: the NBD server on a unix socket or a TCP port.
 //!
 //! A connection has two threads. The reader takes requests from the socket, payload straight into
 //! the volume's buffers, and hands them to the volume's [`Port`](hostftl_volume::front::Port); the
@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod channel;
 mod connection;
 mod error;
 mod fault;
 mod inlet;
+mod listen;
 mod piece;
 mod reader;
 mod registry;
@@ -21,8 +23,10 @@ mod server;
 mod socket;
 mod split;
 mod table;
+mod tls;
 mod writer;
 
 pub use address::Address;
 pub use error::ServeError;
 pub use server::{Options, Served, Server, Stopper};
+pub use tls::Certificates;

@@ -1,7 +1,6 @@
 //! Takes the requests of one client from its socket and hands them to the volume.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
@@ -10,6 +9,7 @@ use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_
 use hostftl_nbd_proto::{Agreement, Command, Errno, MAX_PAYLOAD, Request};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 
+use crate::channel::Channel;
 use crate::connection::ConnectionError;
 use crate::fault::Fault;
 use crate::inlet::Inlet;
@@ -18,7 +18,7 @@ use crate::table::{Entry, Table, Wants, part_cookie};
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
-    pub(crate) inlet: Inlet<&'a UnixStream>,
+    pub(crate) inlet: Inlet<Channel<'a>>,
     pub(crate) port: &'a Port,
     pub(crate) table: &'a Table,
     pub(crate) reply: Sender<Answer>,

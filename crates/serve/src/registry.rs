@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use crate::channel::Socket;
 
 /// Connections by number.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    open: Mutex<BTreeMap<u64, Arc<UnixStream>>>,
+    open: Mutex<BTreeMap<u64, Arc<Socket>>>,
     closed: Condvar,
 }
 
 impl Registry {
-    pub(crate) fn insert(&self, number: u64, stream: Arc<UnixStream>) {
+    pub(crate) fn insert(&self, number: u64, stream: Arc<Socket>) {
         self.lock().insert(number, stream);
     }
 
@@ -42,7 +43,7 @@ impl Registry {
         drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<UnixStream>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Socket>>> {
         self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

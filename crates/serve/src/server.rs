@@ -7,8 +7,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
@@ -21,13 +19,15 @@ use hostftl_nbd_proto::flags::{
 };
 use hostftl_nbd_proto::{BlockSizes, Offer, Tls};
 use hostftl_volume::front::{Export, Port};
+use rustls::ServerConfig;
 
 use crate::address::Address;
-use crate::connection;
+use crate::connection::Service;
 use crate::error::ServeError;
+use crate::listen::{Alarm, Listening};
 use crate::piece::CONTEXTS;
 use crate::registry::Registry;
-use crate::socket::Bound;
+use crate::tls::Certificates;
 
 /// The most clients at once.
 const MAX_CONNECTIONS: usize = 64;
@@ -43,6 +43,8 @@ pub struct Options {
     pub address: Address,
     /// The volume.
     pub port: Port,
+    /// Whether clients must come under TLS, and with what.
+    pub tls: Option<Certificates>,
     /// Takes one line about a client that broke the protocol or was turned away.
     pub log: fn(&str),
 }
@@ -51,7 +53,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Server {
     options: Options,
-    bound: Bound,
+    listening: Listening,
+    secure: Option<Arc<ServerConfig>>,
     stopper: Stopper,
 }
 
@@ -72,15 +75,15 @@ pub struct Stopper(Arc<Shared>);
 struct Shared {
     stopping: AtomicBool,
     registry: Registry,
-    /// The listening socket once more: to shut it down wakes the thread that accepts.
-    listening: UnixStream,
+    /// Wakes the thread that accepts.
+    alarm: Alarm,
 }
 
 impl Stopper {
     /// Stops accepting and reading. What is in flight will be answered, then [`Server::run`] ends.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::SeqCst);
-        self.0.listening.shutdown(Shutdown::Both).ok();
+        self.0.alarm.ring();
         self.0.registry.shut(Shutdown::Read);
     }
 
@@ -93,19 +96,18 @@ impl Server {
     /// Listens. Clients may connect from now on; they are served by [`Server::run`].
     ///
     /// # Errors
-    /// When the address is in use or can't be used.
+    /// When the address is in use or can't be used, or a certificate can't.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let path = options.address.path();
-        let bound = Bound::new(path)?;
-        let listening = bound.listener.try_clone().map_err(|error| ServeError::Io {
-            path: path.into(),
+        let secure = options.tls.as_ref().map(Certificates::load).transpose()?;
+        let listening = Listening::new(&options.address)?;
+        let alarm = listening.alarm().map_err(|error| ServeError::Io {
+            path: options.address.to_string().into(),
             doing: "can't share the socket",
             error,
         })?;
-        let listening = UnixStream::from(OwnedFd::from(listening));
         let stopping = AtomicBool::new(false);
-        let shared = Shared { stopping, registry: Registry::default(), listening };
-        Ok(Server { options, bound, stopper: Stopper(Arc::new(shared)) })
+        let shared = Shared { stopping, registry: Registry::default(), alarm };
+        Ok(Server { options, listening, secure, stopper: Stopper(Arc::new(shared)) })
     }
 
     /// The handle that stops this server.
@@ -118,11 +120,13 @@ impl Server {
     /// # Errors
     /// When the line can't be written or the socket fails; clients are answered first all the same.
     pub fn run(self, ready: &mut dyn Write) -> Result<Served, ServeError> {
-        let path = self.options.address.path();
-        let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
-        let announced = writeln!(ready, "ready {}", self.options.address);
+        let failed = |doing| {
+            let path = self.options.address.to_string().into();
+            move |error| ServeError::Io { path, doing, error }
+        };
+        let announced = writeln!(ready, "ready {}", self.listening.uri(self.secure.is_some()));
         announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
-        let offer = offer(self.options.port.export());
+        let offer = offer(self.options.port.export(), self.secure.is_some());
         let requests = AtomicU64::new(0);
         let accepted = thread::scope(|scope| {
             let accepted = self.accept(scope, &offer, &requests);
@@ -145,9 +149,9 @@ impl Server {
         let mut number = 0;
         let registry = &self.stopper.0.registry;
         loop {
-            let stream = match self.bound.listener.accept() {
+            let stream = match self.listening.accept() {
                 _ if self.stopper.stopping() => return Ok(number),
-                Ok((stream, _)) => Arc::new(stream),
+                Ok(stream) => Arc::new(stream),
                 Err(error) if is_passing(&error) => {
                     (self.options.log)(&format!("a client could not connect: {error}"));
                     thread::sleep(PAUSE);
@@ -165,8 +169,13 @@ impl Server {
                 registry.shut(Shutdown::Read);
             }
             scope.spawn(move || {
-                let stopping = &self.stopper.0.stopping;
-                match connection::serve(&stream, &self.options.port, offer, stopping) {
+                let service = Service {
+                    port: &self.options.port,
+                    offer,
+                    secure: self.secure.as_ref(),
+                    stopping: &self.stopper.0.stopping,
+                };
+                match service.serve(&stream) {
                     Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
                     Err(error) => (self.options.log)(&format!("client {number}: {error}")),
                 }
@@ -184,7 +193,7 @@ fn is_passing(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-fn offer(export: &Export) -> Offer {
+fn offer(export: &Export, secure: bool) -> Offer {
     let writes = SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO;
     let flags = HAS_FLAGS | writes | SEND_CACHE | CAN_MULTI_CONN;
     Offer {
@@ -194,6 +203,6 @@ fn offer(export: &Export) -> Offer {
         flags,
         block: BlockSizes { min: SECTOR as u32, preferred: BLOCK as u32, max: export.max_transfer },
         contexts: CONTEXTS.to_vec(),
-        tls: Tls::No,
+        tls: if secure { Tls::Required } else { Tls::No },
     }
 }

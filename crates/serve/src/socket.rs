@@ -57,6 +57,13 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// Its name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Drop for Bound {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {

@@ -7,13 +7,14 @@
 
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hostftl_volume::front::Answer;
 
+use crate::channel::Channel;
 use crate::table::{Piece, Table};
+use crate::tls::is_slow;
 
 /// The most replies that are collected for one system call.
 const BATCH: usize = 32;
@@ -23,15 +24,15 @@ const BATCH_BYTES: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Sends replies until the last part in flight is answered and the reader is gone.
-pub(crate) fn run(stream: &UnixStream, table: &Table, answers: &Receiver<Answer>) {
+pub(crate) fn run(channel: Channel<'_>, table: &Table, answers: &Receiver<Answer>) {
     let mut batch = Vec::with_capacity(BATCH);
-    let mut broken = stream.set_write_timeout(Some(PATIENCE)).is_err();
+    let mut broken = channel.socket().set_write_timeout(Some(PATIENCE)).is_err();
     while let Ok(first) = answers.recv() {
         collect(table, first, answers, &mut batch);
-        if !broken && send(stream, table, answers, &mut batch).is_err() {
+        if !broken && send(channel, table, answers, &mut batch).is_err() {
             broken = true;
             // Nobody hears the replies, so the reader shall not take more requests.
-            stream.shutdown(Shutdown::Both).ok();
+            channel.socket().shutdown(Shutdown::Both).ok();
         }
         table.leave(&mut batch);
     }
@@ -54,31 +55,28 @@ fn collect(table: &Table, first: Answer, answers: &Receiver<Answer>, batch: &mut
 
 /// Sends a batch, and what is answered meanwhile when the client is slow.
 fn send(
-    mut stream: &UnixStream,
+    mut channel: Channel<'_>,
     table: &Table,
     answers: &Receiver<Answer>,
     batch: &mut Vec<Piece>,
 ) -> io::Result<()> {
-    let mut sent = 0;
+    let (mut sent, begun) = (0, Instant::now());
     loop {
         let mut slices = [IoSlice::new(&[]); 2 * BATCH];
         let used = fill(&mut slices, batch, sent);
-        if used == 0 {
-            return Ok(());
-        }
-        let offered: usize = slices[..used].iter().map(|slice| slice.len()).sum();
-        match stream.write_vectored(&slices[..used]) {
+        let step = match used {
+            0 => channel.flush().map(|()| 0),
+            _ => channel.write_vectored(&slices[..used]),
+        };
+        match step {
+            Ok(0) if used == 0 => return Ok(()),
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(all) if all == offered => sent += all,
-            Ok(some) => {
-                sent += some;
-                free_buffers(table, answers, batch);
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted => {}
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => free_buffers(table, answers, batch),
-                _ => return Err(error),
-            },
+            Ok(some) => sent += some,
+            Err(error) if error.kind() == ErrorKind::Interrupted || is_slow(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if begun.elapsed() >= PATIENCE {
+            free_buffers(table, answers, batch);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Options, Served, Server};
+use hostftl_serve::{Address, Certificates, Options, Served, Server};
 use hostftl_volume::{Running, StartOptions};
 
 use crate::console::Console;
@@ -25,9 +25,17 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Where NBD clients connect
-    #[arg(long, value_name = "unix:PATH")]
+    /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
+    /// systemd for the socket that the service manager hands over (LISTEN_FDS)
+    #[arg(long, value_name = "ADDRESS")]
     nbd: Address,
+    /// Require TLS, with server-cert.pem and server-key.pem from this folder; without it, whoever
+    /// reaches a TCP port reads and writes the volume
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Take only clients whose certificate ca-cert.pem in that folder has signed
+    #[arg(long, requires = "tls_certificates")]
+    tls_verify_peer: bool,
     /// Record everything that the layer is told, for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -41,7 +49,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let volume = hostftl_volume::open(&args.volume)?;
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
     running.notes().iter().for_each(|note| log(note));
-    let served = Server::bind(Options { address: args.nbd, port, log })
+    let verify_peer = args.tls_verify_peer;
+    let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer });
+    let served = Server::bind(Options { address: args.nbd, port, tls, log })
         .map_err(Failure::failed)
         .and_then(|server| serve(server, &running, console));
     // The volume is closed clean also when the server failed.

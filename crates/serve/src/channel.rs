@@ -1,0 +1,123 @@
+//! A client's connection: a unix or TCP socket, as it is or under TLS.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::tls::Tls;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// On this machine.
+    Unix(UnixStream),
+    /// From anywhere.
+    Tcp(TcpStream),
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! each {
+    ($self:ident, $kind:ident: $socket:ident => $body:expr) => {
+        match $self {
+            $kind::Unix($socket) => $body,
+            $kind::Tcp($socket) => $body,
+        }
+    };
+}
+
+impl Socket {
+    pub(crate) fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        each!(self, Socket: socket => socket.set_read_timeout(time))
+    }
+
+    pub(crate) fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        each!(self, Socket: socket => socket.set_write_timeout(time))
+    }
+
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        each!(self, Socket: socket => socket.shutdown(how))
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        each!(self, Socket: socket => (&*socket).read(into))
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        each!(self, Socket: socket => (&*socket).read_vectored(into))
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        each!(self, Socket: socket => (&*socket).write(from))
+    }
+
+    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        each!(self, Socket: socket => (&*socket).write_vectored(from))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a client's bytes go through, in both directions at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Channel<'a> {
+    /// As they are.
+    Plain(&'a Socket),
+    /// Under TLS.
+    Secure(&'a Tls<'a>),
+}
+
+impl Channel<'_> {
+    /// The socket under it.
+    pub(crate) fn socket(&self) -> &Socket {
+        match self {
+            Channel::Plain(socket) => socket,
+            Channel::Secure(tls) => tls.socket(),
+        }
+    }
+}
+
+impl Read for Channel<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Channel::Plain(socket) => socket.read(into),
+            Channel::Secure(tls) => tls.read(into),
+        }
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Channel::Plain(socket) => socket.read_vectored(into),
+            Channel::Secure(tls) => match into.iter_mut().find(|buffer| !buffer.is_empty()) {
+                Some(first) => tls.read(first),
+                None => Ok(0),
+            },
+        }
+    }
+}
+
+impl Write for Channel<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(from)])
+    }
+
+    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Channel::Plain(socket) => socket.write_vectored(from),
+            Channel::Secure(tls) => tls.write_vectored(from),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Channel::Plain(_) => Ok(()),
+            Channel::Secure(tls) => tls.flush(),
+        }
+    }
+}

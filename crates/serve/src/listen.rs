@@ -1,0 +1,137 @@
+//! Where clients come in: a socket of our own, or one that the service manager hands over.
+
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use listenfd::ListenFd;
+
+use crate::address::{Address, unix_uri};
+use crate::channel::Socket;
+use crate::error::ServeError;
+use crate::socket::Bound;
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    /// Under a name that goes away with it.
+    Named(Bound),
+    /// On a TCP port.
+    Tcp(TcpListener),
+    /// Handed over; the service manager goes on listening when we end.
+    Inherited(UnixListener),
+    /// The same on a TCP port.
+    InheritedTcp(TcpListener),
+}
+
+/// Wakes the thread that accepts.
+#[derive(Debug)]
+pub(crate) enum Alarm {
+    /// Shuts the listening socket down, which nobody else has.
+    Shut(UnixStream),
+    /// Connects to it; shuts it down when its name is gone, so that nobody can.
+    Call(SocketAddr, UnixStream),
+    /// The same on a TCP port.
+    CallTcp(std::net::SocketAddr),
+}
+
+impl Listening {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// When it is in use or can't be used.
+    pub(crate) fn new(address: &Address) -> Result<Self, ServeError> {
+        let failed = |doing| {
+            let path = PathBuf::from(address.to_string());
+            move |error| ServeError::Io { path, doing, error }
+        };
+        match address {
+            Address::Unix(path) => Bound::new(path).map(Listening::Named),
+            Address::Tcp(place) => {
+                let listener = TcpListener::bind(place).map_err(failed("can't listen there"))?;
+                Ok(Listening::Tcp(listener))
+            }
+            Address::Systemd => {
+                let mut handed = ListenFd::from_env();
+                if handed.len() != 1 {
+                    return Err(ServeError::HandedOver(handed.len()));
+                }
+                if let Ok(Some(listener)) = handed.take_unix_listener(0) {
+                    return Ok(Listening::Inherited(listener));
+                }
+                let listener = handed.take_tcp_listener(0);
+                let listener = listener.map_err(failed("can't use the socket handed over"))?;
+                listener.map(Listening::InheritedTcp).ok_or(ServeError::HandedOver(0))
+            }
+        }
+    }
+
+    /// The next client.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        let unix = |listener: &UnixListener| Ok(Socket::Unix(listener.accept()?.0));
+        match self {
+            Listening::Named(bound) => unix(&bound.listener),
+            Listening::Inherited(listener) => unix(listener),
+            Listening::Tcp(listener) | Listening::InheritedTcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                // Replies are sent whole, so there is nothing to wait for.
+                stream.set_nodelay(true)?;
+                Ok(Socket::Tcp(stream))
+            }
+        }
+    }
+
+    /// What wakes `accept`.
+    ///
+    /// # Errors
+    /// When the system gives no file descriptor.
+    pub(crate) fn alarm(&self) -> io::Result<Alarm> {
+        let shut = |fd: OwnedFd| Alarm::Shut(UnixStream::from(fd));
+        Ok(match self {
+            Listening::Named(bound) => shut(bound.listener.try_clone()?.into()),
+            Listening::Tcp(listener) => shut(listener.try_clone()?.into()),
+            Listening::Inherited(listener) => {
+                let again = UnixStream::from(OwnedFd::from(listener.try_clone()?));
+                Alarm::Call(listener.local_addr()?, again)
+            }
+            Listening::InheritedTcp(listener) => Alarm::CallTcp(listener.local_addr()?),
+        })
+    }
+
+    /// The URI that NBD clients take.
+    pub(crate) fn uri(&self, secure: bool) -> String {
+        let scheme = if secure { "nbds" } else { "nbd" };
+        let unix = |path: Option<&Path>| unix_uri(scheme, path.unwrap_or(Path::new("")));
+        match self {
+            Listening::Named(bound) => unix(Some(bound.path())),
+            Listening::Inherited(listener) => {
+                let place = listener.local_addr().ok();
+                unix(place.as_ref().and_then(SocketAddr::as_pathname))
+            }
+            Listening::Tcp(listener) | Listening::InheritedTcp(listener) => {
+                let place = listener.local_addr().map(|place| place.to_string());
+                format!("{scheme}://{}/", place.unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl Alarm {
+    /// Wakes the thread; nothing is left to do when that can't be done.
+    pub(crate) fn ring(&self) {
+        match self {
+            Alarm::Shut(listening) => drop(listening.shutdown(Shutdown::Both)),
+            Alarm::Call(place, listening) => {
+                if UnixStream::connect_addr(place).is_err() {
+                    listening.shutdown(Shutdown::Both).ok();
+                }
+            }
+            Alarm::CallTcp(place) => drop(TcpStream::connect(place)),
+        }
+    }
+}

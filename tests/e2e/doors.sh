@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# The other ways in: a TCP port, TLS with and without a client's certificate, a socket handed over.
+source "$(dirname "$0")/lib.sh"
+begin doors "$@"
+need nbdinfo nbdcopy openssl systemd-socket-activate
+
+# sign NAME: NAME-cert.pem and NAME-key.pem, from the authority in $dir/tls.
+sign() {
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \
+        -keyout "$1-key.pem" -out request.pem
+    openssl x509 -req -in request.pem -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 \
+        -extfile names -out "$1-cert.pem"
+}
+
+# open_door ARGUMENTS…: serves and waits; the URI is in $uri.
+open_door() {
+    rm -f "$dir/serve.out"
+    "$@" >"$dir/serve.out" &
+    server=$!
+    ready
+    uri=$(sed -n 's/^ready //p' "$dir/serve.out")
+}
+
+volume=$dir/vol.toml
+create
+head -c 24M /dev/urandom >"$dir/in.img"
+
+open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0
+[[ $uri == nbd://127.0.0.1:* ]] || fail "the ready line says $uri"
+nbdcopy --connections=4 --flush "$dir/in.img" "$uri"
+stop
+
+mkdir "$dir/tls" "$dir/anonymous"
+(
+    cd "$dir/tls"
+    echo 'subjectAltName=DNS:localhost,IP:127.0.0.1' >names
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem
+    sign server
+    sign client
+)
+cp "$dir/tls/ca-cert.pem" "$dir/anonymous"
+for verify in '' --tls-verify-peer; do
+    # shellcheck disable=SC2086 # No option at all is meant when it is empty.
+    open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" $verify
+    [[ $uri == nbds://* ]] || fail "the ready line says $uri"
+    ! nbdinfo --size "nbd${uri#nbds}" || fail "a client without TLS is served"
+    nbdcopy --connections=3 "$uri?tls-certificates=$dir/tls" "$dir/out.img"
+    cmp -n $((24 << 20)) "$dir/in.img" "$dir/out.img" || fail "TLS gives other data"
+    nbdcopy --flush "$dir/out.img" "$uri?tls-certificates=$dir/tls"
+    if [ -z "$verify" ]; then
+        nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "a certificate was wanted"
+    else
+        ! nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "no certificate was wanted"
+    fi
+    stop
+done
+
+systemd-socket-activate -l "$dir/handed.sock" "$hostftl" serve "$volume" --nbd systemd \
+    >"$dir/serve.out" &
+server=$!
+for tries in $(seq 100); do
+    [ -S "$dir/handed.sock" ] && break
+    [ "$tries" -lt 100 ] || fail "systemd-socket-activate does not listen"
+    sleep 0.05
+done
+nbdcopy "nbd+unix:///?socket=$dir/handed.sock" "$dir/again.img"
+cmp "$dir/out.img" "$dir/again.img" || fail "the socket handed over gives other data"
+stop
+[ -S "$dir/handed.sock" ] || fail "the socket of the service manager was removed"
+# libnbd hands a socket over too, and removes its name before it ends the server.
+timeout 20 nbdinfo --size -- [ "$hostftl" serve "$volume" --nbd systemd ] >"$dir/size" ||
+    fail "nbdinfo can't start the server itself"
+
+"$hostftl" serve "$volume" --nbd systemd 2>"$dir/err" && fail "it serves without a socket"
+grep -q LISTEN_FDS "$dir/err" || fail "the error does not name LISTEN_FDS"
+"$hostftl" serve "$volume" --nbd tcp:0.0.0.0:0 2>"$dir/err" && fail "it serves on all addresses"
+grep -q 127.0.0.1 "$dir/err" || fail "the error does not say what to write"
+"$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir" 2>"$dir/err" &&
+    fail "it serves without certificates"
+grep -q "$dir/server-cert.pem" "$dir/err" || fail "the error does not name the missing file"
+check
+ok "TCP, TLS with and without clients' certificates, sockets handed over"
