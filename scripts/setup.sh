@@ -18,6 +18,7 @@ missing_packages() {
     have qemu-io || echo qemu-utils
     have nbdkit || echo nbdkit
     have nbdcopy || echo libnbd-bin
+    have openssl || echo openssl
     have nbdfuse || nbdfuse_package
     have mkfs.ext4 || echo e2fsprogs
     have losetup || echo util-linux
