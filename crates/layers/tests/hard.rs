@@ -75,6 +75,18 @@ fn verify(world: &mut World, versions: &[u64]) {
     }
 }
 
+/// What the layer says to be mapped is what was written and not trimmed since.
+fn verify_mapped(world: &World, versions: &[u64]) {
+    let (mut rest, mut lba) = (versions, 0);
+    while !rest.is_empty() {
+        let (mapped, run) = world.layer.mapped(lba, rest.len() as u64);
+        let (here, after) = rest.split_at(run as usize);
+        assert!(here.iter().all(|version| (*version != 0) == mapped), "{lba}+{run}: {mapped}");
+        assert!(run > 0);
+        (rest, lba) = (after, lba + run);
+    }
+}
+
 #[test]
 fn what_is_written_comes_back() {
     for superpage in [16, 32, 128] {
@@ -87,6 +99,7 @@ fn what_is_written_comes_back() {
         world.layer.check().unwrap();
         assert!(world.layer.counters().gc_runs > 0, "the volume turned over");
         verify(&mut world, &versions);
+        verify_mapped(&world, &versions);
         world.stop();
     }
 }
