@@ -4,11 +4,13 @@
 //! for any input at all. A run is fixed by its target and seed, so a failure names the command that
 //! repeats it. Nothing here is random between two calls.
 
+mod corpus;
+mod guard;
 mod mutate;
 mod targets;
 
-use std::panic;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
@@ -29,7 +31,13 @@ struct Args {
     /// The seed of the first run; each run after it has the next
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Add to the corpus what the emitters make today, and run nothing
+    #[arg(long)]
+    keep: bool,
 }
+
+/// The seed that is being run; the greatest number when none is.
+static RUNNING: AtomicU64 = AtomicU64::new(u64::MAX);
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -40,30 +48,44 @@ fn main() -> ExitCode {
         eprintln!("fuzz: no such target; there are: {}", names.join(", "));
         return ExitCode::from(2);
     }
-    let passed = chosen.iter().filter(|target| fuzz(target, args.seed, args.runs)).count();
-    if passed == chosen.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = chosen.iter().filter(|target| {
+        let outcome = match args.keep {
+            true => corpus::keep_made(target).map(|()| true),
+            false => fuzz(target, args.seed, args.runs),
+        };
+        outcome.unwrap_or_else(|error| {
+            eprintln!("fuzz: {}: {error:#}", target.name);
+            false
+        })
+    });
+    if passed.count() == chosen.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one target and prints its line; false when an input broke it.
-fn fuzz(target: &Target, first: u64, runs: u64) -> bool {
-    let corpus = (target.corpus)();
+///
+/// # Errors
+/// When its corpus can't be read or added to.
+fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
+    let seeds = corpus::seeds(target)?;
     let begin = Instant::now();
+    RUNNING.store(first, Ordering::Relaxed);
+    guard::watch(target.name, &RUNNING);
     for seed in first..first.saturating_add(runs) {
+        RUNNING.store(seed, Ordering::Relaxed);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let input = mutate::mutate(&corpus, &mut rng);
-        let outcome = panic::catch_unwind(|| (target.check)(&input, seed));
-        let why = match outcome {
-            Ok(Ok(())) => continue,
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "it panicked, see above".to_owned(),
-        };
-        println!("{:<14} FAILED: {why}", target.name);
+        let input = mutate::mutate(&seeds, &mut rng);
+        let Err(why) = guard::check(target, &input, seed) else { continue };
+        println!("{:<14} FAILED: {why:#}", target.name);
         println!("  input: {}", input.escape_ascii());
         let again = "cargo run --release -p hostftl-fuzz -- --runs 1";
         println!("  again: {again} --target {} --seed {seed}", target.name);
-        return false;
+        let path = corpus::keep(target, &format!("broken-{seed}"), &input)?;
+        println!("  kept:  {}; the tests fail until it is mended", path.display());
+        RUNNING.store(u64::MAX, Ordering::Relaxed);
+        return Ok(false);
     }
-    let rate = runs as f64 / begin.elapsed().as_secs_f64();
-    println!("{:<14} {runs} inputs, {rate:.0}/s, nothing broke", target.name);
-    true
+    RUNNING.store(u64::MAX, Ordering::Relaxed);
+    let (count, rate) = (seeds.len(), runs as f64 / begin.elapsed().as_secs_f64());
+    println!("{:<14} {runs} inputs from {count} seeds, {rate:.0}/s, nothing broke", target.name);
+    Ok(true)
 }

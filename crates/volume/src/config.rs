@@ -54,9 +54,7 @@ impl Config {
         }
         let odd = |name: &&String| !name.starts_with('/') && !name.starts_with("mem:");
         if let Some(name) = config.devices.iter().find(odd) {
-            return Err(wrong(format!(
-                "device \"{name}\" is neither an absolute path nor mem:SIZE"
-            )));
+            return Err(wrong(format!("device {name:?} is neither an absolute path nor mem:SIZE")));
         }
         config.layer_config().map_err(wrong)?;
         Ok(config)
@@ -69,7 +67,7 @@ impl Config {
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
         let names = || LayerKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
         let kind = LayerKind::from_str(&self.layer)
-            .map_err(|()| format!("layer \"{}\" is unknown; there are {}", self.layer, names()))?;
+            .map_err(|()| format!("layer {:?} is unknown; there are {}", self.layer, names()))?;
         if !(self.superpage_bytes as usize).is_multiple_of(SECTOR) {
             return Err(format!("superpage_bytes {} is not whole sectors", self.superpage_bytes));
         }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, Nanos, Out, Output, Payload,
-    Request, StreamDigest, Tally, Target, Ticket, Token,
+    BLOCK, Cause, Command, DeviceInfo, Done, Event, HostOp, Input, Layer, Nanos, Out, Output,
+    Payload, Request, StreamDigest, Tally, Target, Ticket, Token,
 };
 use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
@@ -80,7 +80,10 @@ fn read_head(input: &mut impl Read) -> Result<Head, String> {
     if crc32c(0, &text) != crc {
         return Err("its head is damaged".into());
     }
-    serde_json::from_slice(&text).map_err(|error| format!("its head is not understood: {error}"))
+    serde_json::from_slice(&text).map_err(|error| {
+        let why = error.to_string().lines().collect::<Vec<_>>().join(" ");
+        format!("its head is not understood: {why}")
+    })
 }
 
 fn read_batch(input: &mut impl Read, number: u64) -> Result<Batch, String> {
@@ -123,6 +126,15 @@ fn explain(error: &std::io::Error) -> String {
     }
 }
 
+/// What a driver may tell the layer now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing but timers and the ends of commands.
+    Closed,
+    /// Requests too, and the stop when all are answered.
+    Ready,
+}
+
 /// A layer without a world: commands end when the recording says so.
 struct Stage {
     layer: AnyLayer,
@@ -132,12 +144,15 @@ struct Stage {
     now: Nanos,
     steps: u64,
     payloads: u32,
+    phase: Phase,
+    /// Requests that are not answered.
+    waiting: u64,
 }
 
 impl Stage {
     fn new(head: &Head) -> Result<Self, String> {
         let kind = LayerKind::from_str(&head.layer)
-            .map_err(|()| format!("it has the unknown layer \"{}\"", head.layer))?;
+            .map_err(|()| format!("it has the unknown layer {:?}", head.layer))?;
         let config = LayerConfig {
             superpage: head.superpage,
             spare_permille: head.spare_permille,
@@ -160,6 +175,8 @@ impl Stage {
             now: 0,
             steps: 0,
             payloads: plan.buffers,
+            phase: Phase::Closed,
+            waiting: 0,
         })
     }
 
@@ -168,13 +185,40 @@ impl Stage {
             let number = self.steps + 1;
             let (since, entry) =
                 parse(&mut bytes).ok_or_else(|| format!("record {number} is not understood"))?;
-            self.now += since;
+            let now = self.now.checked_add(since).filter(|_| self.allows(&entry));
+            self.now = now.ok_or_else(|| {
+                format!("record {number} is nothing that a driver tells the layer at this point")
+            })?;
             let input = self.input(entry).ok_or_else(|| {
                 format!("record {number} ends a command that the layer did not submit this time")
             })?;
             self.step(input);
         }
         Ok(())
+    }
+
+    /// Whether a driver that keeps its rules may say this now.
+    fn allows(&self, entry: &Entry<'_>) -> bool {
+        match *entry {
+            Entry::Timer => true,
+            Entry::Done { token, result, .. } => {
+                let in_memory = matches!(
+                    self.commands.get(&token),
+                    Some(Command::Place { .. } | Command::Digest { .. } | Command::Fold { .. })
+                );
+                result.is_ok() || !in_memory
+            }
+            Entry::Stop => self.phase == Phase::Ready && self.waiting == 0,
+            Entry::Host { kind, lba, sectors, .. } => {
+                let end = lba.checked_add(sectors);
+                let credits = self.layer.credits();
+                let has_data = matches!(kind, Kind::Read | Kind::Write);
+                self.phase == Phase::Ready
+                    && end.is_some_and(|end| end <= self.layer.limits().exported)
+                    && credits.requests > 0
+                    && (!has_data || sectors <= credits.sectors.into())
+            }
+        }
     }
 
     fn input(&mut self, entry: Entry<'_>) -> Option<Input> {
@@ -218,6 +262,11 @@ impl Stage {
 
     fn step(&mut self, input: Input) {
         self.steps += 1;
+        match input {
+            Input::Host(_) => self.waiting += 1,
+            Input::Stop => self.phase = Phase::Closed,
+            Input::Timer | Input::Done(_) => {}
+        }
         self.layer.step(self.now, input, &mut self.out);
         for output in self.out.drain() {
             self.digest.absorb(self.now, &output);
@@ -227,12 +276,14 @@ impl Stage {
                     assert!(before.is_none(), "a token was used twice at once");
                 }
                 Output::Reply(reply) => {
+                    self.waiting -= 1;
                     reply.ticket.close();
                     reply.data.map(Payload::surrender);
                 }
                 Output::Reclaim(payload) => {
                     payload.surrender();
                 }
+                Output::Event(Event::Ready { .. }) => self.phase = Phase::Ready,
                 Output::Event(_) => {}
             }
         }

@@ -5,9 +5,13 @@ use hostftl_drives::{DriveError, DriveSpec};
 
 /// The drives that are shipped.
 pub fn drives() -> Vec<Vec<u8>> {
-    [include_str!("../../../stacks/drives/hatl-2g.toml")]
-        .map(|text| text.as_bytes().to_vec())
-        .into()
+    [
+        include_str!("../../../stacks/drives/hatl-1g.toml"),
+        include_str!("../../../stacks/drives/hatl-2g.toml"),
+        include_str!("../../../stacks/drives/hatl-32g.toml"),
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
 }
 
 /// Reads the input as far as it is text.

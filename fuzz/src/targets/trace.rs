@@ -3,7 +3,12 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use hostftl_trace::{Reader, TraceError, TraceFile};
+use hostftl_trace::{Format, Reader, Record, TraceError, TraceFile, Writer};
+
+use super::fast_folder;
+
+/// The sectors whose addresses in bytes have 18 digits at most.
+const MOST_SECTORS: u64 = 10_u64.pow(18) / 512;
 
 /// Traces of every format.
 pub fn traces() -> Vec<Vec<u8>> {
@@ -34,35 +39,58 @@ pub fn traces() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Reads the input to its end, and once more without its bad lines.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+/// Reads the input to its end, and once more without its bad lines: as its content says, or in a
+/// format that the seed chooses. What is read comes back after it was written.
+pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(fast_folder())?;
     file.write_all(input)?;
-    let lines = input.split(|&byte| byte == b'\n').count() as u64;
+    let formats = Format::ALL.map(Some);
+    let format = if seed.is_multiple_of(2) { None } else { formats[seed as usize / 2 % 12] };
     for skip_bad in [false, true] {
-        let named = TraceFile { skip_bad, ..TraceFile::new(file.path()) };
-        let Ok(reader) = Reader::open(&named) else { return Ok(()) };
-        let mut records = 0;
-        for record in reader {
-            match record {
-                Ok(record) => {
-                    records += 1;
-                    ensure!(record.lba.checked_add(record.sectors).is_some(), "{record:?}");
-                    ensure!(records <= input.len(), "{records} records");
-                }
-                Err(TraceError::Line { line, .. }) => {
-                    ensure!(!skip_bad && (1..=lines).contains(&line), "line {line} of {lines}");
-                }
-                Err(TraceError::Record { .. }) => ensure!(!skip_bad, "a record was not left out"),
-                Err(_) => {}
-            }
+        let named = TraceFile { skip_bad, format, ..TraceFile::new(file.path()) };
+        let Some(records) = read(&named, input)? else { return Ok(()) };
+        if seed.is_multiple_of(8) && !skip_bad && !records.is_empty() {
+            // The text's reader takes numbers of up to 18 digits, the others 62 bits.
+            let is_long = records.iter().any(|record| record.end() >= MOST_SECTORS);
+            let binary = is_long || seed.is_multiple_of(16);
+            comes_back(&records, if binary { "t.hft" } else { "t.csv" })?;
         }
     }
     Ok(())
 }
 
-/// A folder in memory where there is one.
-fn fast_folder() -> std::path::PathBuf {
-    let memory = std::path::Path::new("/dev/shm");
-    if memory.is_dir() { memory.into() } else { std::env::temp_dir() }
+/// The records before the first error; nothing when the format can't be that of the file.
+fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> {
+    let Ok(reader) = Reader::open(named) else { return Ok(None) };
+    let lines = input.split(|&byte| byte == b'\n').count() as u64;
+    let mut records = Vec::new();
+    for record in reader {
+        match record {
+            Ok(record) => {
+                ensure!(record.lba.checked_add(record.sectors).is_some(), "{record:?}");
+                records.push(record);
+                ensure!(records.len() <= input.len(), "{} records", records.len());
+            }
+            Err(TraceError::Line { line, .. }) => {
+                ensure!(!named.skip_bad && (1..=lines).contains(&line), "line {line} of {lines}");
+            }
+            Err(TraceError::Record { .. }) => ensure!(!named.skip_bad, "a record was not left out"),
+            Err(_) => {}
+        }
+    }
+    Ok(Some(records))
+}
+
+/// Writes records to a file of this name and reads them again.
+fn comes_back(records: &[Record], name: &str) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir_in(fast_folder())?;
+    let path = folder.path().join(name);
+    let mut writer = Writer::create(&path)?;
+    for record in records {
+        writer.write(record)?;
+    }
+    writer.finish()?;
+    let again: Vec<Record> = Reader::open(&TraceFile::new(&path))?.collect::<Result<_, _>>()?;
+    ensure!(again == records, "{records:?} come back from {name} as {again:?}");
+    Ok(())
 }

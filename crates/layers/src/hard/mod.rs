@@ -328,7 +328,7 @@ impl Layer for Hard {
                 }
             }
             Input::Stop => {
-                assert!(self.requests.is_empty(), "stop comes when every request is answered");
+                assert!(self.requests.are_answered(), "stop comes when every request is answered");
                 if self.life == Life::Running {
                     self.life = Life::Stopping;
                 } else {

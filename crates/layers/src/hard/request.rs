@@ -91,6 +91,11 @@ impl Requests {
         self.free.len() == SLOTS
     }
 
+    /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
+    pub fn are_answered(&self) -> bool {
+        self.slots.iter().flatten().all(|active| active.ticket.is_none())
+    }
+
     fn at(&mut self, req: u16) -> &mut Active {
         self.slots[req as usize].as_mut().expect("a request under way")
     }

@@ -1,0 +1,97 @@
+//! The kept inputs, `corpus/TARGET/*`: where runs start, and what a test replays for ever.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::targets::Target;
+
+/// The folder of a target's inputs.
+fn folder(target: &Target) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
+}
+
+/// The kept inputs of a target with their paths, in the order of their names.
+///
+/// # Errors
+/// When the folder or a file of it can't be read.
+pub fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let folder = folder(target);
+    let entries = fs::read_dir(&folder)
+        .with_context(|| format!("{}: run with --keep to fill it", folder.display()))?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<PathBuf>, _>>()?;
+    paths.sort();
+    let read = |path: PathBuf| fs::read(&path).map(|bytes| (path, bytes));
+    Ok(paths.into_iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// Where a target's runs start: what is kept, and what the emitters make today.
+///
+/// # Errors
+/// As [`kept`].
+pub fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut seeds: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, bytes)| bytes).collect();
+    let made = (target.made)().into_iter().filter(|bytes| !seeds.contains(bytes));
+    seeds.extend(made.collect::<Vec<_>>());
+    Ok(seeds)
+}
+
+/// Keeps what the emitters make today; what is there already stays as it is.
+///
+/// # Errors
+/// When a file can't be written.
+pub fn keep_made(target: &Target) -> anyhow::Result<()> {
+    fs::create_dir_all(folder(target))?;
+    let there = kept(target)?;
+    let missing = |bytes: &Vec<u8>| there.iter().all(|(_, kept)| kept != bytes);
+    for (number, bytes) in (target.made)().into_iter().filter(missing).enumerate() {
+        keep(target, &format!("made-{:02}", there.len() + number), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Keeps one input under a name and returns its path.
+///
+/// # Errors
+/// When the file can't be written.
+pub fn keep(target: &Target, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
+    let path = folder(target).join(name);
+    fs::create_dir_all(folder(target))?;
+    fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard;
+    use crate::targets::ALL;
+
+    const MOST_BYTES: usize = 100 << 10;
+
+    #[test]
+    fn nothing_that_is_kept_breaks_a_parser() {
+        for target in ALL {
+            for (path, bytes) in kept(target).unwrap() {
+                for seed in 0..12 {
+                    let outcome = guard::check(target, &bytes, seed);
+                    outcome.unwrap_or_else(|why| panic!("{}: {why:#}", path.display()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_target_keeps_something_and_all_of_it_is_small() {
+        let mut bytes = 0;
+        for target in ALL {
+            let kept = kept(target).unwrap();
+            assert!(!kept.is_empty(), "nothing is kept for {}", target.name);
+            bytes += kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        }
+        assert!(bytes <= MOST_BYTES, "{bytes} bytes are kept; at most {MOST_BYTES} are wanted");
+    }
+}

@@ -1,0 +1,55 @@
+//! What holds for every target and input: no panic, no hang, no memory out of proportion.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use allocation_counter::measure;
+use anyhow::{anyhow, ensure};
+
+use crate::targets::Target;
+
+/// What a parser may allocate for the smallest input, in bytes: its buffers.
+const BUFFERS: u64 = 4 << 20;
+/// What it may allocate for each byte of the input, in bytes.
+const PER_BYTE: u64 = 256;
+/// How long one input may take before it counts as a hang, on a machine that is busy too.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Checks one input of a target.
+///
+/// # Errors
+/// What the input broke, in words.
+pub fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
+    let guarded = AssertUnwindSafe(|| {
+        let run = || outcome = (target.check)(input, seed);
+        measure(run)
+    });
+    let used = panic::catch_unwind(guarded).map_err(|_| anyhow!("it panicked, see above"))?;
+    outcome?;
+    let most = BUFFERS + PER_BYTE * input.len() as u64;
+    ensure!(used.bytes_max <= most, "{} bytes allocated, at most {most} wanted", used.bytes_max);
+    Ok(())
+}
+
+/// Ends the process when `running`, the seed of the present input, does not change any more.
+pub fn watch(target: &'static str, running: &'static AtomicU64) {
+    thread::spawn(move || {
+        let mut before = running.load(Ordering::Relaxed);
+        loop {
+            thread::sleep(PATIENCE);
+            let now = running.load(Ordering::Relaxed);
+            if now == u64::MAX {
+                return;
+            }
+            if now == before {
+                println!("{target:<14} FAILED: seed {now} hangs");
+                process::exit(1);
+            }
+            before = now;
+        }
+    });
+}

@@ -1,0 +1,99 @@
+//! Superblocks with sound checksums over anything, alone and as the members of a stack.
+
+use anyhow::ensure;
+use hostftl_format::assemble::{Verdict, assemble, choose};
+use hostftl_format::superblock::{Superblock, Text};
+
+use super::page::{AT, UUID, sealed, trim};
+
+/// Bytes of a superblock that are not always zero.
+const USED: usize = 192;
+
+fn member(index: u8, count: u8) -> Superblock {
+    Superblock {
+        generation: 1,
+        volume: UUID,
+        device: [index + 7; 16],
+        index,
+        count,
+        spare_permille: 70,
+        layer: Text::new("hard").expect("a short name"),
+        superpage: 128,
+        data_start: 2048,
+        data_len: 28672,
+        device_sectors: 32768,
+        exported: 20000,
+        created: 1_700_000_000,
+        label: Text::new("a label").expect("a short label"),
+    }
+}
+
+/// The superblock of a small volume.
+pub fn one() -> Vec<Vec<u8>> {
+    vec![trim(&member(0, 1).emit(AT))]
+}
+
+/// Whole stacks of one, three and sixteen devices.
+pub fn stacks() -> Vec<Vec<u8>> {
+    let stack = |count| {
+        let of = |index| member(index, count).emit(AT).0[..USED].to_vec();
+        (0..count).flat_map(of).collect()
+    };
+    [1, 3, 16].map(stack).into()
+}
+
+/// What the input says once its checksum is right.
+fn parse(input: &[u8]) -> Option<Superblock> {
+    let volume = input.get(8..24)?.try_into().expect("sixteen bytes");
+    Superblock::parse(&sealed(input, *b"SUPR", volume), AT).ok()
+}
+
+/// Refused, or read the same again after it was written.
+pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let parsed = parse(input);
+    ensure!(parsed.is_some() || input != one()[0], "a good superblock was refused");
+    if let Some(superblock) = parsed {
+        ensure!(superblock.index < superblock.count, "{superblock:?}");
+        let page = superblock.emit(AT);
+        let again = Superblock::parse(&page, AT);
+        ensure!(again == Ok(superblock), "{superblock:?} is read back as {again:?}");
+        ensure!(Superblock::parse(&page, AT + 8).is_err(), "a misplaced superblock was taken");
+    }
+    Ok(())
+}
+
+/// A verdict that is true of the list, and the same for the list in the other direction.
+pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let list: Vec<Superblock> = input.chunks(USED).filter_map(parse).collect();
+    for pair in list.windows(2) {
+        let [head, tail] = [pair[0], pair[1]];
+        if let Ok(chosen) = choose(Ok(head), Ok(tail)) {
+            let newest = head.generation.max(tail.generation);
+            ensure!(chosen.superblock.generation == newest, "{chosen:?} of {pair:?}");
+        }
+    }
+    let verdict = assemble(&list);
+    let is_true = match &verdict {
+        Verdict::Nothing => list.is_empty(),
+        Verdict::Complete { order } => {
+            let right = |(index, at): (usize, &usize)| usize::from(list[*at].index) == index;
+            order.len() == list.len()
+                && order.len() == usize::from(list[0].count)
+                && order.iter().enumerate().all(right)
+        }
+        Verdict::Missing { members } => {
+            let absent = |index: &u8| list.iter().all(|one| one.index != *index);
+            !members.is_empty() && members.iter().all(|it| *it < list[0].count && absent(it))
+        }
+        Verdict::Foreign { at } => list[*at].volume != list[0].volume,
+        Verdict::Duplicate { at: [one, two] } => one != two && list[*one].index == list[*two].index,
+        Verdict::Stale { at } => list.iter().any(|one| one.generation > list[*at].generation),
+        Verdict::Contradiction { at } => *at > 0 && list[*at] != list[0],
+    };
+    ensure!(is_true, "{verdict:?} of {list:?}");
+    let backwards: Vec<Superblock> = list.iter().rev().copied().collect();
+    let is_complete = |verdict: &Verdict| matches!(verdict, Verdict::Complete { .. });
+    let other = assemble(&backwards);
+    ensure!(is_complete(&other) == is_complete(&verdict), "{verdict:?}, backwards {other:?}");
+    Ok(())
+}
