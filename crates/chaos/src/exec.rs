@@ -48,7 +48,7 @@ impl Machine {
             Command::Read { device, lba, into, .. } => {
                 return self.read(*device as usize, *lba, into);
             }
-            Command::Program { device, lba, gather, tally } => {
+            Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
                 let at = match detour {
                     Detour::None => *lba,
@@ -191,7 +191,7 @@ impl Machine {
             }
         };
         match command {
-            Command::Program { device, lba, gather, tally } => {
+            Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
                 let kinds = Kinds::of(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];

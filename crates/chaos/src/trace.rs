@@ -9,7 +9,7 @@ pub fn command(command: &Command) -> String {
             let what = if matches!(into, Target::Meta { .. }) { "meta" } else { "data" };
             format!("read {device}:{lba}+{} {what} {}", into.sectors(), cause.name())
         }
-        Command::Program { device, lba, gather, tally } => {
+        Command::Program { device, lba, gather, tally, .. } => {
             let pieces: Vec<String> = gather.iter().map(piece).collect();
             format!("program {device}:{lba}+{} [{}]", tally.total(), pieces.join(" "))
         }

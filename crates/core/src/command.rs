@@ -98,7 +98,9 @@ pub enum Command {
     /// Fills `into` from a device.
     Read { device: u8, lba: u64, into: Target, cause: Cause },
     /// Writes `gather` to a device; durable only after a later `Flush`. `tally` sums to its length.
-    Program { device: u8, lba: u64, gather: Gather, tally: Tally },
+    /// What shares a `placement` should share the drive's erase blocks; a device that takes no such
+    /// hint (see `DeviceInfo::placements`) ignores it.
+    Program { device: u8, lba: u64, gather: Gather, tally: Tally, placement: u8 },
     /// Erases a segment, resets a zone, or trims a range of a block device, which then reads zeros.
     Reset { device: u8, lba: u64, sectors: u64 },
     /// Makes everything that `device` completed before this was submitted durable.

@@ -11,6 +11,9 @@ pub struct DeviceInfo {
     pub volatile_cache: bool,
     /// Whether the device gains when it is told which ranges hold nothing (a drive that collects).
     pub discard: bool,
+    /// How many placement ids the device tells apart (FDP reclaim unit handles, write streams);
+    /// 1 when it takes no hint.
+    pub placements: u8,
     /// How it may be written.
     pub kind: DeviceKind,
 }
@@ -44,6 +47,7 @@ impl DeviceInfo {
             map_unit,
             volatile_cache: true,
             discard: false,
+            placements: 1,
             kind: DeviceKind::Block,
         }
     }

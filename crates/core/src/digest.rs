@@ -62,8 +62,9 @@ impl StreamDigest {
                 place(1, *device, *lba, into.sectors().into());
                 self.word(matches!(into, Target::Meta { .. }).into());
             }
-            Command::Program { device, lba, gather, tally } => {
-                place(2, *device, *lba, tally.total().into());
+            Command::Program { device, lba, gather, tally, placement } => {
+                let length = u64::from(*placement) << 32 | u64::from(tally.total());
+                place(2, *device, *lba, length);
                 gather.iter().for_each(|piece| self.piece(piece));
             }
             Command::Reset { device, lba, sectors } => place(3, *device, *lba, *sectors),

@@ -152,6 +152,7 @@ impl DriveSpec {
             sectors: u64::from(segments.size) * u64::from(segments.count),
             map_unit: self.superpage,
             discard: false,
+            placements: 1,
             volatile_cache: false,
             kind: DeviceKind::Zoned(segments),
         }

@@ -47,17 +47,18 @@ pub struct HeadDevice {
 
 impl From<&DeviceInfo> for HeadDevice {
     fn from(info: &DeviceInfo) -> Self {
-        let DeviceInfo { sectors, map_unit, volatile_cache, discard, kind } = info;
-        assert_eq!(*kind, DeviceKind::Block, "only block devices are recorded");
-        let (volatile_cache, discard) = (*volatile_cache, *discard);
-        HeadDevice { sectors: *sectors, map_unit: *map_unit, volatile_cache, discard }
+        assert_eq!(info.kind, DeviceKind::Block, "only block devices are recorded");
+        assert_eq!(info.placements, 1, "no real device takes placement hints");
+        let DeviceInfo { sectors, map_unit, volatile_cache, discard, .. } = *info;
+        HeadDevice { sectors, map_unit, volatile_cache, discard }
     }
 }
 
 impl From<&HeadDevice> for DeviceInfo {
     fn from(head: &HeadDevice) -> Self {
         let HeadDevice { sectors, map_unit, volatile_cache, discard } = *head;
-        DeviceInfo { sectors, map_unit, volatile_cache, discard, kind: DeviceKind::Block }
+        let block = DeviceInfo::block(sectors, map_unit);
+        DeviceInfo { volatile_cache, discard, ..block }
     }
 }
 

@@ -100,7 +100,7 @@ impl SuperpageFtl {
             self.reserved -= 1;
         }
         let lba = u64::from(phys) * u64::from(self.unit);
-        let command = Command::Program { device: 0, lba, gather, tally };
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         out.push(Output::Submit(Token(index.into()), command));
     }
 

@@ -287,7 +287,11 @@ impl Exerciser {
             tally.add(Cause::Pad, 1);
             let lba = self.devices[device] - SCRATCH;
             let device = device as u8;
-            self.submit(Expect::Plain, Command::Program { device, lba, gather, tally }, out);
+            self.submit(
+                Expect::Plain,
+                Command::Program { device, lba, gather, tally, placement: 0 },
+                out,
+            );
         }
     }
 
@@ -351,7 +355,11 @@ impl Exerciser {
         let (lba, sectors) = (self.job().lba, self.job().sectors as u32);
         let gather = Gather::from_iter([Piece::Data(self.host().view_sectors(0, sectors))]);
         let tally = Tally::of(Cause::Host, sectors);
-        self.submit(Expect::Plain, Command::Program { device: 0, lba, gather, tally }, out);
+        self.submit(
+            Expect::Plain,
+            Command::Program { device: 0, lba, gather, tally, placement: 0 },
+            out,
+        );
     }
 
     /// Reads a request in two halves, both in flight at once.
@@ -381,7 +389,11 @@ impl Exerciser {
         self.notes.zeroed += u64::from(sectors);
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
         let tally = Tally::of(Cause::Host, sectors);
-        self.submit(Expect::Plain, Command::Program { device: 0, lba, gather, tally }, out);
+        self.submit(
+            Expect::Plain,
+            Command::Program { device: 0, lba, gather, tally, placement: 0 },
+            out,
+        );
     }
 
     /// After a write: a digest of the host's bytes and a read, abandoned if a timer is first.

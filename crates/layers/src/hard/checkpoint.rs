@@ -282,7 +282,7 @@ impl Hard {
         }
         self.counters.checkpoint_written += u64::from(sectors);
         let tally = Tally::of(Cause::Checkpoint, sectors);
-        Command::Program { device: 0, lba, gather, tally }
+        Command::Program { device: 0, lba, gather, tally, placement: 0 }
     }
 
     /// Copies a page of map into an image that is being filled.

@@ -198,7 +198,7 @@ impl Hard {
         self.finish_gather(&mut gather, &mut tally, sp - fill, log);
         let serial = self.log.sent(point);
         let lba = self.layout.data_at(vsp);
-        let command = Command::Program { device: 0, lba, gather, tally };
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         self.submit(now, Op::Program { stage: index, serial }, command, out);
     }
 
@@ -296,7 +296,7 @@ impl Hard {
         let mut tally = Tally::default();
         self.finish_gather(&mut gather, &mut tally, self.layout.superpage, Some(log));
         let lba = self.layout.data_at(vsp);
-        let command = Command::Program { device: 0, lba, gather, tally };
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         self.submit(now, Op::Log { vsp, serial }, command, out);
     }
 

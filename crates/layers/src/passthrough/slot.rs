@@ -92,7 +92,7 @@ impl Slot {
                 let data = self.data.as_mut().expect("a write has a payload");
                 let gather =
                     Gather::from_iter([Piece::Data(data.view_sectors(0, self.left as u32))]);
-                Some(Command::Program { device: 0, lba, gather, tally: self.tally })
+                Some(Command::Program { device: 0, lba, gather, tally: self.tally, placement: 0 })
             }
             Stage::Reset { fua } => {
                 self.stage = after(fua);
@@ -107,7 +107,7 @@ impl Slot {
                 }
                 let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
                 let tally = Tally::of(Cause::Host, sectors);
-                Some(Command::Program { device: 0, lba, gather, tally })
+                Some(Command::Program { device: 0, lba, gather, tally, placement: 0 })
             }
         }
     }
