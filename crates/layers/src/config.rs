@@ -1,9 +1,11 @@
 //! Which layer, with what parameters, and what that needs and gives.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-use hostftl_core::{Limits, Nanos};
+use hostftl_core::{Limits, Nanos, SECTOR};
 
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +70,67 @@ impl LayerConfig {
     pub fn new(kind: LayerKind) -> Self {
         LayerConfig { kind, superpage: 128, spare_permille: 70, deadline: 0, uuid: [0; 16] }
     }
+
+    /// Reads `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split(':');
+        let name = words.next().unwrap_or_default();
+        let kind = name.parse().map_err(|()| {
+            let known: alloc::vec::Vec<_> = LayerKind::ALL.iter().map(|kind| kind.name()).collect();
+            format!("no layer '{name}': use none, {}", known.join(", "))
+        })?;
+        let mut config = LayerConfig::new(kind);
+        for word in words {
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("'{word}' of layer '{text}' is not KEY=VALUE"))?;
+            config.set(key, value)?;
+        }
+        Ok(config)
+    }
+
+    /// Sets one parameter of the layer.
+    ///
+    /// # Errors
+    /// As [`LayerConfig::parse`].
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let kind = self.kind;
+        let bad = |want: &str| format!("{kind}: {key}={value}: {want}");
+        match (kind, key) {
+            (LayerKind::Passthrough | LayerKind::Exerciser, _) => {
+                return Err(format!("{kind} has no parameter '{key}': it has none"));
+            }
+            (_, "superpage") => {
+                let bytes = size(value).filter(|&bytes| bytes.is_multiple_of(SECTOR as u64));
+                let sectors = bytes.and_then(|bytes| u32::try_from(bytes / SECTOR as u64).ok());
+                self.superpage = sectors.ok_or_else(|| bad("a size in whole sectors, as 64k"))?;
+            }
+            (_, "spare") => {
+                let permille = value.parse().ok().map(|percent: f64| percent * 10.0);
+                let permille = permille.filter(|it| (0.0..=900.0).contains(it));
+                self.spare_permille =
+                    permille.ok_or_else(|| bad("a percentage from 0 to 90"))? as u32;
+            }
+            (LayerKind::Hard, _) => {
+                return Err(format!("{kind} has no parameter '{key}': it has superpage, spare"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes: a number with `k`, `m` or `g` behind it, in powers of 1024.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 20),
+        b'g' | b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// How a layer starts.
@@ -99,5 +162,29 @@ pub struct PlanError(pub &'static str);
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_and_its_parameters_in_words() {
+        let config = LayerConfig::parse("hard:superpage=256k:spare=12.5").unwrap();
+        assert_eq!((config.kind, config.superpage), (LayerKind::Hard, 512));
+        assert_eq!(config.spare_permille, 125);
+        assert_eq!(LayerConfig::parse("none").unwrap(), LayerConfig::new(LayerKind::Passthrough));
+        for (text, part) in [
+            ("soft", "no layer 'soft'"),
+            ("hard:spare", "not KEY=VALUE"),
+            ("hard:spare=95", "from 0 to 90"),
+            ("hard:superpage=1000", "whole sectors"),
+            ("hard:leaves=3", "no parameter 'leaves'"),
+            ("none:spare=3", "no parameter 'spare'"),
+        ] {
+            let error = LayerConfig::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 }
