@@ -1,0 +1,118 @@
+//! An axis: which part of it is shown, where its ticks are, and where a value lies on it.
+
+/// How a number is shown.
+pub type Show = fn(f64) -> String;
+
+/// An axis of a chart of lines.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    pub(crate) label: String,
+    pub(crate) show: Show,
+    pub(crate) is_log: bool,
+}
+
+impl Axis {
+    /// From 0, or from the least value when that is below.
+    pub fn linear(label: &str, show: Show) -> Self {
+        Axis { label: label.to_owned(), show, is_log: false }
+    }
+
+    /// Powers of ten; values of 0 and below have no place on it and are left out.
+    pub fn log(label: &str, show: Show) -> Self {
+        Axis { label: label.to_owned(), show, is_log: true }
+    }
+
+    /// Whether `value` has a place on it.
+    pub(crate) fn has(&self, value: f64) -> bool {
+        value.is_finite() && (!self.is_log || value > 0.0)
+    }
+
+    /// The part of the axis that shows all of `values`, with `room` units of length.
+    pub(crate) fn fit(&self, values: impl Iterator<Item = f64>, room: f64) -> Scale {
+        let values = values.filter(|value| self.has(*value));
+        let (low, high) =
+            values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
+        match self.is_log {
+            true if low > high => Scale::log(1.0, 10.0, room),
+            true => Scale::log(low, high, room),
+            false if low > high => Scale::linear(0.0, 1.0, room),
+            false => Scale::linear(low.min(0.0), high.max(0.0), room),
+        }
+    }
+}
+
+/// The part of an axis that a chart shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    from: f64,
+    to: f64,
+    is_log: bool,
+    /// Values that are marked.
+    pub ticks: Vec<f64>,
+}
+
+impl Scale {
+    /// From `low` to `high`, widened to ticks about 60 units apart.
+    pub fn linear(low: f64, high: f64, room: f64) -> Self {
+        let span = if high > low { high - low } else { 1.0 };
+        let rough = span / (room / 60.0).max(2.0);
+        let power = 10.0_f64.powf(rough.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+        let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(steps[3]);
+        let (first, last) = ((low / step).floor(), ((low + span) / step).ceil());
+        let ticks = (0..=(last - first) as u32).map(|n| (first + f64::from(n)) * step).collect();
+        Scale { from: first * step, to: last * step, is_log: false, ticks }
+    }
+
+    /// Whole powers of ten around `low` and `high`, both above 0.
+    pub fn log(low: f64, high: f64, room: f64) -> Self {
+        let first = (low.log10() + 1e-9).floor();
+        let last = (high.log10() - 1e-9).ceil().max(first + 1.0);
+        let stride = ((last - first) / (room / 44.0).max(1.0)).ceil().max(1.0);
+        let count = ((last - first) / stride).floor() as u32;
+        let ticks = (0..=count).map(|n| 10.0_f64.powf(first + f64::from(n) * stride)).collect();
+        Scale { from: 10.0_f64.powf(first), to: 10.0_f64.powf(last), is_log: true, ticks }
+    }
+
+    /// Where `value` lies, from 0 to 1.
+    pub fn at(&self, value: f64) -> f64 {
+        let part = match self.is_log {
+            true => (value / self.from).log10() / (self.to / self.from).log10(),
+            false => (value - self.from) / (self.to - self.from),
+        };
+        part.clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_ticks_are_round_and_hold_the_values() {
+        let scale = Scale::linear(0.0, 437.0, 300.0);
+        assert_eq!(scale.ticks, [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
+        assert_eq!(scale.at(250.0), 0.5);
+        let below = Scale::linear(-0.3, 0.2, 180.0);
+        assert!(below.ticks[0] <= -0.3 && below.ticks[below.ticks.len() - 1] >= 0.2);
+        assert!(Scale::linear(0.0, 0.0, 100.0).ticks.len() >= 2);
+    }
+
+    #[test]
+    fn log_ticks_are_powers_of_ten_and_not_too_many() {
+        let scale = Scale::log(3.0, 800.0, 300.0);
+        assert_eq!(scale.ticks, [1.0, 10.0, 100.0, 1000.0]);
+        assert!((scale.at(10.0) - 1.0 / 3.0).abs() < 1e-12);
+        assert!(Scale::log(1e-9, 1e9, 200.0).ticks.len() <= 6);
+        assert_eq!(Scale::log(100.0, 100.0, 200.0).ticks, [100.0, 1000.0]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_left_out() {
+        let show: Show = |value| value.to_string();
+        let axis = Axis::log("", show);
+        assert!(!axis.has(0.0) && !axis.has(f64::NAN) && axis.has(1e-3));
+        let scale = axis.fit([0.0, 5.0, f64::INFINITY].into_iter(), 100.0);
+        assert_eq!(scale.ticks, [1.0, 10.0]);
+    }
+}

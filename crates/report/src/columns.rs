@@ -1,0 +1,85 @@
+//! Upright columns side by side: histograms.
+
+use crate::axis::{Scale, Show};
+use crate::figure::Figure;
+use crate::svg::{Anchor, Svg, WIDTH, width};
+
+/// Height of the tallest column.
+const HEIGHT: f64 = 190.0;
+/// Room above the columns, and for the labels below them.
+const HEAD: f64 = 8.0;
+const FOOT: f64 = 22.0;
+/// The part of its room that a group of columns takes.
+const FILLED: f64 = 0.84;
+
+/// Columns, grouped by their labels.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    title: String,
+    labels: Vec<String>,
+    show: Show,
+    series: Vec<(String, Vec<f64>)>,
+}
+
+impl Columns {
+    /// A chart with a group of columns for each label; `show` says how a value is written.
+    pub fn new(title: &str, labels: &[impl AsRef<str>], show: Show) -> Self {
+        let labels = labels.iter().map(|label| label.as_ref().to_owned()).collect();
+        Columns { title: title.to_owned(), labels, show, series: Vec::new() }
+    }
+
+    /// Adds a value for each label; what is not finite or below 0 is shown as 0.
+    #[must_use]
+    pub fn series(mut self, name: &str, values: &[f64]) -> Self {
+        assert_eq!(values.len(), self.labels.len(), "a value for each label");
+        let sound = |value: &f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+        self.series.push((name.to_owned(), values.iter().map(sound).collect()));
+        self
+    }
+
+    /// The chart.
+    pub fn figure(&self) -> Figure {
+        let mut svg = Svg::default();
+        let values = self.series.iter().flat_map(|(_, values)| values);
+        let scale = Scale::linear(0.0, values.fold(0.0, |most, it| it.max(most)), HEIGHT);
+        let ticks: Vec<String> = scale.ticks.iter().map(|tick| (self.show)(*tick)).collect();
+        let left = ticks.iter().map(|tick| width(tick)).fold(0.0, f64::max) + 10.0;
+        let bottom = HEAD + HEIGHT;
+        for (value, text) in scale.ticks.iter().zip(&ticks) {
+            let y = bottom - scale.at(*value) * HEIGHT;
+            svg.line("grid", (left, y), (WIDTH, y));
+            svg.text((left - 6.0, y + 4.0), Anchor::End, text);
+        }
+        let step = (WIDTH - left) / self.labels.len().max(1) as f64;
+        let widest = self.labels.iter().map(|label| width(label)).fold(0.0, f64::max);
+        let stride = (((widest + 6.0) / step).ceil() as usize).max(1);
+        for (place, label) in self.labels.iter().enumerate() {
+            let x = left + step * place as f64;
+            self.group(&mut svg, place, (x, bottom), step, &scale);
+            if place % stride == 0 {
+                svg.text((x + step / 2.0, bottom + 15.0), Anchor::Middle, label);
+            }
+        }
+        svg.line("axis", (left, bottom), (WIDTH, bottom));
+        let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        Figure {
+            title: self.title.clone(),
+            legend: if legend.len() > 1 { legend } else { Vec::new() },
+            has_lines: false,
+            svg: svg.finish(bottom + FOOT, &self.title),
+            note: String::new(),
+        }
+    }
+
+    fn group(&self, svg: &mut Svg, place: usize, corner: (f64, f64), step: f64, scale: &Scale) {
+        let (x, bottom) = corner;
+        let column = step * FILLED / self.series.len().max(1) as f64;
+        for (index, (name, values)) in self.series.iter().enumerate() {
+            let value = values[place];
+            let height = scale.at(value) * HEIGHT;
+            let hint = format!("{}, {name}: {}", self.labels[place], (self.show)(value));
+            let at = (x + step * (1.0 - FILLED) / 2.0 + column * index as f64, bottom - height);
+            svg.bar(index, at, (column, height), &hint);
+        }
+    }
+}

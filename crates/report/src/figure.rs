@@ -1,0 +1,50 @@
+//! A chart with its title, legend and note.
+
+use crate::svg::{COLOURS, escape};
+
+/// A chart that a page can show.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub(crate) title: String,
+    /// Names of the series in the order of their colours; nothing for a single one.
+    pub(crate) legend: Vec<String>,
+    /// Whether the legend shows lines instead of areas.
+    pub(crate) has_lines: bool,
+    pub(crate) svg: String,
+    pub(crate) note: String,
+}
+
+impl Figure {
+    /// Adds a sentence below the chart.
+    #[must_use]
+    pub fn note(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.note);
+        self
+    }
+
+    /// As HTML.
+    pub(crate) fn html(&self) -> String {
+        let keys: String = (self.legend.iter().enumerate())
+            .map(|(index, name)| self.key(index % COLOURS, name))
+            .collect();
+        let legend = match keys.is_empty() {
+            true => String::new(),
+            false => format!("<ul class=\"legend\">{keys}</ul>\n"),
+        };
+        let note = match self.note.is_empty() {
+            true => String::new(),
+            false => format!("<p class=\"note\">{}</p>\n", escape(&self.note)),
+        };
+        let title = escape(&self.title);
+        format!("<figure>\n<figcaption>{title}</figcaption>\n{legend}{}{note}</figure>\n", self.svg)
+    }
+
+    fn key(&self, colour: usize, name: &str) -> String {
+        let sample = match self.has_lines {
+            true => format!("<path class=\"s{colour}\" d=\"M0 6L24 6\"/>"),
+            false => format!("<rect class=\"f{colour}\" width=\"24\" height=\"12\"/>"),
+        };
+        let name = escape(name);
+        format!("<li><svg viewBox=\"0 0 24 12\" aria-hidden=\"true\">{sample}</svg>{name}</li>")
+    }
+}

@@ -1,0 +1,103 @@
+//! Lines over two axes, each linear or logarithmic.
+
+use crate::axis::Axis;
+use crate::figure::Figure;
+use crate::svg::{Anchor, Svg, WIDTH, width};
+
+/// Height of the drawn field.
+const HEIGHT: f64 = 200.0;
+/// Room above the field, to its right, and for the labels below it.
+const HEAD: f64 = 18.0;
+const RIGHT: f64 = 14.0;
+const FOOT: f64 = 36.0;
+
+/// A chart of lines.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    title: String,
+    x: Axis,
+    y: Axis,
+    series: Vec<(String, Vec<(f64, f64)>)>,
+    steps: bool,
+}
+
+impl Lines {
+    /// An empty chart.
+    pub fn new(title: &str, x: Axis, y: Axis) -> Self {
+        Lines { title: title.to_owned(), x, y, series: Vec::new(), steps: false }
+    }
+
+    /// Adds a line through `points`; those that have no place on the axes are left out.
+    #[must_use]
+    pub fn series(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.series.push((name.to_owned(), points));
+        self
+    }
+
+    /// Values hold until the next point instead of changing evenly.
+    #[must_use]
+    pub fn steps(mut self) -> Self {
+        self.steps = true;
+        self
+    }
+
+    /// The chart.
+    pub fn figure(&self) -> Figure {
+        let mut svg = Svg::default();
+        let points = || self.series.iter().flat_map(|(_, points)| points);
+        let y = self.y.fit(points().map(|point| point.1), HEIGHT);
+        let marks: Vec<String> = y.ticks.iter().map(|tick| (self.y.show)(*tick)).collect();
+        let left = marks.iter().map(|mark| width(mark)).fold(0.0, f64::max) + 10.0;
+        let room = WIDTH - left - RIGHT;
+        let x = self.x.fit(points().map(|point| point.0), room);
+        let bottom = HEAD + HEIGHT;
+        for (value, mark) in y.ticks.iter().zip(&marks) {
+            let height = bottom - y.at(*value) * HEIGHT;
+            svg.line("grid", (left, height), (left + room, height));
+            svg.text((left - 6.0, height + 4.0), Anchor::End, mark);
+        }
+        for value in &x.ticks {
+            let place = left + x.at(*value) * room;
+            svg.line("grid", (place, HEAD), (place, bottom));
+            svg.text((place, bottom + 15.0), Anchor::Middle, &(self.x.show)(*value));
+        }
+        svg.text((0.0, 10.0), Anchor::Start, &self.y.label);
+        svg.text((left + room / 2.0, bottom + 31.0), Anchor::Middle, &self.x.label);
+        for (index, (_, points)) in self.series.iter().enumerate() {
+            let sound = points.iter().filter(|(a, b)| self.x.has(*a) && self.y.has(*b));
+            let place = |(a, b): &(f64, f64)| (left + x.at(*a) * room, bottom - y.at(*b) * HEIGHT);
+            let places: Vec<(f64, f64)> = sound.map(place).collect();
+            svg.path(index, &if self.steps { stepped(&places) } else { places });
+        }
+        svg.line("axis", (left, bottom), (left + room, bottom));
+        let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        Figure {
+            title: self.title.clone(),
+            legend: if legend.len() > 1 { legend } else { Vec::new() },
+            has_lines: true,
+            svg: svg.finish(bottom + FOOT, &self.title),
+            note: String::new(),
+        }
+    }
+}
+
+/// The corners of a staircase through `points`.
+fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = points.first().copied().into_iter().collect();
+    for pair in points.windows(2) {
+        corners.extend([(pair[1].0, pair[0].1), pair[1]]);
+    }
+    corners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_hold_until_the_next_point() {
+        let corners = stepped(&[(0.0, 1.0), (2.0, 3.0)]);
+        assert_eq!(corners, [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0)]);
+        assert!(stepped(&[]).is_empty());
+    }
+}

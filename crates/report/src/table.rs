@@ -1,0 +1,63 @@
+//! A table of texts: the first column to the left, the others to the right.
+
+use crate::svg::escape;
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    strong: Option<usize>,
+    words: bool,
+}
+
+impl Table {
+    /// A table with these heads and no rows.
+    pub fn new(heads: &[impl AsRef<str>]) -> Self {
+        let heads = heads.iter().map(|head| head.as_ref().to_owned()).collect();
+        Table { heads, rows: Vec::new(), strong: None, words: false }
+    }
+
+    /// Adds a row with a cell for each head.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) -> &mut Self {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert_eq!(cells.len(), self.heads.len(), "a cell for each head");
+        self.rows.push(cells);
+        self
+    }
+
+    /// Makes the row that was added last stand out.
+    pub fn strong(&mut self) -> &mut Self {
+        self.strong = self.rows.len().checked_sub(1);
+        self
+    }
+
+    /// All columns hold words: they begin at the left and may be several lines.
+    #[must_use]
+    pub fn words(mut self) -> Self {
+        self.words = true;
+        self
+    }
+
+    /// As HTML.
+    pub(crate) fn html(&self) -> String {
+        let heads: String = self
+            .heads
+            .iter()
+            .map(|head| format!("<th scope=\"col\">{}</th>", escape(head)))
+            .collect();
+        let rows: String =
+            self.rows.iter().enumerate().map(|(at, row)| self.html_row(at, row)).collect();
+        let class = if self.words { " class=\"words\"" } else { "" };
+        format!(
+            "<div class=\"table\"><table{class}>\n<thead><tr>{heads}</tr></thead>\n\
+             <tbody>\n{rows}</tbody>\n</table></div>\n"
+        )
+    }
+
+    fn html_row(&self, at: usize, row: &[String]) -> String {
+        let class = if self.strong == Some(at) { " class=\"strong\"" } else { "" };
+        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        format!("<tr{class}>{cells}</tr>\n")
+    }
+}
