@@ -1,8 +1,8 @@
 //! Pages for people: one HTML file that needs nothing else, for a screen, a phone or paper.
 //!
 //! Charts are SVG that is written here; there is no script, and nothing is fetched. Colours follow
-//! the reader's light or dark screen and stay apart for the colour-blind; lines also differ by their
-//! dashes, so that black and white is enough.
+//! the reader's light or dark screen and stay apart for the colour-blind; lines also differ by
+//! their dashes, so that black and white is enough.
 //!
 //! ```
 //! use hostftl_report::{Axis, Bars, Lines, Page, Table};
