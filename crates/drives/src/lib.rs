@@ -5,7 +5,6 @@
 
 mod flash;
 mod ftl;
-mod lists;
 pub mod pool;
 mod spec;
 

@@ -13,6 +13,7 @@ pub mod exerciser;
 mod hard;
 mod passthrough;
 mod planted;
+pub mod policy;
 
 pub use any::AnyLayer;
 pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError};

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use crate::lists::Lists;
+use hostftl_layers::policy::Lists;
 
 /// A physical superpage.
 pub type Phys = u32;

@@ -14,13 +14,11 @@
 //!   live pages than a segment has pages, always fits.
 
 mod check;
-mod policy;
-mod victims;
 
 use std::collections::VecDeque;
 
-pub use policy::{Frontiers, GcPolicy, UnknownWord};
-use victims::Victims;
+use hostftl_layers::policy::Victims;
+pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
 
 /// No page, no segment.
 const NONE: u32 = u32::MAX;

@@ -5,11 +5,13 @@
 //! - A change costs O(1); a pick costs at most O(pages per segment), or O(D) for `d-choices:D`.
 //! - Ages are in host writes, so every clock picks alike.
 
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem;
 
-use super::policy::GcPolicy;
-use crate::lists::Lists;
+use super::dice::Dice;
+use super::lists::Lists;
+use super::words::GcPolicy;
 
 /// The sealed segments in an order without meaning, so that one can be drawn.
 #[derive(Debug)]
@@ -17,7 +19,7 @@ struct Set {
     members: Vec<u32>,
     /// Where in `members` a sealed segment is.
     at: Vec<u32>,
-    dice: Xoshiro256PlusPlus,
+    dice: Dice,
 }
 
 impl Set {
@@ -25,7 +27,7 @@ impl Set {
         Set {
             members: Vec::with_capacity(segments as usize),
             at: vec![u32::MAX; segments as usize],
-            dice: Xoshiro256PlusPlus::seed_from_u64(seed),
+            dice: Dice::new(seed),
         }
     }
 
@@ -37,13 +39,13 @@ impl Set {
 
     fn draw(&mut self) -> Option<u32> {
         (!self.members.is_empty()).then(|| {
-            let at = self.dice.random_range(0..self.members.len() as u32);
+            let at = self.dice.below(self.members.len() as u32);
             self.members[at as usize]
         })
     }
 
     fn remove(&mut self, segment: u32) {
-        let at = std::mem::replace(&mut self.at[segment as usize], u32::MAX);
+        let at = mem::replace(&mut self.at[segment as usize], u32::MAX);
         self.members.swap_remove(at as usize);
         if let Some(&moved) = self.members.get(at as usize) {
             self.at[moved as usize] = at;
@@ -214,17 +216,17 @@ mod tests {
         for word in ["greedy", "fifo", "random", "d-choices:4", "cost-benefit"] {
             let policy = word.parse().unwrap();
             let mut victims = Victims::new(policy, SEGMENTS, PAGES, 5);
-            let mut dice = Xoshiro256PlusPlus::seed_from_u64(2);
+            let mut dice = Dice::new(2);
             let (mut all, mut picks) = (Vec::<Known>::new(), 0);
             for now in 0..40_000 {
-                let segment = dice.random_range(0..SEGMENTS);
+                let segment = dice.below(SEGMENTS);
                 match all.iter().position(|known| known.segment == segment) {
                     None => {
-                        let live = dice.random_range(0..=PAGES);
+                        let live = dice.below(PAGES + 1);
                         victims.sealed(segment, live, now);
                         all.push(Known { segment, live, sealed: now, changed: now });
                     }
-                    Some(at) if all[at].live > 0 && dice.random_range(0..3) > 0 => {
+                    Some(at) if all[at].live > 0 && dice.below(3) > 0 => {
                         all[at].live -= 1;
                         all[at].changed = now;
                         victims.live_changed(segment, all[at].live, now);

@@ -7,6 +7,8 @@
 //!
 //! Every call is O(1), except that `least` may pass over as many lists as a segment has pages.
 
+use alloc::vec::Vec;
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Lists {
@@ -75,21 +77,19 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
-    use rand::{RngExt, SeedableRng};
-    use rand_xoshiro::Xoshiro256PlusPlus;
-
     use super::*;
+    use crate::policy::Dice;
 
     /// Against a scan of everything: the fewest live pages, then the longest with that count.
     #[test]
     fn agrees_with_a_scan() {
         let (mut lists, mut model) = (Lists::new(40, 16), Vec::<(u32, u32)>::new());
-        let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut dice = Dice::new(1);
         for _ in 0..20_000 {
-            let segment = dice.random_range(0..40);
+            let segment = dice.below(40);
             match model.iter().position(|&(it, _)| it == segment) {
                 None => {
-                    let live = dice.random_range(0..17);
+                    let live = dice.below(17);
                     lists.push(segment, live);
                     model.push((segment, live));
                 }

@@ -1,9 +1,10 @@
-//! The words by which a victim policy and the frontiers of a pool are chosen.
+//! The words by which a victim policy and the frontiers are chosen.
 
-use std::fmt;
-use std::str::FromStr;
-
-use thiserror::Error;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::error::Error;
+use core::fmt;
+use core::str::FromStr;
 
 /// The most segments that `d-choices` may compare.
 const MAX_CHOICES: u32 = 256;
@@ -34,12 +35,19 @@ pub enum Frontiers {
 }
 
 /// A word that names nothing here.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("no {key} '{value}': use {known}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     key: &'static str,
     value: String,
     known: &'static str,
+}
+
+impl Error for UnknownWord {}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} '{}': use {}", self.key, self.value, self.known)
+    }
 }
 
 impl FromStr for GcPolicy {
@@ -106,6 +114,9 @@ impl fmt::Display for Frontiers {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

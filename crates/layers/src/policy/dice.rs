@@ -1,0 +1,43 @@
+//! Random draws for policies: SplitMix64, whose whole state is one number that can be saved.
+
+/// See the module text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Draws that follow from `state`, which is a seed or what [`Dice::state`] gave.
+    pub const fn new(state: u64) -> Self {
+        Dice(state)
+    }
+
+    /// From here the draws go on as they would have.
+    pub const fn state(self) -> u64 {
+        self.0
+    }
+
+    /// A number below `end`, which is above 0. Its bias is below `end / 2^64`.
+    #[inline]
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^= word >> 31;
+        ((u128::from(word) * u128::from(end)) >> 64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_face_comes_up_alike_and_a_saved_state_goes_on() {
+        let (mut dice, mut faces) = (Dice::new(1), [0u32; 6]);
+        (0..60_000).for_each(|_| faces[dice.below(6) as usize] += 1);
+        // Within five standard deviations of 10,000.
+        assert!(faces.iter().all(|&count| count.abs_diff(10_000) < 457), "{faces:?}");
+        let mut again = Dice::new(dice.state());
+        assert!((0..100).all(|_| again.below(1_000) == dice.below(1_000)));
+    }
+}
