@@ -174,7 +174,7 @@ fn a_frontier_for_copies() {
         ("cost-benefit", 0.9, 1.8270),
         ("fifo", 0.8, 3.0386),
         ("random", 0.8, 4.9797),
-        ("d-choices:10", 0.8, ),
+        ("d-choices:10", 0.8, 2.6827),
     ];
     for (gc, hot, waf) in golden {
         let load = if hot == 0.5 { UNIFORM } else { skewed(hot) };
