@@ -1,8 +1,8 @@
 //! Carries a command out, all at once, when the driver decides that it completes.
 
 use hostftl_core::{
-    BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally,
-    Target, Verdict, View, ViewMut,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR,
+    Tally, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::page::crc32c;
 
@@ -79,7 +79,11 @@ impl Machine {
             Command::Digest { from, seed } => verdict.crc = crc32c(*seed, self.view(from)),
             Command::Fold { from, into, keep } => self.fold(from, into, *keep),
             Command::Pack { from, into, codec, seed } => {
-                let packed = pack(self.view(from), *codec);
+                let plain = self.view(from);
+                if plain.iter().all(|byte| *byte == 0) {
+                    return Ok(Verdict { bytes: ALL_ZEROS, crc: 0 });
+                }
+                let packed = pack(plain, *codec);
                 if packed.len() <= into.bytes() as usize {
                     let bytes = packed.len() as u32;
                     let target = self.arena.slice_mut(into.id(), into.from(), bytes);
@@ -245,6 +249,7 @@ pub fn has_meta(gather: &Gather) -> bool {
 
 fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {
     match codec {
+        Codec::Raw => plain.to_vec(),
         Codec::Lz4 => lz4_flex::block::compress(plain),
         Codec::Zstd(level) => {
             zstd::bulk::compress(plain, level.into()).expect("memory can be compressed")
@@ -254,6 +259,7 @@ fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {
 
 fn unpack(packed: &[u8], codec: Codec, most: usize) -> Option<Vec<u8>> {
     match codec {
+        Codec::Raw => (packed.len() == most).then(|| packed.to_vec()),
         Codec::Lz4 => lz4_flex::block::decompress(packed, most).ok(),
         Codec::Zstd(_) => zstd::bulk::decompress(packed, most).ok(),
     }

@@ -20,10 +20,12 @@ pub enum Cause {
     Rmw,
     /// A drive's own garbage collection.
     DriveGc,
+    /// The layer's parity, or the second copy of a mirror.
+    Parity,
 }
 
 /// How many causes there are.
-pub const CAUSES: usize = 7;
+pub const CAUSES: usize = 8;
 
 impl Cause {
     /// All causes, in the order of their numbers.
@@ -35,6 +37,7 @@ impl Cause {
         Cause::Checkpoint,
         Cause::Rmw,
         Cause::DriveGc,
+        Cause::Parity,
     ];
 
     /// The name in reports.
@@ -47,6 +50,7 @@ impl Cause {
             Cause::Checkpoint => "checkpoint",
             Cause::Rmw => "rmw",
             Cause::DriveGc => "drive-gc",
+            Cause::Parity => "parity",
         }
     }
 }

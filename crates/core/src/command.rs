@@ -89,6 +89,8 @@ pub enum Codec {
     Lz4,
     /// Zstandard at a level.
     Zstd(i8),
+    /// The bytes as they are.
+    Raw,
 }
 
 /// What a layer asks a driver to do. `device` is an index into the stack; `lba` is in sectors.
@@ -108,7 +110,7 @@ pub enum Command {
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
     /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
-    /// a length of 0 when it did not fit.
+    /// a length of 0 when it did not fit, or [`ALL_ZEROS`] when `from` is nothing but zeros.
     Pack { from: View, into: ViewMut, codec: Codec, seed: u64 },
     /// Checks the CRC-32C of `from` and expands it into `into`; a mismatch is `DeviceError::Media`.
     Unpack { from: View, into: ViewMut, codec: Codec, seed: u64, crc: u32 },
@@ -155,6 +157,9 @@ impl Command {
 
 /// Ends a match arm whose value is only a buffer's name.
 fn forget(_name: u32) {}
+
+/// The length that `Pack` tells of zeros, for which it writes nothing.
+pub const ALL_ZEROS: u32 = u32::MAX;
 
 /// What a driver learned from the bytes; zero where the command has nothing to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -27,7 +27,7 @@ mod words;
 
 pub use cause::{CAUSES, Cause, Tally};
 pub use command::{
-    Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Piece, Target, Token, Verdict,
+    ALL_ZEROS, Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Piece, Target, Token, Verdict,
 };
 pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};

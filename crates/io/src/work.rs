@@ -1,11 +1,18 @@
 //! The commands that compute: pure functions over bytes.
 
-use hostftl_core::{Codec, DeviceError, Verdict};
+use hostftl_core::{ALL_ZEROS, Codec, DeviceError, Verdict};
 use hostftl_format::page::crc32c;
 
 /// Compresses `from` into `into`. A verdict of 0 bytes says that it did not fit.
 pub fn pack(codec: Codec, seed: u64, from: &[u8], into: &mut [u8]) -> Verdict {
+    if is_zero(from) {
+        return Verdict { bytes: ALL_ZEROS, crc: 0 };
+    }
     let packed = match codec {
+        Codec::Raw => (from.len() <= into.len()).then(|| {
+            into[..from.len()].copy_from_slice(from);
+            from.len()
+        }),
         Codec::Lz4 => {
             // The compressor wants room for the worst case, whatever comes out.
             let whole = lz4_flex::block::compress(from);
@@ -20,6 +27,12 @@ pub fn pack(codec: Codec, seed: u64, from: &[u8], into: &mut [u8]) -> Verdict {
     }
 }
 
+/// Whether there is nothing but zeros.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, tail) = bytes.as_chunks::<64>();
+    words.iter().all(|chunk| *chunk == [0; 64]) && tail.iter().all(|byte| *byte == 0)
+}
+
 /// Checks `from` against `crc` and expands it into `into`.
 pub fn unpack(
     codec: Codec,
@@ -32,6 +45,10 @@ pub fn unpack(
         return Err(DeviceError::Media);
     }
     let expanded = match codec {
+        Codec::Raw => (from.len() == into.len()).then(|| {
+            into.copy_from_slice(from);
+            from.len()
+        }),
         Codec::Lz4 => lz4_flex::block::decompress_into(from, into).ok(),
         Codec::Zstd(_) => zstd::bulk::decompress_to_buffer(from, into).ok(),
     };
@@ -58,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn codecs() -> impl Strategy<Value = Codec> {
-        prop_oneof![Just(Codec::Lz4), (1..6_i8).prop_map(Codec::Zstd)]
+        prop_oneof![Just(Codec::Lz4), (1..6_i8).prop_map(Codec::Zstd), Just(Codec::Raw)]
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! What the host's own work costs in modelled time.
 
-use hostftl_core::{Command, Nanos, Verdict};
+use hostftl_core::{Codec, Command, Nanos, Verdict};
 
 /// Times of the commands that need no device. Each has a processor to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,9 @@ impl HostCosts {
     pub fn of(&self, command: &Command) -> (Nanos, Verdict) {
         let (rate, bytes, made) = match command {
             Command::Place { into, .. } => (self.copy_rate, into.bytes(), 0),
+            Command::Pack { from, codec: Codec::Raw, .. } => {
+                (self.copy_rate, from.bytes(), from.bytes())
+            }
             Command::Pack { from, into, .. } => {
                 let made = (u64::from(from.bytes()) * u64::from(self.packed_percent) / 100) as u32;
                 (self.pack_rate, from.bytes(), if made <= into.bytes() { made } else { 0 })

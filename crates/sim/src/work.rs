@@ -72,7 +72,7 @@ impl Work {
                         busy.read += reads;
                     }
                     Cause::Gc => busy.vgc += programs + reads,
-                    Cause::Pad => busy.padding += programs + reads,
+                    Cause::Pad | Cause::Parity => busy.padding += programs + reads,
                     Cause::Map | Cause::Checkpoint => busy.map += programs + reads,
                     Cause::Rmw => busy.copyback += programs + reads,
                     Cause::DriveGc => {

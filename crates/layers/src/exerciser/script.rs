@@ -1,9 +1,9 @@
 //! The stages of the script, one method each, and what is expected of their commands.
 
 use hostftl_core::{
-    BLOCK, Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp, MAX_PIECES,
-    Nanos, Out, Output, Page, Payload, Piece, Reply, Request, SECTOR, SECTORS_PER_BLOCK, Tally,
-    Target, Ticket, Token, Verdict,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp,
+    MAX_PIECES, Nanos, Out, Output, Page, Payload, Piece, Reply, Request, SECTOR,
+    SECTORS_PER_BLOCK, Tally, Target, Ticket, Token, Verdict,
 };
 
 use super::{Exerciser, SCRATCH};
@@ -248,8 +248,13 @@ impl Exerciser {
             moves.into_iter().zip(packed)
         {
             assert!(length > 0, "a transfer fits a buffer that has room for its worst packing");
-            let from = self.buffers[source].view(0, length);
             let into = self.buffers[target].view_mut(at, bytes);
+            if length == ALL_ZEROS {
+                let from = Piece::Zeros(bytes);
+                self.submit(Expect::Plain, Command::Place { from, into }, out);
+                continue;
+            }
+            let from = self.buffers[source].view(0, length);
             self.submit(Expect::Whole, Command::Unpack { from, into, codec, seed, crc }, out);
         }
     }
