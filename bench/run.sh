@@ -3,6 +3,7 @@
 # system is measured against it in the same run, because machines differ more than programs do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source bench/lib.sh
 bin=$(scripts/cargo.sh where)
 hostftl=$bin/hostftl
 runs=${BENCH_RUNS:-5}
@@ -17,13 +18,6 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-
-# Reads numbers, one a line; prints their median and spread.
-spread() {
-    sort -g | awk '{ v[NR] = $1 } END {
-        m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
-        printf "%.0f (%.0f–%.0f)", m, v[1], v[NR] }'
-}
 
 machine() {
     echo "machine   $(nproc) × $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n1)"
@@ -90,6 +84,9 @@ done
 printf '\ndrive, counts only (16,384 × 256 pages, utilisation 0.742, greedy, uniform writes, one core)\n'
 printf '  %-24s %s\n' pool "$(scripts/cargo.sh run --release --quiet -p hostftl-drives \
     --example pool_speed -- "$runs")"
+
+echo
+bench/trace.sh
 
 printf '\nserver, random 4 KiB writes a second (fio over a unix socket, devices in memory)\n'
 if ! command -v fio >/dev/null || ! command -v nbdkit >/dev/null; then

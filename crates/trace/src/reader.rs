@@ -98,8 +98,9 @@ impl Reader {
             };
             let mut record = found.record;
             record.t_ns = record.t_ns.saturating_add(self.later_ns);
-            if record.op != Op::Flush {
+            if record.op != Op::Flush && self.file.shift > 0 {
                 record.lba += self.file.shift;
+                self.check_shifted(&record)?;
             }
             if let Some(dev) = self.file.dev {
                 if record.dev != dev {
@@ -112,6 +113,14 @@ impl Reader {
             self.notes.record(&record, self.cursor.line);
             return Ok(Some(record));
         }
+    }
+
+    /// Whether a device could be asked for a record still, now that it is shifted.
+    fn check_shifted(&self, record: &Record) -> Result<(), TraceError> {
+        let Some(expected) = record.fault() else { return Ok(()) };
+        let (text, line) = (self.file.to_string(), self.cursor.line);
+        let why = format!("shift= moves request {line} out of {expected}; use a smaller shift");
+        Err(TraceError::Options { text, why })
     }
 
     /// Begins the next round, if there is one: its first request comes a mean gap after the last.

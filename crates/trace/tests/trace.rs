@@ -72,7 +72,7 @@ fn bad_lines_name_the_place() {
         ":3:7: expected a length in bytes, found the end of the file"
     );
     let long = format!("2,W,{},512\n", "9".repeat(19));
-    assert!(at("b7.csv", &long).starts_with(":3:5: expected a number of at most 18 digits"));
+    assert!(at("b7.csv", &long).starts_with(":3:5: expected a number of at most 19 digits"));
     let named = Source::File(TraceFile {
         format: Some(hostftl_trace::Format::Own),
         ..TraceFile::new(file("b8.csv", b"time,kind\n"))

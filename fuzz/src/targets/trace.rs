@@ -7,9 +7,6 @@ use hostftl_trace::{Format, Reader, Record, TraceError, TraceFile, Writer};
 
 use super::fast_folder;
 
-/// The sectors whose addresses in bytes have 18 digits at most.
-const MOST_SECTORS: u64 = 10_u64.pow(18) / 512;
-
 /// Traces of every format.
 pub fn traces() -> Vec<Vec<u8>> {
     let texts: [&[u8]; 12] = [
@@ -50,10 +47,7 @@ pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
         let named = TraceFile { skip_bad, format, ..TraceFile::new(file.path()) };
         let Some(records) = read(&named, input)? else { return Ok(()) };
         if seed.is_multiple_of(8) && !skip_bad && !records.is_empty() {
-            // The text's reader takes numbers of up to 18 digits, the others 62 bits.
-            let is_long = records.iter().any(|record| record.end() >= MOST_SECTORS);
-            let binary = is_long || seed.is_multiple_of(16);
-            comes_back(&records, if binary { "t.hft" } else { "t.csv" })?;
+            comes_back(&records, if seed.is_multiple_of(16) { "t.hft" } else { "t.csv" })?;
         }
     }
     Ok(())

@@ -8,7 +8,9 @@ use crate::unit::Unit;
 /// The longest line in bytes; what a reader looks at may run past the line's end, but not further.
 pub const MAX_LINE: usize = 1024;
 /// Digits that always fit 64 bits.
-const MAX_DIGITS: usize = 18;
+const MAX_DIGITS: usize = 19;
+/// Digits behind a point that count; so many, times a second in nanoseconds, still fit 64 bits.
+const MAX_FRACTION: usize = 9;
 
 /// What a line should have had, and in which column, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +40,14 @@ impl Found {
         Found { record, widened: false }
     }
 
-    /// A request of `bytes` bytes, above 0, from byte `offset` on; both below 10^18.
+    /// A request of `bytes` bytes, above 0, from byte `offset` on; both have up to 19 digits.
+    #[inline]
     pub fn bytes(t_ns: u64, op: Op, dev: u32, offset: u64, bytes: u64) -> Self {
         let sector = SECTOR as u64;
-        let (lba, end) = (offset / sector, (offset + bytes).div_ceil(sector));
-        let widened = !(offset.is_multiple_of(sector) && bytes.is_multiple_of(sector));
-        Found { record: Record { t_ns, op, dev, lba, sectors: end - lba }, widened }
+        let (lba, before) = (offset / sector, offset % sector);
+        let sectors = (before + bytes).div_ceil(sector);
+        let widened = !(before == 0 && bytes.is_multiple_of(sector));
+        Found { record: Record { t_ns, op, dev, lba, sectors }, widened }
     }
 }
 
@@ -83,22 +87,35 @@ impl<'a> Fields<'a> {
         &rest[..end]
     }
 
-    /// A whole number of at most 18 digits.
+    /// The digits here as a number, and how many there are; at most `most`, up to 19, are taken.
+    #[inline(always)]
+    fn digits(&mut self, most: usize) -> (u64, usize) {
+        let (mut value, mut count) = (0u64, 0);
+        for byte in self.bytes[self.at..].iter().take(most) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            // So many digits can't wrap, and this loop is most of reading a trace.
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+            count += 1;
+        }
+        self.at += count;
+        (value, count)
+    }
+
+    /// A whole number of at most 19 digits.
     #[inline]
     pub fn number(&mut self, expected: &'static str) -> Parsed<u64> {
         let from = self.at;
-        let mut value = 0u64;
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
-            if self.at - from == MAX_DIGITS {
-                return Err(Fault { at: from, expected: "a number of at most 18 digits" });
+        let (value, count) = self.digits(MAX_DIGITS);
+        match count {
+            0 => Err(Fault { at: from, expected }),
+            MAX_DIGITS if self.peek().is_some_and(|byte| byte.is_ascii_digit()) => {
+                Err(Fault { at: from, expected: "a number of at most 19 digits" })
             }
-            value = value * 10 + u64::from(digit - b'0');
-            self.at += 1;
+            _ => Ok(value),
         }
-        if self.at == from {
-            return Err(Fault { at: from, expected });
-        }
-        Ok(value)
     }
 
     /// A number below 2^32.
@@ -122,22 +139,21 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The digits behind a point, as nanoseconds; more than 18 are read, but too small to count.
+    /// The digits behind a point, as nanoseconds; more than 9 are read, but too small to count.
+    #[inline]
     fn fraction(&mut self, unit: Unit) -> Parsed<u64> {
         self.at += 1;
-        let from = self.at;
-        let (mut value, mut scale) = (0u64, 1u64);
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
-            if self.at - from < MAX_DIGITS {
-                value = value * 10 + u64::from(digit - b'0');
-                scale *= 10;
-            }
-            self.at += 1;
-        }
-        if self.at == from {
+        let (value, count) = self.digits(MAX_FRACTION);
+        if count == 0 {
             return self.fault("digits after the point");
         }
-        Ok((u128::from(value) * u128::from(unit.ns()) / u128::from(scale)) as u64)
+        if count == MAX_FRACTION {
+            while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+                self.at += 1;
+            }
+        }
+        let scale = 10u64.pow(count as u32);
+        Ok(value * unit.ns() / scale)
     }
 
     /// Steps over a comma.
@@ -200,5 +216,43 @@ impl<'a> Fields<'a> {
             None => return self.fault("a line of less than 1024 bytes"),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length_are_read_whatever_follows() {
+        for digits in 1..=19 {
+            let text: String = "9182736450192837465".chars().take(digits).collect();
+            for behind in ["", ",", ",12", "x", "/0000000000", ":::::::::", ".5", "\n", "\u{ff}0"] {
+                let line = format!("{text}{behind}");
+                let mut fields = Fields::new(line.as_bytes());
+                assert_eq!(fields.number(""), Ok(text.parse().unwrap()), "{line}");
+                assert_eq!(fields.at, digits);
+            }
+            let mut padded = Fields::new(&[&b"0".repeat(digits)[..], b", and on"].concat()[..]);
+            assert_eq!((padded.number(""), padded.at), (Ok(0), digits));
+        }
+        for wrong in
+            ["", ",1", "-1", "/", ":", "NaN", "01234567890123456789", "99999999999999999999"]
+        {
+            for behind in ["", ", and so on"] {
+                assert!(Fields::new(format!("{wrong}{behind}").as_bytes()).number("").is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn fractions_count_to_the_nanosecond() {
+        let time = |text: &str, unit| Fields::new(text.as_bytes()).time(unit);
+        assert_eq!(time("1.5,", Unit::Micros), Ok(1_500));
+        assert_eq!(time("0.123456789", Unit::Seconds), Ok(123_456_789));
+        assert_eq!(time("0.1234567899999999999999999,W", Unit::Seconds), Ok(123_456_789));
+        assert_eq!(time("18446744073.709551615", Unit::Seconds), Ok(u64::MAX));
+        assert!(time("18446744073.709551616", Unit::Seconds).is_err());
+        assert!(time("1.", Unit::Seconds).is_err());
     }
 }
