@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Silent, Study, Warm, compare};
+use hostftl_sim::{Load, Silent, Study, Warm, compare, default_memory};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -15,16 +15,18 @@ fn main() {
     let is_synth = workload.starts_with("synth:");
     for &kind in LayerKind::ALL {
         let study = Study {
-            workload: workload.parse().expect("a workload"),
-            drive: DriveSpec::find(&drive).expect("a drive"),
-            layers: vec![kind],
+            workloads: vec![Load::parse(&workload).expect("a workload")],
+            drives: vec![DriveSpec::find(&drive).expect("a drive")],
+            layers: vec![kind.into()],
             warm: warm.unwrap_or(if is_synth { Warm::Fill } else { Warm::None }),
             closed_loop: is_synth.then_some(16),
             compact: !is_synth,
             seed: 1,
+            threads: 1,
+            memory: default_memory(),
         };
         let start = Instant::now();
-        match compare(&study, &mut Silent) {
+        match compare(&study, &Silent) {
             Ok(rows) => {
                 let took = start.elapsed().as_secs_f64();
                 let (requests, steps) = (rows[0].requests as f64, rows[0].steps as f64);

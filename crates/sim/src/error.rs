@@ -55,17 +55,32 @@ pub enum StudyError {
     #[error("{layer} on {drive}: {why}")]
     Plan {
         /// The layer.
-        layer: &'static str,
+        layer: String,
         /// The drive.
         drive: String,
         /// What it needs.
         why: String,
     },
+    /// One row takes more memory than there is for all.
+    #[error(
+        "{layer} on {drive} takes {needed} MiB of memory, and there are {limit} MiB: use a smaller \
+         capacity, or a larger --memory"
+    )]
+    Memory {
+        /// The layer.
+        layer: String,
+        /// The drive.
+        drive: String,
+        /// What the row takes, in MiB.
+        needed: u64,
+        /// What there is, in MiB.
+        limit: u64,
+    },
     /// A law was broken: the numbers of this run mean nothing.
     #[error("{layer} on {drive}: {violation}; this is a bug, and the row is not shown")]
     Violation {
         /// The layer.
-        layer: &'static str,
+        layer: String,
         /// The drive.
         drive: String,
         /// Which law.

@@ -3,6 +3,8 @@
 //! [`compare`] runs one workload through several layers and gives a [`Row`] for each. Below it, a
 //! [`World`] drives one layer over drives in virtual time, and a front end plays requests to it.
 
+mod cell;
+mod choice;
 mod conserve;
 mod costs;
 mod drive;
@@ -10,20 +12,26 @@ mod error;
 mod events;
 mod front;
 mod little;
+mod load;
 mod media;
+mod memory;
 mod player;
 mod row;
+mod schedule;
 mod study;
 pub mod theory;
 mod warm;
 mod work;
 mod world;
 
+pub use choice::LayerChoice;
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;
 pub use error::{StudyError, Violation};
 pub use front::{Front, Latencies, Totals};
 pub use little::Little;
+pub use load::Load;
+pub use memory::default_memory;
 pub use player::{End, Pace, PlayError, Player};
 pub use row::{Busy, Erases, Latency, LatencyNs, Row};
 pub use study::{Silent, Study, Watch, compare};

@@ -62,11 +62,12 @@ impl From<Violation> for PlayError {
 
 impl PlayError {
     /// With the names that the user knows.
-    pub fn named(self, layer: &'static str, drive: &str) -> StudyError {
+    pub fn named(self, layer: &str, drive: &str) -> StudyError {
         match self {
             PlayError::Trace(error) => StudyError::Trace(error),
             PlayError::Violation(violation) => {
-                StudyError::Violation { layer, drive: drive.to_owned(), violation }
+                let (layer, drive) = (layer.to_owned(), drive.to_owned());
+                StudyError::Violation { layer, drive, violation }
             }
         }
     }

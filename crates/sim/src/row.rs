@@ -2,9 +2,9 @@
 
 use hdrhistogram::Histogram;
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_drives::DriveSpec;
 use serde::Serialize;
 
+use crate::cell::Cell;
 use crate::error::Violation;
 use crate::front::{Front, Latencies};
 use crate::warm::Warmed;
@@ -53,7 +53,8 @@ pub struct Latency {
 
 impl Latency {
     fn of(histogram: &Histogram<u64>) -> Option<Self> {
-        let at = |quantile| histogram.value_at_quantile(quantile);
+        // A bucket of the histogram has a width; what is longest was noted exactly.
+        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
         (!histogram.is_empty()).then(|| Latency {
             p50: at(0.5),
             p99: at(0.99),
@@ -96,12 +97,14 @@ pub struct Erases {
 /// One layer's result. Ratios are `None` when there is nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The layer.
-    pub layer: &'static str,
+    /// The layer with its parameters.
+    pub layer: String,
     /// When a write is answered: `buffer` or `media`.
     pub ack: &'static str,
     /// The drive.
     pub drive: String,
+    /// The workload, as the user named it.
+    pub workload: String,
     /// Whether the run was stopped before the workload's end.
     pub partial: bool,
     /// How the drive was aged before: `none`, `fill`, `steady`, or `steady (not reached)`.
@@ -154,22 +157,21 @@ pub struct Row {
     pub simulated_ns: u64,
     /// Steps of the layer and of its drive, ageing included: what the simulation itself had to do.
     pub steps: u64,
+    /// What was noticed about the workload, a sentence each.
+    pub remarks: Vec<String>,
     /// One number for everything that the layer and its drive did, in hex.
     pub digest: String,
 }
 
 /// What a row is made from, besides the world itself.
 pub struct Run<'a> {
-    pub spec: &'a DriveSpec,
-    pub layer: &'static str,
+    pub cell: &'a Cell<'a>,
     pub front: &'a Front,
     pub work: &'a Work,
     pub warmed: Warmed,
     pub start: Nanos,
-    pub exported: u64,
     pub saturated: bool,
     pub partial: bool,
-    pub widened: u64,
 }
 
 impl Row {
@@ -178,20 +180,21 @@ impl Row {
     /// # Errors
     /// A figure that is not a number.
     pub fn new<L: Layer>(run: &Run, world: &World<L>) -> Result<Self, Violation> {
-        let (work, host) = (run.work, run.front.totals());
+        let (work, host, cell) = (run.work, run.front.totals(), run.cell);
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         let sent: u64 = work.sent_by.iter().sum();
         let simulated = run.front.last_answer.saturating_sub(run.start);
-        let busy = work.busy(run.spec);
+        let busy = work.busy(cell.drive);
         let row = Row {
-            layer: run.layer,
+            layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
-            drive: run.spec.name.clone(),
+            drive: cell.drive.name.clone(),
+            workload: cell.name.to_owned(),
             partial: run.partial,
             warm: run.warmed.name(),
             requests: host.issued,
-            widened: run.widened,
-            exported_bytes: bytes(run.exported),
+            widened: cell.load.notes.widened,
+            exported_bytes: bytes(cell.exported),
             host_write_bytes: bytes(host.written_sectors),
             host_read_bytes: bytes(host.read_sectors),
             waf_layer: ratio(sent, host.written_sectors),
@@ -213,6 +216,7 @@ impl Row {
             saturated: run.saturated,
             simulated_ns: simulated,
             steps: world.steps(),
+            remarks: cell.load.remarks(),
             digest: format!("{:016x}", world.digest()),
         };
         row.numbers()

@@ -1,30 +1,39 @@
-//! A comparison: one workload through several layers on the same drive.
+//! A comparison: workloads × drives × layers, a row for each.
+//!
+//! Invariants
+//! - Rows are in the order of workloads, then drives, then layers, whatever the number of threads,
+//!   and no row depends on another but for `busy_ratio`.
+//! - The layers on one drive under one workload export the same: what the smallest exports.
 
-use hostftl_core::{Layer, Payload, SECTOR};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hostftl_core::SECTOR;
 use hostftl_drives::DriveSpec;
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
-use hostftl_trace::{Notes, Source, Summary};
+use hostftl_layers::{AnyLayer, LayerKind, Plan};
+use hostftl_trace::Notes;
 
-use crate::conserve;
-use crate::costs::HostCosts;
-use crate::error::{StudyError, Violation};
-use crate::front::Front;
-use crate::player::{End, MOST_UNDER_WAY, Pace, PlayError, Player};
-use crate::row::{Row, Run, ratio};
-use crate::warm::{Warm, warm};
-use crate::work::Work;
-use crate::world::World;
+use crate::cell::{self, Cell};
+use crate::choice::LayerChoice;
+use crate::error::StudyError;
+use crate::load::{Load, Loaded};
+use crate::player::MOST_UNDER_WAY;
+use crate::row::{Row, ratio};
+use crate::schedule;
+use crate::warm::Warm;
+
+/// The part of the memory limit that the workloads may take together: one in so many.
+const LOADS_SHARE: u64 = 4;
 
 /// What to compare.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// The requests.
-    pub workload: Source,
-    /// The drive, a new one for each row.
-    pub drive: DriveSpec,
-    /// A row for each.
-    pub layers: Vec<LayerKind>,
-    /// How the drive is aged first; this is not part of the row.
+    pub workloads: Vec<Load>,
+    /// The drives, a new one for each row.
+    pub drives: Vec<DriveSpec>,
+    /// The layers.
+    pub layers: Vec<LayerChoice>,
+    /// How a drive is aged first; this is not part of the row.
     pub warm: Warm,
     /// So many requests always under way, instead of the workload's own times.
     pub closed_loop: Option<u32>,
@@ -32,20 +41,24 @@ pub struct Study {
     pub compact: bool,
     /// Fixes everything that is random.
     pub seed: u64,
+    /// Rows that are made at the same time, at most.
+    pub threads: usize,
+    /// Bytes of memory that all that is under way may take.
+    pub memory: u64,
 }
 
-/// Who looks on.
-pub trait Watch {
+/// Who looks on, from several threads.
+pub trait Watch: Sync {
     /// Row `row`, from 0, has played `done` of `total` requests.
-    fn progress(&mut self, row: usize, done: u64, total: u64);
+    fn progress(&self, row: usize, done: u64, total: u64);
 
     /// Row `row` is still ageing its drive.
-    fn warming(&mut self, row: usize) {
+    fn warming(&self, row: usize) {
         let _ = row;
     }
 
-    /// What the reader of the workload noticed, before the first row.
-    fn noticed(&mut self, notes: &Notes) {
+    /// What the reader of a workload noticed, before the first row.
+    fn noticed(&self, notes: &Notes) {
         let _ = notes;
     }
 
@@ -58,147 +71,135 @@ pub trait Watch {
 pub struct Silent;
 
 impl Watch for Silent {
-    fn progress(&mut self, _row: usize, _done: u64, _total: u64) {}
+    fn progress(&self, _row: usize, _done: u64, _total: u64) {}
 
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// Runs a study, row after row. When it is cancelled, the rows so far are returned, and the one
-/// that was under way is marked `partial`.
+impl Study {
+    /// How many rows there will be.
+    pub fn rows(&self) -> usize {
+        self.workloads.len() * self.drives.len() * self.layers.len()
+    }
+}
+
+/// Runs a study. When it is cancelled, the rows so far are returned, and those that were under way
+/// are marked `partial`.
 ///
 /// # Errors
-/// A workload that can't be read or does not fit, a layer that can't work on the drive, or a broken
-/// conservation law.
-pub fn compare(study: &Study, watch: &mut dyn Watch) -> Result<Vec<Row>, StudyError> {
+/// A workload that can't be read or does not fit, a layer that can't work on a drive, too little
+/// memory for one row, or a broken conservation law.
+pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Vec<Row>, StudyError> {
     if let Some(depth) = study.closed_loop
         && !(1..=MOST_UNDER_WAY).contains(&depth)
     {
         return Err(StudyError::QueueDepth(depth));
     }
-    let mut exported = u64::MAX;
-    for &kind in &study.layers {
-        let device = study.drive.device_info();
-        let plan = AnyLayer::plan(&config(study, kind), &[device])
-            .map_err(|why| plan_error(study, kind, &why))?;
-        exported = exported.min(plan.limits.exported);
+    let plans = study.drives.iter().map(|drive| plans(study, drive));
+    let plans = plans.collect::<Result<Vec<Vec<Plan>>, _>>()?;
+    let loads = load(study, watch)?;
+    if loads.iter().any(|load| load.cancelled) {
+        return Ok(Vec::new());
     }
-    let summary = study.workload.scan(study.seed, study.compact)?;
-    watch.noticed(&summary.notes);
-    fits(study, &summary, exported)?;
-    let mut rows = Vec::new();
-    for (index, &kind) in study.layers.iter().enumerate() {
-        if watch.cancelled() {
-            break;
+    let cells = cells(study, &plans, &loads)?;
+    let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
+    let costs = cells.iter().map(|cell| cell.memory()).collect::<Vec<_>>();
+    if let Some((cell, &needed)) = cells.iter().zip(&costs).find(|(_, cost)| **cost > left) {
+        return Err(cell.too_large(needed, left));
+    }
+    let failed = AtomicUsize::new(usize::MAX);
+    let results = schedule::run(&costs, left, study.threads, |index| {
+        let stop = || watch.cancelled() || failed.load(Ordering::Relaxed) < index;
+        let result = if stop() { Ok(None) } else { cell::run(&cells[index], watch, &stop) };
+        if result.is_err() {
+            failed.fetch_min(index, Ordering::Relaxed);
         }
-        rows.extend(run(study, kind, exported, &summary, index, watch)?);
-    }
-    let base = rows.iter().find(|row| row.layer == LayerKind::Passthrough.name() && !row.partial);
-    if let Some(base) = base.map(|row| row.busy_ns.total()) {
-        for row in rows.iter_mut().filter(|row| !row.partial) {
-            row.busy_ratio = ratio(row.busy_ns.total(), base);
+        result
+    });
+    let rows = results.into_iter().collect::<Result<Vec<Option<Row>>, _>>()?;
+    Ok(related(rows, study.layers.len()))
+}
+
+/// What each layer needs and gives on `drive`.
+fn plans(study: &Study, drive: &DriveSpec) -> Result<Vec<Plan>, StudyError> {
+    let plan = |layer: &LayerChoice| {
+        AnyLayer::plan(&layer.on(drive), &[drive.device_info()]).map_err(|why| StudyError::Plan {
+            layer: layer.name.clone(),
+            drive: drive.name.clone(),
+            why: why.to_string(),
+        })
+    };
+    study.layers.iter().map(plan).collect()
+}
+
+/// Reads the workloads, each once.
+fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
+    let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
+    let free = vec![0; study.workloads.len()];
+    let loads = schedule::run(&free, 0, study.threads, |index| {
+        let load = &study.workloads[index];
+        Loaded::new(load, study.seed, study.compact, most, || watch.cancelled())
+    });
+    let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
+    loads.iter().for_each(|load| watch.noticed(&load.notes));
+    Ok(loads)
+}
+
+/// All rows to make, in their order.
+fn cells<'a>(
+    study: &'a Study,
+    plans: &[Vec<Plan>],
+    loads: &'a [Loaded],
+) -> Result<Vec<Cell<'a>>, StudyError> {
+    let mut cells = Vec::with_capacity(study.rows());
+    for (name, load) in study.workloads.iter().map(|load| &load.name).zip(loads) {
+        for (drive, plans) in study.drives.iter().zip(plans) {
+            let exported = plans.iter().map(|plan| plan.limits.exported).min().unwrap_or(0);
+            fits(study, name, load, drive, exported)?;
+            for (layer, plan) in study.layers.iter().zip(plans) {
+                let index = cells.len();
+                cells.push(Cell { study, index, name, load, drive, layer, plan: *plan, exported });
+            }
         }
     }
-    Ok(rows)
+    Ok(cells)
 }
 
-fn config(study: &Study, kind: LayerKind) -> LayerConfig {
-    LayerConfig { superpage: study.drive.superpage, ..LayerConfig::new(kind) }
-}
-
-fn plan_error(study: &Study, kind: LayerKind, why: &impl ToString) -> StudyError {
-    let drive = study.drive.name.clone();
-    StudyError::Plan { layer: kind.name(), drive, why: why.to_string() }
-}
-
-/// Refuses a workload that goes beyond what all rows export.
-fn fits(study: &Study, summary: &Summary, exported: u64) -> Result<(), StudyError> {
-    let workload = study.workload.to_string();
-    let drive = study.drive.name.clone();
+/// Refuses a workload that goes beyond what all rows of a drive export.
+fn fits(
+    study: &Study,
+    workload: &str,
+    load: &Loaded,
+    drive: &DriveSpec,
+    exported: u64,
+) -> Result<(), StudyError> {
+    let (workload, drive) = (workload.to_owned(), drive.name.clone());
     let mib = |sectors: u64| (sectors * SECTOR as u64) >> 20;
-    if summary.last_dev > 0 && !study.compact {
+    if load.last_dev > 0 && !study.compact {
         return Err(StudyError::Devices { workload });
     }
-    if summary.end <= exported {
+    if load.end <= exported {
         return Ok(());
     }
-    let end = summary.end;
+    let end = load.end;
     Err(match study.compact {
         true => StudyError::TooLarge { workload, needed: mib(end), drive, mib: mib(exported) },
         false => StudyError::Beyond { workload, end, drive, exported, mib: mib(exported) },
     })
 }
 
-/// One row; nothing when it was cancelled before its workload began.
-fn run(
-    study: &Study,
-    kind: LayerKind,
-    exported: u64,
-    summary: &Summary,
-    index: usize,
-    watch: &mut dyn Watch,
-) -> Result<Option<Row>, StudyError> {
-    let (layer, spec) = (kind.name(), &study.drive);
-    let broken = |violation: Violation| PlayError::from(violation).named(layer, &spec.name);
-    let failed = |error: PlayError| error.named(layer, &spec.name);
-    let mut world = world(study, kind)?;
-    let warmed = warm(&mut world, study.warm, exported, study.seed, &mut || {
-        watch.warming(index);
-        watch.cancelled()
-    })
-    .map_err(failed)?;
-    if warmed.cancelled {
-        return Ok(None);
+/// The rows that there are, with busy times relative to passthrough's in each group of `layers`.
+fn related(mut rows: Vec<Option<Row>>, layers: usize) -> Vec<Row> {
+    for group in rows.chunks_mut(layers.max(1)) {
+        let whole = |row: &&mut Row| !row.partial;
+        let base = group.iter_mut().flatten().filter(whole);
+        let base = base.map(|row| (row.layer == LayerKind::Passthrough.name(), &*row));
+        let base = base.filter(|(is_base, _)| *is_base).map(|(_, row)| row.busy_ns.total()).next();
+        for row in group.iter_mut().flatten().filter(whole) {
+            row.busy_ratio = base.and_then(|base| ratio(row.busy_ns.total(), base));
+        }
     }
-    world.drain().map_err(broken)?;
-    let (before, start) = (Work::of(&world), world.now());
-    let mut front = Front::new(world.layer().limits(), start);
-    let mut stream = study.workload.open(study.seed, study.compact)?;
-    let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
-    let mut player = Player::new(&mut stream, pace, start);
-    let end = player.play(&mut world, &mut front, |done| {
-        watch.progress(index, done, summary.records);
-        watch.cancelled()
-    });
-    let (end, saturated) = (end.map_err(failed)?, player.saturated);
-    watch.progress(index, front.totals().issued, summary.records);
-    world.drain().map_err(broken)?;
-    let work = Work::of(&world).since(&before);
-    if study.closed_loop.is_some() {
-        front.little().check().map_err(broken)?;
-    }
-    let run = Run {
-        spec,
-        layer,
-        front: &front,
-        work: &work,
-        warmed,
-        start,
-        exported,
-        saturated,
-        partial: end == End::Cancelled,
-        widened: stream.widened(),
-    };
-    let row = Row::new(&run, &world).map_err(broken)?;
-    world.stop().map_err(broken)?;
-    let mut asked = warmed.asked;
-    asked += front.totals();
-    conserve::check(&world, spec, &asked).map_err(broken)?;
-    Ok(Some(row))
-}
-
-/// A layer over a new drive.
-fn world(study: &Study, kind: LayerKind) -> Result<World<AnyLayer>, StudyError> {
-    let (config, devices) = (config(study, kind), [study.drive.device_info()]);
-    let plan = AnyLayer::plan(&config, &devices).map_err(|why| plan_error(study, kind, &why))?;
-    let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-    let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format)
-        .map_err(|why| plan_error(study, kind, &why))?;
-    World::new(layer, std::slice::from_ref(&study.drive), HostCosts::default()).map_err(
-        |violation| {
-            let drive = study.drive.name.clone();
-            StudyError::Violation { layer: kind.name(), drive, violation }
-        },
-    )
+    rows.into_iter().flatten().collect()
 }

@@ -5,19 +5,21 @@ use std::path::Path;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Load, Row, Silent, Study, Warm, compare};
 
 fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [Row; 2] {
     let study = Study {
-        workload: workload.parse().expect("a workload"),
-        drive: DriveSpec::find(drive).expect("a drive"),
-        layers: vec![LayerKind::Passthrough, LayerKind::Hard],
+        workloads: vec![Load::parse(workload).expect("a workload")],
+        drives: vec![DriveSpec::find(drive).expect("a drive")],
+        layers: vec![LayerKind::Passthrough.into(), LayerKind::Hard.into()],
         warm,
         closed_loop,
         compact: !workload.starts_with("synth:"),
         seed: 1,
+        threads: 2,
+        memory: 4 << 30,
     };
-    let rows = compare(&study, &mut Silent).expect("the study runs");
+    let rows = compare(&study, &Silent).expect("the study runs");
     rows.try_into().expect("two layers, two rows")
 }
 

@@ -1,25 +1,28 @@
 //! Studies: the drive's costs as the specification books them, determinism, and bad input.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Row, Silent, Study, StudyError, Warm, Watch, compare};
+use hostftl_sim::{LayerChoice, Load, Row, Silent, Study, StudyError, Warm, Watch, compare};
 
 fn study(workload: &str) -> Study {
     Study {
-        workload: workload.parse().expect("a workload"),
-        drive: DriveSpec::find("hatl-2g").expect("it is built in"),
-        layers: vec![LayerKind::Passthrough],
+        workloads: vec![Load::parse(workload).expect("a workload")],
+        drives: vec![DriveSpec::find("hatl-2g").expect("it is built in")],
+        layers: vec![LayerKind::Passthrough.into()],
         warm: Warm::None,
         closed_loop: Some(16),
         compact: false,
         seed: 1,
+        threads: 1,
+        memory: 1 << 30,
     }
 }
 
 fn row(study: &Study) -> Row {
-    compare(study, &mut Silent).expect("the study runs").remove(0)
+    compare(study, &Silent).expect("the study runs").remove(0)
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn a_trace_faster_than_the_drive_is_saturated() {
     let mut study = study("synth:uniform:count=2000,iops=1000");
     study.closed_loop = None;
     assert!(!row(&study).saturated, "1000 a second is within 1250");
-    study.workload = "synth:uniform:count=2000,iops=2000".parse().unwrap();
+    study.workloads = vec![Load::parse("synth:uniform:count=2000,iops=2000").unwrap()];
     assert!(row(&study).saturated);
 }
 
@@ -88,37 +91,78 @@ fn what_does_not_fit_says_how_it_would() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("far.csv");
     std::fs::write(&path, text).expect("the test's folder is writable");
     let mut study = study(path.to_str().expect("a plain path"));
-    let error = compare(&study, &mut Silent).unwrap_err();
+    let error = compare(&study, &Silent).unwrap_err();
     assert!(matches!(error, StudyError::Beyond { .. }) && error.to_string().contains("--compact"));
     study.compact = true;
     assert_eq!(row(&study).host_read_bytes, 512);
-    study.workload = "synth:uniform:span=8g".parse().unwrap();
-    assert!(matches!(compare(&study, &mut Silent), Err(StudyError::TooLarge { .. })));
+    study.workloads = vec![Load::parse("synth:uniform:span=8g").unwrap()];
+    assert!(matches!(compare(&study, &Silent), Err(StudyError::TooLarge { .. })));
     study.closed_loop = Some(0);
-    assert!(matches!(compare(&study, &mut Silent), Err(StudyError::QueueDepth(0))));
+    assert!(matches!(compare(&study, &Silent), Err(StudyError::QueueDepth(0))));
 }
 
 /// Stops after so many requests.
 struct Impatient {
     after: u64,
-    done: u64,
+    done: AtomicU64,
+}
+
+impl Impatient {
+    fn new(after: u64) -> Self {
+        Impatient { after, done: AtomicU64::new(0) }
+    }
 }
 
 impl Watch for Impatient {
-    fn progress(&mut self, _row: usize, done: u64, _total: u64) {
-        self.done = done;
+    fn progress(&self, _row: usize, done: u64, _total: u64) {
+        self.done.store(done, Ordering::Relaxed);
     }
 
     fn cancelled(&self) -> bool {
-        self.done > self.after
+        self.done.load(Ordering::Relaxed) >= self.after
     }
 }
 
 #[test]
 fn a_cancelled_study_shows_what_is_known() {
     let mut study = study("synth:uniform:count=100000");
-    study.layers = vec![LayerKind::Passthrough; 3];
-    let rows = compare(&study, &mut Impatient { after: 50_000, done: 0 }).unwrap();
+    study.layers = vec![LayerKind::Passthrough.into(); 3];
+    let rows = compare(&study, &Impatient::new(50_000)).unwrap();
     assert_eq!(rows.len(), 1);
     assert!(rows[0].partial && (50_000..60_000).contains(&rows[0].requests));
+    study.workloads = vec![Load::parse("synth:uniform:count=100000000000").unwrap()];
+    assert_eq!(compare(&study, &Impatient::new(0)).unwrap(), [], "stopped while it was counted");
+}
+
+/// Two workloads, two drives, three layers: the same rows whatever the threads.
+#[test]
+fn threads_change_nothing() {
+    let mut study = study("synth:mix:count=4000,flush=20");
+    study.workloads.push(Load::parse("synth:zipf:count=5000").unwrap());
+    study.drives.push(DriveSpec::find("hatl-1g").unwrap());
+    study.layers.push(LayerChoice::parse("hard").unwrap());
+    study.layers.push(LayerChoice::parse("hard:spare=12").unwrap());
+    let one = compare(&study, &Silent).unwrap();
+    let name = |row: &Row| format!("{} {} {}", row.workload, row.drive, row.layer);
+    assert_eq!(one.len(), study.rows());
+    assert_eq!(name(&one[1]), "synth:mix:count=4000,flush=20 hatl-2g hard");
+    assert_eq!(name(&one[11]), "synth:zipf:count=5000 hatl-1g hard:spare=12");
+    for group in one.chunks(3) {
+        assert!(group.iter().all(|row| row.exported_bytes == group[2].exported_bytes));
+        assert_eq!(group[0].busy_ratio, Some(1.0));
+        assert_ne!(group[1].digest, group[2].digest);
+    }
+    for threads in [2, 8] {
+        study.threads = threads;
+        assert_eq!(compare(&study, &Silent).unwrap(), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_row_that_needs_too_much_memory_is_refused_before_anything_runs() {
+    let mut study = study("synth:uniform:count=100000");
+    study.memory = 4 << 20;
+    let error = compare(&study, &Silent).unwrap_err();
+    assert!(matches!(error, StudyError::Memory { .. }), "{error}");
+    assert!(error.to_string().starts_with("passthrough on hatl-2g takes "), "{error}");
 }

@@ -1,33 +1,33 @@
-//! `hostftl compare`: one workload over one drive, a row per layer.
+//! `hostftl compare`: workloads over drives, a row per layer.
 
 mod progress;
 mod report;
 
 use clap::ValueEnum;
 use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_layers::LayerKind;
-use hostftl_sim::{Study, StudyError, Warm};
+use hostftl_sim::{LayerChoice, Load, Study, StudyError, Warm, default_memory};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::{interrupt, nearest};
+use crate::{interrupt, nearest, units};
 use progress::Progress;
 
 /// Which layer pays on a workload, and what it costs
 ///
-/// Runs the workload through each layer over a model of the drive, under a virtual clock, with the
-/// very code that serves a volume. The same command gives the same digits on every machine.
+/// Runs each workload through each layer over a model of each drive, under a virtual clock, with
+/// the very code that serves a volume. The same command gives the same digits on every machine.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trace of any known format, perhaps with options as in FILE:format=msr,dev=0; or a workload
+    /// Traces of any known format, perhaps with options as in FILE:format=msr,dev=0; or workloads
     /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01
-    trace: String,
-    /// A drive model by name, or a TOML file
-    #[arg(long, default_value = "hatl-2g")]
-    drive: String,
-    /// Layers, with commas between
-    #[arg(long, value_delimiter = ',', value_parser = super::layer, default_value = "none,hard")]
-    layers: Vec<LayerKind>,
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<String>,
+    /// Drive models by name or TOML file, with commas between
+    #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
+    drives: Vec<String>,
+    /// Layers, with commas between, perhaps with parameters as in hard:spare=10
+    #[arg(long, value_delimiter = ',', value_parser = layer, default_value = "none,hard")]
+    layers: Vec<LayerChoice>,
     /// What the drive holds before the first request
     #[arg(long, value_enum, default_value_t = Before::None)]
     warm: Before,
@@ -43,6 +43,15 @@ pub struct Args {
     /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Rows made at the same time; one per core unless given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Memory that all rows under way may take; three quarters of what is free unless given
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// Print every table for every drive and workload
+    #[arg(long)]
+    wide: bool,
 }
 
 /// What the drive holds before the first request.
@@ -69,21 +78,11 @@ impl From<Before> for Warm {
 /// Runs the command.
 ///
 /// # Errors
-/// When the trace or the drive can't be used, a law does not hold, or the user ended it.
+/// When a trace or a drive can't be used, a law does not hold, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let workload = super::trace::source(&args.trace, args.skip_bad)?;
-    let study = Study {
-        workload,
-        drive: drive(&args.drive)?,
-        layers: args.layers.clone(),
-        warm: args.warm.into(),
-        closed_loop: args.closed_loop,
-        compact: args.compact,
-        seed: args.seed,
-    };
-    let names = args.layers.iter().map(|kind| kind.name()).collect();
-    let mut progress = Progress::new(names, console.is_watched());
-    let result = hostftl_sim::compare(&study, &mut progress);
+    let study = study(args)?;
+    let progress = Progress::new(study.rows(), console.is_watched());
+    let result = hostftl_sim::compare(&study, &progress);
     progress.clear();
     let rows = result.map_err(failure)?;
     match console.is_json() {
@@ -94,6 +93,31 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => Err(Failure::interrupted("ended by a signal; what was known by then is printed")),
         false => Ok(()),
     }
+}
+
+fn study(args: &Args) -> Result<Study, Failure> {
+    let load = |text: &String| -> Result<Load, Failure> {
+        let source = super::trace::source(text, args.skip_bad)?;
+        Ok(Load { name: text.clone(), source })
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Study {
+        workloads: args.traces.iter().map(load).collect::<Result<_, _>>()?,
+        drives: args.drives.iter().map(|name| drive(name)).collect::<Result<_, _>>()?,
+        layers: args.layers.clone(),
+        warm: args.warm.into(),
+        closed_loop: args.closed_loop,
+        compact: args.compact,
+        seed: args.seed,
+        threads: args.threads.map_or(cores, usize::from),
+        memory: args.memory.unwrap_or_else(default_memory),
+    })
+}
+
+/// Reads a layer with its parameters, for clap.
+fn layer(text: &str) -> Result<LayerChoice, String> {
+    super::layer(text.split(':').next().unwrap_or_default())?;
+    LayerChoice::parse(text)
 }
 
 /// The drive model that `name` means: a built-in one, or a file.

@@ -1,5 +1,6 @@
 //! A progress bar on standard error, for a run of more than two seconds that somebody watches.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hostftl_sim::Watch;
@@ -12,58 +13,75 @@ use crate::interrupt;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often the bar moves.
 const REDRAW: Duration = Duration::from_millis(100);
+/// Steps of the bar for each row.
+const STEPS: u64 = 1000;
 
-/// The bar, once there is one.
+/// The bar over all rows, once there is one.
 pub struct Progress {
-    names: Vec<&'static str>,
     watched: bool,
     begin: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
     drawn: Instant,
+    /// How far each row is, of [`STEPS`].
+    rows: Vec<u64>,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Will show a bar for the rows `names` if somebody watches.
-    pub fn new(names: Vec<&'static str>, watched: bool) -> Self {
+    /// Will show a bar for so many rows if somebody watches.
+    pub fn new(rows: usize, watched: bool) -> Self {
         let now = Instant::now();
-        Progress { names, watched, begin: now, drawn: now, bar: None }
+        let state = Mutex::new(State { drawn: now, rows: vec![0; rows], bar: None });
+        Progress { watched, begin: now, state }
     }
 
     /// Takes the bar away.
     pub fn clear(&self) {
-        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+        self.state().bar.iter().for_each(ProgressBar::finish_and_clear);
     }
-}
 
-impl Progress {
-    /// Shows how far row `row` is, when it is time to.
-    fn show(&mut self, row: usize, what: &str, done: u64, total: u64) {
-        let now = Instant::now();
-        let early = now.duration_since(self.begin) < PATIENCE;
-        if !self.watched || early || now.duration_since(self.drawn) < REDRAW {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how far row `row` is, and shows it when it is time to.
+    fn show(&self, row: usize, what: &str, steps: u64) {
+        if !self.watched {
             return;
         }
-        self.drawn = now;
-        let bar = self.bar.get_or_insert_with(|| {
+        let mut state = self.state();
+        state.rows[row] = steps;
+        let now = Instant::now();
+        let early = now.duration_since(self.begin) < PATIENCE;
+        if early || now.duration_since(state.drawn) < REDRAW {
+            return;
+        }
+        state.drawn = now;
+        let (sum, count) = (state.rows.iter().sum(), state.rows.len());
+        let done = state.rows.iter().filter(|steps| **steps == STEPS).count();
+        let bar = state.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{msg:24} {wide_bar} {percent:>3} %  {eta}");
-            ProgressBar::new(0).with_style(style.expect("the template is well formed"))
+            let bar = ProgressBar::new(count as u64 * STEPS);
+            bar.with_style(style.expect("the template is well formed"))
         });
-        bar.set_message(format!("{what}{} {}/{}", self.names[row], row + 1, self.names.len()));
-        bar.set_length(total);
-        bar.set_position(done);
+        bar.set_message(format!("{what}{done} of {count} rows"));
+        bar.set_position(sum);
     }
 }
 
 impl Watch for Progress {
-    fn progress(&mut self, row: usize, done: u64, total: u64) {
-        self.show(row, "", done, total);
+    fn progress(&self, row: usize, done: u64, total: u64) {
+        self.show(row, "", done.saturating_mul(STEPS) / total.max(1));
     }
 
-    fn warming(&mut self, row: usize) {
-        self.show(row, "ageing: ", 0, 1);
+    fn warming(&self, row: usize) {
+        self.show(row, "ageing: ", 0);
     }
 
-    fn noticed(&mut self, notes: &Notes) {
+    fn noticed(&self, notes: &Notes) {
         crate::commands::trace::warn(notes);
     }
 

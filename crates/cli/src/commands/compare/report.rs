@@ -1,4 +1,4 @@
-//! The rows of a comparison as three tables, and a few lines that explain them.
+//! The rows of a comparison as tables, and a few lines that explain them.
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
 use hostftl_sim::{Latency, Row};
@@ -18,15 +18,37 @@ const CLEARLY_LESS: f64 = 0.95;
 /// A column's head, and what a row has there.
 type Column = (&'static str, fn(&Row) -> String);
 
-/// Prints everything.
+/// Prints everything: the rows of one drive and workload in full; of several one table for each
+/// workload, unless all is wanted.
 ///
 /// # Errors
 /// When nobody reads.
 pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
+    let groups = groups(rows);
+    if groups.len() > 1 && !args.wide {
+        for rows in rows.chunk_by(|one, other| one.workload == other.workload) {
+            console.line(format!("{}\n{}", rows[0].workload, summary_table(rows)))?;
+        }
+    } else {
+        groups.iter().try_for_each(|group| in_full(group, console))?;
+    }
+    console.line("")?;
+    explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
+}
+
+/// The rows of each drive under each workload.
+fn groups(rows: &[Row]) -> Vec<&[Row]> {
+    let alike =
+        |one: &Row, other: &Row| (&one.workload, &one.drive) == (&other.workload, &other.drive);
+    rows.chunk_by(alike).collect()
+}
+
+/// Prints all tables of the rows of one drive and workload.
+fn in_full(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
         "{} on {}: the host writes {}, reads {}, flushes {} times, and can address {}",
-        args.trace,
+        first.workload,
         first.drive,
         bytes(first.host_write_bytes),
         bytes(first.host_read_bytes),
@@ -38,11 +60,7 @@ pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Fai
         ("What is written", bytes_table(rows)),
         ("What the host sees", host_table(rows)),
     ];
-    for (title, table) in tables {
-        console.line(format!("\n{title}\n{table}"))?;
-    }
-    console.line("")?;
-    explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
+    tables.iter().try_for_each(|(title, table)| console.line(format!("\n{title}\n{table}")))
 }
 
 /// A table of `columns`, of which the first alone is text.
@@ -63,7 +81,23 @@ fn table(columns: &[Column], rows: &[Row]) -> Table {
 }
 
 fn name(row: &Row) -> String {
-    if row.partial { format!("{} (part)", row.layer) } else { row.layer.to_owned() }
+    if row.partial { format!("{} (part)", row.layer) } else { row.layer.clone() }
+}
+
+/// Every row of a workload in one line.
+fn summary_table(rows: &[Row]) -> Table {
+    let columns: [Column; 9] = [
+        ("drive", |row| row.drive.clone()),
+        ("layer", name),
+        ("busy", |row| nanos(row.busy_ns.total())),
+        ("vs none", |row| ratio(row.busy_ratio)),
+        ("waf", |row| ratio(row.waf_total)),
+        ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
+        ("read p99", |row| latency(row.latency_ns.read, |read| read.p99)),
+        ("write p99", |row| latency(row.latency_ns.write, |write| write.p99)),
+        ("map memory", |row| bytes(row.map_bytes)),
+    ];
+    table(&columns, rows)
 }
 
 fn busy_table(rows: &[Row]) -> Table {
@@ -136,13 +170,14 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
          is twice the drive's life."
             .to_owned(),
     ];
-    lines.extend(rows.iter().filter_map(verdict));
-    let late: Vec<&str> = rows.iter().filter(|row| row.saturated).map(|row| row.layer).collect();
+    lines.extend(rows.iter().filter_map(|row| verdict(row, rows)));
+    let late = rows.iter().filter(|row| row.saturated);
+    let late: Vec<String> = late.map(|row| title(row, rows)).collect();
     if !late.is_empty() && args.closed_loop.is_none() {
+        let which = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
         lines.push(format!(
-            "Saturated: {}. The drive could not follow the trace's times with 256 requests under \
-             way, so these latencies also say how far it fell behind.",
-            late.join(", ")
+            "Saturated: {which}. The drive could not follow the trace's times with 256 requests \
+             under way, so these latencies also say how far it fell behind."
         ));
     }
     if rows.iter().any(|row| row.warm == "none") {
@@ -151,12 +186,23 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
     lines
 }
 
+/// What a row of `rows` is called: its layer, and its drive and workload where there are several.
+fn title(row: &Row, rows: &[Row]) -> String {
+    let mut title = row.layer.clone();
+    if rows.iter().any(|other| other.drive != row.drive) {
+        title = format!("{title} on {}", row.drive);
+    }
+    if rows.iter().any(|other| other.workload != row.workload) {
+        title = format!("{title} under {}", row.workload);
+    }
+    title
+}
+
 /// What a layer did to the drive's work.
-fn verdict(row: &Row) -> Option<String> {
+fn verdict(row: &Row, rows: &[Row]) -> Option<String> {
     let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
-    let layer = row.layer;
-    let less = 1.0 / ratio;
-    (layer != "passthrough").then(|| match ratio {
+    let (layer, less) = (title(row, rows), 1.0 / ratio);
+    (row.layer != "passthrough").then(|| match ratio {
         ..CLEARLY_LESS => {
             format!("{layer} divides the drive's work by {less:.2}; its map takes {memory}.")
         }

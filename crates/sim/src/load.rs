@@ -1,0 +1,231 @@
+//! Workloads as studies play them: read once, checked, and kept in 16 bytes a request.
+//!
+//! Invariants
+//! - What is played is what was read first, whether it was kept or is read again.
+//! - A kept workload has requests to device 0 only; another is refused before it is played.
+
+use hostftl_trace::{Notes, Op, Record, Source, TraceError};
+
+/// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
+const LENGTH_BITS: u32 = 24;
+/// Bits that are its first sector.
+const LBA_BITS: u32 = 38;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+/// Requests between two looks at whether somebody wants to stop.
+const GLANCE: u64 = 1 << 16;
+
+/// A workload and what the user calls it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// As the user wrote it.
+    pub name: String,
+    /// Where its requests come from.
+    pub source: Source,
+}
+
+impl Load {
+    /// The workload that `text` means, a trace or `synth:…`.
+    ///
+    /// # Errors
+    /// When its options make no sense.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        Ok(Load { name: text.to_owned(), source: text.parse()? })
+    }
+}
+
+/// A request in 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    t_ns: u64,
+    /// From the top: two bits of operation, the first sector, the length.
+    what: u64,
+}
+
+/// Requests in memory.
+#[derive(Debug, Default)]
+struct List {
+    kept: Vec<Kept>,
+    /// Those that are too long or too far for 16 bytes.
+    wide: Vec<Record>,
+}
+
+impl List {
+    fn push(&mut self, record: &Record) {
+        let fits = record.lba >> LBA_BITS == 0 && record.sectors < LENGTH_MASK;
+        let (lba, length) = match fits {
+            true => (record.lba, record.sectors),
+            false => {
+                self.wide.push(*record);
+                (self.wide.len() as u64 - 1, LENGTH_MASK)
+            }
+        };
+        let what = (record.op as u64) << (LBA_BITS + LENGTH_BITS) | lba << LENGTH_BITS | length;
+        self.kept.push(Kept { t_ns: record.t_ns, what });
+    }
+
+    fn get(&self, index: usize) -> Option<Record> {
+        let Kept { t_ns, what } = *self.kept.get(index)?;
+        let lba = what >> LENGTH_BITS & ((1 << LBA_BITS) - 1);
+        let op = match what >> (LBA_BITS + LENGTH_BITS) {
+            0 => Op::Read,
+            1 => Op::Write,
+            2 => Op::Flush,
+            _ => Op::Discard,
+        };
+        match what & LENGTH_MASK {
+            LENGTH_MASK => Some(self.wide[lba as usize]),
+            sectors => Some(Record { t_ns, op, dev: 0, lba, sectors }),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.kept.capacity() * size_of::<Kept>() + self.wide.capacity() * size_of::<Record>())
+            as u64
+    }
+}
+
+/// A workload that was read once.
+#[derive(Debug)]
+pub struct Loaded {
+    source: Source,
+    seed: u64,
+    compact: bool,
+    list: Option<List>,
+    /// How many requests it has.
+    pub records: u64,
+    /// The first sector behind them all.
+    pub end: u64,
+    /// The greatest device number.
+    pub last_dev: u32,
+    /// What the reader noticed.
+    pub notes: Notes,
+    /// Whether it did not fit and is read again for each row.
+    pub again: bool,
+    /// Whether somebody asked to stop before it was read.
+    pub cancelled: bool,
+}
+
+impl Loaded {
+    /// Reads `load`; keeps it in memory if that takes at most `limit` bytes. Synthetic workloads
+    /// are made again each time.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it; a file also must have a request.
+    pub fn new(
+        load: &Load,
+        seed: u64,
+        compact: bool,
+        limit: u64,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Self, TraceError> {
+        let source = load.source.clone();
+        let mut stream = source.open(seed, compact)?;
+        let is_file = matches!(source, Source::File(_));
+        let mut loaded = Loaded {
+            source,
+            seed,
+            compact,
+            list: is_file.then(List::default),
+            records: 0,
+            end: 0,
+            last_dev: 0,
+            notes: Notes::default(),
+            again: false,
+            cancelled: false,
+        };
+        for record in &mut stream {
+            loaded.count(&record?, limit);
+            if loaded.records.is_multiple_of(GLANCE) && cancelled() {
+                loaded.cancelled = true;
+                return Ok(loaded);
+            }
+        }
+        loaded.notes = stream.notes();
+        match &loaded.source {
+            Source::File(file) if loaded.records == 0 => {
+                Err(TraceError::Empty { path: file.path.clone() })
+            }
+            _ => Ok(loaded),
+        }
+    }
+
+    fn count(&mut self, record: &Record, limit: u64) {
+        self.records += 1;
+        self.end = self.end.max(record.end());
+        self.last_dev = self.last_dev.max(record.dev);
+        if let Some(list) = &mut self.list {
+            list.push(record);
+            if list.bytes() > limit {
+                (self.list, self.again) = (None, true);
+            }
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> u64 {
+        self.list.as_ref().map_or(0, List::bytes)
+    }
+
+    /// What a reader of the results should know, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut texts = self.notes.warnings();
+        if self.compact {
+            texts.push("what the workload touches is packed densely".to_owned());
+        }
+        if self.again {
+            texts.push("too long to be kept in memory: read again for each row".to_owned());
+        }
+        texts
+    }
+
+    /// The requests from the start.
+    ///
+    /// # Errors
+    /// When a file that was not kept can't be opened again.
+    pub fn open(&self) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
+        let stream = match self.list {
+            Some(_) => None,
+            None => Some(self.source.open(self.seed, self.compact)?),
+        };
+        let kept = (0..).map_while(|index| self.list.as_ref().and_then(|list| list.get(index)));
+        Ok(kept.map(Ok).chain(stream.into_iter().flatten()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn load(text: &str, limit: u64) -> Loaded {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(text);
+        let load = Load::parse(path.to_str().expect("a plain path")).expect("a trace");
+        Loaded::new(&load, 1, true, limit, || false).expect("it can be read")
+    }
+
+    #[test]
+    fn kept_and_read_again_are_the_same() {
+        let kept = load("mariadb-oltp-head.csv.zst", u64::MAX);
+        let again = load("mariadb-oltp-head.csv.zst", 1 << 20);
+        assert!(!kept.again && again.again && again.bytes() == 0);
+        assert!(kept.bytes() <= 32 * kept.records, "a vector is at most half empty");
+        let records = |loaded: &Loaded| -> Vec<Record> {
+            loaded.open().expect("it opens").map(|record| record.expect("it is good")).collect()
+        };
+        assert_eq!(records(&kept).len() as u64, kept.records);
+        assert_eq!(records(&kept), records(&again));
+    }
+
+    #[test]
+    fn long_and_far_requests_come_back_whole() {
+        let far = Record { t_ns: 7, op: Op::Read, dev: 0, lba: 1 << 40, sectors: 8 };
+        let long = Record { t_ns: 8, op: Op::Discard, dev: 0, lba: 9, sectors: 1 << 30 };
+        let near = Record { t_ns: 9, op: Op::Write, dev: 0, lba: 3, sectors: 1 };
+        let flush = Record { t_ns: 9, op: Op::Flush, dev: 0, lba: 0, sectors: 0 };
+        let mut list = List::default();
+        let all = [far, long, near, flush];
+        all.iter().for_each(|record| list.push(record));
+        let found: Vec<Record> = (0..).map_while(|index| list.get(index)).collect();
+        assert_eq!(found, all);
+    }
+}

@@ -1,0 +1,103 @@
+//! Independent jobs over several threads, within a bound of memory.
+//!
+//! Invariants
+//! - Jobs begin in their order, and one that must wait for memory is not overtaken.
+//! - The memory of those under way is at most the limit.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+struct Shared {
+    next: usize,
+    /// Bytes of those under way.
+    taken: u64,
+}
+
+/// Gives memory back when its job ends, also by a panic.
+struct Taken<'a> {
+    cost: u64,
+    shared: &'a Mutex<Shared>,
+    freed: &'a Condvar,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        lock(self.shared).taken -= self.cost;
+        self.freed.notify_all();
+    }
+}
+
+/// Runs `job(index)` for each of `costs`, in bytes, on at most `threads` threads, while the sum of
+/// the costs of those under way is at most `limit`. The results are in the order of the jobs.
+///
+/// # Panics
+/// When a job costs more than the limit, which the caller has ruled out, or when one panics.
+pub fn run<R: Send>(
+    costs: &[u64],
+    limit: u64,
+    threads: usize,
+    job: impl Fn(usize) -> R + Sync,
+) -> Vec<R> {
+    assert!(costs.iter().all(|&cost| cost <= limit), "a job that never fits");
+    let shared = Mutex::new(Shared { next: 0, taken: 0 });
+    let freed = Condvar::new();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(index) = begin(costs, limit, &shared, &freed) {
+            let _taken = Taken { cost: costs[index], shared: &shared, freed: &freed };
+            done.push((index, job(index)));
+        }
+        done
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads = threads.clamp(1, costs.len().max(1));
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        all.into_iter().flat_map(join).collect()
+    });
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The next job, once there is memory for it.
+fn begin(costs: &[u64], limit: u64, shared: &Mutex<Shared>, freed: &Condvar) -> Option<usize> {
+    let mut state = lock(shared);
+    loop {
+        let index = state.next;
+        let cost = *costs.get(index)?;
+        if state.taken + cost <= limit {
+            state.next += 1;
+            state.taken += cost;
+            return Some(index);
+        }
+        state = freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn memory_is_bounded_and_results_keep_their_order() {
+        let costs: Vec<u64> = (0..40).map(|index| 1 + index % 7).collect();
+        let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        for threads in [1, 3, 8] {
+            let found = run(&costs, 10, threads, |index| {
+                let taken = now.fetch_add(costs[index], Ordering::SeqCst) + costs[index];
+                most.fetch_max(taken, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_micros(300));
+                now.fetch_sub(costs[index], Ordering::SeqCst);
+                index * 2
+            });
+            assert_eq!(found, (0..40).map(|index| index * 2).collect::<Vec<_>>());
+        }
+        assert!((7..=10).contains(&most.load(Ordering::SeqCst)));
+    }
+}
