@@ -119,7 +119,7 @@ pub fn assemble(list: &[Superblock]) -> Verdict {
 
 /// What all members of a stack must agree on.
 fn shape(of: &Superblock) -> impl PartialEq {
-    (of.count, of.layer, of.superpage, of.spare_permille, of.exported, of.created, of.label)
+    (of.count, of.layer, of.exported, of.created, of.label)
 }
 
 #[cfg(test)]
@@ -136,9 +136,7 @@ mod tests {
             device: [index; 16],
             index,
             count,
-            spare_permille: 70,
             layer: Text::new("hard").unwrap(),
-            superpage: 128,
             data_start: 2048,
             data_len: 2048,
             device_sectors: 8192,

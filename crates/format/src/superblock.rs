@@ -10,31 +10,30 @@
 //! | 40..44 | format version |
 //! | 44 | index of the device in the stack |
 //! | 45 | devices in the stack |
-//! | 46..48 | spare, in thousandths |
+//! | 46..48 | zero |
 //! | 48..64 | device UUID |
-//! | 64..80 | layer, ASCII, padded with zeros |
-//! | 80..84 | superpage in sectors |
-//! | 84..88 | zero |
+//! | 64..88 | zero |
 //! | 88..96 | first sector of the data |
 //! | 96..104 | sectors of data |
 //! | 104..112 | sectors of the device |
 //! | 112..120 | sectors that the volume exports |
 //! | 120..128 | creation time, seconds since 1970 |
 //! | 128..192 | label, UTF-8, padded with zeros |
-//! | 192..4096 | zero |
+//! | 192..448 | the layer and its parameters as canonical text, ASCII, padded with zeros |
+//! | 448..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The sectors that are kept free of data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
 /// The longest label in bytes.
 pub const LABEL_BYTES: usize = 64;
-/// The longest name of a layer in bytes.
-pub const LAYER_BYTES: usize = 16;
+/// The longest text of a layer with its parameters, in bytes.
+pub const LAYER_BYTES: usize = 256;
 /// The most devices of a stack.
 pub const MAX_DEVICES: u8 = 16;
 
@@ -50,9 +49,7 @@ pub struct Superblock {
     pub device: [u8; 16],
     pub index: u8,
     pub count: u8,
-    pub spare_permille: u16,
     pub layer: Text<LAYER_BYTES>,
-    pub superpage: u32,
     pub data_start: u64,
     pub data_len: u64,
     pub device_sectors: u64,
@@ -138,15 +135,13 @@ impl Superblock {
         put_u32(&mut page, 40, VERSION);
         page.0[44] = self.index;
         page.0[45] = self.count;
-        page.0[46..48].copy_from_slice(&self.spare_permille.to_le_bytes());
         page.0[48..64].copy_from_slice(&self.device);
-        page.0[64..80].copy_from_slice(&self.layer.0);
-        put_u32(&mut page, 80, self.superpage);
         let longs = [self.data_start, self.data_len, self.device_sectors, self.exported];
         for (index, value) in longs.into_iter().chain([self.created]).enumerate() {
             put_u64(&mut page, 88 + 8 * index, value);
         }
         page.0[128..192].copy_from_slice(&self.label.0);
+        page.0[192..448].copy_from_slice(&self.layer.0);
         page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at }, self.generation);
         page
     }
@@ -172,9 +167,7 @@ impl Superblock {
             device: page.0[48..64].try_into().expect("sixteen bytes"),
             index: page.0[44],
             count: page.0[45],
-            spare_permille: u16::from_le_bytes([page.0[46], page.0[47]]),
-            layer: Text::parse(&page.0[64..80]).ok_or(SuperFault::Nonsense("the layer's name"))?,
-            superpage: u32_at(page, 80),
+            layer: Text::parse(&page.0[192..448]).ok_or(SuperFault::Nonsense("the layer"))?,
             data_start: u64_at(page, 88),
             data_len: u64_at(page, 96),
             device_sectors: u64_at(page, 104),
@@ -206,14 +199,14 @@ mod tests {
     prop_compose! {
         fn any_superblock()(
             generation: u64, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
-            index: u8, spare_permille: u16, layer in "[a-z]{1,16}", superpage: u32,
+            index: u8, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
             data_start in 0..u64::MAX / 2, data_len in 1..u64::MAX / 2, exported: u64, created: u64,
             label in "[ -~]{0,60}é?", more in 0..9_u64,
         ) -> Superblock {
             let device_sectors = data_start + data_len + more;
             Superblock {
-                generation, volume, device, index: index % count, count, spare_permille,
-                layer: Text::new(&layer).unwrap(), superpage, data_start, data_len,
+                generation, volume, device, index: index % count, count,
+                layer: Text::new(&layer).unwrap(), data_start, data_len,
                 device_sectors, exported, created, label: Text::new(&label).unwrap(),
             }
         }
@@ -259,9 +252,7 @@ mod tests {
             device: [2; 16],
             index: 3,
             count: 3,
-            spare_permille: 70,
             layer: text,
-            superpage: 128,
             data_start: 2048,
             data_len: 2048,
             device_sectors: 8192,
@@ -272,8 +263,8 @@ mod tests {
         let parsed = Superblock::parse(&superblock.emit(0), 0);
         assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
         let mut page = superblock.emit(0);
-        put_u32(&mut page, 40, 2);
+        put_u32(&mut page, 40, VERSION + 1);
         page::seal(&mut page, Stamp { kind: KIND, uuid: superblock.volume, at: 0 }, 1);
-        assert_eq!(Superblock::parse(&page, 0), Err(SuperFault::Version(2)));
+        assert_eq!(Superblock::parse(&page, 0), Err(SuperFault::Version(VERSION + 1)));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 use std::sync::mpsc::channel;
 
-use hostftl_layers::LayerKind;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
 
@@ -85,9 +85,7 @@ fn serve() {
         path: folder.path().join("v.toml"),
         devices: vec![folder.path().join("d0").to_str().unwrap().into()],
         size: Some(32 << 20),
-        layer: LayerKind::Hard,
-        superpage: 128,
-        spare_permille: 70,
+        layer: LayerConfig::new(LayerKind::Hard),
         label: String::new(),
         force: false,
     };

@@ -92,6 +92,21 @@ impl LayerConfig {
         Ok(config)
     }
 
+    /// The canonical text: the name and every parameter that the layer has. It is what volumes keep,
+    /// and [`LayerConfig::parse`] reads it; `deadline` and `uuid` are not in it.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from(self.kind.name());
+        if self.kind == LayerKind::Hard {
+            let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
+            let size = size_text(u64::from(self.superpage) * SECTOR as u64);
+            text += &format!(":superpage={size}:spare={whole}");
+            if tenth > 0 {
+                text += &format!(".{tenth}");
+            }
+        }
+        text
+    }
+
     /// Sets one parameter of the layer.
     ///
     /// # Errors
@@ -109,8 +124,8 @@ impl LayerConfig {
                 self.superpage = sectors.ok_or_else(|| bad("a size in whole sectors, as 64k"))?;
             }
             (_, "spare") => {
-                let permille = value.parse().ok().map(|percent: f64| percent * 10.0);
-                let permille = permille.filter(|it| (0.0..=900.0).contains(it));
+                let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
+                let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
                     permille.ok_or_else(|| bad("a percentage from 0 to 90"))? as u32;
             }
@@ -131,6 +146,16 @@ fn size(text: &str) -> Option<u64> {
         _ => (text, 0),
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A size as [`size`] reads it, in the largest unit that it is a multiple of.
+fn size_text(bytes: u64) -> String {
+    match bytes.trailing_zeros() {
+        30..64 => format!("{}g", bytes >> 30),
+        20..30 => format!("{}m", bytes >> 20),
+        10..20 => format!("{}k", bytes >> 10),
+        _ => format!("{bytes}"),
+    }
 }
 
 /// How a layer starts.
@@ -175,6 +200,7 @@ mod tests {
         assert_eq!((config.kind, config.superpage), (LayerKind::Hard, 512));
         assert_eq!(config.spare_permille, 125);
         assert_eq!(LayerConfig::parse("none").unwrap(), LayerConfig::new(LayerKind::Passthrough));
+        assert_eq!(config.to_text(), "hard:superpage=256k:spare=12.5");
         for (text, part) in [
             ("soft", "no layer 'soft'"),
             ("hard:spare", "not KEY=VALUE"),
@@ -185,6 +211,19 @@ mod tests {
         ] {
             let error = LayerConfig::parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn parse_undoes_to_text() {
+        for &kind in LayerKind::ALL {
+            let config = LayerConfig::new(kind);
+            assert_eq!(LayerConfig::parse(&config.to_text()), Ok(config));
+        }
+        for permille in 0..=900 {
+            let mut config = LayerConfig::new(LayerKind::Hard);
+            (config.spare_permille, config.superpage) = (permille, 1 + permille);
+            assert_eq!(LayerConfig::parse(&config.to_text()), Ok(config));
         }
     }
 }

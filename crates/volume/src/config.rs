@@ -3,10 +3,9 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use hostftl_core::{Nanos, SECTOR};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_core::Nanos;
+use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -29,12 +28,8 @@ pub struct Config {
     /// What its owner calls it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// The layer's name.
+    /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
     pub layer: String,
-    /// The unit in which the layer writes, in bytes.
-    pub superpage_bytes: u32,
-    /// Share of the devices that is kept spare, in thousandths.
-    pub spare_permille: u16,
     /// Absolute paths, or `mem:SIZE`, in the order of the stack.
     pub devices: Vec<String>,
 }
@@ -63,23 +58,10 @@ impl Config {
     /// What the layer is made from.
     ///
     /// # Errors
-    /// In words, when there is no such layer or the superpage is not whole sectors.
+    /// In words, when there is no such layer, or a parameter makes no sense.
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
-        let names = || LayerKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
-        let kind = LayerKind::from_str(&self.layer)
-            .map_err(|()| format!("layer {:?} is unknown; there are {}", self.layer, names()))?;
-        if !(self.superpage_bytes as usize).is_multiple_of(SECTOR) {
-            return Err(format!("superpage_bytes {} is not whole sectors", self.superpage_bytes));
-        }
-        let superpage = self.superpage_bytes / SECTOR as u32;
-        let (spare_permille, uuid) = (self.spare_permille.into(), *self.uuid.as_bytes());
-        Ok(LayerConfig {
-            superpage,
-            spare_permille,
-            uuid,
-            deadline: DEADLINE,
-            ..LayerConfig::new(kind)
-        })
+        let layer = LayerConfig::parse(&self.layer)?;
+        Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
     /// Whether the volume lives in memory, and so only while it is served.
@@ -160,8 +142,6 @@ mod tests {
             uuid: Uuid::from_u128(7),
             label: "a \"label\"".into(),
             layer: "passthrough".into(),
-            superpage_bytes: 65536,
-            spare_permille: 70,
             devices: vec!["/dev/null".into()],
         }
     }
@@ -183,8 +163,9 @@ mod tests {
         let good = toml::to_string(&config()).unwrap();
         let cases = [
             (good.replace("layer =", "lair ="), "line 3: unknown field `lair`"),
-            (good.replace("= 70", "= \"x\""), "line 5: invalid type"),
-            (good.replace("passthrough", "hardd"), "layer \"hardd\" is unknown; there are"),
+            (good.replace("= \"passthrough\"", "= 70"), "line 3: invalid type"),
+            (good.replace("passthrough", "hardd"), "no layer 'hardd': use none,"),
+            (good.replace("passthrough", "hard:spare=x"), "a percentage from 0 to 90"),
             (good.replace("/dev/null", "null"), "device \"null\" is neither"),
             (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),
         ];

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hostftl_core::{Ack, Page, SECTOR};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window, places};
 use hostftl_io::{Device, Driver, IoError};
-use hostftl_layers::{AnyLayer, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use uuid::Uuid;
 
 use crate::blank::find_content;
@@ -32,12 +32,8 @@ pub struct CreateSpec {
     pub devices: Vec<String>,
     /// The size in bytes of files that do not exist yet.
     pub size: Option<u64>,
-    /// The layer.
-    pub layer: LayerKind,
-    /// The unit in which the layer writes, in sectors.
-    pub superpage: u32,
-    /// Share of the devices that is kept spare, in thousandths.
-    pub spare_permille: u16,
+    /// The layer and its parameters.
+    pub layer: LayerConfig,
     /// What the owner calls the volume.
     pub label: String,
     /// Whether to take devices that hold something. What is in use is refused all the same.
@@ -135,12 +131,11 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
 }
 
 fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
-    let (label, layer) = (spec.label.clone(), spec.layer.name().into());
+    let (label, layer) = (spec.label.clone(), spec.layer.to_text());
     if Text::<64>::new(&label).is_none() {
         return Err(config_error(&spec.path, "the label is longer than 64 bytes".into()));
     }
-    let (superpage_bytes, spare_permille) = (spec.superpage * SECTOR as u32, spec.spare_permille);
-    Ok(Config { uuid: Uuid::new_v4(), label, layer, superpage_bytes, spare_permille, devices })
+    Ok(Config { uuid: Uuid::new_v4(), label, layer, devices })
 }
 
 fn config_error(path: &Path, why: String) -> Error {
@@ -259,9 +254,7 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             device: *Uuid::new_v4().as_bytes(),
             index: index as u8,
             count: devices.len() as u8,
-            spare_permille: spec.spare_permille,
-            layer: Text::new(spec.layer.name()).expect("layers have short names"),
-            superpage: spec.superpage,
+            layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
             data_start,
             data_len,
             device_sectors,

@@ -25,9 +25,8 @@ pub const END: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
+    /// The layer and its parameters as canonical text.
     pub layer: String,
-    pub superpage: u32,
-    pub spare_permille: u32,
     pub deadline: Nanos,
     pub uuid: [u8; 16],
     /// Whether the layer wrote an empty volume first.

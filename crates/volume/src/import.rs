@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use hostftl_core::SECTOR;
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -29,8 +28,6 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         uuid: Uuid::from_bytes(superblock.volume),
         label: superblock.label.as_str().into(),
         layer: superblock.layer.as_str().into(),
-        superpage_bytes: superblock.superpage * SECTOR as u32,
-        spare_permille: superblock.spare_permille,
         devices: members.iter().map(|member| member.device.name().into()).collect(),
     };
     let known = config.layer_config();

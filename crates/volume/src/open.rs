@@ -95,16 +95,13 @@ const LEAST: u64 = 3 << 20;
 
 /// Whether the volume file says what the superblock says.
 fn verify(path: &Path, config: &Config, found: &Superblock) -> Result<(), Error> {
-    let superpage = u64::from(found.superpage) * SECTOR as u64;
     if *config.uuid.as_bytes() != found.volume {
         let (theirs, ours) = (Uuid::from_bytes(found.volume), config.uuid);
         let why = format!("holds volume {theirs}, but {} names volume {ours}", path.display());
         return Err(device(&config.devices[0], why));
     }
-    let same = config.layer == found.layer.as_str()
-        && u64::from(config.superpage_bytes) == superpage
-        && config.spare_permille == found.spare_permille
-        && config.devices.len() == usize::from(found.count);
+    let same =
+        config.layer == found.layer.as_str() && config.devices.len() == usize::from(found.count);
     if same {
         return Ok(());
     }

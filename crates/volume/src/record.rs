@@ -55,9 +55,7 @@ impl Recording {
         mode: Mode,
     ) -> Result<Self, Error> {
         let head = Head {
-            layer: layer.kind.name().into(),
-            superpage: layer.superpage,
-            spare_permille: layer.spare_permille,
+            layer: layer.to_text(),
             deadline: layer.deadline,
             uuid: layer.uuid,
             format: mode == Mode::Format,

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
-use std::str::FromStr;
 
 use hostftl_core::{
     BLOCK, Cause, Command, DeviceInfo, Done, Event, HostOp, Input, Layer, Nanos, Out, Output,
     Payload, Request, StreamDigest, Tally, Target, Ticket, Token,
 };
 use hostftl_format::page::crc32c;
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use serde::Serialize;
 
 use crate::entry::{END, Entry, Head, Kind, MAGIC, parse};
@@ -151,15 +150,8 @@ struct Stage {
 
 impl Stage {
     fn new(head: &Head) -> Result<Self, String> {
-        let kind = LayerKind::from_str(&head.layer)
-            .map_err(|()| format!("it has the unknown layer {:?}", head.layer))?;
-        let config = LayerConfig {
-            superpage: head.superpage,
-            spare_permille: head.spare_permille,
-            deadline: head.deadline,
-            uuid: head.uuid,
-            ..LayerConfig::new(kind)
-        };
+        let layer = LayerConfig::parse(&head.layer)?;
+        let config = LayerConfig { deadline: head.deadline, uuid: head.uuid, ..layer };
         let devices: Vec<DeviceInfo> = head.devices.iter().map(DeviceInfo::from).collect();
         let plan = AnyLayer::plan(&config, &devices).map_err(|error| error.to_string())?;
         let issue = |id| Payload::issue(id, plan.buffer_sectors);

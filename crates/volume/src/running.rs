@@ -71,7 +71,8 @@ impl Volume {
         let mut driver = machine.driver;
         let mut notes = self.notes;
         notes.extend(machine.note);
-        let mut still = Still::of_running(&self.path, &self.config, &self.plan, &driver);
+        let mut still =
+            Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         let mut recovery = Quiet::default();
         driver.start(&mut recovery)?;
         let news = Arc::new(Mutex::new(recovery));

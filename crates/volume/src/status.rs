@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hostftl_core::{Cause, SECTOR};
 use hostftl_io::{Driver, Snapshot};
-use hostftl_layers::{AnyLayer, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -21,6 +21,8 @@ pub struct Status {
     pub uuid: String,
     pub label: String,
     pub layer: String,
+    /// The layer with its parameters, as `create --layer` takes it.
+    pub parameters: String,
     /// The process that serves the volume; none when it is not served.
     pub served_by: Option<u32>,
     /// When a write is answered: `buffer` or `media`.
@@ -29,7 +31,7 @@ pub struct Status {
     pub device_bytes: u64,
     pub map_bytes: u64,
     pub superpage_bytes: u32,
-    pub spare_permille: u16,
+    pub spare_permille: u32,
     /// `io_uring` or `pread`; empty when the volume is not served.
     pub engine: String,
     pub devices: Vec<DeviceStatus>,
@@ -95,17 +97,18 @@ pub(crate) type Still = Status;
 
 impl Status {
     /// A volume that is not served.
-    fn at_rest(path: &Path, config: &Config, plan: &Plan) -> Self {
+    fn at_rest(path: &Path, config: &Config, layer: &LayerConfig, plan: &Plan) -> Self {
         Status {
             volume: path.display().to_string(),
             uuid: config.uuid.to_string(),
             label: config.label.clone(),
-            layer: config.layer.clone(),
+            layer: layer.kind.name().into(),
+            parameters: config.layer.clone(),
             ack: plan.limits.ack.name().into(),
             exported_bytes: plan.limits.exported * SECTOR as u64,
             map_bytes: plan.map_bytes,
-            superpage_bytes: config.superpage_bytes,
-            spare_permille: config.spare_permille,
+            superpage_bytes: layer.superpage * SECTOR as u32,
+            spare_permille: layer.spare_permille,
             ..Status::default()
         }
     }
@@ -119,10 +122,11 @@ impl Status {
     pub(crate) fn of_running(
         path: &Path,
         config: &Config,
+        layer: &LayerConfig,
         plan: &Plan,
         driver: &Driver<AnyLayer>,
     ) -> Self {
-        let mut status = Self::at_rest(path, config, plan);
+        let mut status = Self::at_rest(path, config, layer, plan);
         status.set_devices(driver.devices());
         status.served_by = Some(std::process::id());
         status.engine = driver.engine().0.into();
@@ -201,7 +205,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
         return Ok(status);
     }
     let volume = open(path)?;
-    let mut status = Status::at_rest(path, &config, &volume.plan);
+    let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices);
     status.notes = volume.notes;
     Ok(status)

@@ -13,7 +13,7 @@ use super::fast_folder;
 const MAGIC: &[u8; 8] = b"HFTLREC1";
 /// The most that a device of a replayed volume may have, in sectors: its map is real memory.
 const MOST_SECTORS: u64 = 1 << 17;
-const HEAD: &[u8] = br#"{"layer":"hard","superpage":16,"spare_permille":70,"deadline":120000000000,
+const HEAD: &[u8] = br#"{"layer":"hard:superpage=8k:spare=7","deadline":120000000000,
 "uuid":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"format":true,"devices":
 [{"sectors":28672,"map_unit":1,"volatile_cache":true,"discard":false}]}"#;
 
@@ -24,7 +24,7 @@ pub fn whole() -> Vec<Vec<u8>> {
 
 /// The head that every step is played under.
 pub fn heads() -> Vec<Vec<u8>> {
-    let other = String::from_utf8_lossy(HEAD).replace("hard", "passthrough");
+    let other = String::from_utf8_lossy(HEAD).replace("hard:superpage=8k:spare=7", "passthrough");
     vec![HEAD.to_vec(), other.into_bytes()]
 }
 

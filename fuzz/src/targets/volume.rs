@@ -10,10 +10,10 @@ use super::fast_folder;
 /// Volumes as `create` writes them, and one by hand.
 pub fn volumes() -> Vec<Vec<u8>> {
     let create = "# A HostFTL volume.\nuuid = \"67e55044-10b1-426f-9247-bb680e5fe0c8\"\n\
-        label = \"a \\\"label\\\"\"\nlayer = \"hard\"\nsuperpage_bytes = 65536\n\
-        spare_permille = 70\ndevices = [\"/dev/null\", \"/dev/zero\"]\n";
+        label = \"a \\\"label\\\"\"\nlayer = \"hard:superpage=64k:spare=7\"\n\
+        devices = [\"/dev/null\", \"/dev/zero\"]\n";
     let memory = "uuid='67e5504410b1426f9247bb680e5fe0c8'\r\nlayer='none'\r\n\
-        superpage_bytes=0x1_000\r\nspare_permille=0\r\ndevices=['mem:1G',]";
+        devices=['mem:1G',]";
     [create, memory].map(|text| text.as_bytes().to_vec()).into()
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_core::SECTOR;
-use hostftl_layers::LayerKind;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::{CreateSpec, Created};
 
 use crate::console::Console;
@@ -24,15 +24,15 @@ pub struct Args {
     /// Make files that do not exist, sparse, of this size
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// The layer
-    #[arg(long, value_parser = super::layer)]
-    layer: LayerKind,
-    /// The unit in which the layer writes
-    #[arg(long, value_parser = superpage, default_value = "64k")]
-    superpage: u32,
-    /// The share of the devices that is kept free for collection
-    #[arg(long, value_parser = parse_share, default_value = "7%")]
-    spare: u32,
+    /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10
+    #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
+    layer: LayerConfig,
+    /// The unit in which the layer writes; 64k unless the layer's parameters say otherwise
+    #[arg(long, value_parser = superpage)]
+    superpage: Option<u32>,
+    /// The share of the devices that is kept free for collection; 7% unless they say otherwise
+    #[arg(long, value_parser = parse_share)]
+    spare: Option<u32>,
     /// What to call the volume
     #[arg(long, default_value = "")]
     label: String,
@@ -56,13 +56,14 @@ fn superpage(text: &str) -> Result<u32, String> {
 /// # Errors
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+    let mut layer = args.layer;
+    layer.superpage = args.superpage.unwrap_or(layer.superpage);
+    layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
     let spec = CreateSpec {
         path: args.volume,
         devices: args.devices,
         size: args.size,
-        layer: args.layer,
-        superpage: args.superpage,
-        spare_permille: args.spare as u16,
+        layer,
         label: args.label,
         force: args.force,
     };
@@ -77,12 +78,13 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
     console.value(&serde_json::json!({
         "volume": spec.path,
         "uuid": created.config.uuid.to_string(),
-        "layer": spec.layer.name(),
+        "layer": spec.layer.kind.name(),
         "ack": created.ack.name(),
         "exported_bytes": created.exported_bytes,
         "device_bytes": created.device_bytes,
-        "spare_permille": spec.spare_permille,
-        "superpage_bytes": created.config.superpage_bytes,
+        "parameters": created.config.layer,
+        "spare_permille": spec.layer.spare_permille,
+        "superpage_bytes": spec.layer.superpage * SECTOR as u32,
         "map_bytes": created.map_bytes,
         "buffer_bytes": created.buffer_bytes,
         "devices": created.config.devices,
@@ -92,11 +94,11 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
 
 fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {
     let kept = created.device_bytes.saturating_sub(created.exported_bytes);
-    let spare = match spec.layer {
+    let spare = match spec.layer.kind {
         LayerKind::Passthrough => String::new(),
-        _ => format!(", {} % of it spare", f64::from(spec.spare_permille) / 10.0),
+        _ => format!(", {} % of it spare", f64::from(spec.layer.spare_permille) / 10.0),
     };
-    console.line(format!("made {}: layer {}", spec.path.display(), spec.layer))?;
+    console.line(format!("made {}: layer {}", spec.path.display(), spec.layer.kind))?;
     console.field("usable", bytes(created.exported_bytes))?;
     console
         .field("kept back", format!("{} of {}{spare}", bytes(kept), bytes(created.device_bytes)))?;

@@ -10,7 +10,7 @@ pub mod status;
 pub mod trace;
 
 use hostftl_io::IoError;
-use hostftl_layers::LayerKind;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::Error;
 
 use crate::failure::Failure;
@@ -23,6 +23,12 @@ fn layer(name: &str) -> Result<LayerKind, String> {
             ["none"].into_iter().chain(LayerKind::ALL.iter().map(|kind| kind.name())).collect();
         nearest::unknown("layer", name, &names)
     })
+}
+
+/// Reads a layer with its parameters, for clap.
+fn layer_config(text: &str) -> Result<LayerConfig, String> {
+    layer(text.split(':').next().unwrap_or_default())?;
+    LayerConfig::parse(text)
 }
 
 /// A volume that can't be recovered is a broken promise; everything else is work left undone.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hostftl_core::HostError;
-use hostftl_layers::LayerKind;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::CreateSpec;
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 
@@ -33,9 +33,7 @@ impl Place {
             path: self.path("v.toml"),
             devices: vec![self.name("d0")],
             size: Some(64 * MIB),
-            layer,
-            superpage: 128,
-            spare_permille: 70,
+            layer: LayerConfig::new(layer),
             label: String::new(),
             force: false,
         }

@@ -5,6 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::{Client, MIB, Place};
+use hostftl_layers::LayerConfig;
+use hostftl_layers::LayerConfig;
 use hostftl_layers::LayerKind::{Hard, Passthrough};
 use hostftl_volume::{Config, CreateSpec, StartOptions, check, create, import, open};
 
@@ -62,7 +64,7 @@ fn devices_that_hold_something() {
     create(&CreateSpec { force: true, ..spec.clone() }).unwrap();
     let other = CreateSpec { path: place.path("w.toml"), ..spec };
     assert!(refused(&place, &other).contains("d0: holds a member of a HostFTL volume"));
-    let again = CreateSpec { force: true, layer: Hard, ..other };
+    let again = CreateSpec { force: true, layer: LayerConfig::new(Hard), ..other };
     create(&again).unwrap();
     let message = open(&place.path("v.toml")).unwrap_err().to_string();
     assert!(message.contains("d0: holds volume"), "{message}");
@@ -160,8 +162,7 @@ fn a_volume_file_that_lies() {
     let spec = place.spec(Hard);
     create(&spec).unwrap();
     let text = fs::read_to_string(&spec.path).unwrap();
-    fs::write(&spec.path, text.replace("superpage_bytes = 65536", "superpage_bytes = 32768"))
-        .unwrap();
+    fs::write(&spec.path, text.replace("superpage=64k", "superpage=32k")).unwrap();
     let message = open(&spec.path).unwrap_err().to_string();
     assert!(message.contains("does not say what the devices say; `hostftl import`"), "{message}");
     assert!(Config::load(&place.path("none")).unwrap_err().to_string().contains("No such file"));
