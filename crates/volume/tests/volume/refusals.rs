@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
-use hostftl_layers::LayerConfig;
 use hostftl_layers::LayerKind::{Hard, Passthrough};
 use hostftl_volume::{Config, CreateSpec, StartOptions, check, create, import, open};
 
