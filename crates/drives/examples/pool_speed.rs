@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use hostftl_drives::pool::{Frontiers, GcPolicy, Pool, PoolSpec};
+use hostftl_drives::pool::{Pool, PoolSpec};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -27,14 +27,8 @@ fn main() {
     let runs = std::env::args().nth(1).map_or(5, |runs| runs.parse().expect("a number of runs"));
     let physical = SEGMENTS * PAGES;
     let logical = (f64::from(physical) * UTILISATION) as u32;
-    let mut pool = Pool::new(PoolSpec {
-        segments: SEGMENTS,
-        pages: PAGES,
-        logical,
-        gc: GcPolicy::Greedy,
-        frontiers: Frontiers::Shared,
-        seed: 1,
-    });
+    let spec = PoolSpec::new(SEGMENTS, PAGES, logical);
+    let mut pool = Pool::new(spec).expect("a possible pool");
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
     let start = Instant::now();
     (0..logical).for_each(|page| pool.write(page, &mut |_| {}));

@@ -1,61 +1,70 @@
-//! The drive allocates nothing after it was made, whatever it is asked.
+//! Nothing is allocated after a drive was made, whatever it is asked.
 
-#[allow(dead_code, reason = "every test uses a part of the rig")]
-mod rig;
+use std::collections::VecDeque;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target};
+use hostftl_drives::{Clock, Drive, DriveSpec};
 
-use hostftl_core::Layer;
-use hostftl_drives::DriveSpec;
-use hostftl_drives::pool::{Frontiers, Pool, PoolSpec};
-use rig::Rig;
+/// Commands that are under way at once.
+const DEPTH: u32 = 64;
 
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// Runs a step and counts what it allocates.
-fn counted(step: &mut dyn FnMut()) {
-    let found = allocation_counter::measure(step);
-    COUNT.fetch_add(found.count_total, Ordering::Relaxed);
-}
-
-#[test]
-fn no_step_allocates() {
-    let text = include_str!("../../../stacks/drives/hatl-2g.toml").replace("= 2048", "= 64");
-    let text = text.replace("percent = 7", "percent = 25");
-    let text = text.replace("per_superblock = 128", "per_superblock = 16");
-    let spec = DriveSpec::parse(&text, "small").expect("a possible drive");
-    let mut rig = Rig::new(&spec);
-    rig.around = counted;
-    for i in 0..40_000u64 {
-        let lba = i * 7_919 % (spec.exported - 600);
-        match i % 50 {
-            0 => rig.send_trim(lba, 600),
-            1 => rig.read(lba, 300),
-            _ => rig.send_write(lba, 1 + (i % 500) as u32),
+fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {
+    let sectors = 1 + (i % 300) as u32;
+    match i % 50 {
+        0 => Command::Reset { device: 0, lba, sectors: 600 },
+        1 => Command::Flush { device: 0 },
+        2..12 => {
+            let into = Target::Data(payload.view_mut_sectors(0, sectors));
+            Command::Read { device: 0, lba, into, cause: Cause::Host }
+        }
+        _ => {
+            let tally = Tally::of(Cause::Host, sectors);
+            let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
+            Command::Program { device: 0, lba, gather, tally, placement: 0 }
         }
     }
-    rig.drain();
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "the drive allocated in a step");
-    assert!(rig.ftl.counters().gc_runs > 100, "the drive turned over");
-    rig.finish();
+}
+
+/// Plays commands until `count` are over.
+fn play(drive: &mut Drive, count: u64, payload: &mut Payload) {
+    let exported = drive.spec().exported;
+    let (mut now, mut ended) = (0, VecDeque::with_capacity(1024));
+    let mut free: Vec<u32> = (0..DEPTH).collect();
+    for i in 0..count {
+        while free.is_empty() || (i == count - 1 && free.len() < DEPTH as usize) {
+            now = drive.advance(u64::MAX, &mut ended);
+            free.extend(ended.drain(..).map(|over| over.slot));
+        }
+        let slot = free.pop().expect("one is free");
+        let command = command(i, i * 7_919 % (exported - 600), payload);
+        if drive.submit(now, slot, &command).is_some() {
+            free.push(slot);
+        }
+        command.void();
+    }
+    while drive.next_at().is_some() {
+        drive.advance(u64::MAX, &mut ended);
+        ended.clear();
+    }
 }
 
 #[test]
-fn no_write_to_a_pool_allocates() {
-    for gc in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"] {
-        let gc = gc.parse().expect("a policy");
-        let (frontiers, logical) = (Frontiers::Separate, 3_000);
-        let spec = PoolSpec { segments: 64, pages: 60, logical, gc, frontiers, seed: 1 };
-        let mut pool = Pool::new(spec);
-        let found = allocation_counter::measure(|| {
-            for i in 0..40_000 {
-                match i % 50 {
-                    0 => pool.trim(i * 7_919 % logical),
-                    _ => pool.write(i * 7_907 % logical, &mut |_| {}),
-                }
-            }
-        });
-        assert_eq!(found.count_total, 0, "{gc} allocated");
-        assert!(pool.work().erases > 300, "{gc} turned over");
+fn no_command_allocates() {
+    for name in DriveSpec::names() {
+        let spec = DriveSpec::find(&format!("{name}:capacity=512m:over_provisioning_percent=60"));
+        let mut drive = Drive::new(&spec.expect("a possible drive")).expect("it fits");
+        for clock in [Clock::Timed, Clock::Counts] {
+            drive.set_clock(clock);
+            let mut payload = Payload::issue(0, 1024);
+            play(&mut drive, 20_000, &mut payload);
+            let found = allocation_counter::measure(|| {
+                play(&mut drive, 20_000, &mut payload);
+            });
+            // The player's own two lists.
+            assert!(found.count_total <= 2, "{name} allocated {} times", found.count_total);
+            payload.void();
+        }
+        assert!(drive.work().flash.erases > 0, "{name} turned over");
+        assert_eq!(drive.check(), Ok(()), "{name}");
     }
 }

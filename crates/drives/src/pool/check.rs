@@ -1,6 +1,6 @@
 //! Whether a pool keeps its invariants: everything is looked at, so this is for tests and ends.
 
-use super::{BITS, NONE, Pool};
+use super::{BITS, NONE, Pool, State};
 
 impl Pool {
     /// Whether every invariant holds. Costs a look at every page.
@@ -8,6 +8,24 @@ impl Pool {
     /// # Errors
     /// The first one that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
+        self.check_map()?;
+        self.check_segments()?;
+        let programmed: u64 = self.all().map(|index| u64::from(self.programmed(index))).sum();
+        let erased: u64 = self.erased().map(u64::from).sum();
+        if erased != self.work.erases {
+            return Err("the erases of the segments are not all erases");
+        }
+        if programmed + erased * u64::from(self.spec.pages) != self.work.programs() {
+            return Err("programmed pages are not host writes and copies");
+        }
+        let moved: u32 = self.victim.iter().chain(&self.cold).map(|victim| victim.moved).sum();
+        if u64::from(self.room) + programmed != self.spec.physical() + u64::from(moved) {
+            return Err("the room is not what is erased and what will be");
+        }
+        Ok(())
+    }
+
+    fn check_map(&self) -> Result<(), &'static str> {
         let mapped = self.map.iter().filter(|&&page| page != NONE).count() as u64;
         if mapped != self.mapped {
             return Err("the count of mapped pages is wrong");
@@ -20,40 +38,55 @@ impl Pool {
                 return Err("a mapped page is not live");
             }
         }
+        Ok(())
+    }
+
+    fn check_segments(&self) -> Result<(), &'static str> {
         let mut live = 0;
-        for (index, segment) in self.segments.iter().enumerate() {
-            let index = index as u32;
+        for index in self.all() {
+            let segment = self.segments[index as usize];
             let (from, to) = (index * self.spec.pages, self.written(index));
             let stale = (from..to).filter(|&page| self.is_stale(page)).count() as u32;
             if stale != segment.stale {
                 return Err("the count of stale pages of a segment is wrong");
             }
             live += u64::from(to - from - stale);
+            let under_way = self.victim.iter().chain(&self.cold);
+            let victim = under_way.filter(|victim| victim.segment == index).count();
+            if victim != usize::from(segment.state == State::Victim) {
+                return Err("a victim that is not under way");
+            }
+            if segment.state == State::Free && !self.free.contains(&index) {
+                return Err("a free segment that is not on the list");
+            }
         }
-        if live != mapped {
+        if live != self.mapped {
             return Err("live pages are not the mapped ones");
         }
-        let programmed: u64 = (0..self.spec.segments)
-            .map(|index| u64::from(self.written(index) - index * self.spec.pages))
-            .sum();
-        let erased: u64 = self.erased().map(u64::from).sum();
-        if erased != self.work.erases {
-            return Err("the erases of the segments are not all erases");
-        }
-        if programmed + erased * u64::from(self.spec.pages) != self.work.programs() {
-            return Err("programmed pages are not host writes and copies");
+        if self.free.iter().any(|&index| self.segments[index as usize].state != State::Free) {
+            return Err("a segment on the list of free ones is not free");
         }
         Ok(())
     }
 
+    fn all(&self) -> std::ops::Range<u32> {
+        0..self.spec.segments
+    }
+
+    fn programmed(&self, index: u32) -> u32 {
+        self.written(index) - index * self.spec.pages
+    }
+
     /// One past the last programmed page of a segment.
-    fn written(&self, index: u32) -> u32 {
+    pub(super) fn written(&self, index: u32) -> u32 {
         let (begin, end) = (index * self.spec.pages, (index + 1) * self.spec.pages);
-        let open = self.frontiers.iter().find(|frontier| frontier.end == end);
-        match open {
-            Some(frontier) => frontier.next,
-            None if self.free.contains(&index) => begin,
-            None => end,
+        match self.segments[index as usize].state {
+            State::Free => begin,
+            State::Sealed | State::Victim => end,
+            State::Open => {
+                let open = self.frontiers.iter().find(|frontier| frontier.end == end);
+                open.expect("an open segment has a frontier").next
+            }
         }
     }
 
@@ -69,7 +102,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::super::{FlashOp, Frontiers, GcPolicy, HOST, PoolSpec};
+    use super::super::{FlashOp, Frontiers, GcPolicy, PoolSpec};
     use super::*;
 
     const POLICIES: [GcPolicy; 5] = [
@@ -80,19 +113,22 @@ mod tests {
         GcPolicy::CostBenefit,
     ];
 
-    /// Every combination, with segments that end within a word, on a word, and after several.
+    /// Every combination, with segments that end within a word, on a word, and after several. Half
+    /// of them export as much as is possible.
     fn specs() -> impl Iterator<Item = PoolSpec> {
-        let sizes = [(30, 7, 150), (12, 64, 500), (16, 150, 1750), (40, 2, 70)];
-        sizes.into_iter().flat_map(|(segments, pages, logical)| {
-            POLICIES.into_iter().flat_map(move |gc| {
-                [Frontiers::Shared, Frontiers::Separate].map(|frontiers| PoolSpec {
-                    segments,
-                    pages,
-                    logical,
-                    gc,
-                    frontiers,
-                    seed: 7,
-                })
+        let sizes = [(30, 7), (24, 64), (20, 150), (40, 2)];
+        let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
+        let extras = [(1, 0, 0), (1, 0, 3), (3, 0, 0), (3, 2, 1), (1, 5, 0)];
+        let sized = sizes.into_iter().flat_map(|(segments, pages)| {
+            POLICIES.map(|gc| PoolSpec { gc, seed: 7, ..PoolSpec::new(segments, pages, 1) })
+        });
+        let sized =
+            sized.flat_map(move |spec| frontiers.map(|frontiers| PoolSpec { frontiers, ..spec }));
+        sized.flat_map(move |spec| {
+            extras.map(|(placements, level, spare)| {
+                let spec = PoolSpec { placements, level, ..spec };
+                let most = spec.segments - 2 * spec.aside() - spare;
+                PoolSpec { logical: most * spec.pages, ..spec }
             })
         })
     }
@@ -128,7 +164,7 @@ mod tests {
     #[test]
     fn what_the_sink_is_told_keeps_the_data() {
         for spec in specs() {
-            let mut pool = Pool::new(spec);
+            let mut pool = Pool::new(spec).unwrap();
             let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
             let mut model = vec![None; spec.logical as usize];
             let mut flash = Flash {
@@ -142,7 +178,8 @@ mod tests {
                     pool.trim(logical);
                     model[logical as usize] = None;
                 } else {
-                    pool.write(logical, &mut |op| flash.apply(op, version));
+                    let placement = (logical % 4) as u8;
+                    pool.write_to(logical, placement, &mut |op| flash.apply(op, version));
                     model[logical as usize] = Some(version);
                 }
                 if version % 977 == 0 {
@@ -162,8 +199,8 @@ mod tests {
     fn the_check_finds_what_is_wrong() {
         let spec = specs().next().unwrap();
         let broken = |harm: fn(&mut Pool)| {
-            let mut pool = Pool::new(spec);
-            (0..1000).for_each(|i| pool.write(i * 7 % spec.logical, &mut |_| {}));
+            let mut pool = Pool::new(spec).unwrap();
+            (0..1000).for_each(|i| pool.write(i * 11 % spec.logical, &mut |_| {}));
             harm(&mut pool);
             pool.check().is_err()
         };
@@ -172,7 +209,9 @@ mod tests {
         assert!(broken(|pool| pool.map[3] = NONE));
         assert!(broken(|pool| pool.segments[1].stale += 1));
         assert!(broken(|pool| pool.stale[2] ^= 1));
-        assert!(broken(|pool| pool.frontiers[HOST].next -= 1));
+        assert!(broken(|pool| pool.frontiers[0].next -= 1));
+        assert!(broken(|pool| pool.room += 1));
+        assert!(broken(|pool| pool.free.clear()));
         assert!(broken(|pool| pool.work.copies += 1));
         assert!(broken(|pool| pool.segments[0].erased += 1));
     }

@@ -29,9 +29,14 @@ impl Lists {
         Lists { links, segments, pages, lowest: pages + 1 }
     }
 
+    /// Bytes of all lists for so many segments of `pages` pages.
+    pub fn memory(segments: u32, pages: u32) -> u64 {
+        (u64::from(segments) + u64::from(pages) + 1) * size_of::<[u32; 2]>() as u64
+    }
+
     /// Bytes of all lists.
-    pub fn bytes(&self) -> usize {
-        self.links.len() * size_of::<[u32; 2]>()
+    pub fn bytes(&self) -> u64 {
+        (self.links.len() * size_of::<[u32; 2]>()) as u64
     }
 
     /// Appends a segment, which is in no list, to the list of `live`.

@@ -44,6 +44,17 @@ impl Set {
         })
     }
 
+    /// The one with the fewest live pages of so many draws.
+    fn best_of(&mut self, draws: u32, live: impl Fn(u32) -> u32) -> Option<u32> {
+        let mut best = self.draw()?;
+        for other in (1..draws).filter_map(|_| self.draw()) {
+            if live(other) < live(best) {
+                best = other;
+            }
+        }
+        Some(best)
+    }
+
     fn remove(&mut self, segment: u32) {
         let at = mem::replace(&mut self.at[segment as usize], u32::MAX);
         self.members.swap_remove(at as usize);
@@ -87,12 +98,23 @@ impl Victims {
         Victims { kind, pages }
     }
 
+    /// Bytes of all tables of such a policy.
+    pub fn memory(policy: GcPolicy, segments: u32, pages: u32) -> u64 {
+        let each = u64::from(segments) * size_of::<u64>() as u64;
+        match policy {
+            GcPolicy::Greedy | GcPolicy::Fifo => Lists::memory(segments, pages),
+            GcPolicy::Random | GcPolicy::DChoices(_) => each,
+            GcPolicy::CostBenefit => Lists::memory(segments, pages) + each,
+        }
+    }
+
     /// Bytes of all tables.
-    pub fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> u64 {
+        let each = size_of::<u64>() as u64;
         match &self.kind {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.bytes(),
-            Kind::Choices(set, _) => set.at.len() * 8,
-            Kind::CostBenefit(lists, changed) => lists.bytes() + changed.len() * 8,
+            Kind::Choices(set, _) => set.at.len() as u64 * each,
+            Kind::CostBenefit(lists, changed) => lists.bytes() + changed.len() as u64 * each,
         }
     }
 
@@ -130,19 +152,20 @@ impl Victims {
     pub fn pick(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
         match &mut self.kind {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.least(),
-            Kind::Choices(set, count) => {
-                let mut best = set.draw()?;
-                for other in (1..*count).filter_map(|_| set.draw()) {
-                    if live(other) < live(best) {
-                        best = other;
-                    }
-                }
-                Some(best)
-            }
+            Kind::Choices(set, count) => set.best_of(*count, live),
             Kind::CostBenefit(lists, changed) => {
                 oldest_and_emptiest(lists, changed, self.pages, now)
             }
         }
+    }
+
+    /// What [`Victims::pick`] would give, without a draw being used up.
+    pub fn peek(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
+        let Kind::Choices(set, count) = &mut self.kind else { return self.pick(now, live) };
+        let dice = set.dice;
+        let found = set.best_of(*count, live);
+        set.dice = dice;
+        found
     }
 
     /// A sealed segment is collected and no longer sealed.

@@ -28,10 +28,12 @@ pub enum GcPolicy {
 /// Where copies of collection go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frontiers {
-    /// To the segment that host writes fill.
+    /// To the segment that host writes of the same placement fill.
     Shared,
-    /// To a segment of their own.
+    /// To a segment of their own, whatever placement they came with.
     Separate,
+    /// To a segment of their own for each placement, so that placements never mix.
+    Isolated,
 }
 
 /// A word that names nothing here.
@@ -89,15 +91,16 @@ impl fmt::Display for GcPolicy {
 impl FromStr for Frontiers {
     type Err = UnknownWord;
 
-    /// Reads `shared` or `separate`, also after `frontiers=`.
+    /// Reads `shared`, `separate` or `isolated`, also after `frontiers=`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text.strip_prefix("frontiers=").unwrap_or(text) {
             "shared" => Ok(Frontiers::Shared),
             "separate" => Ok(Frontiers::Separate),
+            "isolated" => Ok(Frontiers::Isolated),
             other => Err(UnknownWord {
                 key: "frontiers",
                 value: other.to_owned(),
-                known: "shared or separate",
+                known: "shared, separate or isolated",
             }),
         }
     }
@@ -108,6 +111,7 @@ impl fmt::Display for Frontiers {
         f.write_str(match self {
             Frontiers::Shared => "shared",
             Frontiers::Separate => "separate",
+            Frontiers::Isolated => "isolated",
         })
     }
 }
@@ -125,7 +129,7 @@ mod tests {
             assert_eq!(word.parse::<GcPolicy>().unwrap().to_string(), word);
             assert_eq!(format!("gc={word}").parse::<GcPolicy>(), word.parse());
         }
-        for word in ["shared", "separate"] {
+        for word in ["shared", "separate", "isolated"] {
             assert_eq!(word.parse::<Frontiers>().unwrap().to_string(), word);
         }
     }

@@ -1,0 +1,30 @@
+//! The collection hint: what a pool will collect next, and which logical pages live there.
+
+use super::{BITS, Pool};
+
+impl Pool {
+    /// The segment that is being collected, or else the one that would be chosen now. The choice may
+    /// change with every write.
+    pub fn next_victim(&mut self) -> Option<u32> {
+        if let Some(victim) = self.victim {
+            return Some(victim.segment);
+        }
+        let (pages, segments) = (self.spec.pages, &self.segments);
+        self.victims.peek(self.work.host, |index| pages - segments[index as usize].stale)
+    }
+
+    /// The logical pages that are live in a segment, in the order in which they lie there.
+    ///
+    /// # Panics
+    /// When there is no such segment.
+    pub fn live_pages(&self, segment: u32) -> impl Iterator<Item = u32> {
+        let pages = self.spec.pages;
+        let words = pages.div_ceil(BITS);
+        let begin = segment * pages;
+        (begin..self.written(segment)).filter_map(move |page| {
+            let within = page - begin;
+            let word = self.stale[(segment * words + within / BITS) as usize];
+            (word >> (within % BITS) & 1 == 0).then(|| self.back[page as usize])
+        })
+    }
+}
