@@ -1,4 +1,5 @@
-//! Workloads as studies play them: read once, checked, and kept in 16 bytes a request.
+//! Workloads as studies play them: read once, checked, and kept in 16 bytes a request, 17 when it
+//! says how well the data compresses.
 //!
 //! Invariants
 //! - What is played is what was read first, whether it was kept or is read again.
@@ -11,6 +12,8 @@ const LENGTH_BITS: u32 = 24;
 /// Bits that are its first sector.
 const LBA_BITS: u32 = 38;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+/// The percentage of a request of whose data nothing is known.
+const UNKNOWN: u8 = u8::MAX;
 /// Requests between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 1 << 16;
 
@@ -47,9 +50,16 @@ struct List {
     kept: Vec<Kept>,
     /// Those that are too long or too far for 16 bytes.
     wide: Vec<Record>,
+    /// What compressing each request saves, or [`UNKNOWN`], when the workload says it.
+    saved: Option<Vec<u8>>,
 }
 
 impl List {
+    /// An empty list, with room for what compression saves when `has_saved`.
+    fn new(has_saved: bool) -> Self {
+        List { saved: has_saved.then(Vec::new), ..List::default() }
+    }
+
     fn push(&mut self, record: &Record) {
         let fits = record.lba >> LBA_BITS == 0 && record.sectors < LENGTH_MASK;
         let (lba, length) = match fits {
@@ -61,6 +71,7 @@ impl List {
         };
         let what = (record.op as u64) << (LBA_BITS + LENGTH_BITS) | lba << LENGTH_BITS | length;
         self.kept.push(Kept { t_ns: record.t_ns, what });
+        self.saved.iter_mut().for_each(|saved| saved.push(record.saved.unwrap_or(UNKNOWN)));
     }
 
     fn get(&self, index: usize) -> Option<Record> {
@@ -74,13 +85,18 @@ impl List {
         };
         match what & LENGTH_MASK {
             LENGTH_MASK => Some(self.wide[lba as usize]),
-            sectors => Some(Record { t_ns, op, dev: 0, lba, sectors }),
+            sectors => {
+                let saved = self.saved.as_ref().map(|saved| saved[index]);
+                let saved = saved.filter(|percent| *percent != UNKNOWN);
+                Some(Record { saved, ..Record::new(t_ns, op, 0, lba, sectors) })
+            }
         }
     }
 
     fn bytes(&self) -> u64 {
-        (self.kept.capacity() * size_of::<Kept>() + self.wide.capacity() * size_of::<Record>())
-            as u64
+        let saved = self.saved.as_ref().map_or(0, Vec::capacity);
+        let kept = self.kept.capacity() * size_of::<Kept>();
+        (kept + self.wide.capacity() * size_of::<Record>() + saved) as u64
     }
 }
 
@@ -125,7 +141,7 @@ impl Loaded {
             source,
             seed,
             compact,
-            list: is_file.then(List::default),
+            list: is_file.then(|| List::new(stream.has_saved())),
             records: 0,
             end: 0,
             last_dev: 0,
@@ -169,9 +185,6 @@ impl Loaded {
     /// What a reader of the results should know, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut texts = self.notes.warnings();
-        if self.compact {
-            texts.push("what the workload touches is packed densely".to_owned());
-        }
         if self.again {
             texts.push("too long to be kept in memory: read again for each row".to_owned());
         }
@@ -218,14 +231,16 @@ mod tests {
 
     #[test]
     fn long_and_far_requests_come_back_whole() {
-        let far = Record { t_ns: 7, op: Op::Read, dev: 0, lba: 1 << 40, sectors: 8 };
-        let long = Record { t_ns: 8, op: Op::Discard, dev: 0, lba: 9, sectors: 1 << 30 };
-        let near = Record { t_ns: 9, op: Op::Write, dev: 0, lba: 3, sectors: 1 };
-        let flush = Record { t_ns: 9, op: Op::Flush, dev: 0, lba: 0, sectors: 0 };
-        let mut list = List::default();
-        let all = [far, long, near, flush];
-        all.iter().for_each(|record| list.push(record));
-        let found: Vec<Record> = (0..).map_while(|index| list.get(index)).collect();
-        assert_eq!(found, all);
+        let far = Record::new(7, Op::Read, 0, 1 << 40, 8);
+        let long = Record::new(8, Op::Discard, 0, 9, 1 << 30);
+        let near = Record { saved: Some(67), ..Record::new(9, Op::Write, 0, 3, 1) };
+        let all = [far, long, near, Record::flush(9, 0)];
+        for has_saved in [true, false] {
+            let mut list = List::new(has_saved);
+            all.iter().for_each(|record| list.push(record));
+            let found: Vec<Record> = (0..).map_while(|index| list.get(index)).collect();
+            let known = |it: Record| Record { saved: it.saved.filter(|_| has_saved), ..it };
+            assert_eq!(found, all.map(known));
+        }
     }
 }

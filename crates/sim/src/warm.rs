@@ -104,7 +104,7 @@ pub fn warm<L: Layer>(
 }
 
 fn write(lba: u64, sectors: u64) -> Record {
-    Record { t_ns: 0, op: Op::Write, dev: 0, lba, sectors }
+    Record::new(0, Op::Write, 0, lba, sectors)
 }
 
 /// Plays `records` as fast as they go, and lets everything end.

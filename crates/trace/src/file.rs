@@ -7,13 +7,15 @@ use std::str::FromStr;
 use hostftl_core::SECTOR;
 
 use crate::binary::fixed::Ids;
+use crate::compress::Compressibility;
 use crate::error::TraceError;
 use crate::format::Format;
 use crate::record::Op;
 use crate::unit::Unit;
 
 /// The options that may stand behind a file's name.
-const OPTIONS: [&str; 8] = ["format", "dev", "time", "skip-bad", "op", "id", "shift", "loop"];
+const OPTIONS: [&str; 9] =
+    ["format", "dev", "time", "skip-bad", "op", "id", "shift", "loop", "compress"];
 
 /// A trace file, and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct TraceFile {
     pub shift: u64,
     /// `loop=`: how often the trace is read, one round after the other; at least 1.
     pub rounds: u32,
+    /// `compress=`: how well the written data compresses, whatever the file says of it.
+    pub compress: Option<Compressibility>,
 }
 
 impl TraceFile {
@@ -51,6 +55,7 @@ impl TraceFile {
             ids: Ids::Sectors,
             shift: 0,
             rounds: 1,
+            compress: None,
         }
     }
 
@@ -60,6 +65,7 @@ impl TraceFile {
             "format" => self.format = Some(value.parse()?),
             "time" => self.time = Some(value.parse()?),
             "dev" => self.dev = Some(device(value)?),
+            "compress" => self.compress = Some(value.parse()?),
             "skip-bad" => self.skip_bad = true,
             "shift" => self.shift = shift(value)?,
             "loop" => {

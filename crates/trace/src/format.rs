@@ -83,7 +83,7 @@ impl Format {
     /// The format of a file that begins with `head`, if it is known.
     pub fn detect(head: &[u8]) -> Option<Format> {
         let has_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
-        if head.starts_with(&packed::MAGIC) {
+        if packed::has_saved(head).is_some() {
             return Some(Format::Packed);
         }
         if head.iter().take(4096).all(has_text) {

@@ -4,6 +4,7 @@
 
 mod binary;
 mod compact;
+mod compress;
 mod cursor;
 mod error;
 mod file;
@@ -24,6 +25,7 @@ mod write;
 
 pub use binary::fixed::Ids;
 pub use compact::{Compact, GRANULE};
+pub use compress::Compressibility;
 pub use error::TraceError;
 pub use file::TraceFile;
 pub use format::Format;
@@ -31,8 +33,8 @@ pub use like::{Like, LikeStream, Volume};
 pub use notes::{Notes, Place};
 pub use reader::Reader;
 pub use record::{Op, Record};
-pub use source::{Raw, Source, Stream, Summary};
-pub use stats::{Gaps, Info, KindInfo, PerPage, Sizes, Stats, WorkingSet};
+pub use source::{Source, Stream, Summary};
+pub use stats::{Gaps, Info, KindInfo, PerPage, Saved, Sizes, Stats, WorkingSet};
 pub use synth::Synth;
 pub use unit::Unit;
 pub use workload::{Pattern, Workload};

@@ -1,7 +1,9 @@
 //! What a reader noticed on its way: what it left out, and what looks wrong with the times.
 
 use hostftl_core::SECTOR;
+use serde::Serialize;
 
+use crate::compress::Compressibility;
 use crate::file::TraceFile;
 use crate::record::Record;
 use crate::unit::Unit;
@@ -14,7 +16,7 @@ const TOO_FAR_APART: u64 = 60_000_000_000;
 const ENOUGH: u64 = 100;
 
 /// A place in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The line, or for a binary format the record, from 1.
     pub line: u64,
@@ -22,8 +24,8 @@ pub struct Place {
     pub column: usize,
 }
 
-/// What was noticed so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What was noticed so far, and what the user asked for that changes what is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notes {
     /// Requests that did not begin or end at a sector's edge, and were widened.
     pub widened: u64,
@@ -38,22 +40,41 @@ pub struct Notes {
     /// The line of the first of them.
     pub first_backward: u64,
     /// The longest step back, in ns.
+    #[serde(rename = "worst_backward_ns")]
     pub worst_backward: u64,
+    /// Bytes that are added to every address.
+    pub shift_bytes: u64,
+    /// How often the trace is read; 0 for a synthetic workload.
+    pub rounds: u32,
+    /// Whether the addresses are packed densely.
+    pub compacted: bool,
+    /// How well the user says that the written data compresses, whatever the trace says.
+    pub compress: Option<Compressibility>,
+    #[serde(skip)]
     records: u64,
+    #[serde(skip)]
     first_ns: u64,
+    #[serde(skip)]
     previous_ns: u64,
+    #[serde(skip)]
     last_ns: u64,
+    #[serde(skip)]
     unit: Option<Unit>,
-    shift: u64,
-    rounds: u32,
     /// When the round began whose requests are being counted.
+    #[serde(skip)]
     round_ns: u64,
 }
 
 impl Notes {
     /// Nothing yet; the times of `file` are in `unit`.
     pub(crate) fn new(unit: Unit, file: &TraceFile) -> Self {
-        Notes { unit: Some(unit), shift: file.shift, rounds: file.rounds, ..Notes::default() }
+        Notes {
+            unit: Some(unit),
+            shift_bytes: file.shift * SECTOR as u64,
+            rounds: file.rounds,
+            compress: file.compress,
+            ..Notes::default()
+        }
     }
 
     /// Requests so far.
@@ -123,13 +144,26 @@ impl Notes {
                 seconds(self.worst_backward)
             ));
         }
-        if self.shift > 0 {
-            texts.push(format!("every address is shifted by {} bytes", self.shift * SECTOR as u64));
+        texts.extend(self.changes());
+        texts.extend(self.unit_warning());
+        texts
+    }
+
+    /// What the user asked for that changes what is read, a sentence each.
+    fn changes(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        if self.shift_bytes > 0 {
+            texts.push(format!("every address is shifted by {} bytes", self.shift_bytes));
         }
         if self.rounds > 1 {
             texts.push(format!("the trace is read {} times, one after the other", self.rounds));
         }
-        texts.extend(self.unit_warning());
+        if self.compacted {
+            texts.push("the addresses are packed densely, in pieces of 1 MiB".to_owned());
+        }
+        if let Some(percent) = self.compress {
+            texts.push(format!("the written data is taken to compress by {percent} %"));
+        }
         texts
     }
 

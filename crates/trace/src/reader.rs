@@ -59,7 +59,7 @@ impl Reader {
         let (body, unit) = body(file, format, window.bytes())
             .ok_or_else(|| TraceError::NotThat { path: path(), format })?;
         if format == Format::Packed {
-            window.consume(packed::MAGIC.len());
+            window.consume(packed::HEADER);
         }
         let cursor = Cursor { window, unit: file.time.unwrap_or(unit), line: 0 };
         let notes = Notes::new(cursor.unit, file);
@@ -72,6 +72,15 @@ impl Reader {
     /// The format of the file.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether writes may say how well they compress.
+    pub fn has_saved(&self) -> bool {
+        match &self.body {
+            Body::Lines(Lines(Text::Own(own))) => own.has_saved(),
+            Body::Frames(frames) => frames.has_saved(),
+            _ => false,
+        }
     }
 
     /// What was noticed so far.
@@ -173,8 +182,8 @@ fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
         return Some((Body::Lines(Lines(text)), Text::unit(format, head)));
     }
     if format == Format::Packed {
-        let is_packed = head.starts_with(&packed::MAGIC);
-        return is_packed.then(|| (Body::Frames(Frames::default()), Unit::Nanos));
+        let frames = Frames::new(packed::has_saved(head)?);
+        return Some((Body::Frames(frames), Unit::Nanos));
     }
     let fixed = match format {
         Format::Oracle => Fixed::Oracle { op: file.op, ids: file.ids },

@@ -26,6 +26,9 @@ pub struct Record {
     pub lba: u64,
     /// How many sectors; 0 for a flush, at least 1 for every other.
     pub sectors: u64,
+    /// Per cent of a write's bytes that compressing them saves, up to 100; nothing when the trace
+    /// does not say, and for everything that does not write.
+    pub saved: Option<u8>,
 }
 
 /// Sectors that a device has at most: 8 EiB.
@@ -36,6 +39,18 @@ const MOST_AT_ONCE: u64 = 1 << 23;
 const MOST_DISCARDED: u64 = 1 << 35;
 
 impl Record {
+    /// A request of whose data nothing is known.
+    #[inline]
+    pub const fn new(t_ns: u64, op: Op, dev: u32, lba: u64, sectors: u64) -> Self {
+        Record { t_ns, op, dev, lba, sectors, saved: None }
+    }
+
+    /// A flush.
+    #[inline]
+    pub const fn flush(t_ns: u64, dev: u32) -> Self {
+        Record::new(t_ns, Op::Flush, dev, 0, 0)
+    }
+
     /// What a record should be that no device could be asked for; nothing for one that could.
     #[inline]
     pub(crate) fn fault(&self) -> Option<&'static str> {

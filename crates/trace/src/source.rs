@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::compact::Compact;
+use crate::compress::{Compressibility, Draws};
 use crate::error::TraceError;
 use crate::file::TraceFile;
 use crate::format::Format;
@@ -57,8 +58,18 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// The records from the start. `seed` matters to synthetic workloads only; `compact` packs the
-    /// addresses as [`Compact`] says.
+    /// How well the written data compresses, as the options of the source say; nothing when they do
+    /// not, but then the file itself may, write by write.
+    pub fn compressibility(&self) -> Option<Compressibility> {
+        match self {
+            Source::File(file) => file.compress,
+            Source::Synth(work) => work.compress,
+            Source::Like(like) => like.compress,
+        }
+    }
+
+    /// The records from the start. `seed` matters to what is chosen at random only; `compact` packs
+    /// the addresses as [`Compact`] says.
     ///
     /// # Errors
     /// When the file can't be opened. The records themselves come as results too.
@@ -68,7 +79,9 @@ impl Source {
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
             Source::Like(like) => Raw::Like(LikeStream::new(like, seed)),
         };
-        Ok(if compact { Stream::Compact(Compact::new(raw)) } else { Stream::Raw(raw) })
+        let records = if compact { Records::Compact(Compact::new(raw)) } else { Records::Raw(raw) };
+        let draws = self.compressibility().map(|choice| Draws::new(choice, seed));
+        Ok(Stream { records, draws })
     }
 
     /// Reads everything once and counts it.
@@ -93,7 +106,14 @@ impl Source {
 }
 
 /// The records of a source.
-pub enum Stream {
+pub struct Stream {
+    records: Records,
+    draws: Option<Draws>,
+}
+
+/// Records before it is said how well they compress.
+#[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
+enum Records {
     /// As they are.
     Raw(Raw),
     /// With addresses packed.
@@ -108,21 +128,29 @@ impl Stream {
 
     /// The format of the file; nothing for a synthetic workload.
     pub fn format(&self) -> Option<Format> {
-        let raw = match self {
-            Stream::Raw(raw) => raw,
-            Stream::Compact(compact) => compact.inner(),
-        };
-        match raw {
+        match self.raw() {
             Raw::File(reader) => Some(reader.format()),
             Raw::Synth(_) | Raw::Like(_) => None,
         }
     }
 
+    /// Whether writes may say how well they compress.
+    pub fn has_saved(&self) -> bool {
+        let in_file = matches!(self.raw(), Raw::File(reader) if reader.has_saved());
+        in_file || self.draws.is_some()
+    }
+
     /// What was noticed so far.
     pub fn notes(&self) -> Notes {
-        match self {
-            Stream::Raw(raw) => raw.notes(),
-            Stream::Compact(compact) => compact.inner().notes(),
+        let mut notes = self.raw().notes();
+        notes.compacted = matches!(self.records, Records::Compact(_));
+        notes
+    }
+
+    fn raw(&self) -> &Raw {
+        match &self.records {
+            Records::Raw(raw) => raw,
+            Records::Compact(compact) => compact.inner(),
         }
     }
 }
@@ -130,17 +158,22 @@ impl Stream {
 impl Iterator for Stream {
     type Item = Result<Record, TraceError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Stream::Raw(raw) => raw.next(),
-            Stream::Compact(compact) => compact.next(),
+        let mut item = match &mut self.records {
+            Records::Raw(raw) => raw.next(),
+            Records::Compact(compact) => compact.next(),
+        };
+        if let (Some(draws), Some(Ok(record))) = (&mut self.draws, &mut item) {
+            draws.apply(record);
         }
+        item
     }
 }
 
 /// The records before any packing.
 #[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
-pub enum Raw {
+enum Raw {
     /// From a file.
     File(Reader),
     /// Generated.

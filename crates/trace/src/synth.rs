@@ -78,7 +78,7 @@ impl Iterator for Synth {
         let t_ns = seconds_in(self.made, self.work.iops);
         if self.work.flush > 0 && self.since_flush == self.work.flush {
             self.since_flush = 0;
-            return Some(Record { t_ns, op: Op::Flush, dev: 0, lba: 0, sectors: 0 });
+            return Some(Record::flush(t_ns, 0));
         }
         if self.made == self.work.count {
             return None;
@@ -88,6 +88,6 @@ impl Iterator for Synth {
         self.made += 1;
         self.since_flush += u64::from(!is_read);
         let op = if is_read { Op::Read } else { Op::Write };
-        Some(Record { t_ns, op, dev: 0, lba, sectors: self.work.size })
+        Some(Record::new(t_ns, op, 0, lba, self.work.size))
     }
 }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use hostftl_core::SECTOR;
 
+use crate::compress::Compressibility;
 use crate::error::TraceError;
 
 /// Which addresses a workload touches.
@@ -60,6 +61,8 @@ pub struct Workload {
     pub every: u64,
     /// Thousandths of zipf's exponent. `theta=`, 0.99 by default.
     pub theta: u32,
+    /// How well the written data compresses. `compress=`, nothing by default.
+    pub compress: Option<Compressibility>,
 }
 
 impl FromStr for Workload {
@@ -91,14 +94,22 @@ fn parse(text: &str) -> Result<Workload, String> {
         share: 90,
         every: 10_000,
         theta: 990,
+        compress: None,
     };
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option
             .split_once('=')
             .ok_or_else(|| format!("'{option}' should be an option such as size=4k"))?;
-        if key == "theta" {
-            work.theta = theta(value)?;
-            continue;
+        match key {
+            "theta" => {
+                work.theta = theta(value)?;
+                continue;
+            }
+            "compress" => {
+                work.compress = Some(value.parse()?);
+                continue;
+            }
+            _ => {}
         }
         let number = amount(value)
             .ok_or_else(|| format!("{key}={value}: expected a number, perhaps with k, m or g"))?;
@@ -118,7 +129,8 @@ fn parse(text: &str) -> Result<Workload, String> {
     checked(work)
 }
 
-const OPTIONS: &str = "use size, span, count, flush, read, iops, hot, share, every or theta";
+const OPTIONS: &str =
+    "use size, span, count, flush, read, iops, hot, share, every, theta or compress";
 
 /// Turns bytes to sectors and refuses what can't be generated.
 fn checked(mut work: Workload) -> Result<Workload, String> {

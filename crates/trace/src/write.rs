@@ -12,7 +12,7 @@ use crate::binary::packed::{self, Base};
 use crate::error::TraceError;
 use crate::format::Format;
 use crate::record::{Op, Record};
-use crate::text::own::HEADER_DEV;
+use crate::text::own::{HEADER_DEV, HEADER_SAVED};
 
 /// zstd's default: fast, and small enough.
 const LEVEL: i32 = 3;
@@ -25,6 +25,8 @@ pub struct Writer {
     partial: PathBuf,
     sink: Option<Sink>,
     format: Format,
+    /// Whether writes say how well they compress.
+    has_saved: bool,
     /// Bytes not yet handed on: lines, or the payload of a frame.
     buffer: Vec<u8>,
     base: Base,
@@ -40,10 +42,11 @@ enum Sink {
 
 impl Writer {
     /// Begins `path`, whose name tells the format: `.csv` or `.hft`, and perhaps `.zst` behind it.
+    /// What is known of how well writes compress is written when `has_saved`.
     ///
     /// # Errors
     /// When the name tells no format, the file exists, or the system refuses.
-    pub fn create(path: &Path) -> Result<Self, TraceError> {
+    pub fn create(path: &Path, has_saved: bool) -> Result<Self, TraceError> {
         let name = path.to_string_lossy();
         let plain = name.strip_suffix(".zst").unwrap_or(&name);
         let format = if plain.ends_with(".csv") {
@@ -59,8 +62,9 @@ impl Writer {
             partial,
             sink: None,
             format,
+            has_saved,
             buffer: Vec::new(),
-            base: Base::default(),
+            base: Base::new(has_saved),
             held: 0,
             records: 0,
         };
@@ -79,7 +83,8 @@ impl Writer {
             false => Sink::Plain(file),
         };
         match self.format {
-            Format::Packed => sink.write(&packed::MAGIC)?,
+            Format::Packed => sink.write(&packed::header(self.has_saved))?,
+            _ if self.has_saved => sink.write(format!("{HEADER_SAVED}\n").as_bytes())?,
             _ => sink.write(format!("{HEADER_DEV}\n").as_bytes())?,
         }
         self.sink = Some(sink);
@@ -99,7 +104,7 @@ impl Writer {
                 !Base::fits(self.buffer.len())
             }
             _ => {
-                line(record, &mut self.buffer);
+                line(record, self.has_saved, &mut self.buffer);
                 self.buffer.len() >= TEXT
             }
         };
@@ -113,7 +118,7 @@ impl Writer {
         }
         sink.write(&self.buffer)?;
         self.buffer.clear();
-        (self.base, self.held) = (Base::default(), 0);
+        (self.base, self.held) = (Base::new(self.has_saved), 0);
         Ok(())
     }
 
@@ -167,7 +172,7 @@ impl Sink {
 }
 
 /// Appends `record` as a line of this project's text.
-fn line(record: &Record, text: &mut Vec<u8>) {
+fn line(record: &Record, has_saved: bool, text: &mut Vec<u8>) {
     let op = match record.op {
         Op::Read => 'R',
         Op::Write => 'W',
@@ -178,8 +183,13 @@ fn line(record: &Record, text: &mut Vec<u8>) {
     let (offset, bytes) = (record.lba * SECTOR as u64, record.sectors * SECTOR as u64);
     let dev = record.dev;
     let written = match nanos {
-        0 => writeln!(text, "{micros},{dev},{op},{offset},{bytes}"),
-        _ => writeln!(text, "{micros}.{nanos:03},{dev},{op},{offset},{bytes}"),
+        0 => write!(text, "{micros},{dev},{op},{offset},{bytes}"),
+        _ => write!(text, "{micros}.{nanos:03},{dev},{op},{offset},{bytes}"),
     };
-    written.expect("a vector takes everything");
+    let ended = written.and_then(|()| match record.saved {
+        _ if !has_saved => writeln!(text),
+        None => writeln!(text, ","),
+        Some(percent) => writeln!(text, ",{percent}"),
+    });
+    ended.expect("a vector takes everything");
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile, Writer};
+use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile};
 
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("formats-{name}"));
@@ -30,7 +30,7 @@ fn complaint(name: &str, bytes: &[u8], options: &str) -> String {
 }
 
 fn request(t_ns: u64, dev: u32, op: Op, lba: u64, sectors: u64) -> Record {
-    Record { t_ns, op, dev, lba, sectors }
+    Record::new(t_ns, op, dev, lba, sectors)
 }
 
 const MSR: &[u8] = b"128166372003061629,web,0,Read,7014609920,24576,41286\n\
@@ -328,42 +328,6 @@ fn doubtful_times_are_evidenced() {
         ["200 requests in 19900 s: are the times really in us? If not, say so with :time=ns"]
     );
     assert!(warnings("slow", ":time=ns", &|i| i * 100_000_000).is_empty());
-}
-
-/// What one format writes, every reader of it gives back.
-#[test]
-fn both_own_formats_give_back_what_was_written() {
-    let ops = [Op::Read, Op::Write, Op::Flush, Op::Discard];
-    let records: Vec<Record> = (0..50_000u64)
-        .map(|i| {
-            let op = ops[(i * 7 % 4) as usize];
-            let sectors = if i % 3 == 0 { 8 * (i % 40 + 1) } else { i % 77 + 1 };
-            let (lba, sectors) =
-                if op == Op::Flush { (0, 0) } else { (i * i * 12_345 % (1 << 40), sectors) };
-            request(i * 1_234 % 1_000_003, (i / 100 % 3) as u32, op, lba, sectors)
-        })
-        .collect();
-    for name in ["w.csv", "w.csv.zst", "w.hft", "w.hft.zst"] {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = std::fs::remove_file(&path);
-        let mut writer = Writer::create(&path).unwrap();
-        records.iter().for_each(|record| writer.write(record).unwrap());
-        assert!(!path.exists(), "a file has its name only when it is whole");
-        assert_eq!(writer.finish().unwrap(), 50_000);
-        let reader = Reader::open(&TraceFile::new(&path)).unwrap();
-        assert!(reader.map(Result::unwrap).eq(records.iter().copied()), "{name}");
-        assert!(Writer::create(&path).is_err(), "an existing file is kept");
-    }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("w.hft");
-    let whole = std::fs::read(&path).unwrap();
-    let cut = complaint("cut.hft", &whole[..whole.len() - 20], "");
-    assert!(cut.ends_with("expected the final frame, found the end of the file: it was cut off"));
-    for at in (0..whole.len()).step_by(997).filter(|at| *at >= 8) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x10;
-        let error = complaint("flipped.hft", &bytes, "");
-        assert!(error.starts_with("FILE: record "), "{at}: {error}");
-    }
 }
 
 #[test]

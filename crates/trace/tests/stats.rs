@@ -5,7 +5,7 @@ use hostftl_trace::{Info, Op, Record, Stats};
 fn info(records: &[(u64, Op, u64, u64)]) -> Info {
     let mut stats = Stats::default();
     for &(t_ns, op, lba, sectors) in records {
-        stats.count(&Record { t_ns, op, dev: 0, lba, sectors });
+        stats.count(&Record::new(t_ns, op, 0, lba, sectors));
     }
     stats.info()
 }

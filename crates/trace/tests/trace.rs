@@ -25,7 +25,7 @@ fn complaint(name: &str, text: &str) -> String {
 const TEXT: &str = "t_us,op,byte_off,byte_len\n0,R,4096,512\n7,W,0,1024\r\n\n9.25,F,0,0\n9,D,512,5";
 
 fn read_write_flush_discard() -> Vec<Record> {
-    let record = |t_ns, op, lba, sectors| Record { t_ns, op, dev: 0, lba, sectors };
+    let record = |t_ns, op, lba, sectors| Record::new(t_ns, op, 0, lba, sectors);
     vec![
         record(0, Op::Read, 8, 1),
         record(7_000, Op::Write, 0, 2),
@@ -44,7 +44,7 @@ fn plain_and_zstd_read_alike() {
 #[test]
 fn a_file_without_header_tells_by_its_commas() {
     let records = all("dev.csv", b"5,3,W,0,512\n").unwrap();
-    assert_eq!(records, [Record { t_ns: 5_000, op: Op::Write, dev: 3, lba: 0, sectors: 1 }]);
+    assert_eq!(records, [Record::new(5_000, Op::Write, 3, 0, 1)]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn bad_lines_name_the_place() {
         at("b6.csv", "2,W,0,"),
         ":3:7: expected a length in bytes, found the end of the file"
     );
-    let long = format!("2,W,{},512\n", "9".repeat(19));
+    let long = format!("2,W,{},512\n", "9".repeat(20));
     assert!(at("b7.csv", &long).starts_with(":3:5: expected a number of at most 19 digits"));
     let named = Source::File(TraceFile {
         format: Some(hostftl_trace::Format::Own),
@@ -106,7 +106,7 @@ fn widened_records_are_counted() {
 
 #[test]
 fn compact_packs_in_first_touch_order() {
-    let write = |dev, lba, sectors| Ok(Record { t_ns: 0, op: Op::Write, dev, lba, sectors });
+    let write = |dev, lba, sectors| Ok(Record::new(0, Op::Write, dev, lba, sectors));
     let far = 1000 * GRANULE;
     let input = [
         write(0, far + 5, 8),

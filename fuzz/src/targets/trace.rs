@@ -79,7 +79,7 @@ fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> 
 fn comes_back(records: &[Record], name: &str) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join(name);
-    let mut writer = Writer::create(&path)?;
+    let mut writer = Writer::create(&path, true)?;
     for record in records {
         writer.write(record)?;
     }

@@ -122,7 +122,7 @@ fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, B
 #[inline]
 fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad> {
     let sectors = bytes.div_ceil(SECTOR as u64);
-    let record = Record { t_ns, op, dev: 0, lba, sectors };
+    let record = Record::new(t_ns, op, 0, lba, sectors);
     if let Some(expected) = record.fault() {
         return Err(bad(expected, lba));
     }

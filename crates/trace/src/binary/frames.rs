@@ -5,8 +5,9 @@ use crate::cursor::{Bad, Cursor, Trouble};
 use crate::text::fields::Found;
 
 /// The frame that is being read.
-#[derive(Default)]
 pub struct Frames {
+    /// Whether writes say how well they compress.
+    has_saved: bool,
     base: Base,
     /// Records of the frame still to come.
     records: u32,
@@ -17,6 +18,16 @@ pub struct Frames {
 }
 
 impl Frames {
+    /// The frames of a file whose writes say how well they compress, or do not.
+    pub fn new(has_saved: bool) -> Self {
+        Frames { has_saved, base: Base::new(has_saved), records: 0, bytes: 0, over: false }
+    }
+
+    /// Whether writes say how well they compress.
+    pub fn has_saved(&self) -> bool {
+        self.has_saved
+    }
+
     /// The next request; the cursor stays at what is bad.
     #[inline]
     pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
@@ -65,7 +76,8 @@ impl Frames {
             return Ok(());
         }
         cursor.window.consume(HEAD);
-        (self.base, self.records, self.bytes) = (Base::default(), frame.records, frame.payload);
+        let base = Base::new(self.has_saved);
+        (self.base, self.records, self.bytes) = (base, frame.records, frame.payload);
         Ok(())
     }
 

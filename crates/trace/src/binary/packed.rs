@@ -1,27 +1,49 @@
 //! This project's binary format, described byte by byte in `docs/TRACES.md`.
 //!
-//! A header of eight bytes, then frames of up to 64 KiB: payload bytes u32, records u32, CRC32C of
-//! both and of the payload u32, payload. A frame of no records ends the file, and its payload is
-//! the number of all records; a file without it was cut off. Within a frame every field is a
-//! difference to the record before, and the first to nothing.
+//! A header of eight bytes whose last is the version, 2 when writes say how well they compress and
+//! otherwise 1. Then frames of up to 64 KiB: payload bytes u32, records u32, CRC32C of both and of
+//! the payload u32, payload. A frame of no records ends the file, and its payload is the number of
+//! all records; a file without it was cut off. Within a frame every field is a difference to the
+//! record before, and the first to nothing.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::record::{Op, Record};
 
-/// What a file begins with: the name and the version.
-pub const MAGIC: [u8; 8] = *b"HFTLTR\x00\x01";
+/// What a file begins with; the version follows.
+const NAME: [u8; 7] = *b"HFTLTR\x00";
+/// The bytes of the name and the version.
+pub const HEADER: usize = NAME.len() + 1;
+/// The percentage of a write of which nothing is known.
+const UNKNOWN: u8 = 255;
 /// The bytes of a frame's head.
 pub const HEAD: usize = 12;
 /// The most bytes of a payload.
 pub const MAX_PAYLOAD: usize = 1 << 16;
-/// The most bytes of a record: a tag and four numbers of at most ten bytes.
-const MAX_RECORD: usize = 41;
+/// The most bytes of a record: a tag, a percentage and four numbers of at most ten bytes.
+const MAX_RECORD: usize = 42;
 
 /// The tag's bit for a device that follows.
 const HAS_DEV: u8 = 1 << 2;
 /// Sectors that the tag counts in.
 const GRAIN: u64 = 8;
+
+/// What a file begins with whose writes say how well they compress, or do not.
+pub fn header(has_saved: bool) -> [u8; HEADER] {
+    let mut header = [1 + u8::from(has_saved); HEADER];
+    header[..NAME.len()].copy_from_slice(&NAME);
+    header
+}
+
+/// Whether the writes of a file that begins with `head` say how well they compress; nothing when it
+/// is no such file.
+pub fn has_saved(head: &[u8]) -> Option<bool> {
+    match head.strip_prefix(&NAME)?.first()? {
+        1 => Some(false),
+        2 => Some(true),
+        _ => None,
+    }
+}
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +97,16 @@ pub struct Base {
     dev: u32,
     /// Behind the last record that had a range.
     end: u64,
+    /// Whether writes say how well they compress.
+    has_saved: bool,
 }
 
 impl Base {
+    /// The beginning of a frame.
+    pub fn new(has_saved: bool) -> Self {
+        Base { has_saved, ..Base::default() }
+    }
+
     /// Appends `record` to `payload`.
     pub fn write(&mut self, record: &Record, payload: &mut Vec<u8>) {
         let tag_at = payload.len();
@@ -88,6 +117,9 @@ impl Base {
             Op::Discard => 3,
         };
         payload.push(0);
+        if self.has_saved && record.op == Op::Write {
+            payload.push(record.saved.unwrap_or(UNKNOWN));
+        }
         put(payload, zigzag(record.t_ns.wrapping_sub(self.t_ns)));
         if record.dev != self.dev {
             tag |= HAS_DEV;
@@ -111,6 +143,12 @@ impl Base {
     pub fn read(&mut self, payload: &[u8]) -> Option<(Record, usize)> {
         let mut at = 1;
         let tag = *payload.first()?;
+        let mut saved = None;
+        if self.has_saved && tag & 3 == 1 {
+            let percent = *payload.get(at)?;
+            at += 1;
+            saved = (percent != UNKNOWN).then_some(percent);
+        }
         self.t_ns = self.t_ns.wrapping_add(unzigzag(take(payload, &mut at)?));
         if tag & HAS_DEV != 0 {
             self.dev = u32::try_from(take(payload, &mut at)?).ok()?;
@@ -121,7 +159,8 @@ impl Base {
             2 => Op::Flush,
             _ => Op::Discard,
         };
-        let mut record = Record { t_ns: self.t_ns, op, dev: self.dev, lba: 0, sectors: 0 };
+        let (t_ns, dev) = (self.t_ns, self.dev);
+        let mut record = Record { saved, ..Record::new(t_ns, op, dev, 0, 0) };
         if op != Op::Flush {
             record.lba = self.end.wrapping_add(unzigzag(take(payload, &mut at)?));
             record.sectors = match tag >> 3 {
@@ -129,7 +168,8 @@ impl Base {
                 grains => u64::from(grains) * GRAIN,
             };
             self.end = record.lba.checked_add(record.sectors)?;
-            if record.sectors == 0 || record.fault().is_some() {
+            let is_percent = saved.is_none_or(|percent| percent <= 100);
+            if record.sectors == 0 || record.fault().is_some() || !is_percent {
                 return None;
             }
         }

@@ -7,6 +7,8 @@ mod sizes;
 mod stream;
 mod table;
 
+use crate::compress::Compressibility;
+
 pub use stream::LikeStream;
 pub use table::Volume;
 
@@ -20,6 +22,8 @@ pub struct Like {
     pub scale: f64,
     /// A flush after so many writes; 0 = never. The statistics say nothing of flushes.
     pub flush: u64,
+    /// How well the written data compresses; the statistics say nothing of it either.
+    pub compress: Option<Compressibility>,
 }
 
 /// Reads `volume=w66,scale=0.1,flush=64`.
@@ -27,7 +31,7 @@ pub struct Like {
 /// # Errors
 /// What is wrong and what is right.
 pub fn parse(options: &str) -> Result<Like, String> {
-    let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0 };
+    let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0, compress: None };
     let mut named = false;
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option.split_once('=').unwrap_or(("volume", option));
@@ -48,7 +52,11 @@ pub fn parse(options: &str) -> Result<Like, String> {
                     .parse()
                     .map_err(|_| format!("flush={value}: expected a number of writes"))?;
             }
-            _ => return Err(format!("'{key}' is not an option: use volume, scale or flush")),
+            "compress" => like.compress = Some(value.parse()?),
+            _ => {
+                let all = "volume, scale, flush or compress";
+                return Err(format!("'{key}' is not an option: use {all}"));
+            }
         }
     }
     if named { Ok(like) } else { Err("name a volume, w01 to w106, as in volume=w66".into()) }

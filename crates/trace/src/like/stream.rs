@@ -75,7 +75,7 @@ impl LikeStream {
         self.writes_left -= 1;
         self.since_flush += 1;
         let (lba, sectors) = (extent.page * PAGE, u64::from(extent.sectors));
-        Record { t_ns, op: Op::Write, dev: 0, lba, sectors }
+        Record::new(t_ns, Op::Write, 0, lba, sectors)
     }
 
     fn read(&mut self, t_ns: u64) -> Record {
@@ -85,7 +85,7 @@ impl LikeStream {
         let lba = (slots.first + group * slots.pages + page) * PAGE;
         self.slot = (self.slot + self.stride) % slots.count;
         self.reads_left -= 1;
-        Record { t_ns, op: Op::Read, dev: 0, lba, sectors }
+        Record::new(t_ns, Op::Read, 0, lba, sectors)
     }
 }
 
@@ -96,7 +96,7 @@ impl Iterator for LikeStream {
         if self.flush > 0 && self.since_flush == self.flush {
             self.since_flush = 0;
             let t_ns = self.t_ns as u64;
-            return Some(Record { t_ns, op: Op::Flush, dev: 0, lba: 0, sectors: 0 });
+            return Some(Record::flush(t_ns, 0));
         }
         let left = self.writes_left + self.reads_left;
         if left == 0 {

@@ -28,6 +28,8 @@ pub struct Stats {
     last_ns: u64,
     previous_ns: Option<u64>,
     gaps: Histogram<u64>,
+    /// Sectors written by the per cent that compressing them saves.
+    saved: BTreeMap<u64, u64>,
 }
 
 /// The requests of one kind.
@@ -68,6 +70,8 @@ pub struct Info {
     pub working_set_bytes: WorkingSet,
     /// How often a written page of 4 KiB is written; nothing without writes.
     pub writes_per_page: Option<PerPage>,
+    /// Per cent that compressing the written data saves; nothing when the trace does not say.
+    pub saved_percent: Option<Saved>,
     /// From the first request to the last.
     pub duration_ns: u64,
     /// Between a request and the next; nothing for a single request.
@@ -130,6 +134,21 @@ pub struct PerPage {
     pub max: u64,
 }
 
+/// Per cent that compressing saves, over the written bytes of which it is known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Saved {
+    /// The mean.
+    pub mean: f64,
+    /// 10 % of the bytes save no more.
+    pub p10: u64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % of the bytes save no more.
+    pub p90: u64,
+    /// The share of the written bytes of which it is known.
+    pub known: f64,
+}
+
 /// Times between requests in ns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gaps {
@@ -159,6 +178,7 @@ impl Default for Stats {
             last_ns: 0,
             previous_ns: None,
             gaps: Histogram::new_with_max(u64::MAX >> 1, 3).expect("three digits are allowed"),
+            saved: BTreeMap::new(),
         }
     }
 }
@@ -176,6 +196,10 @@ impl Stats {
         self.end = self.end.max(record.end());
         *self.devices.entry(record.dev).or_default() += 1;
         self.pages.count(record);
+        if let Some(percent) = record.saved {
+            let sectors = self.saved.entry(percent.into()).or_default();
+            *sectors = sectors.saturating_add(record.sectors);
+        }
         match record.op {
             Op::Read => self.reads.count(record),
             Op::Write => self.writes.count(record),
@@ -212,6 +236,7 @@ impl Stats {
                 p95: per_page(0.95),
                 max: per_page(1.0),
             }),
+            saved_percent: self.saved(),
             duration_ns: self.last_ns - self.first_ns,
             interarrival_ns: (!self.gaps.is_empty()).then(|| Gaps {
                 mean: self.gaps.mean(),
@@ -221,6 +246,21 @@ impl Stats {
                 max: self.gaps.max(),
             }),
         }
+    }
+}
+
+impl Stats {
+    fn saved(&self) -> Option<Saved> {
+        let known: u64 = self.saved.values().fold(0, |sum, it| sum.saturating_add(*it));
+        let weighted = self.saved.iter().map(|(percent, it)| *percent as f64 * *it as f64);
+        let percent = |q| quantile(&self.saved, q);
+        (known > 0).then(|| Saved {
+            mean: weighted.sum::<f64>() / known as f64,
+            p10: percent(0.1),
+            p50: percent(0.5),
+            p90: percent(0.9),
+            known: share(known, self.writes.sectors),
+        })
     }
 }
 
@@ -264,11 +304,11 @@ fn share(part: u64, whole: u64) -> f64 {
 
 /// The smallest value that at least the share `q` of the counted are not above; 0 of nothing.
 fn quantile(counts: &BTreeMap<u64, u64>, q: f64) -> u64 {
-    let total: u64 = counts.values().sum();
+    let total = counts.values().fold(0u64, |sum, count| sum.saturating_add(*count));
     let wanted = (q * total as f64).ceil() as u64;
     let mut seen = 0;
     let found = counts.iter().find(|(_, count)| {
-        seen += **count;
+        seen = u64::saturating_add(seen, **count);
         seen >= wanted
     });
     found.map_or(0, |(value, _)| *value)

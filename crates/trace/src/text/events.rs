@@ -116,7 +116,7 @@ impl Events {
             b'D' => Some(Op::Discard),
             _ => None,
         });
-        let record = op.filter(|_| sectors > 0).map(|op| Record { t_ns, op, dev, lba, sectors });
+        let record = op.filter(|_| sectors > 0).map(|op| Record::new(t_ns, op, dev, lba, sectors));
         let data = record.map(|record| Found { record, widened: false });
         if flushes {
             self.pending = data;

@@ -36,8 +36,7 @@ pub struct Found {
 impl Found {
     /// A flush.
     pub fn flush(t_ns: u64, dev: u32) -> Self {
-        let record = Record { t_ns, op: Op::Flush, dev, lba: 0, sectors: 0 };
-        Found { record, widened: false }
+        Found { record: Record::flush(t_ns, dev), widened: false }
     }
 
     /// A request of `bytes` bytes, above 0, from byte `offset` on; both have up to 19 digits.
@@ -47,7 +46,7 @@ impl Found {
         let (lba, before) = (offset / sector, offset % sector);
         let sectors = (before + bytes).div_ceil(sector);
         let widened = !(before == 0 && bytes.is_multiple_of(sector));
-        Found { record: Record { t_ns, op, dev, lba, sectors }, widened }
+        Found { record: Record::new(t_ns, op, dev, lba, sectors), widened }
     }
 }
 
@@ -233,7 +232,8 @@ mod tests {
                 assert_eq!(fields.number(""), Ok(text.parse().unwrap()), "{line}");
                 assert_eq!(fields.at, digits);
             }
-            let mut padded = Fields::new(&[&b"0".repeat(digits)[..], b", and on"].concat()[..]);
+            let line = format!("{}, and on", "0".repeat(digits));
+            let mut padded = Fields::new(line.as_bytes());
             assert_eq!((padded.number(""), padded.at), (Ok(0), digits));
         }
         for wrong in

@@ -91,7 +91,7 @@ pub fn spc(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     }
     let sectors = bytes.div_ceil(SECTOR as u64);
     let widened = !bytes.is_multiple_of(SECTOR as u64);
-    let record = Record { t_ns, op, dev, lba, sectors };
+    let record = Record::new(t_ns, op, dev, lba, sectors);
     Ok((bytes > 0).then_some(Found { record, widened }))
 }
 
@@ -118,7 +118,7 @@ pub fn disksim(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     line.spaces();
     line.line_end()?;
     let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
-    let record = Record { t_ns, op, dev, lba, sectors };
+    let record = Record::new(t_ns, op, dev, lba, sectors);
     Ok((sectors > 0).then_some(Found { record, widened: false }))
 }
 
@@ -176,7 +176,7 @@ pub fn tencent(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     line.comma()?;
     let dev = line.small("a volume's number")?;
     line.line_end()?;
-    let record = Record { t_ns, op, dev, lba, sectors };
+    let record = Record::new(t_ns, op, dev, lba, sectors);
     Ok((sectors > 0).then_some(Found { record, widened: false }))
 }
 

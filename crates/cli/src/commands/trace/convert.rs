@@ -38,7 +38,7 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source = source(&args.input, args.skip_bad)?;
     let mut stream = source.open(args.seed, args.compact).map_err(Failure::failed)?;
-    let mut writer = Writer::create(&args.output).map_err(Failure::failed)?;
+    let mut writer = Writer::create(&args.output, stream.has_saved()).map_err(Failure::failed)?;
     let mut progress = Progress::new(console.is_watched());
     for record in &mut stream {
         writer.write(&record.map_err(Failure::failed)?).map_err(Failure::failed)?;
@@ -57,7 +57,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => console.value(&serde_json::json!({
             "output": output,
             "requests": requests,
-            "compacted": args.compact,
+            "notes": stream.notes(),
             "warnings": stream.notes().warnings(),
         })),
         false => console.line(format!("{output}: {} requests", count(requests))),

@@ -58,6 +58,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let mut value = serde_json::to_value(&info).map_err(Failure::failed)?;
             value["format"] = format.into();
             value["partial"] = interrupt::asked().into();
+            value["notes"] = serde_json::to_value(stream.notes()).map_err(Failure::failed)?;
             value["warnings"] = stream.notes().warnings().into();
             console.value(&value)?;
         }
@@ -118,6 +119,13 @@ fn print(args: &Args, format: &str, info: &Info, console: &mut Console) -> Resul
     }
     if let Some(writes) = info.writes_per_flush {
         console.field("flushes", format!("one for {} writes", three_digits(writes)))?;
+    }
+    if let Some(saved) = &info.saved_percent {
+        let (mean, known) = (three_digits(saved.mean), 100.0 * saved.known);
+        let text =
+            format!("mean {mean} %, p10 {} %, p50 {} %, p90 {} %", saved.p10, saved.p50, saved.p90);
+        console
+            .field("compress", format!("saves of written bytes: {text}; known of {known:.0} %"))?;
     }
     devices(info, console)?;
     console.line(format!("\n{}\n\n{}", kinds(info), histogram(info)))

@@ -38,6 +38,9 @@ pub struct Args {
     /// A flush after so many writes, for a trace like a volume
     #[arg(long, requires = "like", value_name = "WRITES")]
     flush: Option<u64>,
+    /// Per cent that compressing a write saves, as in 67 or 20-80, for a trace like a volume
+    #[arg(long, requires = "like", value_name = "PERCENT")]
+    compress: Option<String>,
     /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -49,7 +52,8 @@ pub struct Args {
 /// When the workload makes no sense or the file can't be written; then there is no new file.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source: Source = text(args).parse().map_err(Failure::usage)?;
-    let mut writer = Writer::create(&args.output).map_err(Failure::failed)?;
+    let has_saved = source.compressibility().is_some();
+    let mut writer = Writer::create(&args.output, has_saved).map_err(Failure::failed)?;
     let mut stats = matches!(source, Source::Like(_)).then(Stats::default);
     let mut progress = Progress::new(console.is_watched());
     for record in source.open(args.seed, false).map_err(Failure::failed)? {
@@ -80,7 +84,8 @@ fn text(args: &Args) -> String {
     };
     let scale = args.scale.iter().map(|scale| format!(",scale={scale}"));
     let flush = args.flush.iter().map(|flush| format!(",flush={flush}"));
-    format!("synth:like:volume={like}{}", scale.chain(flush).collect::<String>())
+    let compress = args.compress.iter().map(|percent| format!(",compress={percent}"));
+    format!("synth:like:volume={like}{}", scale.chain(flush).chain(compress).collect::<String>())
 }
 
 /// What was published, and what came out.

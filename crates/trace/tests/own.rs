@@ -1,0 +1,153 @@
+//! Both own formats give back what was written, whatever a record may be.
+
+use std::path::{Path, PathBuf};
+
+use hostftl_trace::{Op, Reader, Record, Source, Stats, TraceFile, Writer};
+use proptest::prelude::*;
+
+/// Sectors that a device has at most, and that a request has at most: as `Record` says.
+const MOST_SECTORS: u64 = 1 << 54;
+const MOST_AT_ONCE: u64 = 1 << 23;
+const MOST_DISCARDED: u64 = 1 << 35;
+
+fn fresh(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn write(path: &Path, records: &[Record], has_saved: bool) {
+    let mut writer = Writer::create(path, has_saved).unwrap();
+    records.iter().for_each(|record| writer.write(record).unwrap());
+    assert!(!path.exists(), "a file has its name only when it is whole");
+    assert_eq!(writer.finish().unwrap(), records.len() as u64);
+}
+
+fn read(path: &Path) -> Vec<Record> {
+    let reader = Reader::open(&TraceFile::new(path)).unwrap();
+    reader.map(|record| record.unwrap()).collect()
+}
+
+/// A number of any magnitude up to `most`, its edges included.
+fn up_to(most: u64) -> impl Strategy<Value = u64> {
+    let short = (0..64u32, any::<u64>()).prop_map(move |(shift, it)| (it >> shift).min(most));
+    prop_oneof![Just(0), Just(most), 0..=most, short]
+}
+
+prop_compose! {
+    fn record()(
+        kind in 0..4,
+        t_ns in up_to(u64::MAX),
+        dev in up_to(u64::from(u32::MAX)),
+        lba in up_to(MOST_SECTORS),
+        length in up_to(MOST_DISCARDED),
+        saved in prop::option::of(0..=100u8),
+    ) -> Record {
+        let dev = dev as u32;
+        let (op, most) = match kind {
+            0 => (Op::Read, MOST_AT_ONCE),
+            1 => (Op::Write, MOST_AT_ONCE),
+            2 => (Op::Discard, MOST_DISCARDED),
+            _ => return Record::flush(t_ns, dev),
+        };
+        let sectors = length.clamp(1, most);
+        let saved = saved.filter(|_| op == Op::Write);
+        Record { saved, ..Record::new(t_ns, op, dev, lba.min(MOST_SECTORS - sectors), sectors) }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_record_comes_back(records in prop::collection::vec(record(), 1..60)) {
+        for name in ["every.csv", "every.hft"] {
+            for has_saved in [true, false] {
+                let path = fresh(name);
+                write(&path, &records, has_saved);
+                let known = |it: &Record| Record { saved: it.saved.filter(|_| has_saved), ..*it };
+                let expected: Vec<Record> = records.iter().map(known).collect();
+                prop_assert_eq!(read(&path), expected, "{} {}", name, has_saved);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_records_come_back_compressed_and_damage_is_found() {
+    let ops = [Op::Read, Op::Write, Op::Flush, Op::Discard];
+    let records: Vec<Record> = (0..50_000u64)
+        .map(|i| {
+            let sectors = if i % 3 == 0 { 8 * (i % 40 + 1) } else { i % 77 + 1 };
+            let (t_ns, dev) = (i * 1_234 % 1_000_003, (i / 100 % 3) as u32);
+            match ops[(i * 7 % 4) as usize] {
+                Op::Flush => Record::flush(t_ns, dev),
+                op => Record::new(t_ns, op, dev, i * i * 12_345 % (1 << 40), sectors),
+            }
+        })
+        .collect();
+    for name in ["w.csv", "w.csv.zst", "w.hft", "w.hft.zst"] {
+        let path = fresh(name);
+        write(&path, &records, false);
+        assert!(read(&path) == records, "{name}");
+        assert!(Writer::create(&path, false).is_err(), "an existing file is kept");
+    }
+    let whole = std::fs::read(fresh("w.hft").with_file_name("w.hft.zst")).unwrap();
+    let whole = zstd::decode_all(&whole[..]).unwrap();
+    let complaint = |bytes: &[u8]| {
+        let path = fresh("damaged.hft");
+        std::fs::write(&path, bytes).unwrap();
+        let mut reader = Reader::open(&TraceFile::new(&path)).unwrap();
+        reader.find_map(Result::err).expect("the file is damaged").to_string()
+    };
+    let cut = complaint(&whole[..whole.len() - 20]);
+    assert!(cut.ends_with("expected the final frame, found the end of the file: it was cut off"));
+    for at in (0..whole.len()).step_by(997).filter(|at| *at >= 8) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        assert!(complaint(&bytes).contains("damaged.hft: record "), "{at}");
+    }
+}
+
+#[test]
+fn what_compression_saves_stays_with_the_writes() {
+    let source: Source = "synth:mix:count=2000,flush=10,compress=20-80".parse().unwrap();
+    assert_eq!(source.compressibility().map(|it| it.to_string()), Some("20-80".to_owned()));
+    let records: Vec<Record> = source.open(7, false).unwrap().map(Result::unwrap).collect();
+    assert!(records.iter().all(|it| it.saved.is_some() == (it.op == Op::Write)));
+    for name in ["saved.csv", "saved.hft"] {
+        let path = fresh(name);
+        write(&path, &records, true);
+        assert_eq!(read(&path), records, "{name}");
+
+        let named: Source = format!("{}:compress=50", path.display()).parse().unwrap();
+        let mut stream = named.open(1, true).unwrap();
+        let mut stats = Stats::default();
+        stream.by_ref().for_each(|record| stats.count(&record.unwrap()));
+        let saved = stats.info().saved_percent.unwrap();
+        assert_eq!((saved.mean, saved.p10, saved.p90, saved.known), (50.0, 50, 50, 1.0));
+        let said = stream.notes().warnings().join("; ");
+        assert!(said.contains("packed densely") && said.ends_with("compress by 50 %"), "{said}");
+    }
+    let plain: Source = "synth:mix:count=2000,flush=10".parse().unwrap();
+    let plain = plain.open(7, false).unwrap().map(Result::unwrap);
+    assert!(plain.eq(records.iter().map(|it| Record { saved: None, ..*it })), "same requests");
+}
+
+#[test]
+fn a_wrong_percentage_is_named() {
+    let complaint = |lines: &str| {
+        let path = fresh("percent.csv");
+        std::fs::write(&path, format!("t_us,dev,op,byte_off,byte_len,saved\n{lines}")).unwrap();
+        let mut reader = Reader::open(&TraceFile::new(&path)).unwrap();
+        reader.find_map(Result::err).expect("a line is wrong").to_string()
+    };
+    let most = complaint("1,0,W,0,512,67\n2,0,W,0,512,101\n");
+    assert!(
+        most.ends_with(":3:13: expected per cent that compression saves, 0 to 100, found '101'")
+    );
+    let read = complaint("1,0,R,0,512,\n2,0,R,0,512,5\n");
+    assert!(read.contains(":3:13: expected nothing, for only writes are compressed"), "{read}");
+    let short = complaint("1,0,W,0,512\n");
+    assert!(short.ends_with(":2:12: expected a comma, found the end of the line"), "{short}");
+}
