@@ -1,7 +1,8 @@
-//! A device under a layer: a regular file, a block device, or memory.
+//! A device under a layer: a regular file, a block device, memory, or an NBD server's export.
 //!
 //! Invariants
-//! - A device is open in one place only: files by a lock, block devices by `O_EXCL` too.
+//! - A device is open in one place only: files by a lock, block devices by `O_EXCL` too, exports as
+//!   far as this machine can know.
 //! - A layer's sector 0 is the window's first sector, and it reaches nothing outside the window.
 
 use std::fs::{File, OpenOptions};
@@ -11,14 +12,15 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{DeviceInfo, Page, SECTOR};
+use hostftl_core::{BLOCK, DeviceError, DeviceInfo, Page, SECTOR};
 
 use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::holder::holder_of;
+use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::queue::gains_from_discard;
 use crate::size::parse_bytes;
-use crate::transfer::{self, Transfer};
+use crate::transfer::{self, Call, NO_FILE, Transfer};
 
 /// How long a device that nobody living holds is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,6 +35,8 @@ pub enum Backing {
     Block,
     /// Memory that lives as long as the device is open.
     Memory,
+    /// The export of an NBD server.
+    Nbd,
 }
 
 impl Backing {
@@ -42,6 +46,7 @@ impl Backing {
             Backing::File => "file",
             Backing::Block => "block device",
             Backing::Memory => "memory",
+            Backing::Nbd => "NBD export",
         }
     }
 }
@@ -50,7 +55,7 @@ impl Backing {
 #[derive(Debug)]
 pub struct Device {
     name: String,
-    file: File,
+    medium: Medium,
     backing: Backing,
     direct: Direct,
     discard: bool,
@@ -59,16 +64,53 @@ pub struct Device {
     len: u64,
 }
 
+/// What does the transfers.
+#[derive(Debug)]
+enum Medium {
+    /// The kernel.
+    File(File),
+    /// A server.
+    Remote(Remote),
+}
+
 impl Device {
-    /// Opens a path, or `mem:SIZE` for memory, for this process alone. The window is all of it.
+    /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, for this process alone.
+    /// The window is all of it.
     ///
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.
     pub fn open(name: &str) -> Result<Self, IoError> {
         match name.strip_prefix("mem:") {
             Some(size) => Self::memory(name, size),
+            None if Uri::is_meant(name) => Self::remote(name),
             None => Self::path(name),
         }
+    }
+
+    /// The one way to write a device's name, from any folder: absolute paths, and complete URIs.
+    ///
+    /// # Errors
+    /// When a URI is none, or a path is not UTF-8.
+    pub fn full_name(name: &str) -> Result<String, IoError> {
+        if name.starts_with("mem:") {
+            return Ok(name.into());
+        }
+        if Uri::is_meant(name) {
+            return uri(name).map(|uri| uri.to_string());
+        }
+        let path = std::path::absolute(name).map_err(|error| system(name, "find it", error))?;
+        let why = "it is not UTF-8; rename it";
+        let wrong = || IoError::Name { name: name.into(), why: why.into() };
+        path.to_str().map(String::from).ok_or_else(wrong)
+    }
+
+    fn remote(name: &str) -> Result<Self, IoError> {
+        let remote = Remote::open(name, uri(name)?)?;
+        let (bytes, medium) = (remote.bytes(), Medium::Remote(remote));
+        let (name, direct) = (name.into(), Direct::No("its server decides"));
+        // What the server stands on, and so whether trims help it, is not known.
+        let (backing, discard) = (Backing::Nbd, false);
+        Ok(Device { name, medium, backing, direct, discard, bytes, base: 0, len: bytes })
     }
 
     fn memory(name: &str, size: &str) -> Result<Self, IoError> {
@@ -82,7 +124,8 @@ impl Device {
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(bytes).map_err(|error| system(name, "size memory", error))?;
         let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
-        Ok(Device { name, file, backing, direct, discard: false, bytes, base: 0, len: bytes })
+        let medium = Medium::File(file);
+        Ok(Device { name, medium, backing, direct, discard: false, bytes, base: 0, len: bytes })
     }
 
     fn path(name: &str) -> Result<Self, IoError> {
@@ -99,8 +142,8 @@ impl Device {
         let direct = direct::turn_on(&file, backing == Backing::Block);
         // A file would only be cut into fragments.
         let discard = backing == Backing::Block && gains_from_discard(meta.rdev());
-        let name = name.into();
-        Ok(Device { name, file, backing, direct, discard, bytes, base: 0, len: bytes })
+        let (name, medium) = (name.into(), Medium::File(file));
+        Ok(Device { name, medium, backing, direct, discard, bytes, base: 0, len: bytes })
     }
 
     /// Lets a layer see only `sectors` sectors from `base` on.
@@ -143,48 +186,88 @@ impl Device {
     /// Reads one page at sector `at` of the whole device.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system or the server says.
     pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
-        let mut page = Page::default();
-        self.file
-            .read_exact_at(&mut page.0, at * SECTOR as u64)
-            .map_err(|error| system(&self.name, "read it", error))?;
+        let (mut page, offset) = (Page::default(), at * SECTOR as u64);
+        match &self.medium {
+            Medium::File(file) => file.read_exact_at(&mut page.0, offset),
+            Medium::Remote(remote) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Read, offset, BLOCK as u64);
+                transfer.push(page.0.as_mut_ptr(), BLOCK);
+                remote.run(transfer)
+            }
+        }
+        .map_err(|error| system(&self.name, "read it", error))?;
         Ok(page)
     }
 
     /// Writes one page at sector `at` of the whole device; durable after [`Device::sync`].
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system or the server says.
     pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
-        self.file
-            .write_all_at(&page.0, at * SECTOR as u64)
-            .map_err(|error| system(&self.name, "write to it", error))
+        let offset = at * SECTOR as u64;
+        match &self.medium {
+            Medium::File(file) => file.write_all_at(&page.0, offset),
+            Medium::Remote(remote) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
+                transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
+                let written = remote.run(transfer);
+                if at == 0 && written.is_ok() {
+                    remote.set_head(page);
+                }
+                written
+            }
+        }
+        .map_err(|error| system(&self.name, "write to it", error))
     }
 
     /// Makes the window read zeros, durably.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system or the server says.
     pub fn clear_window(&self) -> Result<(), IoError> {
         let mut transfer = Transfer::reset(0, self.fd(), self.base, self.len);
-        transfer::run(&mut transfer).map_err(|error| {
-            let source = io::Error::other(error.to_string());
-            system(&self.name, "clear it", source)
-        })?;
+        match &self.medium {
+            Medium::File(_) => {
+                let other = |error: DeviceError| io::Error::other(error.to_string());
+                transfer::run(&mut transfer).map_err(other)
+            }
+            Medium::Remote(remote) => remote.run(transfer),
+        }
+        .map_err(|error| system(&self.name, "clear it", error))?;
         self.sync()
     }
 
     /// Makes what was written durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system or the server says.
     pub fn sync(&self) -> Result<(), IoError> {
-        self.file.sync_all().map_err(|error| system(&self.name, "flush it", error))
+        match &self.medium {
+            Medium::File(file) => file.sync_all(),
+            Medium::Remote(remote) => remote.run(Transfer::sync(0, NO_FILE)),
+        }
+        .map_err(|error| system(&self.name, "flush it", error))
+    }
+
+    /// Tells how the connection to the server is; `None` for a device without one.
+    pub fn watch(&self) -> Option<LinkWatch> {
+        self.as_remote().map(Remote::watch)
+    }
+
+    pub(crate) fn as_remote(&self) -> Option<&Remote> {
+        match &self.medium {
+            Medium::File(_) => None,
+            Medium::Remote(remote) => Some(remote),
+        }
     }
 
     pub(crate) fn fd(&self) -> RawFd {
-        self.file.as_raw_fd()
+        match &self.medium {
+            Medium::File(file) => file.as_raw_fd(),
+            Medium::Remote(_) => NO_FILE,
+        }
     }
 
     /// The byte on the whole device of sector `lba` of the window.
@@ -194,10 +277,12 @@ impl Device {
         self.base + from
     }
 
-    /// The numbers of the node on its file system, to find it in the system's lists.
+    /// The numbers of the node on its file system, to find it in the system's lists, if it has one.
     pub fn node(&self) -> Option<(u64, u64)> {
-        let meta = self.file.metadata().ok()?;
-        Some((meta.dev(), meta.ino()))
+        match &self.medium {
+            Medium::File(file) => file.metadata().ok().map(|meta| (meta.dev(), meta.ino())),
+            Medium::Remote(_) => None,
+        }
     }
 }
 
@@ -233,6 +318,10 @@ fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
         }),
         Err(Error(error)) => Err((system(name, "lock it", error), false)),
     }
+}
+
+fn uri(name: &str) -> Result<Uri, IoError> {
+    Uri::parse(name).map_err(|why| IoError::Name { name: name.into(), why })
 }
 
 fn length(file: &File) -> io::Result<u64> {

@@ -29,7 +29,7 @@ pub enum IoError {
         /// The device.
         name: String,
     },
-    /// A size after `mem:` that is none.
+    /// A name that means no device, as `mem:lots`.
     #[error("{name}: {why}")]
     Name {
         /// The device.

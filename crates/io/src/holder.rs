@@ -22,7 +22,7 @@ fn pid_in(locks: &str, id: &str) -> Option<u32> {
 }
 
 /// The process by number and command line; `None` when it is dead.
-fn describe(pid: u32) -> Option<String> {
+pub fn describe(pid: u32) -> Option<String> {
     if pid == std::process::id() {
         return Some(format!("process {pid} (this one)"));
     }

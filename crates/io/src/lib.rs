@@ -1,4 +1,4 @@
-//! The driver that runs a layer on real devices: memory, files, block devices, io_uring.
+//! The driver that runs a layer on real devices: memory, files, block devices, NBD exports.
 
 mod arena;
 mod compute;
@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod holder;
 mod host;
+mod nbd;
 mod pool;
 mod queue;
 mod region;
@@ -28,6 +29,7 @@ pub use engine::EngineKind;
 pub use error::IoError;
 pub use holder::holder_of;
 pub use host::{Host, Pull, Tap};
+pub use nbd::{Link, LinkWatch};
 pub use size::parse_bytes;
 pub use stats::{Snapshot, Stats};
 pub use waker::Waker;

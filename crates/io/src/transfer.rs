@@ -38,6 +38,9 @@ const ZERO_LEN: usize = 1 << 20;
 /// The most zero pieces in one call, so 64 MiB.
 const ZERO_PIECES: usize = 64;
 
+/// Stands for the descriptor of a device that is no file.
+pub const NO_FILE: RawFd = -1;
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Transfer {
@@ -68,6 +71,11 @@ impl Transfer {
     /// One that makes a range read zeros.
     pub fn reset(slot: u32, fd: RawFd, offset: u64, len: u64) -> Self {
         Self::new(slot, fd, Call::Allocate(PUNCH), offset, len)
+    }
+
+    /// One that makes durable what was completed.
+    pub fn sync(slot: u32, fd: RawFd) -> Self {
+        Self::new(slot, fd, Call::Sync, 0, 0)
     }
 
     /// Appends memory to read into or write from.
@@ -164,13 +172,25 @@ impl Transfer {
                 if mode == PUNCH {
                     self.call = Call::Allocate(ZERO);
                 } else {
-                    self.call = Call::Write;
-                    self.refill();
+                    self.write_zeros();
                 }
                 None
             }
             _ => Some(Err(device_error(errno))),
         }
+    }
+
+    /// A reset has `bytes` bytes less to do: whether it is over.
+    pub fn zeroed(&mut self, bytes: u64) -> bool {
+        self.done += bytes;
+        assert!(self.done <= self.len, "a reset went too far");
+        self.done == self.len
+    }
+
+    /// Makes the rest of a reset a write of zeros.
+    pub fn write_zeros(&mut self) {
+        self.call = Call::Write;
+        self.refill();
     }
 
     /// Steps over `bytes` bytes that were moved.

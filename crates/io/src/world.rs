@@ -17,6 +17,7 @@ use crate::compute::{Compute, INLINE};
 use crate::device::{Backing, Device};
 use crate::engine::EngineKind;
 use crate::error::IoError;
+use crate::nbd::Remote;
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
 use crate::stats::Stats;
@@ -66,6 +67,9 @@ impl World {
         let stats = Stats { errors: vec![0; devices.len()], ..Stats::default() };
         let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
         let patience = PATIENCE;
+        for remote in devices.iter().filter_map(Device::as_remote) {
+            remote.listen(waker.clone());
+        }
         Ok(World {
             ring,
             refusal,
@@ -115,8 +119,7 @@ impl World {
         match command.device() {
             Some(device) => {
                 let transfer = self.transfer(slot, &command);
-                let memory = self.devices[usize::from(device)].backing() == Backing::Memory;
-                self.start(transfer, memory);
+                self.start(transfer, usize::from(device));
             }
             None => {
                 let compute = Compute::new(&command, &self.arena);
@@ -128,7 +131,12 @@ impl World {
         self.flights[slot as usize] = Some((token, command));
     }
 
-    fn start(&mut self, transfer: Transfer, memory: bool) {
+    fn start(&mut self, transfer: Transfer, device: usize) {
+        let device = &self.devices[device];
+        if let Some(remote) = device.as_remote() {
+            return remote.put(transfer);
+        }
+        let memory = device.backing() == Backing::Memory;
         match &mut self.ring {
             Some(ring) if !memory => ring.start(transfer),
             _ => {
@@ -173,7 +181,7 @@ impl World {
             Command::Reset { lba, sectors, .. } => {
                 Transfer::reset(slot, fd, device.place(*lba, *sectors), sectors * SECTOR as u64)
             }
-            _ => Transfer::new(slot, fd, Call::Sync, 0, 0),
+            _ => Transfer::sync(slot, fd),
         };
         if device.direct().is_on() {
             transfer.align();
@@ -227,6 +235,14 @@ impl World {
             ring.collect(&mut self.finished);
         }
         self.pool.collect(&mut self.finished);
+        for remote in self.devices.iter().filter_map(Device::as_remote) {
+            remote.collect(&mut self.finished);
+        }
+    }
+
+    /// The connections of devices that are behind servers.
+    fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        self.devices.iter().filter_map(Device::as_remote)
     }
 
     /// A command that is over.
@@ -242,14 +258,14 @@ impl World {
 
     /// Sleeps until something may have finished, the waker wakes, or `most` is over.
     pub fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
+        let (pool, devices) = (&self.pool, &self.devices);
+        let mut remotes = devices.iter().filter_map(Device::as_remote);
+        let mut has_finished = || pool.has_finished() || remotes.any(Remote::has_finished);
         match &mut self.ring {
-            None => {
-                let pool = &self.pool;
-                self.waker.sleep(most, || pool.has_finished() || has_work());
-            }
+            None => self.waker.sleep(most, || has_finished() || has_work()),
             Some(ring) => {
                 self.waker.fall_asleep();
-                if !self.pool.has_finished() && !has_work() {
+                if !has_finished() && !has_work() {
                     ring.sleep(&self.waker, most);
                 }
                 self.waker.get_up();
@@ -260,6 +276,8 @@ impl World {
     /// The power is off: waits for the engine and forgets every command. False when some did not
     /// end in good time; what they use must then never be freed.
     pub fn power_off(&mut self) -> bool {
+        // Unlike a kernel, a server that never answers keeps no memory of ours.
+        self.remotes().for_each(Remote::close);
         let ends = Instant::now() + self.patience;
         while self.flying() > 0 {
             self.poll();

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::Nanos;
+use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -30,7 +31,7 @@ pub struct Config {
     pub label: String,
     /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
     pub layer: String,
-    /// Absolute paths, or `mem:SIZE`, in the order of the stack.
+    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`, in the order of the stack.
     pub devices: Vec<String>,
 }
 
@@ -47,9 +48,10 @@ impl Config {
         if config.devices.is_empty() {
             return Err(wrong("devices is empty; name at least one".into()));
         }
-        let odd = |name: &&String| !name.starts_with('/') && !name.starts_with("mem:");
+        let odd = |name: &&String| Device::full_name(name).ok().as_ref() != Some(*name);
         if let Some(name) = config.devices.iter().find(odd) {
-            return Err(wrong(format!("device {name:?} is neither an absolute path nor mem:SIZE")));
+            let why = "neither an absolute path nor mem:SIZE nor the whole URI of an NBD export";
+            return Err(wrong(format!("device {name:?} is {why}")));
         }
         config.layer_config().map_err(wrong)?;
         Ok(config)

@@ -28,7 +28,7 @@ use crate::quiet::Quiet;
 pub struct CreateSpec {
     /// The volume file, which must not exist.
     pub path: PathBuf,
-    /// Files, block devices, or `mem:SIZE`, in the order of the stack.
+    /// Files, block devices, NBD exports, or `mem:SIZE`, in the order of the stack.
     pub devices: Vec<String>,
     /// The size in bytes of files that do not exist yet.
     pub size: Option<u64>,
@@ -101,7 +101,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     Ok(created)
 }
 
-/// The devices by absolute path, each once.
+/// The devices by their full names, each once.
 fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     if spec.devices.is_empty() || spec.devices.len() > usize::from(MAX_DEVICES) {
         let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
@@ -114,18 +114,11 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     }
     let mut names: Vec<String> = Vec::new();
     for name in &spec.devices {
-        if name.starts_with("mem:") {
-            names.push(name.clone());
-            continue;
-        }
-        let path = std::path::absolute(name).map_err(file(Path::new(name), "find it"))?;
-        let Some(path) = path.to_str() else {
-            return Err(device(name, "has a name that is not UTF-8; rename it"));
-        };
-        if names.iter().any(|other| other == path) {
+        let full = Device::full_name(name)?;
+        if !name.starts_with("mem:") && names.contains(&full) {
             return Err(device(name, "is named twice"));
         }
-        names.push(path.into());
+        names.push(full);
     }
     Ok(names)
 }
@@ -144,7 +137,7 @@ fn config_error(path: &Path, why: String) -> Error {
 
 /// Makes the files that do not exist, and looks at the use of those that do.
 fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
-    for name in &config.devices {
+    for name in config.devices.iter().filter(|name| name.starts_with('/')) {
         let path = Path::new(name);
         match (path.metadata(), spec.size) {
             (Ok(meta), size) => {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use hostftl_io::Device;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::error::{Error, device, file};
+use crate::error::{Error, device};
 use crate::stack::{open_member, order};
 
 /// Writes the volume file `path` from `devices`, which may be named in any order.
@@ -16,12 +17,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     if let Some(name) = devices.iter().find(|name| name.starts_with("mem:")) {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
-    let absolute = |name: &String| -> Result<String, Error> {
-        let path = std::path::absolute(name).map_err(file(Path::new(name), "find it"))?;
-        let text = path.to_str().map(String::from);
-        text.ok_or_else(|| device(name, "has a name that is not UTF-8; rename it"))
-    };
-    let members = devices.iter().map(|name| open_member(&absolute(name)?));
+    let members = devices.iter().map(|name| open_member(&Device::full_name(name)?));
     let members = order(members.collect::<Result<_, _>>()?)?;
     let superblock = members[0].superblock;
     let config = Config {

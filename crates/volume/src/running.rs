@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use hostftl_core::SECTOR;
-use hostftl_io::{Driver, IoError, Snapshot, Tap};
+use hostftl_io::{Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
 use hostftl_layers::{AnyLayer, LayerKind};
 
 use crate::config::Config;
@@ -44,6 +44,8 @@ pub(crate) struct Live {
     still: Arc<Still>,
     shown: Arc<Mutex<Snapshot>>,
     news: Arc<Mutex<Quiet>>,
+    /// For each device that has one, its connection.
+    links: Vec<Option<LinkWatch>>,
 }
 
 impl Live {
@@ -51,7 +53,13 @@ impl Live {
     pub fn status(&self) -> Status {
         let snapshot = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        self.still.with(&snapshot, &news)
+        let mut status = self.still.with(&snapshot, &news);
+        for (device, watch) in status.devices.iter_mut().zip(&self.links) {
+            if let Some(Link { reconnects, trouble }) = watch.as_ref().map(LinkWatch::link) {
+                (device.reconnects, device.trouble) = (Some(reconnects), trouble);
+            }
+        }
+        status
     }
 }
 
@@ -67,6 +75,7 @@ impl Volume {
             None => None,
         };
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
+        let links = self.devices.iter().map(Device::watch).collect();
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let mut driver = machine.driver;
         let mut notes = self.notes;
@@ -90,7 +99,7 @@ impl Volume {
         let (port, inbox) = Port::new(export, machine.arena, machine.waker);
         let jobs = Jobs::new(inbox, news.clone());
         still.notes.extend(notes.iter().cloned());
-        let live = Live { still: Arc::new(still), shown: driver.shown(), news };
+        let live = Live { still: Arc::new(still), shown: driver.shown(), news, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
         let thread = spawn(driver, jobs)?;
         let (thread, _lock) = (Some(thread), self.lock);

@@ -45,7 +45,7 @@ pub struct Status {
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct DeviceStatus {
     pub name: String,
-    /// `file`, `block device` or `memory`.
+    /// `file`, `block device`, `memory` or `NBD export`.
     pub kind: String,
     pub bytes: u64,
     /// Whether transfers go past the page cache.
@@ -53,6 +53,12 @@ pub struct DeviceStatus {
     /// Why they do not.
     pub why_not_direct: Option<String>,
     pub errors: u64,
+    /// How often the connection to a server was made again; none without a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconnects: Option<u64>,
+    /// What is wrong with that connection now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// What went through a volume since it was started.
@@ -158,6 +164,8 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         direct: why_not_direct.is_none(),
         why_not_direct,
         errors: 0,
+        reconnects: None,
+        trouble: None,
     }
 }
 

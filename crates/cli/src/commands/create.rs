@@ -18,7 +18,8 @@ use crate::units::{bytes, parse_share, parse_size};
 pub struct Args {
     /// The volume's file, a small TOML, to be made
     volume: PathBuf,
-    /// A file, a block device, or mem:SIZE; again for each device of the stack
+    /// A file, a block device, mem:SIZE, nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH;
+    /// again for each device of the stack
     #[arg(long = "device", value_name = "DEVICE", required = true)]
     devices: Vec<String>,
     /// Make files that do not exist, sparse, of this size

@@ -49,11 +49,13 @@ fn text(status: &Status, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn device(one: &DeviceStatus) -> String {
-    let direct = match &one.why_not_direct {
-        None => "past the page cache".to_owned(),
-        Some(why) => format!("through the page cache ({why})"),
+    let way = match (&one.why_not_direct, one.reconnects, &one.trouble) {
+        (_, Some(times), None) => format!("reconnected {times} times"),
+        (_, Some(_), Some(trouble)) => trouble.clone(),
+        (None, None, _) => "past the page cache".to_owned(),
+        (Some(why), None, _) => format!("through the page cache ({why})"),
     };
-    format!("{}, {} of {}, {direct}, {} errors", one.name, one.kind, bytes(one.bytes), one.errors)
+    format!("{}, {} of {}, {way}, {} errors", one.name, one.kind, bytes(one.bytes), one.errors)
 }
 
 /// What went through since the volume was started.

@@ -1,0 +1,68 @@
+//! One volume on this machine for each export: the protocol has no lock of its own.
+//!
+//! The claim is a socket with an abstract name, made from where the server is and what its export
+//! is called. It goes away with the process, however that ends. Volumes on other machines, or in
+//! another network namespace, or that reach the server under another address, are not seen.
+
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use super::uri::{Place, Uri};
+use crate::error::IoError;
+use crate::holder::describe;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Claim {
+    _listener: UnixListener,
+}
+
+impl Claim {
+    /// Claims the export of `uri`, which the server calls `canonical` if it says so.
+    ///
+    /// # Errors
+    /// When it is claimed already.
+    pub fn new(name: &str, uri: &Uri, canonical: Option<&str>) -> Result<Self, IoError> {
+        let system = |source| IoError::System { name: name.into(), what: "claim it", source };
+        let export = canonical.unwrap_or(&uri.export);
+        let place = match &uri.place {
+            Place::Unix(path) => {
+                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+                format!("{}", path.display())
+            }
+            Place::Tcp(host, port) => {
+                use std::net::ToSocketAddrs;
+                let mut found = (host.as_str(), *port).to_socket_addrs().map_err(system)?;
+                found.next().map_or_else(|| format!("{host}:{port}"), |place| place.to_string())
+            }
+        };
+        // An abstract name has at most 107 bytes, so a hash stands for the whole.
+        let hash = hostftl_format::page::crc32c(0, format!("{place}\0{export}").as_bytes());
+        let check = hostftl_format::page::crc32c(1, format!("{export}\0{place}").as_bytes());
+        let claim = format!("hostftl-nbd-{hash:08x}{check:08x}");
+        let address = SocketAddr::from_abstract_name(claim).map_err(system)?;
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => Ok(Claim { _listener: listener }),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let holder = holder(&address).unwrap_or_else(|| "another process".into());
+                Err(IoError::Busy { name: name.into(), holder })
+            }
+            Err(error) => Err(system(error)),
+        }
+    }
+}
+
+/// The process that has made a claim.
+fn holder(address: &SocketAddr) -> Option<String> {
+    let stream = UnixStream::connect_addr(address).ok()?;
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of_val(&peer) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: an open socket, and a place of the length that is told.
+    let result = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), level, option, (&raw mut peer).cast(), &mut len)
+    };
+    if result < 0 { None } else { describe(u32::try_from(peer.pid).ok()?) }
+}

@@ -1,0 +1,233 @@
+//! The thread of one remote device: it has the connections, and calls the server again when they
+//! break.
+//!
+//! Invariants
+//! - Every order is answered once, also when the server is gone for good or the device is closed.
+//! - When the thread ends, nobody touches the memory of any order.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hostftl_core::{DeviceError, Page};
+use hostftl_nbd_proto::flags::CAN_MULTI_CONN;
+use hostftl_nbd_proto::{Command, Negotiated, Request};
+
+use super::flow::{Flow, Trouble};
+use super::item::{Item, Origin};
+use super::line::Line;
+use super::link::call;
+use super::remote::Shared;
+use super::uri::Uri;
+use crate::transfer::Transfer;
+
+/// Connections to a server that takes several.
+const LINES: usize = 4;
+/// The first and the longest pause between two calls of a server that is gone.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often commands are looked at that may be late.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How things stand with the server.
+#[derive(Debug)]
+enum State {
+    Up,
+    /// It is gone since then, and will be called again at `next`.
+    Down {
+        since: Instant,
+        next: Instant,
+        pause: Duration,
+    },
+    /// It is not what it was, and nothing works any more.
+    Dead,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Client {
+    uri: Uri,
+    shared: Arc<Shared>,
+    /// What the export was like at first.
+    export: Negotiated,
+    flow: Flow,
+    lines: Vec<Line>,
+    state: State,
+    looked: Instant,
+}
+
+/// Calls the server as often as it takes connections: the lines, the export, and its first block.
+///
+/// # Errors
+/// When not even the first call succeeds.
+pub fn dial(uri: &Uri) -> io::Result<(Vec<Line>, Negotiated, Page)> {
+    let (stream, export, head) = call(uri)?;
+    let mut lines = vec![Line::new(0, stream)];
+    let more = if export.flags & CAN_MULTI_CONN == 0 { 1 } else { LINES };
+    while lines.len() < more {
+        // A server may have its own limit, and one line is enough.
+        let Ok((stream, ..)) = call(uri) else { break };
+        lines.push(Line::new(lines.len(), stream));
+    }
+    Ok((lines, export, head))
+}
+
+impl Client {
+    pub fn new(uri: Uri, shared: Arc<Shared>, lines: Vec<Line>, export: Negotiated) -> Self {
+        let flow = Flow::new(&export, uri.timeout);
+        let looked = Instant::now();
+        Client { uri, shared, export, flow, lines, state: State::Up, looked }
+    }
+
+    /// Works until the device is closed.
+    pub fn run(mut self) {
+        while let Some(orders) = self.shared.take_orders() {
+            orders.into_iter().for_each(|(transfer, origin)| self.flow.put(transfer, origin));
+            self.turn();
+            self.deliver();
+            self.sleep();
+        }
+        self.hang_up();
+    }
+
+    fn turn(&mut self) {
+        let now = Instant::now();
+        match self.state {
+            State::Up => {}
+            State::Dead => self.flow.fail_waiting(None, DeviceError::Gone),
+            State::Down { since, next, pause } => {
+                if now >= next {
+                    self.call_again(since, pause);
+                }
+                if now - since >= self.uri.timeout {
+                    self.flow.fail_waiting(None, DeviceError::Media);
+                }
+            }
+        }
+        if matches!(self.state, State::Up) {
+            self.flow.start(&mut self.lines);
+            if let Err(error) = self.lines.iter_mut().try_for_each(Line::send) {
+                self.lose(&error.to_string());
+            }
+        }
+        if now - self.looked >= LOOK {
+            self.looked = now;
+            if self.flow.is_late(now) {
+                self.lose("no answer in time");
+            }
+            self.flow.fail_waiting(Some(now), DeviceError::Media);
+        }
+    }
+
+    /// The connections are of no use any more.
+    fn lose(&mut self, why: &str) {
+        self.shared.tell(format!("connection lost: {why}; calling again"));
+        self.lines.clear();
+        self.flow.land();
+        let now = Instant::now();
+        self.state = State::Down { since: now, next: now, pause: FIRST_PAUSE };
+    }
+
+    fn call_again(&mut self, since: Instant, pause: Duration) {
+        let now = Instant::now();
+        match dial(&self.uri) {
+            Ok((lines, export, head)) => {
+                if let Some(why) = self.differs(&export, &head) {
+                    return self.die(why);
+                }
+                self.flow.learn(&export);
+                self.shared.found_again();
+                (self.lines, self.state) = (lines, State::Up);
+            }
+            Err(error) => {
+                self.shared.tell(format!("connection lost: {error}; calling again"));
+                let longer = (2 * pause).min(LONGEST_PAUSE);
+                self.state = State::Down { since, next: now + pause, pause: longer };
+            }
+        }
+    }
+
+    /// Why the export can't be the one that it was.
+    fn differs(&self, export: &Negotiated, head: &Page) -> Option<&'static str> {
+        if export.bytes < self.export.bytes {
+            return Some("the export has become smaller");
+        }
+        let same = head.0 == self.shared.head().0;
+        (!same).then_some("the server has another export there now, or has lost its data")
+    }
+
+    fn die(&mut self, why: &str) {
+        self.shared.tell(format!("{why}; the device is of no use until it is opened again"));
+        self.lines.clear();
+        self.flow.land();
+        self.state = State::Dead;
+    }
+
+    /// Hands over what is over.
+    fn deliver(&mut self) {
+        self.shared.deliver(&mut self.flow.over);
+    }
+
+    /// Waits until there are orders, or the server says something; takes what it says.
+    fn sleep(&mut self) {
+        let wait = match self.state {
+            _ if !self.flow.over.is_empty() => Duration::ZERO,
+            State::Down { next, .. } => next.saturating_duration_since(Instant::now()),
+            _ if self.flow.is_busy() => LOOK,
+            _ => Duration::MAX,
+        };
+        let (mut ready, lines) = (Vec::new(), self.lines.iter());
+        let sockets: Vec<_> = lines.map(|line| (line.fd(), line.has_more())).collect();
+        self.shared.sleep(wait, &sockets, &mut ready);
+        for number in ready {
+            if let Err((trouble, why)) = self.listen(number) {
+                return match trouble {
+                    Trouble::Leaving => self.lose(&why),
+                    Trouble::Lost => self.die(&why),
+                };
+            }
+        }
+    }
+
+    /// Takes what the server says on a line.
+    fn listen(&mut self, number: usize) -> Result<(), (Trouble, String)> {
+        let mut said = Vec::new();
+        let heard = self.lines[number].receive(&mut self.flow.flying, &mut said);
+        for (cookie, result) in said {
+            let answered = self.flow.answer(cookie, result, &mut self.lines);
+            answered.map_err(|trouble| {
+                let why = match trouble {
+                    Trouble::Leaving => "the server is going down",
+                    Trouble::Lost => "the server lost writes and does not take them again",
+                };
+                (trouble, why.to_owned())
+            })?;
+        }
+        heard.map_err(|error| (Trouble::Leaving, error.to_string()))
+    }
+
+    /// The device is closed.
+    fn hang_up(&mut self) {
+        let cookie = u64::MAX;
+        let bye = Request { flags: 0, command: Command::Disconnect, cookie, offset: 0, length: 0 };
+        for line in &mut self.lines {
+            if !line.has_more() {
+                line.bid(&bye);
+                // A server that is gone already needs no goodbye.
+                line.send().ok();
+            }
+        }
+        self.lines.clear();
+        self.flow.land();
+        let last = self.shared.take_last_orders();
+        last.into_iter().for_each(|(transfer, origin)| self.flow.put(transfer, origin));
+        self.flow.fail_waiting(None, DeviceError::Gone);
+        self.deliver();
+    }
+}
+
+/// What the thread is told to do: a transfer, and who waits for it.
+pub type Order = (Transfer, Origin);
+
+/// What became of an order.
+pub type Outcome = (Item, Result<(), DeviceError>);

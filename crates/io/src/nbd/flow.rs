@@ -1,0 +1,246 @@
+//! Which commands go out when, and what their answers mean. It knows no sockets but through lines.
+//!
+//! Invariants
+//! - An item waits, or it flies: its place is its cookie, and it awaits one answer.
+//! - Writes whose ranges meet never fly together, so the server has no order to choose.
+//! - While something is sent again after a reconnect, nothing else flies.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use hostftl_core::DeviceError;
+use hostftl_nbd_proto::flags::SEND_WRITE_ZEROES;
+use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Negotiated, Request};
+
+use super::item::{Item, Origin};
+use super::kept::{FLUSH_AT, FULL_AT, Kept, Unflushed};
+use super::line::{Line, front};
+use crate::transfer::{Call, NO_FILE, Transfer};
+
+/// The most bytes that the server is asked to zero at once.
+const MAX_ZEROES: u32 = 1 << 30;
+/// How long a flush of the client's own is not tried again after it failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Flow {
+    waiting: VecDeque<Item>,
+    pub flying: Vec<Option<Item>>,
+    free: Vec<u32>,
+    kept: Unflushed,
+    /// Items that send again what was kept and are not over.
+    again: usize,
+    /// Whether a flush of the client's own is under way, and when the next may be.
+    flushing: bool,
+    flush_from: Instant,
+    /// The longest read or write, in bytes.
+    longest: u32,
+    zeroes: bool,
+    timeout: Duration,
+    /// Items that are over, with their results.
+    pub over: Vec<(Item, Result<(), DeviceError>)>,
+}
+
+/// The server does not keep its promises, so the connection is of no use any more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is going down: call it again.
+    Leaving,
+    /// It refuses to take again what it had taken once.
+    Lost,
+}
+
+impl Flow {
+    pub fn new(export: &Negotiated, timeout: Duration) -> Self {
+        let mut flow = Flow {
+            waiting: VecDeque::new(),
+            flying: Vec::new(),
+            free: Vec::new(),
+            kept: Unflushed::default(),
+            again: 0,
+            flushing: false,
+            flush_from: Instant::now(),
+            longest: 0,
+            zeroes: false,
+            timeout,
+            over: Vec::new(),
+        };
+        flow.learn(export);
+        flow
+    }
+
+    /// What the server takes.
+    pub fn learn(&mut self, export: &Negotiated) {
+        let said = export.block.map_or(MAX_PAYLOAD, |block| block.max);
+        // A server that says nonsense still has to take a page.
+        self.longest = (said.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
+        self.zeroes = export.flags & SEND_WRITE_ZEROES != 0;
+    }
+
+    /// A command that came just now.
+    pub fn put(&mut self, transfer: Transfer, origin: Origin) {
+        let deadline = Instant::now() + self.timeout;
+        self.waiting.push_back(Item::new(transfer, origin, deadline));
+    }
+
+    /// Whether anything waits or flies.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.free.len() < self.flying.len()
+    }
+
+    /// Begins what may begin, spread over the lines.
+    pub fn start(&mut self, lines: &mut [Line]) {
+        if self.kept.cost() > FLUSH_AT && !self.flushing && self.flush_from <= Instant::now() {
+            self.flushing = true;
+            let (flush, deadline) = (Transfer::sync(0, NO_FILE), Instant::now() + self.timeout);
+            self.waiting.push_front(Item::new(flush, Origin::Flush, deadline));
+        }
+        while let Some(item) = self.waiting.front() {
+            if !self.may_start(item) {
+                return;
+            }
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.flying.push(None);
+                self.flying.len() as u32 - 1
+            });
+            self.flying[place as usize] = self.waiting.pop_front();
+            self.ask(place, lines);
+        }
+    }
+
+    fn may_start(&self, item: &Item) -> bool {
+        let first = item.is_again() || self.again == 0;
+        let room = item.is_again() || !item.writes() || self.kept.cost() < FULL_AT;
+        let collides = || self.flying.iter().flatten().any(|other| item.collides(other));
+        first && room && !(item.writes() && collides())
+    }
+
+    /// Asks the server for the next part of the item at `place`.
+    fn ask(&mut self, place: u32, lines: &mut [Line]) {
+        let item = self.flying[place as usize].as_mut().expect("it flies");
+        if matches!(item.transfer.call(), Call::Allocate(_)) && !self.zeroes {
+            item.transfer.write_zeros();
+        }
+        let (offset, left) = item.transfer.range();
+        let (command, longest) = match item.transfer.call() {
+            Call::Read => (Command::Read, self.longest),
+            Call::Write => (Command::Write, self.longest),
+            Call::Sync => (Command::Flush, 0),
+            Call::Allocate(_) => (Command::WriteZeroes, MAX_ZEROES),
+        };
+        // A reset that has to be written has its zeros by pieces.
+        let there = item.transfer.pieces().iter().map(|piece| piece.iov_len as u64).sum::<u64>();
+        let most = if command == Command::Write { there } else { left };
+        item.part = left.min(most).min(longest.into()) as u32;
+        item.covers = self.kept.next();
+        let line = place as usize % lines.len();
+        item.awaits = Some(line);
+        let (cookie, length) = (place.into(), item.part);
+        lines[line].push(&Request { flags: 0, command, cookie, offset, length }, item);
+    }
+
+    /// The server answered the request of the item at `cookie`.
+    ///
+    /// # Errors
+    /// When the connection is of no use any more.
+    pub fn answer(
+        &mut self,
+        cookie: u64,
+        said: Result<(), Errno>,
+        lines: &mut [Line],
+    ) -> Result<(), Trouble> {
+        let place = cookie as u32;
+        let item = self.flying[place as usize].as_mut().expect("a line answers what flies");
+        let again = item.is_again();
+        match said {
+            Err(Errno::Shutdown) => return Err(Trouble::Leaving),
+            Ok(()) if item.writes() && !again => self.kept.push(copy(item)),
+            Ok(()) if item.transfer.call() == Call::Sync => self.kept.flushed(item.covers),
+            _ => {}
+        }
+        let part = u64::from(item.part);
+        let outcome = match (said, item.transfer.call()) {
+            (Err(errno), _) => item.transfer.absorb(-(errno.code().min(4095) as i32)),
+            (Ok(()), Call::Allocate(_)) => item.transfer.zeroed(part).then_some(Ok(())),
+            (Ok(()), _) => item.transfer.absorb(part as i32),
+        };
+        match outcome {
+            Some(Err(_)) if again => return Err(Trouble::Lost),
+            None => self.ask(place, lines),
+            Some(result) => {
+                let item = self.flying[place as usize].take().expect("it is there");
+                self.free.push(place);
+                self.end(item, result);
+            }
+        }
+        Ok(())
+    }
+
+    /// An item is over.
+    fn end(&mut self, item: Item, result: Result<(), DeviceError>) {
+        match item.origin {
+            Origin::Driver | Origin::Caller(_) => self.over.push((item, result)),
+            Origin::Flush => {
+                self.flushing = false;
+                if result.is_err() {
+                    self.flush_from = Instant::now() + PAUSE;
+                }
+            }
+            Origin::Again(kept) => {
+                self.again -= 1;
+                self.kept.push(kept);
+            }
+        }
+    }
+
+    /// The connection is gone: what flew waits again, and what was kept is to be sent again first.
+    /// The lines that had it are gone too.
+    pub fn land(&mut self) {
+        let mut back: Vec<Item> = self.flying.drain(..).flatten().collect();
+        self.free.clear();
+        back.extend(self.waiting.drain(..));
+        let (again, others): (Vec<_>, Vec<_>) = back.into_iter().partition(Item::is_again);
+        let mut all = self.kept.take();
+        all.extend(again.into_iter().filter_map(|item| match item.origin {
+            Origin::Again(kept) => Some(kept),
+            _ => None,
+        }));
+        self.again = all.len();
+        let (deadline, repeat) =
+            (Instant::now() + self.timeout, |kept: Kept| (kept.transfer(), Origin::Again(kept)));
+        let item = |(transfer, origin)| Item::new(transfer, origin, deadline);
+        self.waiting.extend(all.into_iter().map(repeat).map(item));
+        self.waiting.extend(others.into_iter().map(|item| Item { awaits: None, ..item }));
+    }
+
+    /// Whether something flies that should have been answered by now.
+    pub fn is_late(&self, now: Instant) -> bool {
+        self.flying.iter().flatten().any(|item| item.deadline <= now)
+    }
+
+    /// Ends what waits and is late, or all that waits, with an error. What is to be sent again
+    /// stays, because nobody else has it.
+    pub fn fail_waiting(&mut self, late: Option<Instant>, error: DeviceError) {
+        let fails = |item: &Item| !item.is_again() && late.is_none_or(|now| item.deadline <= now);
+        let (failed, stay): (Vec<_>, _) = self.waiting.drain(..).partition(fails);
+        self.waiting = stay.into_iter().collect();
+        failed.into_iter().for_each(|item| self.end(item, Err(error)));
+    }
+}
+
+/// The part of an item that was written just now.
+fn copy(item: &Item) -> Kept {
+    let (offset, len) = (item.transfer.range().0, u64::from(item.part));
+    if matches!(item.transfer.call(), Call::Allocate(_)) {
+        return Kept::Zeros { offset, len };
+    }
+    let mut bytes = Vec::with_capacity(item.part as usize);
+    for piece in front(item) {
+        // SAFETY: the item keeps its memory, and nobody writes to it while it flies.
+        bytes.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
+        });
+    }
+    Kept::Bytes { offset, bytes: bytes.into() }
+}

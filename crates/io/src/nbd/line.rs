@@ -1,0 +1,245 @@
+//! One connection in the transmission phase, which never waits for the socket.
+//!
+//! Invariants
+//! - `ahead[from..to]` is what was received and not yet used, in order.
+//! - An item that awaits an answer on a line stays in its place until that line has the answer
+//!   whole or is gone: what the line fills and sends is the item's memory.
+//! - Each request is answered once, on the line that it went out on; else the line is broken.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, RawFd};
+
+use hostftl_nbd_proto::{Errno, REQUEST_BYTES, Request, SIMPLE_REPLY_BYTES, SimpleReply};
+
+use super::item::Item;
+use super::link::Stream;
+use crate::transfer::Call;
+
+/// How much is received beyond what is awaited, in bytes.
+const AHEAD: usize = 16 << 10;
+/// The most pieces in one system call.
+const PIECES: usize = 64;
+
+/// What goes out.
+#[derive(Debug)]
+enum Bit {
+    /// A request, from this byte on.
+    Head([u8; REQUEST_BYTES], usize),
+    /// Payload of an item.
+    Data(libc::iovec),
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Line {
+    number: usize,
+    stream: Stream,
+    out: VecDeque<Bit>,
+    ahead: Box<[u8]>,
+    from: usize,
+    to: usize,
+    /// The read whose payload comes now, and the memory that it still needs.
+    filling: Option<u64>,
+    fill: VecDeque<libc::iovec>,
+}
+
+// SAFETY: the pointers are to memory of items, which belong to the same thread as the line.
+unsafe impl Send for Line {}
+
+/// What the server said of a request.
+pub type Said = (u64, Result<(), Errno>);
+
+impl Line {
+    pub fn new(number: usize, stream: Stream) -> Self {
+        let (out, fill, ahead) = (VecDeque::new(), VecDeque::new(), vec![0; AHEAD].into());
+        Line { number, stream, out, ahead, from: 0, to: 0, filling: None, fill }
+    }
+
+    /// The socket.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// Whether something waits to go out.
+    pub fn has_more(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Queues a request, with the first bytes of the item's memory if it is a write.
+    pub fn push(&mut self, request: &Request, item: &Item) {
+        self.out.push_back(Bit::Head(request.emit(), 0));
+        if item.transfer.call() == Call::Write {
+            self.out.extend(front(item).map(Bit::Data));
+        }
+    }
+
+    /// Queues a request that gets no answer.
+    pub fn bid(&mut self, request: &Request) {
+        self.out.push_back(Bit::Head(request.emit(), 0));
+    }
+
+    /// Sends as much as the socket takes.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn send(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut used = 0;
+            for (slice, bit) in slices.iter_mut().zip(&self.out) {
+                *slice = match bit {
+                    Bit::Head(bytes, from) => IoSlice::new(&bytes[*from..]),
+                    // SAFETY: the item keeps its memory, and nobody writes to it meanwhile.
+                    Bit::Data(piece) => IoSlice::new(unsafe {
+                        std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
+                    }),
+                };
+                used += 1;
+            }
+            match self.stream.write(&slices[..used]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => self.sent(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the first `bytes` bytes of what goes out.
+    fn sent(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let first = self.out.front_mut().expect("no more was sent than there was");
+            let (len, whole) = match first {
+                Bit::Head(all, from) => {
+                    let len = bytes.min(all.len() - *from);
+                    *from += len;
+                    (len, *from == all.len())
+                }
+                Bit::Data(piece) => take(piece, bytes),
+            };
+            bytes -= len;
+            if whole {
+                self.out.pop_front();
+            }
+        }
+    }
+
+    /// Receives what is there, payload straight into the memory of `items`, and appends the
+    /// answers that are whole to `said`.
+    ///
+    /// # Errors
+    /// When the connection is broken, or the server breaks the protocol.
+    pub fn receive(&mut self, items: &mut [Option<Item>], said: &mut Vec<Said>) -> io::Result<()> {
+        loop {
+            self.understand(items, said)?;
+            // What is left ahead is less than a reply, and only when nothing is being filled.
+            self.ahead.copy_within(self.from..self.to, 0);
+            (self.from, self.to) = (0, self.to - self.from);
+            let got = match self.receive_once() {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(got) => got,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let filled = self.filled(got);
+            self.to += got - filled;
+        }
+    }
+
+    fn receive_once(&mut self) -> io::Result<usize> {
+        let mut slices = [const { None }; PIECES];
+        let pieces = self.fill.iter().take(PIECES - 1);
+        for (slice, piece) in slices.iter_mut().zip(pieces) {
+            // SAFETY: the item that is filled keeps its memory, and only this line uses it.
+            let memory = unsafe {
+                std::slice::from_raw_parts_mut(piece.iov_base.cast::<u8>(), piece.iov_len)
+            };
+            *slice = Some(IoSliceMut::new(memory));
+        }
+        let used = self.fill.len().min(PIECES - 1);
+        // The look-ahead only follows what is awaited when that is all of it.
+        let whole = used == self.fill.len();
+        let rest = if whole { &mut self.ahead[self.to..] } else { &mut [] };
+        slices[used] = Some(IoSliceMut::new(rest));
+        let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        self.stream.read(&mut slices[..=used])
+    }
+
+    /// The next `bytes` bytes were received into what is filled: how many of them were for it.
+    fn filled(&mut self, bytes: usize) -> usize {
+        let mut left = bytes;
+        while left > 0 {
+            let Some(first) = self.fill.front_mut() else { break };
+            let (len, whole) = take(first, left);
+            left -= len;
+            if whole {
+                self.fill.pop_front();
+            }
+        }
+        bytes - left
+    }
+
+    /// Uses up what was received.
+    fn understand(&mut self, items: &mut [Option<Item>], said: &mut Vec<Said>) -> io::Result<()> {
+        loop {
+            if self.filling.is_some() {
+                self.fill_from_ahead();
+                if !self.fill.is_empty() {
+                    return Ok(());
+                }
+                said.extend(self.filling.take().map(|cookie| (cookie, Ok(()))));
+            }
+            let received = &self.ahead[self.from..self.to];
+            let Some(head) = received.first_chunk::<SIMPLE_REPLY_BYTES>() else { return Ok(()) };
+            let reply = SimpleReply::parse(head).map_err(io::Error::other)?;
+            self.from += SIMPLE_REPLY_BYTES;
+            let item = usize::try_from(reply.cookie).ok().and_then(|place| items.get_mut(place));
+            let item = item.and_then(Option::as_mut);
+            let Some(item) = item.filter(|item| item.awaits == Some(self.number)) else {
+                return Err(io::Error::other("the server answers what nobody asked"));
+            };
+            item.awaits = None;
+            if reply.result.is_ok() && item.transfer.call() == Call::Read {
+                self.filling = Some(reply.cookie);
+                self.fill.extend(front(item));
+            } else {
+                said.push((reply.cookie, reply.result));
+            }
+        }
+    }
+
+    fn fill_from_ahead(&mut self) {
+        while let Some(piece) = self.fill.front_mut().filter(|_| self.from < self.to) {
+            let len = piece.iov_len.min(self.to - self.from);
+            let known = self.ahead[self.from..self.from + len].as_ptr();
+            // SAFETY: the item that is filled keeps its memory, which is apart from the look-ahead.
+            unsafe { std::ptr::copy_nonoverlapping(known, piece.iov_base.cast(), len) };
+            self.from += len;
+            if take(piece, len).1 {
+                self.fill.pop_front();
+            }
+        }
+    }
+}
+
+/// Takes up to `bytes` bytes off the front of a piece: how many it had, and whether it is empty.
+fn take(piece: &mut libc::iovec, bytes: usize) -> (usize, bool) {
+    let len = bytes.min(piece.iov_len);
+    piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(len).cast();
+    piece.iov_len -= len;
+    (len, piece.iov_len == 0)
+}
+
+/// The memory of the part of an item that the server was asked for.
+pub fn front(item: &Item) -> impl Iterator<Item = libc::iovec> {
+    let mut left = item.part as usize;
+    item.transfer.pieces().iter().map_while(move |piece| {
+        let len = left.min(piece.iov_len);
+        left -= len;
+        (len > 0).then_some(libc::iovec { iov_base: piece.iov_base, iov_len: len })
+    })
+}

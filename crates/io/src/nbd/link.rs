@@ -1,0 +1,182 @@
+//! Calling a server: the socket, the handshake, and what the server says of its export.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use hostftl_core::{BLOCK, Page, SECTOR};
+use hostftl_nbd_proto::flags::{READ_ONLY, SEND_FLUSH};
+use hostftl_nbd_proto::{
+    ClientHandshake, ClientOutcome, Command, Negotiated, Request, SIMPLE_REPLY_BYTES, SimpleReply,
+};
+
+use super::uri::{Place, Uri};
+
+/// How long a server may take for each step of the handshake.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After how long without an acknowledgement the kernel gives a TCP connection up.
+const DEAD_AFTER: Duration = Duration::from_secs(15);
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! each {
+    ($stream:expr, $socket:ident => $body:expr) => {
+        match $stream {
+            Stream::Unix($socket) => $body,
+            Stream::Tcp($socket) => $body,
+        }
+    };
+}
+
+impl Stream {
+    fn connect(place: &Place) -> io::Result<Self> {
+        let stream = match place {
+            Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Place::Tcp(host, port) => {
+                let stream = connect_any((host.as_str(), *port).to_socket_addrs()?)?;
+                stream.set_nodelay(true)?;
+                notice_death(&stream)?;
+                Stream::Tcp(stream)
+            }
+        };
+        each!(&stream, socket => {
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+        });
+        Ok(stream)
+    }
+
+    /// From now on nothing waits for the socket.
+    fn set_nonblocking(&self) -> io::Result<()> {
+        each!(self, socket => socket.set_nonblocking(true))
+    }
+
+    /// Receives what is there.
+    pub fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        each!(self, socket => (&*socket).read_vectored(into))
+    }
+
+    /// Sends what fits.
+    pub fn write(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        each!(self, socket => (&*socket).write_vectored(from))
+    }
+
+    fn read_exact(&self, into: &mut [u8]) -> io::Result<()> {
+        each!(self, socket => (&*socket).read_exact(into))
+    }
+
+    fn write_all(&self, from: &[u8]) -> io::Result<()> {
+        each!(self, socket => (&*socket).write_all(from))
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        each!(self, socket => socket.as_raw_fd())
+    }
+}
+
+fn connect_any(places: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the host has no address");
+    for place in places {
+        match TcpStream::connect_timeout(&place, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Lets the kernel find out when the other machine is gone, though nobody says so.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    let seconds = DEAD_AFTER.as_secs() as libc::c_int;
+    let options = [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds / 3),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds / 3),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 2),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, seconds * 1000),
+    ];
+    for (level, option, value) in options {
+        let (fd, len) = (stream.as_raw_fd(), size_of_val(&value) as libc::socklen_t);
+        let place: *const libc::c_int = &value;
+        // SAFETY: an open socket, and an int of the length that is told.
+        if unsafe { libc::setsockopt(fd, level, option, place.cast(), len) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Calls the server, and leaves a connection that is ready for requests and waits for nothing.
+///
+/// # Errors
+/// What the system or the server says; and when the export can't be the device of a volume.
+pub fn call(uri: &Uri) -> io::Result<(Stream, Negotiated, Page)> {
+    let stream = Stream::connect(&uri.place)?;
+    let export = negotiate(&stream, &uri.export)?;
+    let why = if export.flags & READ_ONLY != 0 {
+        "the export is read-only"
+    } else if export.flags & SEND_FLUSH == 0 {
+        "the server has no flush, so nothing could be made durable"
+    } else if export.block.is_some_and(|block| block.min > SECTOR as u32) {
+        "the server takes only blocks of more than 512 bytes"
+    } else if export.bytes < BLOCK as u64 {
+        "the export is smaller than 4 KiB"
+    } else {
+        let head = read_head(&stream)?;
+        stream.set_nonblocking()?;
+        return Ok((stream, export, head));
+    };
+    Err(io::Error::other(why))
+}
+
+fn negotiate(stream: &Stream, name: &str) -> io::Result<Negotiated> {
+    let mut handshake = ClientHandshake::new(name);
+    let (mut input, mut out) = (Vec::new(), Vec::new());
+    loop {
+        let (used, outcome) = handshake.feed(&input, &mut out).map_err(io::Error::other)?;
+        input.drain(..used);
+        if let ClientOutcome::Transmission(export) = outcome {
+            if !input.is_empty() {
+                return Err(io::Error::other("the server speaks before it is asked"));
+            }
+            return Ok(export);
+        }
+        stream.write_all(&out)?;
+        out.clear();
+        let mut more = [0; 4096];
+        match stream.read(&mut [IoSliceMut::new(&mut more)]) {
+            Ok(0) => return Err(io::Error::other("the server hung up")),
+            Ok(got) => input.extend_from_slice(&more[..got]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(io::Error::other("the server does not answer"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The first block, by which an export is known again.
+fn read_head(stream: &Stream) -> io::Result<Page> {
+    let length = BLOCK as u32;
+    let request = Request { flags: 0, command: Command::Read, cookie: 0, offset: 0, length };
+    stream.write_all(&request.emit())?;
+    let mut head = [0; SIMPLE_REPLY_BYTES];
+    stream.read_exact(&mut head)?;
+    let reply = SimpleReply::parse(&head).map_err(io::Error::other)?;
+    if let Err(errno) = reply.result {
+        return Err(io::Error::from_raw_os_error(errno.code() as i32));
+    }
+    let mut page = Page::default();
+    stream.read_exact(&mut page.0)?;
+    Ok(page)
+}

@@ -1,0 +1,18 @@
+//! A device behind an NBD server: the client's side.
+//!
+//! [`Remote`] is what a device holds. Behind it one thread ([`client`]) has all connections: it
+//! sends commands, receives answers, calls a server that went away again, and sends once more what
+//! that server may have lost.
+
+mod claim;
+mod client;
+mod flow;
+mod item;
+mod kept;
+mod line;
+mod link;
+mod remote;
+mod uri;
+
+pub use remote::{Link, LinkWatch, Remote};
+pub use uri::Uri;
