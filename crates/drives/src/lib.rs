@@ -1,13 +1,16 @@
 //! Drive models: flash that takes modelled time, and the drive's own translation over it.
 //!
-//! A drive is a [`Flash`], which says when each command is over, under a [`SuperpageFtl`], which is
-//! a layer like any other. Who drives them keeps the clock.
+//! A [`Drive`] is what a layer sees through a block interface. Its decisions (map, collection,
+//! write buffer) are synchronous and follow from the order of commands alone; its flash takes time,
+//! or only counts. A [`DriveSpec`] says what it is made of.
 
+mod drive;
 mod flash;
-mod ftl;
+mod memory;
 pub mod pool;
 mod spec;
+mod work;
 
-pub use flash::{Flash, FlashWork};
-pub use ftl::SuperpageFtl;
-pub use spec::{DriveError, DriveSpec};
+pub use drive::{Clock, Drive, Ended};
+pub use spec::{DriveError, DriveSpec, Energy, Pooling, Shape};
+pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

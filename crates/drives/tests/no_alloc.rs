@@ -25,13 +25,13 @@ fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {
     }
 }
 
-/// Plays commands until `count` are over.
-fn play(drive: &mut Drive, count: u64, payload: &mut Payload) {
+/// Plays `count` commands from `now` on, and says when they are over.
+fn play(drive: &mut Drive, mut now: u64, count: u64, payload: &mut Payload) -> u64 {
     let exported = drive.spec().exported;
-    let (mut now, mut ended) = (0, VecDeque::with_capacity(1024));
+    let mut ended = VecDeque::with_capacity(1024);
     let mut free: Vec<u32> = (0..DEPTH).collect();
     for i in 0..count {
-        while free.is_empty() || (i == count - 1 && free.len() < DEPTH as usize) {
+        while free.is_empty() {
             now = drive.advance(u64::MAX, &mut ended);
             free.extend(ended.drain(..).map(|over| over.slot));
         }
@@ -43,9 +43,10 @@ fn play(drive: &mut Drive, count: u64, payload: &mut Payload) {
         command.void();
     }
     while drive.next_at().is_some() {
-        drive.advance(u64::MAX, &mut ended);
+        now = drive.advance(u64::MAX, &mut ended);
         ended.clear();
     }
+    now
 }
 
 #[test]
@@ -53,12 +54,13 @@ fn no_command_allocates() {
     for name in DriveSpec::names() {
         let spec = DriveSpec::find(&format!("{name}:capacity=512m:over_provisioning_percent=60"));
         let mut drive = Drive::new(&spec.expect("a possible drive")).expect("it fits");
+        let mut now = 0;
         for clock in [Clock::Timed, Clock::Counts] {
             drive.set_clock(clock);
             let mut payload = Payload::issue(0, 1024);
-            play(&mut drive, 20_000, &mut payload);
+            now = play(&mut drive, now, 20_000, &mut payload);
             let found = allocation_counter::measure(|| {
-                play(&mut drive, 20_000, &mut payload);
+                now = play(&mut drive, now, 20_000, &mut payload);
             });
             // The player's own two lists.
             assert!(found.count_total <= 2, "{name} allocated {} times", found.count_total);

@@ -2,7 +2,7 @@
 //! included.
 
 use hostftl_core::{CAUSES, Cause, Layer};
-use hostftl_drives::DriveSpec;
+use hostftl_drives::{DriveSpec, DriveWork};
 
 use crate::error::Violation;
 use crate::front::Totals;
@@ -23,7 +23,7 @@ pub fn check<L: Layer>(
     }
     world.layer().check().map_err(|why| Violation::Check("the layer", why))?;
     for drive in &world.drives {
-        drive.ftl.check().map_err(|why| Violation::Check("the drive", why))?;
+        drive.check().map_err(|why| Violation::Check("the drive", why))?;
     }
     let work = Work::of(world);
     let counters = &work.counters;
@@ -44,22 +44,28 @@ pub fn check<L: Layer>(
         equal(&what, counted, work.sent(cause))?;
     }
     causes(&work, spec)?;
-    let (split, busy) = (work.busy(spec).total(), work.flash_busy());
+    let (split, busy) = (work.busy().total(), work.drives.iter().map(DriveWork::busy).sum());
     // Each cause of each drive may lose less than a nanosecond by rounding.
-    let slack = (CAUSES * work.flash.len()) as u64;
-    if busy.abs_diff(split) > slack {
+    let slack = (CAUSES * work.drives.len()) as u64;
+    if u64::abs_diff(busy, split) > slack {
         equal("busy time by cause, in ns, and that of the flash", split, busy)?;
     }
     Ok(())
 }
 
-/// Every programmed sector has one cause, and what the layer sent arrives with the cause it had.
+/// Every programmed sector has one cause, and what the layer sent arrives with the cause it had,
+/// unless it still waits in a drive's buffer or never left it.
 fn causes(work: &Work, spec: &DriveSpec) -> Result<(), Violation> {
-    let programs: u64 = work.flash.iter().map(|flash| flash.programs).sum();
-    let sectors = programs * u64::from(spec.superpage);
-    equal("sectors programmed, by cause, and programs", work.programmed(), sectors)?;
+    let programs: u64 = work.drives.iter().map(|drive| drive.flash.programs).sum();
+    let open: u64 = work.drives.iter().map(|drive| drive.open).sum();
+    let sectors = programs * u64::from(spec.shape.row_sectors);
+    equal("sectors programmed, by cause, and programs", work.programmed() - open, sectors)?;
     for cause in Cause::ALL {
-        let arrived: u64 = work.flash.iter().map(|flash| flash.sectors_by[cause as usize]).sum();
+        let of = |drive: &DriveWork| {
+            let index = cause as usize;
+            drive.sectors[index] + drive.waiting[index] + drive.absorbed[index]
+        };
+        let arrived: u64 = work.drives.iter().map(of).sum();
         if !matches!(cause, Cause::Rmw | Cause::DriveGc) {
             let what = format!("sectors programmed for {}, and those sent", cause.name());
             equal(&what, arrived, work.sent(cause))?;
@@ -79,7 +85,6 @@ fn equal(what: &str, one: u64, other: u64) -> Result<(), Violation> {
 mod tests {
     use super::*;
     use hostftl_core::Counters;
-    use hostftl_drives::FlashWork;
 
     fn spec() -> DriveSpec {
         DriveSpec::find("hatl-2g").expect("it is built in")
@@ -87,12 +92,13 @@ mod tests {
 
     /// One program of a superpage: 8 sectors of the host's and the rest read and written again.
     fn work() -> Work {
-        let mut flash = FlashWork { programs: 1, reads: 1, ..FlashWork::default() };
-        flash.sectors_by[Cause::Host as usize] = 8;
-        flash.sectors_by[Cause::Rmw as usize] = 120;
+        let mut drive = DriveWork::default();
+        drive.flash.programs = 1;
+        drive.sectors[Cause::Host as usize] = 8;
+        drive.sectors[Cause::Rmw as usize] = 120;
         let mut sent_by = [0; CAUSES];
         sent_by[Cause::Host as usize] = 8;
-        Work { flash: vec![flash], erased: Vec::new(), counters: Counters::default(), sent_by }
+        Work { drives: vec![drive], erased: Vec::new(), counters: Counters::default(), sent_by }
     }
 
     fn broken(change: impl FnOnce(&mut Work)) -> String {
@@ -109,7 +115,7 @@ mod tests {
             "sectors programmed for gc, and those sent: 0 is not 8"
         );
         assert_eq!(
-            broken(|work| work.flash[0].sectors_by[Cause::Rmw as usize] = 119),
+            broken(|work| work.drives[0].sectors[Cause::Rmw as usize] = 119),
             "sectors programmed, by cause, and programs: 127 is not 128"
         );
     }

@@ -110,6 +110,9 @@ pub enum Violation {
         /// Why.
         error: HostError,
     },
+    /// There can be no such drive.
+    #[error("{0}")]
+    Drive(String),
     /// A volume that was just made can't be opened.
     #[error("the volume can't be opened: {0}")]
     Unrecoverable(&'static str),

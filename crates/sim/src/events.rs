@@ -11,8 +11,6 @@ use hostftl_core::Nanos;
 pub enum Event {
     /// A command of the host's own is over.
     Host(u32),
-    /// The oldest command of this drive's flash is over.
-    Flash(u8),
     /// The layer wanted to be woken.
     Timer,
 }

@@ -7,7 +7,6 @@ mod cell;
 mod choice;
 mod conserve;
 mod costs;
-mod drive;
 mod error;
 mod events;
 mod front;

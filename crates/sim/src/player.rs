@@ -119,7 +119,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
                 (Some(at), _) if at <= world.now() => {}
                 (Some(at), event) if event.is_none_or(|event| at < event) => world.wait_until(at),
                 (_, Some(_)) => {
-                    world.advance()?;
+                    world.advance_until(arrival.unwrap_or(Nanos::MAX))?;
                 }
                 (_, None) => {
                     let (now, outstanding) = (world.now(), front.outstanding());

@@ -184,7 +184,7 @@ impl Row {
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         let sent: u64 = work.sent_by.iter().sum();
         let simulated = run.front.last_answer.saturating_sub(run.start);
-        let busy = work.busy(cell.drive);
+        let busy = work.busy();
         let row = Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),

@@ -1,7 +1,7 @@
 //! What layer and drives did, as a difference between two moments when nothing was under way.
 
-use hostftl_core::{CAUSES, Cause, Counters, Layer, Nanos};
-use hostftl_drives::{DriveSpec, FlashWork};
+use hostftl_core::{CAUSES, Cause, Counters, Layer};
+use hostftl_drives::{Drive, DriveWork};
 
 use crate::row::{Busy, Erases};
 use crate::world::World;
@@ -9,9 +9,9 @@ use crate::world::World;
 /// All that was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Each drive's flash.
-    pub flash: Vec<FlashWork>,
-    /// Erases of each superblock of all drives.
+    /// Each drive.
+    pub drives: Vec<DriveWork>,
+    /// Erases of each segment of all drives.
     pub erased: Vec<u32>,
     /// The layer's own counters.
     pub counters: Counters,
@@ -23,8 +23,8 @@ impl Work {
     /// Everything that `world` did so far.
     pub fn of<L: Layer>(world: &World<L>) -> Self {
         Work {
-            flash: world.drives.iter().map(|drive| drive.flash.work()).collect(),
-            erased: world.drives.iter().flat_map(|drive| drive.flash.erased()).copied().collect(),
+            drives: world.drives.iter().map(Drive::work).collect(),
+            erased: world.drives.iter().flat_map(Drive::erased).collect(),
             counters: world.layer().counters(),
             sent_by: world.sent_by,
         }
@@ -33,13 +33,13 @@ impl Work {
     /// What was done since `before`. Of the counters only those of the collection are needed.
     #[must_use]
     pub fn since(&self, before: &Work) -> Work {
-        let flash = self.flash.iter().zip(&before.flash);
+        let drives = self.drives.iter().zip(&before.drives);
         let erased = self.erased.iter().zip(&before.erased);
         let mut counters = self.counters;
         counters.gc_runs -= before.counters.gc_runs;
         counters.gc_copied -= before.counters.gc_copied;
         Work {
-            flash: flash.map(|(now, before)| now.since(before)).collect(),
+            drives: drives.map(|(now, before)| now.since(before)).collect(),
             erased: erased.map(|(now, before)| now - before).collect(),
             counters,
             sent_by: std::array::from_fn(|i| self.sent_by[i] - before.sent_by[i]),
@@ -53,19 +53,19 @@ impl Work {
 
     /// Sectors programmed in flash.
     pub fn programmed(&self) -> u64 {
-        self.flash.iter().flat_map(|work| work.sectors_by).sum()
+        self.drives.iter().map(DriveWork::programmed).sum()
     }
 
     /// The busy time of all drives, split by what it was for.
-    pub fn busy(&self, spec: &DriveSpec) -> Busy {
+    pub fn busy(&self) -> Busy {
         let mut busy = Busy::default();
-        for work in &self.flash {
-            let drive_gc = work.erases * spec.erase;
+        for work in &self.drives {
+            let drive_gc = work.flash.busy.erases;
             busy.copyback += drive_gc;
             busy.drive_gc += drive_gc;
             for cause in Cause::ALL {
-                let programs = programming(spec, work.sectors_by[cause as usize]);
-                let reads = work.reads_by[cause as usize] * (spec.read + spec.bus);
+                let programs = work.program_busy(cause);
+                let reads = work.read_busy(cause);
                 match cause {
                     Cause::Host => {
                         busy.request += programs;
@@ -85,21 +85,10 @@ impl Work {
         busy
     }
 
-    /// How long the flash says that it was busy, in ns.
-    pub fn flash_busy(&self) -> Nanos {
-        self.flash.iter().map(|work| work.busy).sum()
-    }
-
-    /// Erases of a superblock.
+    /// Erases of a segment.
     pub fn erases(&self) -> Erases {
         let total: u64 = self.erased.iter().map(|&count| u64::from(count)).sum();
         let max = self.erased.iter().copied().max().unwrap_or(0);
         Erases { mean: total as f64 / self.erased.len().max(1) as f64, max }
     }
-}
-
-/// The share that `sectors` have in programming superpages, in ns.
-fn programming(spec: &DriveSpec, sectors: u64) -> Nanos {
-    let whole = u128::from(sectors) * u128::from(spec.program + spec.bus);
-    (whole / u128::from(spec.superpage)) as Nanos
 }

@@ -9,16 +9,18 @@
 use std::collections::VecDeque;
 
 use hostftl_core::{
-    CAUSES, Cause, Command, Credits, DeviceError, Done, Event as LayerEvent, HostError, Input,
-    Layer, Nanos, Out, Output, Payload, Request, StreamDigest, Target, Token, Verdict,
+    CAUSES, Cause, Command, Credits, Done, Event as LayerEvent, HostError, Input, Layer, Nanos,
+    Out, Output, Payload, Request, StreamDigest, Target, Token, Verdict,
 };
-use hostftl_drives::DriveSpec;
+use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Spent};
 
 use crate::costs::HostCosts;
-use crate::drive::{Around, Drive, TOO_MANY_TIMERS};
 use crate::error::Violation;
 use crate::events::{Event, Events};
 use crate::media::Media;
+
+/// Timer steps in a row at one moment that nothing can justify.
+const TOO_MANY_TIMERS: u32 = 1_000_000;
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub struct Answer {
     pub id: u64,
     /// What came of it.
     pub result: Result<(), HostError>,
+    /// Where the time went of the command that ended just before the layer answered: that on which
+    /// it waited longest.
+    pub spent: Spent,
 }
 
 /// See the module text.
@@ -38,7 +43,9 @@ pub struct World<L: Layer> {
     pub(crate) drives: Vec<Drive>,
     flying: Vec<Option<(Token, Command, Verdict)>>,
     free: Vec<u32>,
-    ended: VecDeque<(u32, Result<(), HostError>)>,
+    ended: VecDeque<Ended>,
+    /// Of the command that is over now.
+    spent: Spent,
     answers: VecDeque<Answer>,
     timer_at: Option<Nanos>,
     costs: HostCosts,
@@ -57,22 +64,21 @@ impl<L: Layer> World<L> {
     /// `layer` over empty drives, run until it is ready.
     ///
     /// # Errors
-    /// When it does not become ready.
+    /// When a drive can't be made, or the layer does not become ready.
     pub fn new(layer: L, specs: &[DriveSpec], costs: HostCosts) -> Result<Self, Violation> {
-        let (mut events, mut ended) = (Events::default(), VecDeque::with_capacity(1024));
-        let mut around = Around { now: 0, events: &mut events, ended: &mut ended };
-        let drives = specs.iter().enumerate();
-        let drives = drives.map(|(index, spec)| Drive::new(index as u8, spec, &mut around));
-        let drives = drives.collect::<Result<_, _>>()?;
+        let drives = specs.iter().map(Drive::new);
+        let drives: Result<_, _> = drives.collect();
+        let drives = drives.map_err(|why| Violation::Drive(why.to_string()))?;
         let mut world = World {
             now: 0,
-            events,
+            events: Events::default(),
             layer,
             out: Some(Out::new()),
             drives,
             flying: Vec::with_capacity(1024),
             free: Vec::with_capacity(1024),
-            ended,
+            ended: VecDeque::with_capacity(1024),
+            spent: Spent::default(),
             answers: VecDeque::with_capacity(1024),
             timer_at: None,
             costs,
@@ -114,15 +120,23 @@ impl<L: Layer> World<L> {
         self.layer.credits()
     }
 
-    /// Steps that the layer and the drives have made.
+    /// Steps that the layer has made.
     pub fn steps(&self) -> u64 {
-        self.steps + self.drives.iter().map(|drive| drive.steps).sum::<u64>()
+        self.steps
+    }
+
+    /// Changes the clock of all drives. Under [`Clock::Counts`] they take no time at all.
+    ///
+    /// # Panics
+    /// When a command is under way.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.drives.iter_mut().for_each(|drive| drive.set_clock(clock));
     }
 
     /// Sends a request, for which there was credit.
     ///
     /// # Errors
-    /// What the layer or a drive broke.
+    /// What the layer broke.
     pub fn send(&mut self, request: Request) -> Result<(), Violation> {
         self.input(Input::Host(request))
     }
@@ -134,7 +148,17 @@ impl<L: Layer> World<L> {
 
     /// When the next event happens.
     pub fn next_at(&self) -> Option<Nanos> {
-        self.events.next_at()
+        match (self.events.next_at(), self.next_drive()) {
+            (Some(event), Some((drive, _))) => Some(event.min(drive)),
+            (event, drive) => event.or(drive.map(|(at, _)| at)),
+        }
+    }
+
+    /// The drive in which something happens first, and when.
+    #[inline]
+    fn next_drive(&self) -> Option<(Nanos, usize)> {
+        let drives = self.drives.iter().enumerate();
+        drives.filter_map(|(index, drive)| drive.next_at().map(|at| (at, index))).min()
     }
 
     /// Lets time pass until `to`, before which nothing happens.
@@ -143,24 +167,44 @@ impl<L: Layer> World<L> {
         self.now = self.now.max(to);
     }
 
-    /// Lets the next event happen; false when there is none.
+    /// Lets time pass until something happens that the layer has to know; false when nothing will.
     ///
     /// # Errors
-    /// What the layer or a drive broke.
+    /// What the layer broke.
     pub fn advance(&mut self) -> Result<bool, Violation> {
-        let Some((at, event)) = self.events.pop() else { return Ok(false) };
-        assert!(at >= self.now, "time went back");
-        self.now = at;
-        match event {
-            Event::Host(slot) => self.ended.push_back((slot, Ok(()))),
-            Event::Flash(index) => {
-                let (events, ended) = (&mut self.events, &mut self.ended);
-                let mut around = Around { now: at, events, ended };
-                self.drives[index as usize].flash_done(&mut around)?;
+        self.advance_until(Nanos::MAX)
+    }
+
+    /// As [`World::advance`], but not beyond `limit`, before which something happens in a drive or
+    /// nothing at all.
+    ///
+    /// # Errors
+    /// What the layer broke.
+    pub fn advance_until(&mut self, limit: Nanos) -> Result<bool, Violation> {
+        let event = self.events.next_at();
+        let now = match self.next_drive() {
+            Some((at, index)) if event.is_none_or(|event| at < event) => {
+                let limit = limit.min(event.unwrap_or(Nanos::MAX)).max(at);
+                let others = self.drives.iter().enumerate().filter(|&(other, _)| other != index);
+                let others = others.filter_map(|(_, drive)| drive.next_at()).min();
+                let limit = limit.min(others.unwrap_or(Nanos::MAX));
+                self.drives[index].advance(limit, &mut self.ended)
             }
-            Event::Timer if self.timer_at == Some(at) => self.timer_at = None,
-            Event::Timer => {}
-        }
+            _ => {
+                let Some((at, event)) = self.events.pop() else { return Ok(false) };
+                match event {
+                    Event::Host(slot) => {
+                        let spent = Spent::default();
+                        self.ended.push_back(Ended { slot, result: Ok(()), spent });
+                    }
+                    Event::Timer if self.timer_at == Some(at) => self.timer_at = None,
+                    Event::Timer => {}
+                }
+                at
+            }
+        };
+        assert!(now >= self.now, "time went back");
+        self.now = now;
         self.settle()?;
         Ok(true)
     }
@@ -183,10 +227,10 @@ impl<L: Layer> World<L> {
         Ok(())
     }
 
-    /// Stops the layer, and then its drives.
+    /// Stops the layer.
     ///
     /// # Errors
-    /// What the layer or a drive broke, or a stall.
+    /// What the layer broke, or a stall.
     pub fn stop(&mut self) -> Result<(), Violation> {
         self.input(Input::Stop)?;
         while !self.stopped {
@@ -194,19 +238,16 @@ impl<L: Layer> World<L> {
                 return Err(Violation::Stall { now: self.now, outstanding: 0 });
             }
         }
-        self.drain()?;
-        for drive in &mut self.drives {
-            let (now, events, ended) = (self.now, &mut self.events, &mut self.ended);
-            drive.stop(&mut Around { now, events, ended })?;
-        }
-        Ok(())
+        self.drain()
     }
 
-    /// One number for all that the layer and its drives said.
+    /// One number for all that the layer said and its drives did.
     pub fn digest(&self) -> u64 {
-        let all = std::iter::once(&self.digest).chain(self.drives.iter().map(|it| &it.digest));
-        let bytes: Vec<u8> = all.flat_map(|digest| digest.value().to_le_bytes()).collect();
-        twox_hash::XxHash3_64::oneshot(&bytes)
+        let mut text = format!("{:x}", self.digest.value());
+        for drive in &self.drives {
+            text += &format!(" {:?}", drive.work());
+        }
+        twox_hash::XxHash3_64::oneshot(text.as_bytes())
     }
 
     fn input(&mut self, input: Input) -> Result<(), Violation> {
@@ -217,12 +258,13 @@ impl<L: Layer> World<L> {
     /// Gives the layer every `Done` and every due `Timer`.
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..TOO_MANY_TIMERS {
-            while let Some((slot, result)) = self.ended.pop_front() {
+            while let Some(Ended { slot, result, spent }) = self.ended.pop_front() {
                 let entry = self.flying[slot as usize].take();
                 let (token, mut command, verdict) = entry.expect("a command ends once");
                 self.transfer(&mut command);
                 self.free.push(slot);
-                let result = result.map(|()| verdict).map_err(|_| DeviceError::Media);
+                let result = result.map(|()| verdict);
+                self.spent = spent;
                 self.step(Input::Done(Done { token, command, result }))?;
             }
             match self.layer.next_timer() {
@@ -260,7 +302,7 @@ impl<L: Layer> World<L> {
             Output::Reply(reply) => {
                 reply.data.map(Payload::surrender);
                 let id = reply.ticket.close();
-                self.answers.push_back(Answer { id, result: reply.result });
+                self.answers.push_back(Answer { id, result: reply.result, spent: self.spent });
             }
             Output::Reclaim(data) => drop(data.surrender()),
             Output::Event(LayerEvent::Ready { .. }) => self.ready = true,
@@ -290,9 +332,11 @@ impl<L: Layer> World<L> {
             return Ok(());
         };
         let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
-        let (now, events, ended) = (self.now, &mut self.events, &mut self.ended);
-        let mut around = Around { now, events, ended };
-        self.drives[device as usize].submit(slot, &entry.1, &mut around)
+        let over = self.drives[device as usize].submit(self.now, slot, &entry.1);
+        if let Some(result) = over {
+            self.ended.push_back(Ended { slot, result, spent: Spent::default() });
+        }
+        Ok(())
     }
 
     /// Moves the metadata of a command that is over.
@@ -314,9 +358,9 @@ impl<L: Layer> World<L> {
         }
     }
 
-    /// Whether the layer and every drive said that they stopped.
+    /// Whether the layer said that it stopped.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped && self.drives.iter().all(|drive| drive.stopped)
+        self.stopped
     }
 }
 

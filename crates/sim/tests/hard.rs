@@ -53,8 +53,8 @@ fn the_shipped_trace_shows_padding_and_map_writes() {
     assert_eq!(hard.busy_ns.copyback, hard.drive_gc_ns, "hard leaves nothing to read and modify");
     assert!(hard.busy_ratio < none.busy_ratio, "it pays when there is room");
     // Golden: the drive model itself has not changed.
-    assert_eq!((none.erases.max, none.simulated_ns), (10, 271_554_982_000));
-    assert_eq!(none.digest, "513f1c6eec051df1");
+    assert_eq!((none.erases.max, none.simulated_ns), (12, 270_107_782_000));
+    assert_eq!(none.digest, "2c611aac1376e80a");
 }
 
 #[test]

@@ -6,9 +6,10 @@ use hostftl_drives::{DriveError, DriveSpec};
 /// The drives that are shipped.
 pub fn drives() -> Vec<Vec<u8>> {
     [
-        include_str!("../../../stacks/drives/hatl-1g.toml"),
         include_str!("../../../stacks/drives/hatl-2g.toml"),
-        include_str!("../../../stacks/drives/hatl-32g.toml"),
+        include_str!("../../../stacks/drives/mlc-32g.toml"),
+        include_str!("../../../stacks/drives/qlc-64k.toml"),
+        include_str!("../../../stacks/drives/tlc.toml"),
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()
@@ -19,10 +20,11 @@ pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(input);
     match DriveSpec::parse(&text, "input") {
         Ok(spec) => {
-            let segment = u64::from(spec.superblock) * u64::from(spec.superpage);
-            let physical = segment * u64::from(spec.superblocks);
+            let physical = spec.shape.sectors();
             ensure!(spec.exported > 0 && spec.exported < physical, "{spec:?}");
-            ensure!(spec.exported.is_multiple_of(spec.superpage.into()), "{spec:?}");
+            ensure!(spec.exported.is_multiple_of(spec.map_unit.into()), "{spec:?}");
+            ensure!((0..spec.pool_count()).all(|index| spec.pool(index).check().is_ok()));
+            ensure!(spec.memory() > spec.exported / u64::from(spec.map_unit), "{spec:?}");
         }
         Err(DriveError::Line { line, why, .. }) => {
             ensure!((1..=text.lines().count().max(1) + 1).contains(&line), "line {line}: {why}");

@@ -1,0 +1,291 @@
+//! What a pool decides becomes operations of the flash: at once, or in time.
+//!
+//! Invariants
+//! - Both clocks count the same; what is counted never depends on what time it is.
+//! - A row that several map units share is programmed when its last unit is there; until then it is
+//!   open, in RAM, and has no operation queued.
+
+use hostftl_core::{Cause, Nanos};
+
+use super::acks::Acks;
+use crate::flash::{Flash, Kind, NONE, Op};
+use crate::pool::FlashOp;
+use crate::spec::{DriveSpec, Pooling};
+use crate::work::DriveWork;
+
+/// The owner of programs whose writes were answered from the buffer.
+pub const BUFFER: u32 = NONE - 1;
+
+/// For whom something is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand {
+    pub now: Nanos,
+    /// The command's slot, [`BUFFER`], or nobody.
+    pub owner: u32,
+    /// The read that must come first.
+    pub first: u32,
+}
+
+/// A row that is not full yet.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    row: u32,
+    /// Its program, prepared; nothing under the clock that only counts.
+    op: u32,
+    units: u32,
+    held: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Back {
+    pub flash: Flash,
+    pub timed: bool,
+    pub work: DriveWork,
+    pub acks: Acks,
+    lanes: u32,
+    lane_pools: bool,
+    unit: u32,
+    row_sectors: u32,
+    units_per_row: u32,
+    rows_per_unit: u32,
+    /// Map units of a segment of a pool.
+    segment: u32,
+    copyback: bool,
+    /// Of each pool.
+    open: Vec<Vec<Open>>,
+    /// The row that collection read last, so that its units are read once.
+    copied: (u32, u32),
+}
+
+impl Back {
+    pub fn new(spec: &DriveSpec) -> Self {
+        Back {
+            flash: Flash::new(spec),
+            timed: true,
+            work: DriveWork::default(),
+            acks: Acks::new(spec.write_buffer / 2),
+            lanes: spec.shape.lanes(),
+            lane_pools: spec.pools == Pooling::Plane,
+            unit: spec.map_unit,
+            row_sectors: spec.shape.row_sectors,
+            units_per_row: spec.units_per_row(),
+            rows_per_unit: spec.rows_per_unit(),
+            segment: spec.pool(0).pages,
+            copyback: spec.copyback,
+            open: (0..spec.pool_count()).map(|_| Vec::with_capacity(16)).collect(),
+            copied: (NONE, NONE),
+        }
+    }
+
+    /// The lane on which a page of a pool lies.
+    #[inline]
+    fn lane(&self, pool: u32, page: u32) -> u32 {
+        match self.lane_pools {
+            true => pool,
+            false => page / self.units_per_row % self.lanes,
+        }
+    }
+
+    /// The lane of a page, and its block as operations name it.
+    #[inline]
+    fn place(&self, pool: u32, page: u32) -> (u32, u32) {
+        let lane = self.lane(pool, page);
+        (lane, self.flash.block(lane, page / self.segment))
+    }
+
+    /// What a pool does for a write of the host.
+    #[inline]
+    pub fn take(&mut self, pool: u32, op: FlashOp, errand: &Errand) {
+        match op {
+            FlashOp::Program { page } => self.program(pool, page, Cause::Host, errand),
+            FlashOp::Copy { from, to } => self.copy(pool, from, to, errand.now),
+            FlashOp::Erase { segment } => self.erase(pool, segment, errand.now),
+        }
+    }
+
+    /// Programs a unit for the host, or a copy; the sectors of a host's write were counted before.
+    #[inline]
+    fn program(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) {
+        if self.units_per_row > 1 {
+            return self.fill(pool, page, cause, errand);
+        }
+        if !self.timed {
+            return self.flash.count(Kind::Program, cause, self.rows_per_unit);
+        }
+        let op = self.prepare(pool, page, cause, errand);
+        self.flash.op(op).owner = errand.owner;
+        if errand.first != NONE {
+            self.flash.after(errand.first, op);
+        }
+        let held = if errand.owner == BUFFER { self.unit } else { 0 };
+        self.start(op, held, errand.now);
+    }
+
+    fn prepare(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) -> u32 {
+        let (lane, block) = self.place(pool, page);
+        let sectors = self.rows_per_unit * self.row_sectors;
+        let op = Op::new(Kind::Program, cause, lane, self.rows_per_unit);
+        self.flash.prepare(Op { block, sectors, since: errand.now, ..op })
+    }
+
+    /// Queues a program that holds so many sectors of the write buffer.
+    fn start(&mut self, op: u32, held: u32, now: Nanos) {
+        let it = self.flash.op(op);
+        if held > 0 {
+            it.held = held;
+            it.epoch = self.acks.issue(held);
+        }
+        self.flash.queue(now, op);
+    }
+
+    /// Puts a unit into its row, and programs the row when it is full.
+    fn fill(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) {
+        let row = page / self.units_per_row;
+        let list = &self.open[pool as usize];
+        let at = list.iter().position(|open| open.row == row).unwrap_or_else(|| {
+            let op = match self.timed {
+                true => self.prepare(pool, page, cause, errand),
+                false => NONE,
+            };
+            let list = &mut self.open[pool as usize];
+            list.push(Open { row, op, units: 0, held: 0 });
+            list.len() - 1
+        });
+        let open = &mut self.open[pool as usize][at];
+        open.units += 1;
+        open.held += if errand.owner == BUFFER { self.unit } else { 0 };
+        let Open { op, units, held, .. } = *open;
+        self.work.open += u64::from(self.unit);
+        if errand.first != NONE && op != NONE {
+            self.flash.after(errand.first, op);
+        }
+        if units < self.units_per_row {
+            return;
+        }
+        self.open[pool as usize].swap_remove(at);
+        self.work.open -= u64::from(self.row_sectors);
+        if !self.timed {
+            return self.flash.count(Kind::Program, cause, 1);
+        }
+        let op = if op == NONE { self.prepare(pool, page, cause, errand) } else { op };
+        if held > 0 {
+            let it = self.flash.op(op);
+            (it.cause, it.owner) = (Cause::Host, BUFFER);
+        }
+        self.start(op, held, errand.now);
+    }
+
+    /// Whether a page is in a row that is not on flash yet.
+    pub fn is_open(&self, pool: u32, page: u32) -> bool {
+        self.units_per_row > 1
+            && self.open[pool as usize].iter().any(|open| open.row == page / self.units_per_row)
+    }
+
+    /// Writes all open rows aside, as a flush of a drive without protection must.
+    pub fn write_aside(&mut self, now: Nanos) {
+        for pool in 0..self.open.len() {
+            for at in 0..self.open[pool].len() {
+                let Open { row, units, .. } = self.open[pool][at];
+                let sectors = u64::from(self.row_sectors);
+                self.work.aside += u64::from(units * self.unit);
+                self.work.sectors[Cause::Rmw as usize] += sectors;
+                self.work.crossed[Cause::Rmw as usize] += sectors;
+                if !self.timed {
+                    self.flash.count(Kind::Program, Cause::Rmw, 1);
+                    continue;
+                }
+                let errand = Errand { now, owner: BUFFER, first: NONE };
+                let page = row * self.units_per_row;
+                let op = self.prepare(pool as u32, page, Cause::Rmw, &errand);
+                self.flash.op(op).owner = BUFFER;
+                self.start(op, self.row_sectors, now);
+            }
+        }
+    }
+
+    fn copy(&mut self, pool: u32, from: u32, to: u32, now: Nanos) {
+        let gc = Cause::DriveGc;
+        let (unit, rows) = (u64::from(self.unit), self.rows_per_unit);
+        self.work.sectors[gc as usize] += unit;
+        let lane = self.lane(pool, from);
+        let mut errand = Errand { now, owner: NONE, first: NONE };
+        if self.copyback && self.units_per_row == 1 && lane == self.lane(pool, to) {
+            if !self.timed {
+                return self.flash.count(Kind::Move, gc, rows);
+            }
+            let (_, block) = self.place(pool, to);
+            let op = Op::new(Kind::Move, gc, lane, rows);
+            let op = self.flash.prepare(Op { block, since: now, ..op });
+            return self.flash.queue(now, op);
+        }
+        let row = from / self.units_per_row;
+        self.work.crossed[gc as usize] += unit;
+        if self.units_per_row == 1 || self.copied != (pool, row) {
+            self.copied = (pool, row);
+            let sectors = rows * self.row_sectors.min(self.unit);
+            self.work.crossed[gc as usize] += u64::from(sectors);
+            errand.first = self.read(pool, from, rows, sectors, gc, now, NONE);
+        }
+        self.program(pool, to, gc, &errand);
+    }
+
+    /// Reads rows of a unit; the operation, if it takes time.
+    #[allow(clippy::too_many_arguments, reason = "an operation has so many sides")]
+    pub fn read(
+        &mut self,
+        pool: u32,
+        page: u32,
+        rows: u32,
+        sectors: u32,
+        cause: Cause,
+        now: Nanos,
+        owner: u32,
+    ) -> u32 {
+        if !self.timed {
+            self.flash.count(Kind::Read, cause, rows);
+            return NONE;
+        }
+        let (lane, block) = self.place(pool, page);
+        let op = Op::new(Kind::Read, cause, lane, rows);
+        let op = self.flash.prepare(Op { block, sectors, owner, since: now, ..op });
+        self.flash.queue(now, op);
+        op
+    }
+
+    fn erase(&mut self, pool: u32, segment: u32, now: Nanos) {
+        let lanes = if self.lane_pools { pool..pool + 1 } else { 0..self.lanes };
+        for lane in lanes {
+            if !self.timed {
+                self.flash.count(Kind::Erase, Cause::DriveGc, 0);
+                continue;
+            }
+            let block = self.flash.block(lane, segment);
+            let op = Op::new(Kind::Erase, Cause::DriveGc, lane, 0);
+            let op = self.flash.prepare(Op { block, since: now, ..op });
+            self.flash.queue(now, op);
+        }
+    }
+
+    /// Changes the clock while nothing is under way.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timed = timed;
+        for open in self.open.iter_mut().flatten() {
+            if open.op != NONE {
+                self.flash.forget(open.op);
+                open.op = NONE;
+            }
+        }
+    }
+
+    /// Operations that are prepared for open rows.
+    pub fn prepared(&self) -> usize {
+        self.open.iter().flatten().filter(|open| open.op != NONE).count()
+    }
+
+    /// Sectors in open rows.
+    pub fn open_sectors(&self) -> u64 {
+        let units: u64 = self.open.iter().flatten().map(|open| u64::from(open.units)).sum();
+        units * u64::from(self.unit)
+    }
+}

@@ -1,0 +1,427 @@
+//! A drive behind its block interface: a map, collection, a write buffer, and timed flash.
+//!
+//! Two clocks share all of it. Under [`Clock::Counts`] everything is over at once; under
+//! [`Clock::Timed`] the flash takes its time. What the drive decides follows from the order of its
+//! commands alone: the same commands give the same counters under both.
+//!
+//! Invariants
+//! - A command's map look-ups and changes happen when it is submitted, whole and in order.
+//! - A command is answered once: when it is submitted, or later by [`Drive::advance`].
+//! - Every sector that was sent is given to the flash once, or waits in the write buffer, or was
+//!   absorbed there.
+//!
+//! A partial write reads the old map unit first when there is one; over an unmapped unit the rest is
+//! zeros. A trim leaves units that it covers only in part as they are. Reading what is unmapped
+//! costs nothing. Modelled flash does not fail.
+
+mod acks;
+mod back;
+mod window;
+
+use std::collections::VecDeque;
+
+use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
+
+use crate::flash::NONE;
+use crate::pool::Pool;
+use crate::spec::{DriveError, DriveSpec};
+use crate::work::{DriveWork, Spent};
+use back::{BUFFER, Back, Errand};
+use window::{Data, Window};
+
+/// Whether a drive takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Everything is over when it is submitted; all counters are right.
+    Counts,
+    /// The flash takes its time.
+    Timed,
+}
+
+/// A command that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The slot that it was submitted with.
+    pub slot: u32,
+    /// What came of it.
+    pub result: Result<(), DeviceError>,
+    /// Where its time went.
+    pub spent: Spent,
+}
+
+/// A command under way: the operations that it waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    pending: u32,
+}
+
+/// The part of a command in one map unit.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    unit: u32,
+    /// The first sector in the unit.
+    offset: u32,
+    sectors: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Drive {
+    spec: DriveSpec,
+    pools: Vec<Pool>,
+    back: Back,
+    window: Option<Window>,
+    slots: Vec<Slot>,
+}
+
+impl Drive {
+    /// An empty drive, under [`Clock::Timed`].
+    ///
+    /// # Errors
+    /// When its model does not fit into memory.
+    pub fn new(spec: &DriveSpec) -> Result<Self, DriveError> {
+        spec.fits(None)?;
+        let units = spec.write_buffer / 2 / u64::from(spec.map_unit);
+        let pools = (0..spec.pool_count()).map(|index| Pool::new(spec.pool(index)));
+        let pools: Result<_, _> = pools.collect();
+        let name = spec.name.clone();
+        Ok(Drive {
+            pools: pools.map_err(|source| DriveError::Pool { name, source })?,
+            back: Back::new(spec),
+            window: spec.merge.then(|| Window::new(units as usize)),
+            slots: vec![Slot::default(); 1024],
+            spec: spec.clone(),
+        })
+    }
+
+    /// What the host sees of it.
+    pub fn info(&self) -> DeviceInfo {
+        self.spec.device_info()
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &DriveSpec {
+        &self.spec
+    }
+
+    /// Takes a command of a device at `now`. Its result, when it is over at once; if not, `slot`
+    /// names it until [`Drive::advance`] ends it.
+    ///
+    /// # Panics
+    /// When the command goes to no device.
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
+        if slot as usize >= self.slots.len() {
+            self.slots.resize(2 * slot as usize, Slot::default());
+        }
+        let in_range = |lba: u64, sectors: u64| {
+            lba.checked_add(sectors).is_some_and(|end| end <= self.spec.exported)
+        };
+        let over = match command {
+            Command::Read { lba, into, .. } if !in_range(*lba, into.sectors().into()) => {
+                return Some(Err(DeviceError::Media));
+            }
+            Command::Program { lba, tally, .. } if !in_range(*lba, tally.total().into()) => {
+                return Some(Err(DeviceError::Media));
+            }
+            Command::Reset { lba, sectors, .. } if !in_range(*lba, *sectors) => {
+                return Some(Err(DeviceError::Media));
+            }
+            Command::Read { lba, into, cause, .. } => {
+                self.read(now, slot, *lba, into.sectors(), *cause)
+            }
+            Command::Program { lba, tally, placement, .. } => {
+                self.write(now, slot, *lba, *tally, *placement)
+            }
+            Command::Reset { lba, sectors, .. } => {
+                self.trim(*lba, *sectors);
+                true
+            }
+            Command::Flush { .. } => self.flush(now, slot),
+            other => unreachable!("{other:?} goes to no device"),
+        };
+        over.then_some(Ok(()))
+    }
+
+    /// When the flash is done with something next.
+    #[inline]
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.back.flash.next_at()
+    }
+
+    /// Lets time pass until a command is over, but not beyond `limit`; gives the time of the last
+    /// thing that happened. There must be such a thing.
+    pub fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
+        loop {
+            let now = self.back.flash.advance();
+            self.settle(now, ended);
+            if !ended.is_empty() || self.next_at().is_none_or(|at| at > limit) {
+                return now;
+            }
+        }
+    }
+
+    /// Answers what can be answered now.
+    fn settle(&mut self, now: Nanos, ended: &mut VecDeque<Ended>) {
+        let Back { flash, acks, .. } = &mut self.back;
+        let mut released = false;
+        for over in flash.over() {
+            if over.owner == BUFFER {
+                acks.release(over.held, over.epoch);
+                released = true;
+                continue;
+            }
+            let slot = &mut self.slots[over.owner as usize];
+            slot.pending -= 1;
+            if slot.pending == 0 {
+                ended.push_back(Ended { slot: over.owner, result: Ok(()), spent: over.spent });
+            }
+        }
+        while released && let Some(waited) = acks.next() {
+            let spent = Spent { queue: now - waited.since, ..Spent::default() };
+            ended.push_back(Ended { slot: waited.slot, result: Ok(()), spent });
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub fn idle(&self) -> bool {
+        self.back.flash.idle() && self.back.acks.idle()
+    }
+
+    /// Changes the clock.
+    ///
+    /// # Panics
+    /// When something is under way.
+    pub fn set_clock(&mut self, clock: Clock) {
+        assert!(self.idle(), "the clock changes when nothing is under way");
+        self.back.set_timed(clock == Clock::Timed);
+    }
+
+    /// What it did so far.
+    pub fn work(&self) -> DriveWork {
+        let (waiting, absorbed) = match &self.window {
+            Some(window) => (window.waiting, window.absorbed),
+            None => Default::default(),
+        };
+        DriveWork { flash: *self.back.flash.work(), waiting, absorbed, ..self.back.work }
+    }
+
+    /// How often each segment was erased, a segment being what the drive erases at once.
+    pub fn erased(&self) -> impl Iterator<Item = u32> {
+        self.pools.iter().flat_map(Pool::erased)
+    }
+
+    /// Map units that hold data.
+    pub fn mapped(&self) -> u64 {
+        self.pools.iter().map(Pool::mapped).sum()
+    }
+
+    /// α, physical map units in circulation to mapped ones; of all pools together.
+    pub fn alpha(&self) -> f64 {
+        let physical: f64 = self.pools.iter().map(|pool| pool.alpha() * pool.mapped() as f64).sum();
+        physical / self.mapped() as f64
+    }
+
+    /// Bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.bytes()).sum()
+    }
+
+    /// Whether every invariant holds, for a moment when nothing is under way. Looks at every page.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if !self.idle() {
+            return Err("the drive is not idle");
+        }
+        if self.back.flash.in_use() != self.back.prepared() {
+            return Err("an operation of the flash was lost");
+        }
+        let work = self.work();
+        if work.open != self.back.open_sectors() {
+            return Err("the sectors in open rows are not those counted");
+        }
+        let row = u64::from(self.spec.shape.row_sectors);
+        if work.flash.programs * row != work.programmed() - work.open {
+            return Err("programmed rows are not the sectors of all causes");
+        }
+        self.pools.iter().try_for_each(Pool::check)
+    }
+
+    /// The parts of a range, one for each map unit that it touches.
+    fn parts(&self, lba: u64, sectors: u64) -> impl Iterator<Item = Part> + use<> {
+        let unit = u64::from(self.spec.map_unit);
+        let (mut at, end) = (lba, lba + sectors);
+        std::iter::from_fn(move || {
+            let offset = at % unit;
+            let sectors = (unit - offset).min(end - at);
+            let part =
+                Part { unit: (at / unit) as u32, offset: offset as u32, sectors: sectors as u32 };
+            at += sectors;
+            (sectors > 0).then_some(part)
+        })
+    }
+
+    /// The pool of a map unit, and the unit's number there.
+    #[inline]
+    fn home(&self, unit: u32) -> (u32, u32) {
+        match self.pools.len() as u32 {
+            1 => (0, unit),
+            pools => (unit % pools, unit / pools),
+        }
+    }
+
+    fn read(&mut self, now: Nanos, slot: u32, lba: u64, sectors: u32, cause: Cause) -> bool {
+        let mut pending = 0;
+        for Part { unit, offset, sectors } in self.parts(lba, sectors.into()) {
+            let (pool, local) = self.home(unit);
+            if let Some(window) = &self.window
+                && window.covers(unit, window::mask(offset, sectors))
+            {
+                self.back.work.hits += 1;
+                continue;
+            }
+            let Some(page) = self.pools[pool as usize].find(local) else { continue };
+            if self.back.is_open(pool, page) {
+                self.back.work.hits += 1;
+                continue;
+            }
+            let row = self.spec.shape.row_sectors;
+            let rows = match self.spec.units_per_row() {
+                1 => (offset + sectors).div_ceil(row) - offset / row,
+                _ => 1,
+            };
+            self.back.work.crossed[cause as usize] += u64::from(sectors);
+            self.back.read(pool, page, rows, sectors, cause, now, slot);
+            pending += 1;
+        }
+        self.started(slot, pending)
+    }
+
+    fn write(&mut self, now: Nanos, slot: u32, lba: u64, mut tally: Tally, placement: u8) -> bool {
+        let mut pending = 0;
+        let buffered = self.spec.write_buffer > 0;
+        let owner = if buffered { BUFFER } else { slot };
+        let whole = self.spec.map_unit;
+        for Part { unit, offset, sectors } in self.parts(lba, tally.total().into()) {
+            let tally = take(&mut tally, sectors);
+            pending += 1;
+            let mut data = Data { unit, mask: u128::MAX, tally, placement };
+            if let Some(window) = &mut self.window {
+                if sectors == whole {
+                    window.forget(unit);
+                } else {
+                    data.mask = window::mask(offset, sectors);
+                    match window.add(data, window::mask(0, whole)) {
+                        Some(other) => data = other,
+                        None => continue,
+                    }
+                }
+            } else if sectors < whole {
+                data.mask = 0;
+            }
+            self.program(now, owner, data);
+        }
+        match buffered && self.back.timed {
+            true => self.back.acks.write(slot, now),
+            false => self.started(slot, pending),
+        }
+    }
+
+    /// Whether a command is over, of which `pending` operations began.
+    fn started(&mut self, slot: u32, pending: u32) -> bool {
+        if !self.back.timed || pending == 0 {
+            return true;
+        }
+        self.slots[slot as usize].pending = pending;
+        false
+    }
+
+    /// Programs a map unit of which only some sectors may be new; the rest is read first.
+    fn program(&mut self, now: Nanos, owner: u32, data: Data) {
+        let Data { unit, mask, mut tally, placement } = data;
+        let (pool, local) = self.home(unit);
+        let whole = self.spec.map_unit;
+        let rest = whole - tally.total();
+        let mut first = NONE;
+        let Drive { pools, back, spec, .. } = self;
+        let home = &mut pools[pool as usize];
+        if rest > 0 {
+            tally.add(Cause::Rmw, rest);
+            if let Some(page) = home.find(local) {
+                back.work.rmw += 1;
+                let rows = rows_left(spec, mask);
+                let sectors = rows * spec.shape.row_sectors.min(whole);
+                back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
+                if !back.is_open(pool, page) {
+                    first = back.read(pool, page, rows, sectors, Cause::Rmw, now, NONE);
+                }
+            }
+        }
+        for cause in Cause::ALL {
+            let sectors = u64::from(tally.get(cause));
+            back.work.sectors[cause as usize] += sectors;
+            back.work.crossed[cause as usize] += sectors;
+        }
+        let errand = Errand { now, owner, first };
+        home.write_to(local, placement, &mut |op| back.take(pool, op, &errand));
+    }
+
+    fn trim(&mut self, lba: u64, sectors: u64) {
+        let unit = u64::from(self.spec.map_unit);
+        let (first, end) = (lba.div_ceil(unit), (lba + sectors) / unit);
+        for unit in first as u32..end.max(first) as u32 {
+            if let Some(window) = &mut self.window {
+                window.forget(unit);
+            }
+            let (pool, local) = self.home(unit);
+            self.pools[pool as usize].trim(local);
+        }
+    }
+
+    /// A drive with protected memory has nothing to do; another one writes all that waits.
+    fn flush(&mut self, now: Nanos, slot: u32) -> bool {
+        if self.spec.plp || self.spec.write_buffer == 0 {
+            return true;
+        }
+        while let Some(data) = self.window.as_mut().and_then(Window::pop) {
+            self.program(now, BUFFER, data);
+        }
+        self.back.write_aside(now);
+        self.back.acks.flush(slot, now)
+    }
+}
+
+/// Rows of a map unit that are not written whole, when the sectors of `mask` are new.
+fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
+    let row = spec.shape.row_sectors;
+    let rows = spec.rows_per_unit();
+    if rows == 1 {
+        return 1;
+    }
+    let new = |index: u32| {
+        let bits = window::mask(index * row, row);
+        mask & bits == bits
+    };
+    (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
+}
+
+/// Takes `sectors` off a tally, in the order of the causes.
+fn take(tally: &mut Tally, sectors: u32) -> Tally {
+    let (mut taken, mut rest, mut left) = (Tally::default(), Tally::default(), sectors);
+    for cause in Cause::ALL {
+        let has = tally.get(cause);
+        let take = has.min(left);
+        taken.add(cause, take);
+        rest.add(cause, has - take);
+        left -= take;
+    }
+    assert_eq!(left, 0, "a write's tally is shorter than the write");
+    *tally = rest;
+    taken
+}

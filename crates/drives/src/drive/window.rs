@@ -1,0 +1,187 @@
+//! Parts of map units that wait in the write buffer to become whole.
+//!
+//! Invariants
+//! - A unit is here at most once, with at least one sector and not with all of them.
+//! - Entries are in the order in which they came, and one goes when there are more than fit: what
+//!   waits depends on the order of the writes alone, never on time.
+//! - The tally of an entry has as many sectors as its mask has bits.
+
+use hostftl_core::{CAUSES, Cause, Tally};
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// New sectors of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    pub unit: u32,
+    /// Which sectors they are; all of them, or bits for no more than 128.
+    pub mask: u128,
+    pub tally: Tally,
+    pub placement: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    data: Data,
+    /// By age, and in the list of units with the same hash.
+    prev: u32,
+    next: u32,
+    chain: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Window {
+    capacity: usize,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    heads: Vec<u32>,
+    first: u32,
+    last: u32,
+    /// Sectors of all entries, by cause.
+    pub waiting: [u64; CAUSES],
+    /// Sectors that never left, by cause.
+    pub absorbed: [u64; CAUSES],
+}
+
+/// The bits of `sectors` sectors from `offset`.
+pub fn mask(offset: u32, sectors: u32) -> u128 {
+    let ones = if sectors == u128::BITS { u128::MAX } else { (1 << sectors) - 1 };
+    ones << offset
+}
+
+impl Window {
+    /// Room for parts of so many units.
+    pub fn new(capacity: usize) -> Self {
+        Window {
+            capacity,
+            entries: Vec::with_capacity(capacity + 1),
+            free: Vec::with_capacity(capacity + 1),
+            heads: vec![NONE; (2 * capacity).next_power_of_two()],
+            first: NONE,
+            last: NONE,
+            waiting: [0; CAUSES],
+            absorbed: [0; CAUSES],
+        }
+    }
+
+    fn bucket(&self, unit: u32) -> usize {
+        let hash = unit.wrapping_mul(0x9e37_79b1);
+        (hash ^ hash >> 15) as usize & (self.heads.len() - 1)
+    }
+
+    fn find(&self, unit: u32) -> u32 {
+        let mut at = self.heads[self.bucket(unit)];
+        while at != NONE && self.entries[at as usize].data.unit != unit {
+            at = self.entries[at as usize].chain;
+        }
+        at
+    }
+
+    /// Whether all of these sectors of a unit are here.
+    pub fn covers(&self, unit: u32, mask: u128) -> bool {
+        let at = self.find(unit);
+        at != NONE && mask & !self.entries[at as usize].data.mask == 0
+    }
+
+    /// Adds sectors of a unit, of which `whole` has all; what has to go because of it is given back.
+    pub fn add(&mut self, data: Data, whole: u128) -> Option<Data> {
+        let mut at = self.find(data.unit);
+        if at == NONE {
+            at = self.insert(Data { mask: 0, tally: Tally::default(), ..data });
+        }
+        let overlap = (self.entries[at as usize].data.mask & data.mask).count_ones();
+        self.absorb(at, overlap);
+        for cause in Cause::ALL {
+            self.waiting[cause as usize] += u64::from(data.tally.get(cause));
+        }
+        let entry = &mut self.entries[at as usize].data;
+        entry.mask |= data.mask;
+        entry.tally += data.tally;
+        entry.placement = data.placement;
+        if entry.mask == whole {
+            return Some(self.remove(at));
+        }
+        (self.entries.len() - self.free.len() > self.capacity).then(|| self.remove(self.first))
+    }
+
+    /// A unit is overwritten or trimmed as a whole: what is here of it is of no use.
+    pub fn forget(&mut self, unit: u32) {
+        let at = self.find(unit);
+        if at != NONE {
+            self.absorb(at, self.entries[at as usize].data.mask.count_ones());
+            self.remove(at);
+        }
+    }
+
+    /// Takes the entry that came first.
+    pub fn pop(&mut self) -> Option<Data> {
+        (self.first != NONE).then(|| self.remove(self.first))
+    }
+
+    /// Takes `sectors` off an entry's tally, in the order of the causes.
+    fn absorb(&mut self, at: u32, sectors: u32) {
+        let entry = &mut self.entries[at as usize].data;
+        let (mut rest, mut left) = (Tally::default(), sectors);
+        for cause in Cause::ALL {
+            let has = entry.tally.get(cause);
+            let gone = has.min(left);
+            rest.add(cause, has - gone);
+            left -= gone;
+            self.absorbed[cause as usize] += u64::from(gone);
+            self.waiting[cause as usize] -= u64::from(gone);
+        }
+        entry.tally = rest;
+    }
+
+    fn insert(&mut self, data: Data) -> u32 {
+        let bucket = self.bucket(data.unit);
+        let (prev, chain) = (self.last, self.heads[bucket]);
+        let entry = Entry { data, prev, next: NONE, chain };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at as usize] = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.heads[bucket] = at;
+        match prev {
+            NONE => self.first = at,
+            prev => self.entries[prev as usize].next = at,
+        }
+        self.last = at;
+        at
+    }
+
+    fn remove(&mut self, at: u32) -> Data {
+        let Entry { data, prev, next, chain } = self.entries[at as usize];
+        match prev {
+            NONE => self.first = next,
+            _ => self.entries[prev as usize].next = next,
+        }
+        match next {
+            NONE => self.last = prev,
+            _ => self.entries[next as usize].prev = prev,
+        }
+        let bucket = self.bucket(data.unit);
+        if self.heads[bucket] == at {
+            self.heads[bucket] = chain;
+        } else {
+            let mut before = self.heads[bucket];
+            while self.entries[before as usize].chain != at {
+                before = self.entries[before as usize].chain;
+            }
+            self.entries[before as usize].chain = chain;
+        }
+        for cause in Cause::ALL {
+            self.waiting[cause as usize] -= u64::from(data.tally.get(cause));
+        }
+        self.free.push(at);
+        data
+    }
+}

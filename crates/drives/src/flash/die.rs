@@ -1,0 +1,369 @@
+//! What a die does next, and what happens when it has done it.
+
+use hostftl_core::{Cause, Nanos};
+use rand::RngExt;
+
+use super::op::{Kind, NONE, Op, Queue};
+use super::{Flash, Over, Times};
+use crate::work::Spent;
+
+/// How often one set may be interrupted.
+const MOST_INTERRUPTS: u8 = 4;
+
+/// What a die is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Idle,
+    /// Its arrays read, program or erase.
+    Array,
+    /// It waits for the bus or uses it.
+    Bus,
+}
+
+/// Operations that a die does together.
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    kind: Kind,
+    collects: bool,
+    interrupts: u8,
+    count: u32,
+    rows: u16,
+    sectors: u32,
+    /// The first; the others follow by `next`.
+    head: u32,
+    began: Nanos,
+    /// In the arrays and on the bus, without waiting.
+    array: Nanos,
+    transfer: Nanos,
+    /// While reads went before.
+    parked: Nanos,
+}
+
+impl Set {
+    const EMPTY: Set = Set {
+        kind: Kind::Read,
+        collects: false,
+        interrupts: 0,
+        count: 0,
+        rows: 0,
+        sectors: 0,
+        head: NONE,
+        began: 0,
+        array: 0,
+        transfer: 0,
+        parked: 0,
+    };
+}
+
+/// A die, or several that work as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Die {
+    pub phase: Phase,
+    /// Lanes with something queued: a bit each; then those with urgent reads.
+    pub waiting: [u16; 2],
+    set: Set,
+    /// A set that was interrupted, since when, and what was left of it.
+    parked: Option<(Set, Nanos, Nanos)>,
+    /// How long it has collected, in sets that are over.
+    collected: Nanos,
+    /// The next die that waits for the same bus.
+    next: u32,
+}
+
+impl Die {
+    pub const IDLE: Die = Die {
+        phase: Phase::Idle,
+        waiting: [0; 2],
+        set: Set::EMPTY,
+        parked: None,
+        collected: 0,
+        next: NONE,
+    };
+
+    /// How long it has collected until `now`.
+    #[inline]
+    pub fn collected(&self, now: Nanos) -> Nanos {
+        let under_way = self.phase != Phase::Idle && self.set.collects;
+        self.collected + if under_way { now - self.set.began } else { 0 }
+    }
+}
+
+/// The bus of a channel: who has it, and who waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Bus {
+    holder: u32,
+    waiting: Queue,
+}
+
+impl Bus {
+    pub const IDLE: Bus = Bus { holder: NONE, waiting: Queue::EMPTY };
+}
+
+impl Flash {
+    /// Lets a die that is idle begin what it can.
+    pub(super) fn dispatch(&mut self, now: Nanos, die: u32) {
+        let it = &self.dies[die as usize];
+        if it.phase != Phase::Idle {
+            return;
+        }
+        if it.waiting[1] != 0 && self.gather(now, die, 1) {
+            return;
+        }
+        if self.dies[die as usize].parked.is_some() {
+            return self.resume(now, die);
+        }
+        if self.dies[die as usize].waiting[0] != 0 {
+            self.gather(now, die, 0);
+        }
+    }
+
+    /// Begins the oldest operation of a die that can begin, and what goes together with it.
+    fn gather(&mut self, now: Nanos, die: u32, urgent: usize) -> bool {
+        let (mut best, mut oldest) = (0, u64::MAX);
+        let mut left = self.dies[die as usize].waiting[urgent];
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            left &= left - 1;
+            let op = self.head(die, lane, urgent);
+            if op.waits == 0 && op.seq < oldest {
+                (best, oldest) = (lane, op.seq);
+            }
+        }
+        if oldest == u64::MAX {
+            return false;
+        }
+        let mut set = Set { began: now, kind: self.head(die, best, urgent).kind, ..Set::EMPTY };
+        self.take(die, best, urgent, &mut set);
+        if self.multiplane {
+            let mut left = self.dies[die as usize].waiting[urgent] & !(1 << best);
+            while left != 0 {
+                let lane = left.trailing_zeros();
+                left &= left - 1;
+                let op = self.head(die, lane, urgent);
+                if op.waits == 0 && op.kind == set.kind {
+                    self.take(die, lane, urgent, &mut set);
+                }
+            }
+        }
+        self.begin(now, die, set);
+        true
+    }
+
+    /// What waits first in a queue that is not empty.
+    #[inline]
+    fn head(&self, die: u32, lane: u32, urgent: usize) -> &Op {
+        let slot = (die * self.shape.lanes_per_die + lane) as usize;
+        self.ops.get(self.queues[slot][urgent].head)
+    }
+
+    /// Moves what waits first in a queue to a set.
+    #[inline]
+    fn take(&mut self, die: u32, lane: u32, urgent: usize, set: &mut Set) {
+        let slot = (die * self.shape.lanes_per_die + lane) as usize;
+        let queue = &mut self.queues[slot][urgent];
+        let index = self.ops.pop(queue);
+        if queue.head == NONE {
+            self.dies[die as usize].waiting[urgent] &= !(1 << lane);
+        }
+        let op = self.ops.get_mut(index);
+        op.next = set.head;
+        set.head = index;
+        set.count += 1;
+        set.collects |= op.cause == Cause::DriveGc;
+        set.rows = set.rows.max(op.rows);
+        set.sectors += op.sectors;
+    }
+
+    fn begin(&mut self, now: Nanos, die: u32, mut set: Set) {
+        let rows = u64::from(set.rows);
+        let Times { read, program, erase, bus, suspend } = self.times;
+        set.array = self.draw(match set.kind {
+            Kind::Read => rows * read,
+            Kind::Program => rows * program,
+            Kind::Move => rows * (read + program),
+            Kind::Erase => erase,
+        });
+        if bus > 0 && set.sectors > 0 {
+            let mean = bus * u64::from(set.sectors) / u64::from(self.shape.row_sectors);
+            set.transfer = self.draw(mean);
+        }
+        let it = &mut self.dies[die as usize];
+        if it.parked.is_some_and(|(_, since, _)| since == now) {
+            set.array += suspend.unwrap_or(0);
+        }
+        it.set = set;
+        if set.kind == Kind::Program && set.transfer > 0 {
+            self.ask_bus(now, die);
+        } else {
+            it.phase = Phase::Array;
+            self.agenda.set(die, now + set.array);
+        }
+    }
+
+    /// A time with this mean, or the mean itself.
+    #[inline]
+    fn draw(&mut self, mean: Nanos) -> Nanos {
+        match &mut self.dice {
+            None => mean,
+            Some(dice) => {
+                let below: f64 = dice.random();
+                (-(1.0 - below).ln() * mean as f64).round() as Nanos
+            }
+        }
+    }
+
+    /// The arrays of a die are done.
+    pub(super) fn array_done(&mut self, now: Nanos, die: u32) {
+        let set = &self.dies[die as usize].set;
+        if set.kind == Kind::Read && set.transfer > 0 {
+            return self.ask_bus(now, die);
+        }
+        self.finish(now, die);
+    }
+
+    fn ask_bus(&mut self, now: Nanos, die: u32) {
+        self.dies[die as usize].phase = Phase::Bus;
+        let channel = die % self.shape.channels;
+        let bus = &mut self.buses[channel as usize];
+        if bus.holder == NONE {
+            return self.grant(now, channel, die);
+        }
+        self.dies[die as usize].next = NONE;
+        match bus.waiting.tail {
+            NONE => bus.waiting.head = die,
+            tail => self.dies[tail as usize].next = die,
+        }
+        bus.waiting.tail = die;
+    }
+
+    fn grant(&mut self, now: Nanos, channel: u32, die: u32) {
+        let transfer = self.dies[die as usize].set.transfer;
+        self.buses[channel as usize].holder = die;
+        self.work.busy.bus += transfer;
+        self.agenda.set(self.shape.dies + channel, now + transfer);
+    }
+
+    /// The bus of a channel is free again.
+    pub(super) fn transferred(&mut self, now: Nanos, channel: u32) {
+        let bus = &mut self.buses[channel as usize];
+        let die = std::mem::replace(&mut bus.holder, NONE);
+        let next = bus.waiting.head;
+        if next != NONE {
+            bus.waiting.head = self.dies[next as usize].next;
+            if bus.waiting.head == NONE {
+                bus.waiting.tail = NONE;
+            }
+            self.grant(now, channel, next);
+        }
+        let it = &mut self.dies[die as usize];
+        if it.set.kind == Kind::Read {
+            return self.finish(now, die);
+        }
+        it.phase = Phase::Array;
+        self.agenda.set(die, now + it.set.array);
+    }
+
+    /// The set of a die is over.
+    fn finish(&mut self, now: Nanos, die: u32) {
+        let it = &mut self.dies[die as usize];
+        it.phase = Phase::Idle;
+        let set = std::mem::replace(&mut it.set, Set::EMPTY);
+        let collected = it.collected;
+        if set.collects {
+            it.collected += now - set.began;
+        }
+        let busy = (set.array + set.transfer) / u64::from(set.count);
+        let rest = (set.array + set.transfer) % u64::from(set.count);
+        let (mut index, mut busy) = (set.head, busy + rest);
+        while index != NONE {
+            let op = *self.ops.get(index);
+            self.ops.give(index);
+            self.count(op.kind, op.cause, op.rows.into());
+            self.book(op.kind, op.cause, &set, busy);
+            busy = (set.array + set.transfer) / u64::from(set.count);
+            if self.times.suspend.is_some() && matches!(op.kind, Kind::Program | Kind::Move) {
+                self.pending[op.block as usize] -= 1;
+            }
+            if op.owner != NONE {
+                let Op { owner, held, epoch, .. } = op;
+                self.over.push(Over {
+                    owner,
+                    held,
+                    epoch,
+                    spent: spent(now, &op, &set, collected),
+                });
+            }
+            if op.then != NONE {
+                let then = self.ops.get_mut(op.then);
+                then.waits -= 1;
+                then.ready = now;
+            }
+            index = op.next;
+        }
+        // All of them first, so that what was made ready together can begin together.
+        let mut index = set.head;
+        while index != NONE {
+            let Op { then, next, .. } = *self.ops.get(index);
+            if then != NONE {
+                self.dispatch(now, self.ops.get(then).lane % self.shape.dies);
+            }
+            index = next;
+        }
+        self.dispatch(now, die);
+    }
+
+    /// Books the share of an operation in what its die did.
+    #[inline]
+    fn book(&mut self, kind: Kind, cause: Cause, set: &Set, share: Nanos) {
+        let busy = &mut self.work.busy;
+        match kind {
+            Kind::Read => busy.reads[cause as usize] += share,
+            Kind::Program => busy.programs += share,
+            Kind::Erase => busy.erases += share,
+            Kind::Move => {
+                let Times { read, program, .. } = self.times;
+                debug_assert!(set.transfer == 0, "a move does not use the bus");
+                let reading = share * read / (read + program);
+                busy.reads[cause as usize] += reading;
+                busy.programs += share - reading;
+            }
+        }
+    }
+
+    /// An urgent read has come for a die: what it is at may have to wait.
+    pub(super) fn interrupt(&mut self, now: Nanos, die: u32) {
+        let it = &mut self.dies[die as usize];
+        let can = it.phase == Phase::Array
+            && it.parked.is_none()
+            && it.set.kind != Kind::Read
+            && it.set.interrupts < MOST_INTERRUPTS;
+        if !can {
+            return;
+        }
+        let left = self.agenda.get(die) - now;
+        self.agenda.clear(die);
+        it.phase = Phase::Idle;
+        it.set.interrupts += 1;
+        it.parked = Some((std::mem::replace(&mut it.set, Set::EMPTY), now, left));
+    }
+
+    /// Goes on with what was interrupted.
+    fn resume(&mut self, now: Nanos, die: u32) {
+        let it = &mut self.dies[die as usize];
+        let (mut set, since, left) = it.parked.take().expect("it was looked at just now");
+        set.parked += now - since;
+        it.set = set;
+        it.phase = Phase::Array;
+        self.agenda.set(die, now + left);
+    }
+}
+
+/// Where the time of an operation went.
+#[inline]
+fn spent(now: Nanos, op: &Op, set: &Set, collected: Nanos) -> Spent {
+    let rmw = op.ready - op.since;
+    let waited = set.began - op.ready;
+    let gc = (collected - op.mark.min(collected)).min(waited);
+    let bus = now - set.began - set.array - set.parked;
+    Spent { queue: waited - gc + set.parked, gc, rmw, bus, die: set.array }
+}

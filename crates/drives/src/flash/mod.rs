@@ -1,0 +1,211 @@
+//! Flash that takes time: dies, the lanes in them, and the buses that they share.
+//!
+//! Invariants
+//! - A die is at one set of operations at a time: one operation, or several of one kind on
+//!   different lanes. Besides, one set that reads have interrupted may be parked.
+//! - Operations of a lane begin in the order in which they were queued, except that urgent reads
+//!   go first.
+//! - A die keeps its rows from the first transfer to the last: there is no cache register.
+//! - A bus serves the dies of its channel in the order in which they ask.
+
+mod agenda;
+mod die;
+mod op;
+
+use hostftl_core::{Cause, Nanos};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::spec::{DriveSpec, Shape};
+use crate::work::{FlashWork, Spent};
+use agenda::Agenda;
+use die::{Bus, Die, Phase};
+pub use op::{Kind, NONE, Op};
+use op::{Ops, Queue};
+
+/// Operations for which memory is kept from the start.
+const ROOM: usize = 1 << 12;
+
+/// An operation that somebody wanted to know of is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Over {
+    pub owner: u32,
+    pub held: u32,
+    pub epoch: u32,
+    pub spent: Spent,
+}
+
+/// The times of the flash, in ns.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    read: Nanos,
+    program: Nanos,
+    erase: Nanos,
+    bus: Nanos,
+    suspend: Option<Nanos>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Flash {
+    shape: Shape,
+    times: Times,
+    multiplane: bool,
+    /// Draws times from exponential distributions.
+    dice: Option<Xoshiro256PlusPlus>,
+    /// Of each lane, its queue and then that of its urgent reads.
+    queues: Vec<[Queue; 2]>,
+    dies: Vec<Die>,
+    buses: Vec<Bus>,
+    agenda: Agenda,
+    ops: Ops,
+    seq: u64,
+    /// Programs of each block that are still to come; kept when reads may be urgent.
+    pending: Vec<u16>,
+    over: Vec<Over>,
+    work: FlashWork,
+}
+
+impl Flash {
+    /// Idle flash.
+    pub fn new(spec: &DriveSpec) -> Self {
+        let shape = spec.shape;
+        let DriveSpec { read, program, erase, bus, suspend, .. } = *spec;
+        let blocks = if suspend.is_some() { shape.lanes() * shape.blocks } else { 0 };
+        Flash {
+            shape,
+            times: Times { read, program, erase, bus, suspend },
+            multiplane: spec.multiplane,
+            dice: spec.exponential.then(|| Xoshiro256PlusPlus::seed_from_u64(0xf1a5)),
+            queues: vec![[Queue::EMPTY; 2]; shape.lanes() as usize],
+            dies: vec![Die::IDLE; shape.dies as usize],
+            buses: vec![Bus::IDLE; shape.channels as usize],
+            agenda: Agenda::new(shape.dies + shape.channels),
+            ops: Ops::new(ROOM),
+            seq: 0,
+            pending: vec![0; blocks as usize],
+            over: Vec::with_capacity(64),
+            work: FlashWork::default(),
+        }
+    }
+
+    /// Keeps an operation, which is not queued yet, and names it.
+    #[inline]
+    pub fn prepare(&mut self, op: Op) -> u32 {
+        self.ops.keep(op)
+    }
+
+    /// An operation that is being prepared.
+    #[inline]
+    pub fn op(&mut self, index: u32) -> &mut Op {
+        self.ops.get_mut(index)
+    }
+
+    /// Drops an operation that is being prepared.
+    pub fn forget(&mut self, index: u32) {
+        self.ops.give(index);
+    }
+
+    /// `then` does not begin before `first`, which was queued before, is over.
+    #[inline]
+    pub fn after(&mut self, first: u32, then: u32) {
+        let first = self.ops.get_mut(first);
+        debug_assert!(first.then == NONE, "one operation waits for it already");
+        first.then = then;
+        self.ops.get_mut(then).waits += 1;
+    }
+
+    /// Queues a prepared operation.
+    pub fn queue(&mut self, now: Nanos, index: u32) {
+        self.seq += 1;
+        let op = self.ops.get_mut(index);
+        op.seq = self.seq;
+        op.ready = now;
+        let (kind, cause, lane, block) = (op.kind, op.cause, op.lane, op.block as usize);
+        let die = lane % self.shape.dies;
+        op.mark = self.dies[die as usize].collected(now);
+        let mut urgent = 0;
+        if self.times.suspend.is_some() {
+            match kind {
+                Kind::Program | Kind::Move => self.pending[block] += 1,
+                Kind::Read if cause == Cause::Host => {
+                    urgent = usize::from(self.pending[block] == 0);
+                }
+                Kind::Read | Kind::Erase => {}
+            }
+        }
+        let slot = self.slot(lane);
+        self.ops.push(&mut self.queues[slot][urgent], index);
+        let it = &mut self.dies[die as usize];
+        it.waiting[urgent] |= 1 << (lane / self.shape.dies);
+        if urgent == 1 {
+            self.interrupt(now, die);
+        }
+        self.dispatch(now, die);
+    }
+
+    /// The block of a lane as operations name it.
+    #[inline]
+    pub fn block(&self, lane: u32, block: u32) -> u32 {
+        lane * self.shape.blocks + block
+    }
+
+    /// Where the queues of a lane are: lanes of a die are neighbours.
+    #[inline]
+    fn slot(&self, lane: u32) -> usize {
+        let (die, within) = (lane % self.shape.dies, lane / self.shape.dies);
+        (die * self.shape.lanes_per_die + within) as usize
+    }
+
+    /// When something ends next.
+    #[inline]
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.agenda.next_at()
+    }
+
+    /// Lets the next thing end, of which there is one, and says when that is.
+    pub fn advance(&mut self) -> Nanos {
+        let (now, index) = self.agenda.pop();
+        if index < self.shape.dies {
+            self.array_done(now, index);
+        } else {
+            self.transferred(now, index - self.shape.dies);
+        }
+        now
+    }
+
+    /// Takes what is over, in order.
+    #[inline]
+    pub fn over(&mut self) -> std::vec::Drain<'_, Over> {
+        self.over.drain(..)
+    }
+
+    /// What it did so far.
+    pub fn work(&self) -> &FlashWork {
+        &self.work
+    }
+
+    /// Counts work that takes no time.
+    #[inline]
+    pub fn count(&mut self, kind: Kind, cause: Cause, rows: u32) {
+        match kind {
+            Kind::Read => self.work.reads[cause as usize] += u64::from(rows),
+            Kind::Program => self.work.programs += u64::from(rows),
+            Kind::Move => {
+                self.work.reads[cause as usize] += u64::from(rows);
+                self.work.programs += u64::from(rows);
+            }
+            Kind::Erase => self.work.erases += 1,
+        }
+    }
+
+    /// Whether nothing is under way or queued. What is only prepared does not count.
+    pub fn idle(&self) -> bool {
+        self.dies.iter().all(|die| die.phase == Phase::Idle && die.waiting == [0, 0])
+    }
+
+    /// Operations that are prepared, queued or under way.
+    pub fn in_use(&self) -> usize {
+        self.ops.in_use()
+    }
+}

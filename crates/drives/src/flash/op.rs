@@ -1,0 +1,165 @@
+//! Operations of the flash, and the queues in which they wait.
+//!
+//! Invariants
+//! - An operation is free, being prepared, in exactly one queue, or in the set that its die is at.
+//! - An operation waits only for operations that were queued before it, so that nothing can wait in
+//!   a circle.
+
+use hostftl_core::{Cause, Nanos};
+
+/// No operation, nobody.
+pub const NONE: u32 = u32::MAX;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rows are read and moved over the bus.
+    Read,
+    /// Rows are moved over the bus and programmed.
+    Program,
+    /// Rows are read and programmed again on the same lane, without the bus.
+    Move,
+    /// A block of a lane is erased.
+    Erase,
+}
+
+/// An operation on one lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    pub kind: Kind,
+    /// Why; of a program, why its first sector is written.
+    pub cause: Cause,
+    /// How many operations must end before this one may begin.
+    pub waits: u16,
+    pub rows: u16,
+    pub lane: u32,
+    /// The block of the lane, which counts programs that are still to come.
+    pub block: u32,
+    /// Sectors that cross the bus.
+    pub sectors: u32,
+    /// Who is told when it is over.
+    pub owner: u32,
+    /// Sectors of the write buffer that come free with it.
+    pub held: u32,
+    /// The flush that waits for it.
+    pub epoch: u32,
+    /// The operation that waits for it.
+    pub then: u32,
+    /// The next one in the same queue or set.
+    pub next: u32,
+    /// Its place in the order of all operations.
+    pub seq: u64,
+    /// When it was asked for.
+    pub since: Nanos,
+    /// When all that it waited for was over.
+    pub ready: Nanos,
+    /// How long its die had been collecting when it was queued.
+    pub mark: Nanos,
+}
+
+impl Op {
+    /// An operation for nobody, that waits for nothing.
+    pub fn new(kind: Kind, cause: Cause, lane: u32, rows: u32) -> Self {
+        Op {
+            kind,
+            cause,
+            waits: 0,
+            rows: rows as u16,
+            lane,
+            block: 0,
+            sectors: 0,
+            owner: NONE,
+            held: 0,
+            epoch: 0,
+            then: NONE,
+            next: NONE,
+            seq: 0,
+            since: 0,
+            ready: 0,
+            mark: 0,
+        }
+    }
+}
+
+/// First in, first out.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    pub head: u32,
+    pub tail: u32,
+}
+
+impl Queue {
+    pub const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+}
+
+/// All operations, of which some are free.
+#[derive(Debug)]
+pub struct Ops {
+    list: Vec<Op>,
+    free: Vec<u32>,
+}
+
+impl Ops {
+    /// Room for `count` at once before memory is asked for.
+    pub fn new(count: usize) -> Self {
+        Ops { list: Vec::with_capacity(count), free: Vec::with_capacity(count) }
+    }
+
+    /// Keeps an operation and names it.
+    #[inline]
+    pub fn keep(&mut self, op: Op) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.list[index as usize] = op;
+                index
+            }
+            None => {
+                self.list.push(op);
+                (self.list.len() - 1) as u32
+            }
+        }
+    }
+
+    /// An operation is over.
+    #[inline]
+    pub fn give(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    #[inline]
+    pub fn get(&self, index: u32) -> &Op {
+        &self.list[index as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut Op {
+        &mut self.list[index as usize]
+    }
+
+    /// Appends an operation to a queue.
+    #[inline]
+    pub fn push(&mut self, queue: &mut Queue, index: u32) {
+        self.list[index as usize].next = NONE;
+        match queue.tail {
+            NONE => queue.head = index,
+            tail => self.list[tail as usize].next = index,
+        }
+        queue.tail = index;
+    }
+
+    /// Takes the first operation of a queue that has one.
+    #[inline]
+    pub fn pop(&mut self, queue: &mut Queue) -> u32 {
+        let index = queue.head;
+        queue.head = self.list[index as usize].next;
+        if queue.head == NONE {
+            queue.tail = NONE;
+        }
+        index
+    }
+
+    /// How many are not free.
+    pub fn in_use(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+}

@@ -1,0 +1,382 @@
+//! The keys of a drive's file, and what they may be.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use hostftl_core::{Nanos, SECTOR};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::cell::{Cell, POWER_MW};
+use super::error::DriveError;
+use super::shape::{Planes, Shape};
+use super::text::Text;
+use super::{DriveSpec, Energy, Pooling};
+
+/// The longest map unit whose parts can be merged, in sectors.
+const MAX_MERGED: u32 = 128;
+/// Sectors of a KiB.
+const KIB: u32 = 1024 / SECTOR as u32;
+/// How long it takes to interrupt a program or an erase, when the drive does not say otherwise.
+const SUSPEND_US: f64 = 20.0;
+
+/// The file's keys; each keeps its place for messages.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    cell: Cell,
+    channels: Spanned<u32>,
+    ways: Spanned<u32>,
+    dies: Option<Spanned<u32>>,
+    planes: Option<Spanned<u32>>,
+    pages: Spanned<u32>,
+    page_kib: Spanned<u32>,
+    blocks: Option<Spanned<u32>>,
+    capacity: Option<Spanned<String>>,
+    over_provisioning_percent: Spanned<f64>,
+    map_unit_kib: Option<Spanned<u32>>,
+    stripe: Option<Spanned<toml::Value>>,
+    pools: Option<Spanned<String>>,
+    gc: Option<Spanned<String>>,
+    frontiers: Option<Spanned<String>>,
+    placements: Option<Spanned<u8>>,
+    level: Option<Spanned<u32>>,
+    write_buffer_kib: Option<Spanned<u32>>,
+    #[serde(default)]
+    merge: Option<Spanned<bool>>,
+    plp: Option<bool>,
+    multiplane: Option<bool>,
+    copyback: Option<bool>,
+    suspend: Option<bool>,
+    suspend_us: Option<Spanned<f64>>,
+    service: Option<Spanned<String>>,
+    read_us: Option<Spanned<f64>>,
+    program_us: Option<Spanned<f64>>,
+    erase_us: Option<Spanned<f64>>,
+    bus_us: Option<Spanned<f64>>,
+    bus_mts: Option<Spanned<f64>>,
+    read_uj: Option<Spanned<f64>>,
+    program_uj: Option<Spanned<f64>>,
+    erase_uj: Option<Spanned<f64>>,
+    bus_uj: Option<Spanned<f64>>,
+    cycles: Option<Spanned<u32>>,
+}
+
+/// Where in the file, and what is wrong there.
+type Fault = (usize, String);
+
+/// The drive that a text describes.
+///
+/// # Errors
+/// The line or the option that is wrong, and why.
+pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
+    let file: File = toml::from_str(&text.text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        text.fault(at, error.message().replace('\n', " "))
+    })?;
+    file.spec(&text.name).map_err(|(at, why)| text.fault(at, why))
+}
+
+impl File {
+    fn spec(&self, name: &str) -> Result<DriveSpec, Fault> {
+        let planes = self.planes()?;
+        let shape = planes.shape().expect("the stripe was checked");
+        let map_unit = self.map_unit(&shape)?;
+        let word = |key: &Option<Spanned<String>>, or: &str| {
+            key.as_ref().map_or((0, or.to_owned()), |it| (it.span().start, it.get_ref().clone()))
+        };
+        let (at, pools) = word(&self.pools, "drive");
+        let pools = match pools.as_str() {
+            "plane" => Pooling::Plane,
+            "drive" => Pooling::Drive,
+            other => return Err((at, format!("no pools '{other}': use plane or drive"))),
+        };
+        let (at, service) = word(&self.service, "fixed");
+        let exponential = match service.as_str() {
+            "fixed" => false,
+            "exponential" => true,
+            other => return Err((at, format!("no service '{other}': use fixed or exponential"))),
+        };
+        let buffer_kib = optional("write_buffer_kib", &self.write_buffer_kib, 0, 1 << 22, 0)?;
+        let merge = self.merge.as_ref().is_some_and(|merge| *merge.get_ref());
+        let (read, program, erase, bus) = self.times(&shape)?;
+        let mut spec = DriveSpec {
+            name: name.to_owned(),
+            shape,
+            map_unit,
+            exported: 0,
+            pools,
+            gc: parsed(word(&self.gc, "greedy"))?,
+            frontiers: parsed(word(&self.frontiers, "shared"))?,
+            placements: optional("placements", &self.placements, 1, 64, 1)?,
+            level: optional("level", &self.level, 0, 1 << 20, 0)?,
+            write_buffer: u64::from(buffer_kib) * u64::from(KIB),
+            merge,
+            plp: self.plp.unwrap_or(true),
+            multiplane: self.multiplane.unwrap_or(false),
+            copyback: self.copyback.unwrap_or(false),
+            suspend: self.suspend()?,
+            exponential,
+            read,
+            program,
+            erase,
+            bus,
+            energy: self.energy(&shape, [read, program, erase, bus])?,
+            cycles: optional("cycles", &self.cycles, 1, u32::MAX, self.cell.defaults().cycles)?,
+        };
+        self.buffered(&spec)?;
+        self.sizes(&mut spec)?;
+        Ok(spec)
+    }
+
+    /// The planes, still without blocks when only a capacity is given.
+    fn planes(&self) -> Result<Planes, Fault> {
+        let channels = within("channels", &self.channels, 1, 64)?;
+        let ways = within("ways", &self.ways, 1, 64)?;
+        let dies = optional("dies", &self.dies, 1, 16, 1)?;
+        let planes = optional("planes", &self.planes, 1, 16, 1)?;
+        let pages = within("pages", &self.pages, 2, 1 << 14)?;
+        let page_kib = within("page_kib", &self.page_kib, 1, 1024)?;
+        let blocks = optional("blocks", &self.blocks, 4, 1 << 24, 4)?;
+        let total = channels * ways * dies * planes;
+        if total > 1 << 14 {
+            let why = "channels * ways * dies * planes can't be above 16384";
+            return Err((self.channels.span().start, why.into()));
+        }
+        let (at, stripe) = match &self.stripe {
+            None => (0, 1),
+            Some(stripe) => {
+                let count = match stripe.get_ref() {
+                    toml::Value::Integer(count) => u32::try_from(*count).ok(),
+                    toml::Value::String(all) if all == "all" => Some(total),
+                    _ => None,
+                };
+                let why = || "stripe must be \"all\" or a number of planes".to_owned();
+                (stripe.span().start, count.ok_or_else(|| (stripe.span().start, why()))?)
+            }
+        };
+        let page_sectors = page_kib * KIB;
+        let found = Planes {
+            channels,
+            ways,
+            dies,
+            planes,
+            stripe: stripe.max(1),
+            blocks,
+            pages,
+            page_sectors,
+        };
+        if stripe == 0 || found.shape().is_none() {
+            let why = format!(
+                "stripe = {stripe} does not part {total} planes evenly: it divides the planes of a \
+                 die, or is whole dies that divide the channels, or whole channels"
+            );
+            return Err((at, why));
+        }
+        if page_sectors * stripe > 1 << 16 {
+            let why = "stripe * page_kib can't be above 32 MiB".to_owned();
+            return Err((self.page_kib.span().start, why));
+        }
+        Ok(found)
+    }
+
+    /// The map unit, a whole number of rows or a whole part of one.
+    fn map_unit(&self, shape: &Shape) -> Result<u32, Fault> {
+        let Some(unit) = &self.map_unit_kib else { return Ok(shape.row_sectors) };
+        let sectors = within("map_unit_kib", unit, 1, 1 << 15)? * KIB;
+        let row = shape.row_sectors;
+        let fits = sectors.is_multiple_of(row) && shape.rows.is_multiple_of(sectors / row);
+        if fits || row.is_multiple_of(sectors) {
+            return Ok(sectors);
+        }
+        let why = format!(
+            "map_unit_kib must divide stripe * page_kib, which is {} KiB, or be a multiple of it by \
+             a divisor of pages",
+            row / KIB
+        );
+        Err((unit.span().start, why))
+    }
+
+    /// Reading, programming and erasing a row's planes, which takes one page's time, and moving its
+    /// pages over the channel.
+    fn times(&self, shape: &Shape) -> Result<(Nanos, Nanos, Nanos, Nanos), Fault> {
+        let cell = self.cell.defaults();
+        let bus = match (&self.bus_us, &self.bus_mts) {
+            (Some(both), Some(_)) => {
+                return Err((both.span().start, "give bus_us or bus_mts, not both".into()));
+            }
+            (Some(bus), None) => nanos("bus_us", bus, 0.0)?,
+            (None, rate) => {
+                let rate = match rate {
+                    Some(rate) => within("bus_mts", rate, 1.0, 1e5)?,
+                    None => cell.bus_mts,
+                };
+                let bytes = f64::from(shape.row_sectors / shape.stripe) * SECTOR as f64;
+                (bytes / rate * 1000.0).round() as Nanos
+            }
+        };
+        let time = |key: &str, value: &Option<Spanned<f64>>, least: f64, or: f64| match value {
+            Some(value) => nanos(key, value, least),
+            None => Ok((or * 1000.0).round() as Nanos),
+        };
+        Ok((
+            time("read_us", &self.read_us, 0.001, cell.read_us)?,
+            time("program_us", &self.program_us, 0.001, cell.program_us)?,
+            time("erase_us", &self.erase_us, 0.0, cell.erase_us)?,
+            bus * u64::from(shape.pages_per_bus),
+        ))
+    }
+
+    fn suspend(&self) -> Result<Option<Nanos>, Fault> {
+        let takes = match &self.suspend_us {
+            Some(takes) => nanos("suspend_us", takes, 0.0)?,
+            None => (SUSPEND_US * 1000.0) as Nanos,
+        };
+        Ok((self.suspend == Some(true)).then_some(takes))
+    }
+
+    /// Energy in nJ of what is done to all planes of a row.
+    fn energy(&self, shape: &Shape, times: [Nanos; 4]) -> Result<Energy, Fault> {
+        let of = |key: &str, value: &Option<Spanned<f64>>, time: Nanos, parts: u32| {
+            let page = match value {
+                Some(value) => within(key, value, 0.0, 1e9)? * 1000.0,
+                // 1 mW for 1 ns is 1 pJ.
+                None => POWER_MW * time as f64 / 1000.0,
+            };
+            Ok((page * f64::from(parts)).round() as u64)
+        };
+        let [read, program, erase, bus] = times;
+        let bus = bus / u64::from(shape.pages_per_bus);
+        Ok(Energy {
+            read: of("read_uj", &self.read_uj, read, shape.stripe)?,
+            program: of("program_uj", &self.program_uj, program, shape.stripe)?,
+            erase: of("erase_uj", &self.erase_uj, erase, shape.stripe)?,
+            bus: of("bus_uj", &self.bus_uj, bus, shape.stripe)?,
+        })
+    }
+
+    /// What needs a write buffer has one that is large enough.
+    fn buffered(&self, spec: &DriveSpec) -> Result<(), Fault> {
+        let at = self.write_buffer_kib.as_ref().map_or(0, |it| it.span().start);
+        let merge_at = self.merge.as_ref().map_or(0, |it| it.span().start);
+        let units = spec.write_buffer / u64::from(spec.map_unit);
+        if spec.merge && units < 4 {
+            let why = "merge needs a write_buffer_kib of at least four map units".to_owned();
+            return Err((merge_at, why));
+        }
+        if spec.merge && spec.map_unit > MAX_MERGED {
+            let why = "merge works with map units of at most 64 KiB".to_owned();
+            return Err((merge_at, why));
+        }
+        let lanes = u64::from(spec.shape.lanes()) * u64::from(spec.shape.row_sectors);
+        if spec.units_per_row() > 1 && spec.write_buffer < lanes {
+            let why = format!(
+                "several map units share a page, so write_buffer_kib must hold a page of every \
+                 plane: at least {}",
+                lanes / u64::from(KIB)
+            );
+            return Err((at, why));
+        }
+        Ok(())
+    }
+
+    /// Blocks from the capacity, or the capacity from the blocks.
+    fn sizes(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
+        let spare =
+            within("over_provisioning_percent", &self.over_provisioning_percent, 0.0, 90.0)?;
+        let share = 1.0 - spare / 100.0;
+        let unit = u64::from(spec.map_unit);
+        let block = spec.shape.sectors() / u64::from(spec.shape.blocks);
+        let at = match (&self.capacity, &self.blocks) {
+            (Some(both), Some(_)) => {
+                return Err((both.span().start, "give capacity or blocks, not both".into()));
+            }
+            (None, None) => {
+                let why = "give capacity, as \"32g\", or blocks, which is per plane";
+                return Err((0, why.into()));
+            }
+            (None, Some(_)) => {
+                spec.exported = (spec.shape.sectors() as f64 * share) as u64 / unit * unit;
+                self.over_provisioning_percent.span().start
+            }
+            (Some(capacity), None) => {
+                let at = capacity.span().start;
+                let bytes = size(capacity.get_ref()).filter(|&bytes| bytes >> 47 == 0);
+                let why = || "capacity must be a size such as \"512m\" or \"32g\"".to_owned();
+                spec.exported = bytes.ok_or_else(|| (at, why()))? / SECTOR as u64;
+                if spec.exported == 0 || !spec.exported.is_multiple_of(unit) {
+                    let why = "capacity must be a whole number of map units".to_owned();
+                    return Err((at, why));
+                }
+                let blocks = (spec.exported as f64 / share / block as f64).ceil();
+                spec.shape.blocks = blocks.min(f64::from(u32::MAX)) as u32;
+                at
+            }
+        };
+        possible(spec, spare, at)
+    }
+}
+
+/// Whether the drive has the spare segments that collection needs, and no more units than it can
+/// name.
+fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
+    let units = spec.shape.sectors() / u64::from(spec.map_unit);
+    if units >= u64::from(u32::MAX) {
+        return Err((
+            at,
+            "more than 2^32 map units: make them larger, or the drive smaller".into(),
+        ));
+    }
+    let pool = spec.pool(0);
+    let least =
+        u64::from(pool.logical).div_ceil(u64::from(pool.pages)) + 2 * u64::from(pool.aside());
+    if u64::from(spec.shape.blocks) < least {
+        let why = format!(
+            "over_provisioning_percent = {spare} leaves {} blocks of each plane, but the drive \
+             needs {least} to collect: make it larger, or blocks smaller",
+            spec.shape.blocks
+        );
+        return Err((at, why));
+    }
+    pool.check().map_err(|why| (at, why.to_string()))
+}
+
+/// A size in bytes with an optional suffix `k`, `m`, `g` or `t`.
+fn size(text: &str) -> Option<u64> {
+    let shift = match text.bytes().last()?.to_ascii_lowercase() {
+        b'k' => 10,
+        b'm' => 20,
+        b'g' => 30,
+        b't' => 40,
+        _ => 0,
+    };
+    let digits = if shift > 0 { &text[..text.len() - 1] } else { text };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fault> {
+    word.parse().map_err(|why: T::Err| (at, why.to_string()))
+}
+
+fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
+where
+    T: Copy + PartialOrd + Display,
+{
+    let number = *value.get_ref();
+    if number >= least && number <= most {
+        return Ok(number);
+    }
+    Err((value.span().start, format!("{key} must be from {least} to {most}")))
+}
+
+fn optional<T>(key: &str, value: &Option<Spanned<T>>, least: T, most: T, or: T) -> Result<T, Fault>
+where
+    T: Copy + PartialOrd + Display,
+{
+    value.as_ref().map_or(Ok(or), |value| within(key, value, least, most))
+}
+
+/// Microseconds as nanoseconds, up to ten seconds.
+fn nanos(key: &str, value: &Spanned<f64>, least: f64) -> Result<Nanos, Fault> {
+    Ok((within(key, value, least, 1e7)? * 1000.0).round() as Nanos)
+}

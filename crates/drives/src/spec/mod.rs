@@ -1,0 +1,172 @@
+//! A drive as its TOML file describes it, checked.
+
+mod cell;
+mod error;
+mod file;
+mod shape;
+mod text;
+
+use hostftl_core::{DeviceInfo, Nanos};
+
+use crate::memory;
+use crate::pool::{Frontiers, GcPolicy, PoolSpec};
+pub use error::DriveError;
+pub use shape::Shape;
+use text::Text;
+
+/// What one pool of segments spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Each lane by itself: a segment is one block, and a map unit always stays on its lane.
+    Plane,
+    /// The whole drive: a segment is one block of every lane, a superblock.
+    Drive,
+}
+
+/// A drive. Lengths are in sectors, times in ns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveSpec {
+    /// What the user called it.
+    pub name: String,
+    /// The flash.
+    pub shape: Shape,
+    /// The grain in which the drive maps.
+    pub map_unit: u32,
+    /// Sectors that the host sees.
+    pub exported: u64,
+    /// What a pool spans.
+    pub pools: Pooling,
+    /// Which segment is collected.
+    pub gc: GcPolicy,
+    /// Where copies go.
+    pub frontiers: Frontiers,
+    /// How many placement ids it tells apart.
+    pub placements: u8,
+    /// Erases by which a segment may lag behind before its content is moved; 0 = any.
+    pub level: u32,
+    /// The drive's RAM for data that is not on flash yet; 0 when a write ends with its program.
+    pub write_buffer: u64,
+    /// Whether writes to parts of a map unit wait in the buffer to become whole.
+    pub merge: bool,
+    /// Whether the buffer outlives a power cut.
+    pub plp: bool,
+    /// Whether lanes of a die work together when they have the same to do.
+    pub multiplane: bool,
+    /// Whether a copy within a lane stays off the bus.
+    pub copyback: bool,
+    /// When reads of the host interrupt programs and erases: how long that takes.
+    pub suspend: Option<Nanos>,
+    /// Whether the times of the flash are drawn from exponential distributions.
+    pub exponential: bool,
+    /// Reading a row.
+    pub read: Nanos,
+    /// Programming a row.
+    pub program: Nanos,
+    /// Erasing a block of a lane.
+    pub erase: Nanos,
+    /// Moving a row over its channel.
+    pub bus: Nanos,
+    /// Energy of each operation on a row or block, in nJ.
+    pub energy: Energy,
+    /// Erases that a block survives.
+    pub cycles: u32,
+}
+
+/// Energy in nJ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Energy {
+    /// Of reading a row.
+    pub read: u64,
+    /// Of programming a row.
+    pub program: u64,
+    /// Of erasing a block of a lane.
+    pub erase: u64,
+    /// Of moving a row over its channel.
+    pub bus: u64,
+}
+
+impl DriveSpec {
+    /// The names of the built-in drives.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        text::names()
+    }
+
+    /// The drive `NAME[:KEY=VALUE]…`: the built-in one, or else the one that the file `NAME`
+    /// describes, with some of its keys set anew, as in `mlc-32g:capacity=1g:gc=fifo`.
+    ///
+    /// # Errors
+    /// When there is neither, or what is described is not a possible drive.
+    pub fn find(name: &str) -> Result<Self, DriveError> {
+        file::spec(&text::find(name)?)
+    }
+
+    /// The drive that `text` describes; `origin` is its name in messages.
+    ///
+    /// # Errors
+    /// The line that is wrong, and why.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, DriveError> {
+        let (name, origin) = (origin.to_owned(), origin.to_owned());
+        file::spec(&Text { name, origin, text: text.to_owned(), options: Vec::new() })
+    }
+
+    /// What the host sees of the drive.
+    pub fn device_info(&self) -> DeviceInfo {
+        let block = DeviceInfo::block(self.exported, self.map_unit);
+        let volatile_cache = self.write_buffer > 0 && !self.plp;
+        DeviceInfo { volatile_cache, discard: true, placements: self.placements, ..block }
+    }
+
+    /// Map units that share a row; 1 when a unit has rows of its own.
+    pub fn units_per_row(&self) -> u32 {
+        (self.shape.row_sectors / self.map_unit).max(1)
+    }
+
+    /// Rows of a map unit; 1 when a row has several units.
+    pub fn rows_per_unit(&self) -> u32 {
+        (self.map_unit / self.shape.row_sectors).max(1)
+    }
+
+    /// How many pools there are.
+    pub fn pool_count(&self) -> u32 {
+        match self.pools {
+            Pooling::Plane => self.shape.lanes(),
+            Pooling::Drive => 1,
+        }
+    }
+
+    /// What each pool is made of; its pages are map units. `index` counts the pools.
+    pub fn pool(&self, index: u32) -> PoolSpec {
+        let pools = self.pool_count();
+        let lanes = self.shape.lanes() / pools;
+        let block = u64::from(self.shape.rows) * u64::from(self.shape.row_sectors);
+        let units = (self.exported / u64::from(self.map_unit)) as u32;
+        PoolSpec {
+            segments: self.shape.blocks,
+            pages: (u64::from(lanes) * block / u64::from(self.map_unit)) as u32,
+            logical: units.div_ceil(pools),
+            gc: self.gc,
+            frontiers: self.frontiers,
+            placements: self.placements,
+            level: self.level,
+            seed: u64::from(index) + 1,
+        }
+    }
+
+    /// Bytes of memory that the model of the drive takes.
+    pub fn memory(&self) -> u64 {
+        memory::of(self)
+    }
+
+    /// Refuses a drive whose model does not fit into `limit` bytes, or, without a limit, into three
+    /// quarters of the memory that the machine has free.
+    ///
+    /// # Errors
+    /// Both figures.
+    pub fn fits(&self, limit: Option<u64>) -> Result<(), DriveError> {
+        let (needed, limit) = (self.memory(), limit.or_else(memory::free).unwrap_or(u64::MAX));
+        if needed <= limit {
+            return Ok(());
+        }
+        Err(DriveError::Memory { name: self.name.clone(), needed, limit })
+    }
+}

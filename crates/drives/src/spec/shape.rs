@@ -1,0 +1,131 @@
+//! The shape of flash as its timing sees it: planes that always work together are one lane.
+//!
+//! A map unit that is striped over several planes keeps all of them busy with one operation. Such a
+//! group is a *lane*, and a page on each of its planes is a *row*. With a stripe of one a lane is a
+//! plane and a row is a page; with a stripe over everything the whole drive is one lane.
+
+/// Channels, dies and lanes, and how large a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Buses that work at the same time.
+    pub channels: u32,
+    /// Dies, or groups of dies that work as one, on all channels.
+    pub dies: u32,
+    /// Lanes of a die.
+    pub lanes_per_die: u32,
+    /// Planes of a lane.
+    pub stripe: u32,
+    /// Blocks of a plane.
+    pub blocks: u32,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Sectors of a row.
+    pub row_sectors: u32,
+    /// Pages of a row that follow each other over one channel.
+    pub pages_per_bus: u32,
+}
+
+/// What a drive's file says of its flash.
+#[derive(Clone, Copy, Debug)]
+pub struct Planes {
+    pub channels: u32,
+    pub ways: u32,
+    pub dies: u32,
+    pub planes: u32,
+    pub stripe: u32,
+    pub blocks: u32,
+    pub pages: u32,
+    pub page_sectors: u32,
+}
+
+impl Planes {
+    /// All planes.
+    pub fn total(&self) -> u32 {
+        self.channels * self.ways * self.dies * self.planes
+    }
+
+    /// The shape, if the stripe parts the flash evenly.
+    pub fn shape(&self) -> Option<Shape> {
+        let Planes { channels, stripe, planes, .. } = *self;
+        let all_dies = self.total() / planes;
+        let (channels, dies, lanes_per_die, pages_per_bus) = if planes.is_multiple_of(stripe) {
+            (channels, all_dies, planes / stripe, stripe)
+        } else {
+            // Whole dies, on different channels first.
+            let group = stripe / planes;
+            if !stripe.is_multiple_of(planes) || !all_dies.is_multiple_of(group) {
+                return None;
+            }
+            if channels.is_multiple_of(group) {
+                (channels / group, all_dies / group, 1, planes)
+            } else if group.is_multiple_of(channels) {
+                (1, all_dies / group, 1, stripe / channels)
+            } else {
+                return None;
+            }
+        };
+        Some(Shape {
+            channels,
+            dies,
+            lanes_per_die,
+            stripe,
+            blocks: self.blocks,
+            rows: self.pages,
+            row_sectors: self.page_sectors * stripe,
+            pages_per_bus,
+        })
+    }
+}
+
+impl Shape {
+    /// All lanes.
+    pub fn lanes(&self) -> u32 {
+        self.dies * self.lanes_per_die
+    }
+
+    /// Sectors of all flash.
+    pub fn sectors(&self) -> u64 {
+        u64::from(self.lanes()) * self.lane_sectors()
+    }
+
+    /// Sectors of a lane.
+    pub fn lane_sectors(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.rows) * u64::from(self.row_sectors)
+    }
+
+    /// NAND pages of all flash.
+    pub fn pages(&self) -> u64 {
+        let lanes = u64::from(self.lanes()) * u64::from(self.stripe);
+        lanes * u64::from(self.blocks) * u64::from(self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(stripe: u32) -> Option<(u32, u32, u32, u32, u32)> {
+        let planes = Planes {
+            channels: 4,
+            ways: 4,
+            dies: 1,
+            planes: 2,
+            stripe,
+            blocks: 10,
+            pages: 8,
+            page_sectors: 8,
+        };
+        let it = planes.shape()?;
+        assert_eq!(it.sectors(), 32 * 10 * 8 * 8, "a stripe keeps the size");
+        Some((it.channels, it.dies, it.lanes_per_die, it.row_sectors, it.pages_per_bus))
+    }
+
+    #[test]
+    fn a_stripe_makes_lanes_of_planes() {
+        assert_eq!(shape(1), Some((4, 16, 2, 8, 1)));
+        assert_eq!(shape(2), Some((4, 16, 1, 16, 2)), "both planes of a die");
+        assert_eq!(shape(4), Some((2, 8, 1, 32, 2)), "two dies on two channels");
+        assert_eq!(shape(32), Some((1, 1, 1, 256, 8)), "everything");
+        assert_eq!((shape(3), shape(6)), (None, None));
+    }
+}
