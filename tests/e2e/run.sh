@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing badinput kill ext4)
+[ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing trace badinput kill ext4)
 layers=${LAYERS:-passthrough hard}
 failed=0
 begin=$SECONDS

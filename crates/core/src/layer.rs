@@ -173,6 +173,10 @@ pub trait Layer {
     fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }
+    /// Whether zeroes take no longer than a trim, because the layer only forgets the range.
+    fn has_fast_zeroes(&self) -> bool {
+        false
+    }
     /// Whether nothing is under way: no request, no command.
     fn idle(&self) -> bool;
     /// Checks the invariants that are too dear for every step.

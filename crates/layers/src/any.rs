@@ -97,6 +97,10 @@ impl Layer for AnyLayer {
         each!(self, layer => layer.mapped(lba, sectors))
     }
 
+    fn has_fast_zeroes(&self) -> bool {
+        each!(self, layer => layer.has_fast_zeroes())
+    }
+
     fn idle(&self) -> bool {
         each!(self, layer => layer.idle())
     }

@@ -15,6 +15,7 @@ use crate::inlet::Inlet;
 use crate::reader::Reader;
 use crate::table::Table;
 use crate::tls::Tls;
+use crate::witness::Witness;
 use crate::writer;
 
 /// How long a client may be silent while it negotiates.
@@ -36,6 +37,7 @@ pub(crate) struct Service<'a> {
     pub(crate) offer: &'a Offer,
     pub(crate) secure: Option<&'a Arc<ServerConfig>>,
     pub(crate) stopping: &'a AtomicBool,
+    pub(crate) witness: Option<&'a dyn Witness>,
 }
 
 impl Service<'_> {
@@ -87,8 +89,8 @@ impl Service<'_> {
         std::thread::scope(|scope| {
             let (shared, answers) = (&table, answers);
             scope.spawn(move || writer::run(channel, shared, &answers));
-            let (port, stopping) = (self.port, self.stopping);
-            Reader { inlet, port, table: &table, reply, agreed, stopping }.run()
+            let Service { port, stopping, witness, .. } = self;
+            Reader { inlet, port, table: &table, reply, agreed, stopping, witness }.run()
         })
     }
 }

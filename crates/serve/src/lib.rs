@@ -24,9 +24,11 @@ mod socket;
 mod split;
 mod table;
 mod tls;
+mod witness;
 mod writer;
 
 pub use address::Address;
 pub use error::ServeError;
 pub use server::{Options, Served, Server, Stopper};
 pub use tls::Certificates;
+pub use witness::{Seen, Witness};

@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::inlet::Inlet;
 use crate::split::parts;
 use crate::table::{Entry, Table, Wants, part_cookie};
+use crate::witness::{Seen, Witness};
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
@@ -24,6 +25,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) reply: Sender<Answer>,
     pub(crate) agreed: Agreement,
     pub(crate) stopping: &'a AtomicBool,
+    pub(crate) witness: Option<&'a dyn Witness>,
 }
 
 impl Reader<'_> {
@@ -51,6 +53,9 @@ impl Reader<'_> {
             }
             self.answer(request, Some(fault));
             return Ok(());
+        }
+        if let (Some(witness), Some(what)) = (self.witness, seen(request.command)) {
+            witness.saw(what, request.offset, request.length.into());
         }
         let fua = request.flags & CMD_FUA != 0;
         match request.command {
@@ -151,6 +156,18 @@ impl Reader<'_> {
     fn answer(&self, request: &Request, fault: Option<Fault>) {
         let slot = self.table.enter(Entry { fault, ..entry(request, Wants::Done) });
         self.reply.send(Answer::new(part_cookie(slot, 0), Ok(()), None)).ok();
+    }
+}
+
+/// What a witness is told of a command.
+fn seen(command: Command) -> Option<Seen> {
+    match command {
+        Command::Read => Some(Seen::Read),
+        Command::Write => Some(Seen::Write),
+        Command::Flush => Some(Seen::Flush),
+        Command::Trim => Some(Seen::Trim),
+        Command::WriteZeroes => Some(Seen::Zeroes),
+        _ => None,
     }
 }
 

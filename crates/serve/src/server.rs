@@ -28,6 +28,7 @@ use crate::listen::{Alarm, Listening};
 use crate::piece::CONTEXTS;
 use crate::registry::Registry;
 use crate::tls::Certificates;
+use crate::witness::Witness;
 
 /// The most clients at once.
 const MAX_CONNECTIONS: usize = 64;
@@ -45,6 +46,8 @@ pub struct Options {
     pub port: Port,
     /// Whether clients must come under TLS, and with what.
     pub tls: Option<Certificates>,
+    /// Sees every request that can be done.
+    pub witness: Option<Arc<dyn Witness>>,
     /// Takes one line about a client that broke the protocol or was turned away.
     pub log: fn(&str),
 }
@@ -174,6 +177,7 @@ impl Server {
                     offer,
                     secure: self.secure.as_ref(),
                     stopping: &self.stopper.0.stopping,
+                    witness: self.options.witness.as_deref(),
                 };
                 match service.serve(&stream) {
                     Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),

@@ -31,8 +31,8 @@ impl Running {
         let path = folder.path().join("vol.sock");
         let address = format!("unix:{}", path.display()).parse().expect("an address");
         let port = ram_port("vol", SIZE);
-        let server =
-            Server::bind(Options { address, port, tls: None, log: |_| {} }).expect("a server");
+        let server = Server::bind(Options { address, port, tls: None, witness: None, log: |_| {} })
+            .expect("a server");
         let stopper = server.stopper();
         let thread = thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
         Running { _folder: folder, path, stopper, thread }
@@ -135,7 +135,8 @@ fn the_ready_line_names_the_socket() {
     let path = folder.path().join("a.sock");
     let address = format!("unix:{}", path.display()).parse().unwrap();
     let port = ram_port("vol", SIZE);
-    let server = Server::bind(Options { address, port, tls: None, log: |_| {} }).unwrap();
+    let server =
+        Server::bind(Options { address, port, tls: None, witness: None, log: |_| {} }).unwrap();
     server.stopper().stop();
     let mut line = Vec::new();
     server.run(&mut line).unwrap();

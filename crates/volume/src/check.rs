@@ -39,8 +39,9 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
         false => (volume.notes, Vec::new()),
     };
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
-    let (mut driver, mut host) = (machine.driver, Quiet::default());
-    driver.start(&mut host)?;
+    let mut driver = machine.driver;
+    let mut host = Quiet::of(driver.devices());
+    driver.start(&mut host).map_err(|error| host.explain(error))?;
     let mut problems = flaws;
     problems.extend(driver.layer().check().err().map(String::from));
     driver.stop(&mut host)?;

@@ -202,7 +202,7 @@ fn format(
                 write_ends(one, |_| Page::default())?;
             }
         }
-        let mut host = Quiet::default();
+        let mut host = Quiet::of(driver.devices());
         let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
         if let Some(trouble) = host.troubles.into_iter().next() {
             return Err(device(&spec.path.display().to_string(), trouble));

@@ -11,6 +11,14 @@ pub enum Error {
     /// A device or the engine.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// The layer could not be started or stopped.
+    #[error("{source}: {troubles}")]
+    Recovery {
+        /// What ended it.
+        source: IoError,
+        /// What led to it, with the devices.
+        troubles: String,
+    },
     /// The system refused something about a file that is no device.
     #[error("{}: can't {what}: {source}", path.display())]
     File {

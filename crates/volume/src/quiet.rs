@@ -1,17 +1,37 @@
 //! A host without requests: for format, check, and the time before a volume serves.
 
 use hostftl_core::{Credits, Event, Payload, Reply};
-use hostftl_io::{Host, Pull};
+use hostftl_io::{Device, Host, IoError, Pull};
+
+use crate::error::Error;
 
 /// Keeps what the layer tells.
 #[derive(Debug, Default)]
 pub struct Quiet {
+    /// The devices by name, in the order of the stack.
+    devices: Vec<String>,
     /// Log writes that recovery applied.
     pub replayed: u64,
     /// Log writes at the end that were not whole.
     pub dropped: u64,
     /// What else happened that should be known.
     pub troubles: Vec<String>,
+}
+
+impl Quiet {
+    /// One that calls the devices by their names.
+    pub fn of(devices: &[Device]) -> Self {
+        let devices = devices.iter().map(|device| device.name().into()).collect();
+        Quiet { devices, ..Quiet::default() }
+    }
+
+    /// `error` and what led to it.
+    pub fn explain(&self, error: IoError) -> Error {
+        match self.troubles.is_empty() {
+            true => error.into(),
+            false => Error::Recovery { source: error, troubles: self.troubles.join("; ") },
+        }
+    }
 }
 
 impl Host for Quiet {
@@ -38,7 +58,8 @@ impl Host for Quiet {
             }
             Event::DeviceFailed { device, error, abandoned } => {
                 let late = if abandoned { ", and did not answer in time" } else { "" };
-                self.troubles.push(format!("device {device} failed: {error}{late}"));
+                let name = self.devices.get(usize::from(device)).map_or("", String::as_str);
+                self.troubles.push(format!("device {device} ({name}) failed: {error}{late}"));
             }
             Event::Lost { sectors } => self.troubles.push(format!(
                 "{sectors} sectors of the last writes can't be read back: they are errors until \

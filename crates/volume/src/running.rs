@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{Layer, SECTOR};
 use hostftl_io::{Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
-use hostftl_layers::{AnyLayer, LayerKind};
+use hostftl_layers::AnyLayer;
 
 use crate::config::Config;
 use crate::control::Control;
@@ -82,8 +82,8 @@ impl Volume {
         notes.extend(machine.note);
         let mut still =
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
-        let mut recovery = Quiet::default();
-        driver.start(&mut recovery)?;
+        let mut recovery = Quiet::of(driver.devices());
+        driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
         let news = Arc::new(Mutex::new(recovery));
         let limits = self.plan.limits;
         let longest =
@@ -93,8 +93,7 @@ impl Volume {
             bytes: limits.exported * SECTOR as u64,
             max_transfer: longest,
             align: limits.align * SECTOR as u32,
-            // A layer with a map only forgets; passthrough writes the zeros.
-            fast_zeroes: self.layer.kind == LayerKind::Hard,
+            fast_zeroes: driver.layer().has_fast_zeroes(),
         };
         let (port, inbox) = Port::new(export, machine.arena, machine.waker);
         let jobs = Jobs::new(inbox, news.clone());

@@ -8,6 +8,7 @@ pub mod replay;
 pub mod serve;
 pub mod status;
 pub mod trace;
+mod witness;
 
 use hostftl_io::IoError;
 use hostftl_layers::{LayerConfig, LayerKind};

@@ -14,6 +14,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count};
 
+use super::witness::Tracing;
+
 /// How often to look whether the volume still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -39,6 +41,10 @@ pub struct Args {
     /// Record everything that the layer is told, for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Write down what clients ask as a trace, .csv or .hft, perhaps with .zst behind it; trims and
+    /// zeroing become discards
+    #[arg(long, value_name = "FILE")]
+    record_trace: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -49,26 +55,33 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let volume = hostftl_volume::open(&args.volume)?;
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
     running.notes().iter().for_each(|note| log(note));
+    let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, log)).transpose()?;
     let verify_peer = args.tls_verify_peer;
     let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer });
-    let served = Server::bind(Options { address: args.nbd, port, tls, log })
+    let (address, witness) = (args.nbd, tracing.as_ref().map(Tracing::witness));
+    let served = Server::bind(Options { address, port, tls, witness, log })
         .map_err(Failure::failed)
         .and_then(|server| serve(server, &running, console));
     // The volume is closed clean also when the server failed.
     let status = running.stop();
-    let (served, status) = (served?, status?);
+    let traced = tracing.map(Tracing::finish).transpose();
+    let (served, status, traced) = (served?, status?, traced?);
     let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
     match console.is_json() {
         true => console.value(&serde_json::json!({
             "stopped": { "clients": served.connections, "requests": served.requests },
             "status": status,
+            "trace": traced,
         })),
-        false => console.line(format!(
-            "stopped clean: {} requests by {} clients, {} written",
-            count(served.requests),
-            served.connections,
-            bytes(written)
-        )),
+        false => {
+            traced.iter().try_for_each(|traced| console.line(traced.text()))?;
+            console.line(format!(
+                "stopped clean: {} requests by {} clients, {} written",
+                count(served.requests),
+                served.connections,
+                bytes(written)
+            ))
+        }
     }
 }
 

@@ -366,6 +366,10 @@ impl Layer for Hard {
         self.map.run(lba, sectors.min(MAX_TOUCH as u64))
     }
 
+    fn has_fast_zeroes(&self) -> bool {
+        true
+    }
+
     fn idle(&self) -> bool {
         self.ops.is_empty() && self.requests.is_empty() && !self.more
     }

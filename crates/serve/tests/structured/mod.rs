@@ -26,7 +26,8 @@ fn with_client(contexts: &[&str], test: impl FnOnce(&mut Client)) {
     let path = folder.path().join("vol.sock");
     let address = format!("unix:{}", path.display()).parse().expect("an address");
     let port = ram_port("vol", SIZE);
-    let server = Server::bind(Options { address, port, tls: None, log: |_| {} }).expect("a server");
+    let server = Server::bind(Options { address, port, tls: None, witness: None, log: |_| {} })
+        .expect("a server");
     let stopper = server.stopper();
     thread::scope(|scope| {
         let server = scope.spawn(move || server.run(&mut Vec::new()));
