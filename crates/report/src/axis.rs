@@ -8,23 +8,39 @@ pub type Show = fn(f64) -> String;
 pub struct Axis {
     pub(crate) label: String,
     pub(crate) show: Show,
-    pub(crate) is_log: bool,
+    pub(crate) kind: Kind,
+}
+
+/// Where ticks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// At 1, 2 or 5 times a power of ten, and multiples.
+    Linear,
+    /// At multiples of a power of two.
+    Binary,
+    /// At powers of ten.
+    Log,
 }
 
 impl Axis {
     /// From 0, or from the least value when that is below.
     pub fn linear(label: &str, show: Show) -> Self {
-        Axis { label: label.to_owned(), show, is_log: false }
+        Axis { label: label.to_owned(), show, kind: Kind::Linear }
+    }
+
+    /// The same with ticks at multiples of powers of two, for bytes in binary units.
+    pub fn binary(label: &str, show: Show) -> Self {
+        Axis { label: label.to_owned(), show, kind: Kind::Binary }
     }
 
     /// Powers of ten; values of 0 and below have no place on it and are left out.
     pub fn log(label: &str, show: Show) -> Self {
-        Axis { label: label.to_owned(), show, is_log: true }
+        Axis { label: label.to_owned(), show, kind: Kind::Log }
     }
 
     /// Whether `value` has a place on it.
     pub(crate) fn has(&self, value: f64) -> bool {
-        value.is_finite() && (!self.is_log || value > 0.0)
+        value.is_finite() && (self.kind != Kind::Log || value > 0.0)
     }
 
     /// The part of the axis that shows all of `values`, with `room` units of length.
@@ -32,11 +48,10 @@ impl Axis {
         let values = values.filter(|value| self.has(*value));
         let (low, high) =
             values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
-        match self.is_log {
-            true if low > high => Scale::log(1.0, 10.0, room),
-            true => Scale::log(low, high, room),
-            false if low > high => Scale::linear(0.0, 1.0, room),
-            false => Scale::linear(low.min(0.0), high.max(0.0), room),
+        let (low, high) = if low > high { (1.0, 1.0) } else { (low, high) };
+        match self.kind {
+            Kind::Log => Scale::log(low, high, room),
+            kind => Scale::linear(kind, low.min(0.0), high.max(0.0), room),
         }
     }
 }
@@ -52,13 +67,16 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// From `low` to `high`, widened to ticks about 60 units apart.
-    pub fn linear(low: f64, high: f64, room: f64) -> Self {
+    /// From `low` to `high`, widened to ticks at least 60 units apart.
+    pub fn linear(kind: Kind, low: f64, high: f64, room: f64) -> Self {
         let span = if high > low { high - low } else { 1.0 };
-        let rough = span / (room / 60.0).max(2.0);
+        let rough = span / (room / 60.0).max(2.0) * 0.999;
         let power = 10.0_f64.powf(rough.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-        let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(steps[3]);
+        let step = match kind {
+            Kind::Binary => rough.log2().ceil().exp2(),
+            _ => steps.into_iter().find(|step| *step >= rough).unwrap_or(steps[3]),
+        };
         let (first, last) = ((low / step).floor(), ((low + span) / step).ceil());
         let ticks = (0..=(last - first) as u32).map(|n| (first + f64::from(n)) * step).collect();
         Scale { from: first * step, to: last * step, is_log: false, ticks }
@@ -72,6 +90,15 @@ impl Scale {
         let count = ((last - first) / stride).floor() as u32;
         let ticks = (0..=count).map(|n| 10.0_f64.powf(first + f64::from(n) * stride)).collect();
         Scale { from: 10.0_f64.powf(first), to: 10.0_f64.powf(last), is_log: true, ticks }
+    }
+
+    /// Ends at `high` instead of at the tick behind it, unless that is near.
+    pub fn ending_at(mut self, high: f64) -> Self {
+        if !self.is_log && high > self.from && high < self.to * 0.99 {
+            self.to = high;
+            self.ticks.retain(|tick| *tick <= high);
+        }
+        self
     }
 
     /// Where `value` lies, from 0 to 1.
@@ -90,12 +117,16 @@ mod tests {
 
     #[test]
     fn linear_ticks_are_round_and_hold_the_values() {
-        let scale = Scale::linear(0.0, 437.0, 300.0);
+        let scale = Scale::linear(Kind::Linear, 0.0, 437.0, 300.0);
         assert_eq!(scale.ticks, [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
         assert_eq!(scale.at(250.0), 0.5);
-        let below = Scale::linear(-0.3, 0.2, 180.0);
+        let below = Scale::linear(Kind::Linear, -0.3, 0.2, 180.0);
         assert!(below.ticks[0] <= -0.3 && below.ticks[below.ticks.len() - 1] >= 0.2);
-        assert!(Scale::linear(0.0, 0.0, 100.0).ticks.len() >= 2);
+        assert!(Scale::linear(Kind::Linear, 0.0, 0.0, 100.0).ticks.len() >= 2);
+        let bytes = Scale::linear(Kind::Binary, 0.0, 29e9, 300.0);
+        assert_eq!(bytes.ticks, [0.0, 1.0, 2.0, 3.0, 4.0].map(|tick| tick * f64::exp2(33.0)));
+        let cut = scale.ending_at(437.0);
+        assert_eq!((cut.ticks.len(), cut.at(437.0)), (5, 1.0));
     }
 
     #[test]

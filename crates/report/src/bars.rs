@@ -1,6 +1,6 @@
 //! Horizontal bars: a row for each category, for texts that are longer than a column is wide.
 
-use crate::axis::{Scale, Show};
+use crate::axis::{Kind, Scale, Show};
 use crate::figure::Figure;
 use crate::svg::{Anchor, Svg, WIDTH, width};
 
@@ -20,13 +20,21 @@ pub struct Bars {
     show: Show,
     series: Vec<(String, Vec<f64>)>,
     stacked: bool,
+    kind: Kind,
 }
 
 impl Bars {
     /// A chart with a row for each name; `show` says how a value is written.
     pub fn new(title: &str, rows: &[impl AsRef<str>], show: Show) -> Self {
         let rows = rows.iter().map(|name| name.as_ref().to_owned()).collect();
-        Bars { title: title.to_owned(), rows, show, series: Vec::new(), stacked: false }
+        Bars {
+            title: title.to_owned(),
+            rows,
+            show,
+            series: Vec::new(),
+            stacked: false,
+            kind: Kind::Linear,
+        }
     }
 
     /// Adds a value for each row; what is not finite or below 0 is shown as 0.
@@ -35,6 +43,13 @@ impl Bars {
         assert_eq!(values.len(), self.rows.len(), "a value for each row");
         let sound = |value: &f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
         self.series.push((name.to_owned(), values.iter().map(sound).collect()));
+        self
+    }
+
+    /// The values are bytes in binary units.
+    #[must_use]
+    pub fn binary(mut self) -> Self {
+        self.kind = Kind::Binary;
         self
     }
 
@@ -50,11 +65,11 @@ impl Bars {
         let mut svg = Svg::default();
         let names: Vec<String> = self.rows.iter().map(|name| shortened(name)).collect();
         let left = names.iter().map(|name| width(name)).fold(0.0, f64::max) + 10.0;
-        let ends = (0..self.rows.len()).flat_map(|row| self.ends(row));
-        let most = ends.fold(0.0, f64::max);
-        let right = width(&(self.show)(most)) + 8.0;
+        let ends: Vec<f64> = (0..self.rows.len()).flat_map(|row| self.ends(row)).collect();
+        let most = ends.iter().copied().fold(0.0, f64::max);
+        let right = ends.iter().map(|end| width(&(self.show)(*end))).fold(0.0, f64::max) + 12.0;
         let room = WIDTH - left - right;
-        let scale = Scale::linear(0.0, most, room);
+        let scale = Scale::linear(self.kind, 0.0, most, room).ending_at(most);
         let bars = if self.stacked { 1 } else { self.series.len().max(1) };
         let step = BAR * bars as f64 + GAP;
         let bottom = step * self.rows.len() as f64 + GAP;

@@ -1,6 +1,6 @@
 //! Upright columns side by side: histograms.
 
-use crate::axis::{Scale, Show};
+use crate::axis::{Kind, Scale, Show};
 use crate::figure::Figure;
 use crate::svg::{Anchor, Svg, WIDTH, width};
 
@@ -9,6 +9,10 @@ const HEIGHT: f64 = 190.0;
 /// Room above the columns, and for the labels below them.
 const HEAD: f64 = 8.0;
 const FOOT: f64 = 22.0;
+/// Room for half of the last label.
+const RIGHT: f64 = 12.0;
+/// The widest that a column gets.
+const WIDEST: f64 = 44.0;
 /// The part of its room that a group of columns takes.
 const FILLED: f64 = 0.84;
 
@@ -41,16 +45,17 @@ impl Columns {
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
         let values = self.series.iter().flat_map(|(_, values)| values);
-        let scale = Scale::linear(0.0, values.fold(0.0, |most, it| it.max(most)), HEIGHT);
+        let most = values.fold(0.0, |most, it| it.max(most));
+        let scale = Scale::linear(Kind::Linear, 0.0, most, HEIGHT);
         let ticks: Vec<String> = scale.ticks.iter().map(|tick| (self.show)(*tick)).collect();
         let left = ticks.iter().map(|tick| width(tick)).fold(0.0, f64::max) + 10.0;
         let bottom = HEAD + HEIGHT;
         for (value, text) in scale.ticks.iter().zip(&ticks) {
             let y = bottom - scale.at(*value) * HEIGHT;
-            svg.line("grid", (left, y), (WIDTH, y));
+            svg.line("grid", (left, y), (WIDTH - RIGHT, y));
             svg.text((left - 6.0, y + 4.0), Anchor::End, text);
         }
-        let step = (WIDTH - left) / self.labels.len().max(1) as f64;
+        let step = (WIDTH - RIGHT - left) / self.labels.len().max(1) as f64;
         let widest = self.labels.iter().map(|label| width(label)).fold(0.0, f64::max);
         let stride = (((widest + 6.0) / step).ceil() as usize).max(1);
         for (place, label) in self.labels.iter().enumerate() {
@@ -60,7 +65,7 @@ impl Columns {
                 svg.text((x + step / 2.0, bottom + 15.0), Anchor::Middle, label);
             }
         }
-        svg.line("axis", (left, bottom), (WIDTH, bottom));
+        svg.line("axis", (left, bottom), (WIDTH - RIGHT, bottom));
         let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         Figure {
             title: self.title.clone(),
@@ -73,12 +78,13 @@ impl Columns {
 
     fn group(&self, svg: &mut Svg, place: usize, corner: (f64, f64), step: f64, scale: &Scale) {
         let (x, bottom) = corner;
-        let column = step * FILLED / self.series.len().max(1) as f64;
+        let columns = self.series.len().max(1) as f64;
+        let column = (step * FILLED / columns).min(WIDEST);
         for (index, (name, values)) in self.series.iter().enumerate() {
             let value = values[place];
             let height = scale.at(value) * HEIGHT;
             let hint = format!("{}, {name}: {}", self.labels[place], (self.show)(value));
-            let at = (x + step * (1.0 - FILLED) / 2.0 + column * index as f64, bottom - height);
+            let at = (x + (step - column * columns) / 2.0 + column * index as f64, bottom - height);
             svg.bar(index, at, (column, height), &hint);
         }
     }

@@ -7,8 +7,8 @@ use crate::svg::{Anchor, Svg, WIDTH, width};
 /// Height of the drawn field.
 const HEIGHT: f64 = 200.0;
 /// Room above the field, to its right, and for the labels below it.
-const HEAD: f64 = 18.0;
-const RIGHT: f64 = 14.0;
+const HEAD: f64 = 24.0;
+const RIGHT: f64 = 22.0;
 const FOOT: f64 = 36.0;
 
 /// A chart of lines.
@@ -49,7 +49,8 @@ impl Lines {
         let marks: Vec<String> = y.ticks.iter().map(|tick| (self.y.show)(*tick)).collect();
         let left = marks.iter().map(|mark| width(mark)).fold(0.0, f64::max) + 10.0;
         let room = WIDTH - left - RIGHT;
-        let x = self.x.fit(points().map(|point| point.0), room);
+        let last = points().map(|point| point.0).filter(|x| self.x.has(*x)).fold(0.0, f64::max);
+        let x = self.x.fit(points().map(|point| point.0), room).ending_at(last);
         let bottom = HEAD + HEIGHT;
         for (value, mark) in y.ticks.iter().zip(&marks) {
             let height = bottom - y.at(*value) * HEIGHT;

@@ -34,7 +34,7 @@ pub use notes::{Notes, Place};
 pub use reader::Reader;
 pub use record::{Op, Record};
 pub use source::{Source, Stream, Summary};
-pub use stats::{Gaps, Info, KindInfo, PerPage, Saved, Sizes, Stats, WorkingSet};
+pub use stats::{Curves, Gaps, Info, KindInfo, PerPage, Saved, Sizes, Stats, WorkingSet};
 pub use synth::Synth;
 pub use unit::Unit;
 pub use workload::{Pattern, Workload};

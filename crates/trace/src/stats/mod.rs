@@ -1,5 +1,6 @@
 //! What a trace is like: the mix, sizes, working set, how often pages are written, and when.
 
+mod curves;
 mod pages;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use hostftl_core::SECTOR;
 use serde::Serialize;
 
 use crate::record::{Op, Record};
+pub use curves::Curves;
+use curves::Traffic;
 use pages::{PAGE, Pages};
 
 /// Bytes of a page.
@@ -30,6 +33,7 @@ pub struct Stats {
     gaps: Histogram<u64>,
     /// Sectors written by the per cent that compressing them saves.
     saved: BTreeMap<u64, u64>,
+    traffic: Traffic,
 }
 
 /// The requests of one kind.
@@ -179,6 +183,7 @@ impl Default for Stats {
             previous_ns: None,
             gaps: Histogram::new_with_max(u64::MAX >> 1, 3).expect("three digits are allowed"),
             saved: BTreeMap::new(),
+            traffic: Traffic::default(),
         }
     }
 }
@@ -200,6 +205,8 @@ impl Stats {
             let sectors = self.saved.entry(percent.into()).or_default();
             *sectors = sectors.saturating_add(record.sectors);
         }
+        let moved = |op| if record.op == op { record.sectors } else { 0 };
+        self.traffic.count(record.t_ns, moved(Op::Read), moved(Op::Write));
         match record.op {
             Op::Read => self.reads.count(record),
             Op::Write => self.writes.count(record),
@@ -250,6 +257,18 @@ impl Stats {
 }
 
 impl Stats {
+    /// What a chart of them shows.
+    pub fn curves(&self) -> Curves {
+        let bytes = |sectors: u64| sectors.saturating_mul(SECTOR as u64);
+        let intervals = self.traffic.intervals.iter();
+        Curves {
+            writes_per_page: curves::per_page(&self.pages.touched().writes),
+            interarrival: curves::interarrival(&self.gaps),
+            traffic: intervals.map(|(read, written)| (bytes(*read), bytes(*written))).collect(),
+            interval_ns: self.traffic.length_ns,
+        }
+    }
+
     fn saved(&self) -> Option<Saved> {
         let known: u64 = self.saved.values().fold(0, |sum, it| sum.saturating_add(*it));
         let weighted = self.saved.iter().map(|(percent, it)| *percent as f64 * *it as f64);

@@ -1,0 +1,116 @@
+//! What is said of a trace, as texts that a terminal and a page show alike.
+
+use std::collections::BTreeSet;
+
+use hostftl_trace::{Info, KindInfo, Sizes};
+
+use crate::units::{bytes, count, nanos, three_digits};
+
+/// What stands where there is nothing to say.
+pub const NOTHING: &str = "–";
+/// Devices that are listed.
+const MOST_DEVICES: usize = 8;
+
+/// What a table says of a trace: a name and a sentence for each.
+pub fn facts(info: &Info) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("requests", mix(info)), ("time", pace(info))];
+    if let Some(gaps) = &info.interarrival_ns {
+        let (mean, most) = (nanos(gaps.mean as u64), nanos(gaps.max));
+        let [p50, p90, p99] = [gaps.p50, gaps.p90, gaps.p99].map(nanos);
+        facts
+            .push(("between", format!("mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {most}")));
+    }
+    let set = &info.working_set_bytes;
+    let [all, read, written] = [set.all, set.read, set.written].map(bytes);
+    let end = bytes(info.end_bytes);
+    let pages = format!("{all} in pages of 4 KiB, {read} read, {written} written");
+    facts.push(("touched", format!("{pages}; addresses below {end}")));
+    if let Some(pages) = &info.writes_per_page {
+        let mean = three_digits(pages.mean);
+        let [p50, p90, p95, most] = [pages.p50, pages.p90, pages.p95, pages.max].map(count);
+        let text = format!("writes: mean {mean}, p50 {p50}, p90 {p90}, p95 {p95}, max {most}");
+        facts.push(("per page", text));
+    }
+    if let Some(writes) = info.writes_per_flush {
+        facts.push(("flushes", format!("one for {} writes", three_digits(writes))));
+    }
+    if let Some(saved) = &info.saved_percent {
+        let (mean, known) = (three_digits(saved.mean), 100.0 * saved.known);
+        let quantiles = format!("p10 {} %, p50 {} %, p90 {} %", saved.p10, saved.p50, saved.p90);
+        let text = format!("saves of written bytes: mean {mean} %, {quantiles}");
+        facts.push(("compress", format!("{text}; known of {known:.0} %")));
+    }
+    facts.extend(devices(info).map(|text| ("devices", text)));
+    facts
+}
+
+fn mix(info: &Info) -> String {
+    format!(
+        "{}: {} reads, {} writes ({:.1} % of both), {} flushes, {} discards",
+        count(info.requests),
+        count(info.reads.requests),
+        count(info.writes.requests),
+        100.0 * info.write_share,
+        count(info.flushes),
+        count(info.discards.requests),
+    )
+}
+
+fn pace(info: &Info) -> String {
+    let per_second = info.requests as f64 / (info.duration_ns.max(1) as f64 / 1e9);
+    match info.duration_ns {
+        0 => "all at the same time".to_owned(),
+        ns => format!("{}, {} requests/s", nanos(ns), three_digits(per_second)),
+    }
+}
+
+/// The busiest devices, when there are several.
+fn devices(info: &Info) -> Option<String> {
+    let mut devices: Vec<_> = info.devices.iter().map(|(dev, count)| (*count, *dev)).collect();
+    if devices.len() < 2 {
+        return None;
+    }
+    devices.sort_unstable_by(|a, b| b.cmp(a));
+    let named = devices.iter().take(MOST_DEVICES);
+    let texts: Vec<_> = named.map(|(n, dev)| format!("{dev} ({})", count(*n))).collect();
+    let more = if devices.len() > MOST_DEVICES { " …" } else { "" };
+    let all = devices.len();
+    Some(format!("{all}: {}{more}; FILE:dev=N picks one", texts.join(", ")))
+}
+
+/// The heads of the table of reads, writes and discards.
+pub const KIND_HEADS: [&str; 8] =
+    ["", "bytes", "mean size", "p50", "p90", "max", "sequential", "not 4 KiB aligned"];
+
+/// The rows of that table.
+pub fn kinds(info: &Info) -> Vec<Vec<String>> {
+    let row = |name: &str, kind: &KindInfo| {
+        let size = |pick: fn(&Sizes) -> u64| {
+            kind.size_bytes.as_ref().map_or(NOTHING.into(), |sizes| bytes(pick(sizes)))
+        };
+        vec![
+            name.to_owned(),
+            bytes(kind.bytes),
+            size(|sizes| sizes.mean as u64),
+            size(|sizes| sizes.p50),
+            size(|sizes| sizes.p90),
+            size(|sizes| sizes.max),
+            format!("{:.1} %", 100.0 * kind.sequential),
+            format!("{:.1} %", 100.0 * kind.misaligned),
+        ]
+    };
+    let kinds = [("reads", &info.reads), ("writes", &info.writes), ("discards", &info.discards)];
+    let present = kinds.iter().filter(|(_, kind)| kind.requests > 0);
+    present.map(|(name, kind)| row(name, kind)).collect()
+}
+
+/// Requests by size: up to so many bytes, and how many reads, writes and discards.
+pub fn sizes(info: &Info) -> Vec<(u64, [Option<u64>; 3])> {
+    let kinds = [&info.reads, &info.writes, &info.discards];
+    let all = kinds.iter().flat_map(|kind| &kind.size_histogram).map(|(size, _)| *size);
+    let all: BTreeSet<u64> = all.collect();
+    let requests = |kind: &KindInfo, size: u64| {
+        kind.size_histogram.iter().find(|(known, _)| *known == size).map(|(_, requests)| *requests)
+    };
+    all.into_iter().map(|size| (size, kinds.map(|kind| requests(kind, size)))).collect()
+}
