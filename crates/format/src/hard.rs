@@ -16,7 +16,8 @@
 //!
 //! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of
 //! its data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot
-//! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64.
+//! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A kill
+//! (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first u64.
 
 use hostftl_core::{BLOCK, Page};
 
@@ -306,6 +307,13 @@ pub enum Entry {
         /// How many sectors.
         len: u32,
     },
+    /// Virtual sectors that hold nothing from here on: newer content is where it belongs.
+    Kill {
+        /// The first virtual sector.
+        vsn: u32,
+        /// How many sectors.
+        len: u32,
+    },
 }
 
 /// Appends a listing without runs. The caller has seen that `ENTRY + RUN` bytes are left.
@@ -332,6 +340,14 @@ pub fn push_trim(page: &mut Page, lsn: u64, len: u32) {
     page.0[at] = 2;
     put_u32(page, at + 4, len);
     put_u64(page, at + 8, lsn);
+}
+
+/// Appends a kill. The caller has seen that `ENTRY` bytes are left.
+pub fn push_kill(page: &mut Page, vsn: u32, len: u32) {
+    let at = take(page, ENTRY);
+    page.0[at] = 3;
+    put_u32(page, at + 4, len);
+    put_u64(page, at + 8, vsn.into());
 }
 
 fn take(page: &mut Page, bytes: usize) -> usize {
@@ -364,6 +380,10 @@ pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
         2 => {
             let entry = Entry::Trim { lsn: u64_at(page, base + 8), len: u32_at(page, base + 4) };
             Some((entry, at + ENTRY))
+        }
+        3 => {
+            let vsn = u32::try_from(u64_at(page, base + 8)).ok()?;
+            Some((Entry::Kill { vsn, len: u32_at(page, base + 4) }, at + ENTRY))
         }
         _ => None,
     }

@@ -8,6 +8,7 @@ use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::passthrough::Passthrough;
+use crate::shatl::Shatl;
 
 /// One layer of any kind. Driver code takes this type and nothing else.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub enum AnyLayer {
     Passthrough(Passthrough),
     /// See [`LayerKind::Hard`].
     Hard(Hard),
+    /// See [`LayerKind::Shatl`].
+    Shatl(Shatl),
     /// See [`LayerKind::Exerciser`].
     Exerciser(Exerciser),
 }
@@ -30,6 +33,7 @@ impl AnyLayer {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
+            LayerKind::Shatl => Shatl::plan(config, devices),
             LayerKind::Exerciser => Exerciser::plan(devices),
         }
     }
@@ -53,6 +57,7 @@ impl AnyLayer {
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
+            LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
             LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
         })
     }
@@ -63,6 +68,7 @@ macro_rules! each {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
+            AnyLayer::Shatl($layer) => $body,
             AnyLayer::Exerciser($layer) => $body,
         }
     };

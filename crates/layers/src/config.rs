@@ -14,19 +14,23 @@ pub enum LayerKind {
     Passthrough,
     /// Small writes are gathered into superpages; every sector is mapped.
     Hard,
+    /// Every sector has a home; small writes go to a hidden area first.
+    Shatl,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
 }
 
 impl LayerKind {
     /// All of them that a user may choose.
-    pub const ALL: &'static [LayerKind] = &[LayerKind::Passthrough, LayerKind::Hard];
+    pub const ALL: &'static [LayerKind] =
+        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
         match self {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
+            LayerKind::Shatl => "shatl",
             LayerKind::Exerciser => "exerciser",
         }
     }
@@ -50,6 +54,15 @@ impl FromStr for LayerKind {
     }
 }
 
+/// How `shatl` empties its hidden area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaim {
+    /// The superpage that touches the fewest logical superpages (sHATL).
+    Fewest,
+    /// All of it, in the order of addresses; writes that go on where one ended go home (ReSSD).
+    Batch,
+}
+
 /// What a layer is made from. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
@@ -59,6 +72,12 @@ pub struct LayerConfig {
     pub superpage: u32,
     /// Share of the device that is kept spare, in thousandths; 70 by default.
     pub spare_permille: u32,
+    /// The size of `shatl`'s hidden area, in sectors; 128 MiB by default.
+    pub hidden: u64,
+    /// From this length on `shatl` writes home, in sectors; see [`LayerConfig::direct_from`].
+    pub threshold: Option<u32>,
+    /// How `shatl` empties its hidden area.
+    pub reclaim: Reclaim,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
     /// The volume, so that metadata of another is never taken for its own.
@@ -68,7 +87,25 @@ pub struct LayerConfig {
 impl LayerConfig {
     /// `kind` with every other value at its default.
     pub fn new(kind: LayerKind) -> Self {
-        LayerConfig { kind, superpage: 128, spare_permille: 70, deadline: 0, uuid: [0; 16] }
+        LayerConfig {
+            kind,
+            superpage: 128,
+            spare_permille: 70,
+            hidden: 1 << 18,
+            threshold: None,
+            reclaim: Reclaim::Fewest,
+            deadline: 0,
+            uuid: [0; 16],
+        }
+    }
+
+    /// From which length on `shatl` writes home, in sectors: a superpage, or 32 KiB as ReSSD,
+    /// unless a threshold is set.
+    pub fn direct_from(&self) -> u32 {
+        self.threshold.unwrap_or(match self.reclaim {
+            Reclaim::Fewest => self.superpage,
+            Reclaim::Batch => 64,
+        })
     }
 
     /// Reads `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.
@@ -96,12 +133,27 @@ impl LayerConfig {
     /// and [`LayerConfig::parse`] reads it; `deadline` and `uuid` are not in it.
     pub fn to_text(&self) -> String {
         let mut text = String::from(self.kind.name());
-        if self.kind == LayerKind::Hard {
-            let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
-            let size = size_text(u64::from(self.superpage) * SECTOR as u64);
-            text += &format!(":superpage={size}:spare={whole}");
-            if tenth > 0 {
-                text += &format!(".{tenth}");
+        let bytes = |sectors: u64| size_text(sectors * SECTOR as u64);
+        let superpage = bytes(self.superpage.into());
+        match self.kind {
+            LayerKind::Passthrough | LayerKind::Exerciser => {}
+            LayerKind::Hard => {
+                let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
+                text += &format!(":superpage={superpage}:spare={whole}");
+                if tenth > 0 {
+                    text += &format!(".{tenth}");
+                }
+            }
+            LayerKind::Shatl => {
+                let mode = match self.reclaim {
+                    Reclaim::Fewest => "shatl",
+                    Reclaim::Batch => "ressd",
+                };
+                let hidden = bytes(self.hidden);
+                text += &format!(":superpage={superpage}:hidden={hidden}:mode={mode}");
+                if let Some(threshold) = self.threshold {
+                    text += &format!(":threshold={}", bytes(threshold.into()));
+                }
             }
         }
         text
@@ -114,23 +166,42 @@ impl LayerConfig {
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let kind = self.kind;
         let bad = |want: &str| format!("{kind}: {key}={value}: {want}");
+        let sectors = || {
+            let bytes = size(value).filter(|&bytes| bytes.is_multiple_of(SECTOR as u64));
+            bytes.map(|bytes| bytes / SECTOR as u64)
+        };
+        let short = || {
+            let short = sectors().and_then(|sectors| u32::try_from(sectors).ok());
+            short.ok_or_else(|| bad("a size in whole sectors, as 64k"))
+        };
         match (kind, key) {
-            (LayerKind::Passthrough | LayerKind::Exerciser, _) => {
-                return Err(format!("{kind} has no parameter '{key}': it has none"));
-            }
-            (_, "superpage") => {
-                let bytes = size(value).filter(|&bytes| bytes.is_multiple_of(SECTOR as u64));
-                let sectors = bytes.and_then(|bytes| u32::try_from(bytes / SECTOR as u64).ok());
-                self.superpage = sectors.ok_or_else(|| bad("a size in whole sectors, as 64k"))?;
-            }
-            (_, "spare") => {
+            (LayerKind::Hard | LayerKind::Shatl, "superpage") => self.superpage = short()?,
+            (LayerKind::Hard, "spare") => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
                     permille.ok_or_else(|| bad("a percentage from 0 to 90"))? as u32;
             }
-            (LayerKind::Hard, _) => {
-                return Err(format!("{kind} has no parameter '{key}': it has superpage, spare"));
+            (LayerKind::Shatl, "hidden") => {
+                self.hidden = sectors().ok_or_else(|| bad("a size in whole sectors, as 128m"))?;
+            }
+            (LayerKind::Shatl, "threshold") => {
+                self.threshold = Some(short()?).filter(|sectors| *sectors > 0);
+            }
+            (LayerKind::Shatl, "mode") => {
+                self.reclaim = match value {
+                    "shatl" => Reclaim::Fewest,
+                    "ressd" => Reclaim::Batch,
+                    _ => return Err(bad("shatl or ressd")),
+                };
+            }
+            _ => {
+                let has = match kind {
+                    LayerKind::Passthrough | LayerKind::Exerciser => "none",
+                    LayerKind::Hard => "superpage, spare",
+                    LayerKind::Shatl => "superpage, hidden, threshold, mode",
+                };
+                return Err(format!("{kind} has no parameter '{key}': it has {has}"));
             }
         }
         Ok(())
@@ -207,6 +278,7 @@ mod tests {
             ("hard:spare=95", "from 0 to 90"),
             ("hard:superpage=1000", "whole sectors"),
             ("hard:leaves=3", "no parameter 'leaves'"),
+            ("shatl:mode=half", "shatl or ressd"),
             ("none:spare=3", "no parameter 'spare'"),
         ] {
             let error = LayerConfig::parse(text).unwrap_err();
@@ -219,6 +291,9 @@ mod tests {
         for &kind in LayerKind::ALL {
             let config = LayerConfig::new(kind);
             assert_eq!(LayerConfig::parse(&config.to_text()), Ok(config));
+        }
+        for text in ["shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k"] {
+            assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
         }
         for permille in 0..=900 {
             let mut config = LayerConfig::new(LayerKind::Hard);

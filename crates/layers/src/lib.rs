@@ -14,9 +14,11 @@ mod hard;
 mod passthrough;
 mod planted;
 pub mod policy;
+mod shatl;
+mod vsp;
 
 pub use any::AnyLayer;
-pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
+pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;

@@ -26,6 +26,14 @@ pub enum Bug {
     CheckpointEarly,
     /// Recovery goes on in the old epoch, so that torn records of the last life count again.
     OldEpoch,
+    /// The death of a copy is logged before the write that replaced it is durable.
+    KillBeforeWrite,
+    /// A flush is answered while the death of a copy that a write in place replaced is not logged.
+    FlushBeforeKill,
+    /// A move home kills a hidden copy that is newer than what it moved.
+    MoveOverNewer,
+    /// A write goes home while the logical superpage is being moved.
+    DirectOverMove,
 }
 
 impl Bug {
@@ -41,6 +49,10 @@ impl Bug {
         Bug::TrimNotLogged,
         Bug::CheckpointEarly,
         Bug::OldEpoch,
+        Bug::KillBeforeWrite,
+        Bug::FlushBeforeKill,
+        Bug::MoveOverNewer,
+        Bug::DirectOverMove,
     ];
 
     /// The name on the command line.
@@ -56,6 +68,10 @@ impl Bug {
             Bug::TrimNotLogged => "trim-not-logged",
             Bug::CheckpointEarly => "checkpoint-early",
             Bug::OldEpoch => "old-epoch",
+            Bug::KillBeforeWrite => "kill-before-write",
+            Bug::FlushBeforeKill => "flush-before-kill",
+            Bug::MoveOverNewer => "move-over-newer",
+            Bug::DirectOverMove => "direct-over-move",
         }
     }
 
@@ -63,6 +79,10 @@ impl Bug {
     pub const fn layer(self) -> &'static str {
         match self {
             Bug::FuaWithoutFlush | Bug::FlushForgotten => "passthrough",
+            Bug::KillBeforeWrite
+            | Bug::FlushBeforeKill
+            | Bug::MoveOverNewer
+            | Bug::DirectOverMove => "shatl",
             _ => "hard",
         }
     }

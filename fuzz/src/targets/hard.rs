@@ -84,7 +84,7 @@ pub fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Log pages: empty, and with a listing and a trim.
+/// Log pages: empty, and with a listing, a trim and a kill.
 pub fn logs() -> Vec<Vec<u8>> {
     let head = LogHead { seq: 5, epoch: 1, durable: 4, index: 0, pages: 1, superpage: 9 };
     let mut page = Page::default();
@@ -95,6 +95,7 @@ pub fn logs() -> Vec<Vec<u8>> {
     hard::push_run(&mut page, 0, Run { lsn: 1000, slot: 0, len: 8 });
     hard::push_run(&mut page, 0, Run { lsn: 5000, slot: 8, len: 16 });
     hard::push_trim(&mut page, 64, 128);
+    hard::push_kill(&mut page, 77, 3);
     hard::seal_log(&mut page, &head, [3, 4, 5].into_iter(), UUID, AT);
     vec![empty, trim(&page)]
 }
@@ -115,6 +116,7 @@ pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         ensure!(next > at && next <= hard::log_used(&page), "from {at} to {next}");
         match entry {
             Entry::Trim { lsn, len } => hard::push_trim(&mut again, lsn, len),
+            Entry::Kill { vsn, len } => hard::push_kill(&mut again, vsn, len),
             Entry::Listing { listing, runs_at, runs } => {
                 hard::push_listing(&mut again, &listing);
                 let runs = (0..runs).map(|index| hard::run_at(&page, runs_at, index));

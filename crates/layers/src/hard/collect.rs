@@ -9,9 +9,10 @@ use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
 
 use crate::planted::{Bug, planted};
 
-use super::map::State;
-use super::ops::{OWN_OPS, Op};
-use super::{Hard, Life};
+use super::Hard;
+use crate::vsp::Life;
+use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::pool::State;
 
 /// The victim under way.
 #[derive(Debug, Default)]
@@ -35,9 +36,9 @@ impl Collection {
 impl Hard {
     /// Chooses a victim, reads its next live run, or ends with it.
     pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(victim) = self.collection.victim else { return self.choose_victim(out) };
-        if self.collection.cursor == self.layout.superpage {
-            return self.collection.reading == 0 && self.end_victim(victim);
+        let Some(victim) = self.scheme.collection.victim else { return self.choose_victim(out) };
+        if self.scheme.collection.cursor == self.layout.superpage {
+            return self.scheme.collection.reading == 0 && self.end_victim(victim);
         }
         if self.ops.room() <= OWN_OPS / 2 || self.life != Life::Running {
             return false;
@@ -47,56 +48,46 @@ impl Hard {
 
     fn choose_victim(&mut self, out: &mut Out) -> bool {
         let free = self.free.len() as u32;
-        let reserve = self.layout.reserve();
+        let reserve = self.layout.reserve;
         let margin = (self.layout.count / 256).max(8);
         if self.life != Life::Running
             || free + self.discarding + self.limbo.len() as u32 > reserve + margin
         {
             return self.life == Life::Running && free <= reserve && self.press_limbo(false);
         }
-        let Some(victim) = self.map.victim() else { return self.press_limbo(false) };
-        self.map.become_(victim, State::Victim, false);
-        self.collection = Collection { victim: Some(victim), ..Collection::default() };
+        let Some(victim) = self.pool.victim(self.layout.superpage) else {
+            return self.press_limbo(false);
+        };
+        self.pool.become_(victim, State::Victim, false);
+        self.scheme.collection = Collection { victim: Some(victim), ..Collection::default() };
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         true
     }
 
-    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
-    /// leaves stages open.
-    fn press_limbo(&mut self, soft: bool) -> bool {
-        if let Some((_, mark)) = self.limbo.back() {
-            let target = if soft { &mut self.wanted } else { &mut self.commit };
-            let more = !target.covers(*mark);
-            *target = target.max(*mark);
-            return more;
-        }
-        !self.pins.is_empty() && self.checkpoint.hurry()
-    }
-
     fn collect_run(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
         let sp = self.layout.superpage;
         let first = victim * sp;
-        let from = self.collection.cursor;
-        let slot = (from..sp).find(|slot| self.map.live(first + slot).is_some());
+        let from = self.scheme.collection.cursor;
+        let slot = (from..sp).find(|slot| self.table.live(first + slot).is_some());
         self.touched += (slot.unwrap_or(sp) - from) as usize;
         let Some(begin) = slot else {
-            self.collection.cursor = sp;
+            self.scheme.collection.cursor = sp;
             return true;
         };
-        self.collection.cursor = begin;
+        self.scheme.collection.cursor = begin;
         let Some(index) = self.filling_stage() else {
             return self.press_limbo(false);
         };
-        if self.free.len() as u32 <= self.layout.reserve() {
+        if self.free.len() as u32 <= self.layout.reserve {
             self.press_limbo(true);
         }
         let most = (sp - begin).min(self.stages[index as usize].room());
-        let live = |i: &u32| self.map.live(first + begin + *i).is_some();
+        let live = |i: &u32| self.table.live(first + begin + *i).is_some();
         let len = 1 + (1..most).take_while(live).count() as u32;
         self.touched += len as usize;
-        self.collection.cursor += len;
-        self.collection.reading += 1;
+        self.scheme.collection.cursor += len;
+        self.scheme.collection.reading += 1;
         let stage = &mut self.stages[index as usize];
         let slot = stage.take(len, Cause::Gc);
         let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
@@ -119,16 +110,15 @@ impl Hard {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("collection reads into a stage")
         };
-        let (vsp, _) = self.stage_placed(index, into);
-        self.collection.reading -= 1;
-        self.collection.failed |= !ok;
+        self.stage_placed(index, into);
+        self.scheme.collection.reading -= 1;
+        self.scheme.collection.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
-            let to = vsp * self.layout.superpage + slot + i;
-            match self.map.live(from + i) {
-                Some(lsn) => self.publish(lsn, to),
+            match self.table.live(from + i) {
+                Some(lsn) => self.publish(index, lsn, slot + i),
                 None if planted(Bug::GcOverNewer) => {
-                    if let Some(lsn) = self.map.was(from + i) {
-                        self.publish(lsn, to);
+                    if let Some(lsn) = self.table.was(from + i) {
+                        self.publish(index, lsn, slot + i);
                     }
                 }
                 None => {}
@@ -137,14 +127,14 @@ impl Hard {
     }
 
     fn end_victim(&mut self, victim: u32) -> bool {
-        let failed = self.collection.failed;
-        self.collection = Collection::default();
-        if self.map.valid(victim) == 0 {
-            self.map.become_(victim, State::Limbo, false);
+        let failed = self.scheme.collection.failed;
+        self.scheme.collection = Collection::default();
+        if self.pool.valid(victim) == 0 {
+            self.pool.become_(victim, State::Limbo, false);
             self.limbo.push_back((victim, self.mark_all()));
         } else {
             assert!(failed, "a victim keeps live slots only where it can't be read");
-            self.map.become_(victim, State::Stuck, false);
+            self.pool.become_(victim, State::Stuck, false);
         }
         true
     }

@@ -25,10 +25,10 @@ use crate::planted::{Bug, planted};
 
 use super::layout::Layout;
 use super::log::Point;
-use super::map::State;
 use super::ops::Op;
+use super::pool::State;
 use super::replay::Replay;
-use super::{Hard, Life};
+use super::{Life, Machine, Scheme, Table};
 
 /// Map entries loaded in one go.
 const LOAD_STEP: u64 = 8192;
@@ -119,7 +119,7 @@ impl Recovery {
     }
 }
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
@@ -271,7 +271,7 @@ impl Hard {
             }
         }
         let Some((index, root)) = best else {
-            return Err("no root is whole: this is not a hard volume, or both slots are damaged");
+            return Err("no root is whole: this is no such volume, or both slots are damaged");
         };
         let geometry = (root.superpage, root.count, root.groups);
         if geometry != (layout.superpage, layout.count, layout.groups) {
@@ -335,18 +335,18 @@ impl Hard {
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
         let group = recovery.cursor / 2 - 1;
         let first = group * self.layout.group_entries();
-        let end = (first + self.layout.group_entries()).min(self.layout.exported).max(first);
+        let end = (first + self.layout.group_entries()).min(self.layout.entries).max(first);
         let from = first + recovery.loaded;
         let stop = (from + LOAD_STEP).min(end);
         let generation = self.checkpoint.generations[group as usize];
         let buf = recovery.bufs[generation as usize % 2].as_ref().expect("the image is back");
-        for lsn in from..stop {
-            let at = (lsn - first) as usize;
+        for key in from..stop {
+            let at = (key - first) as usize;
             let raw = match generation {
                 0 => 0,
                 _ => map_entry(&buf.pages()[at / MAP_ENTRIES], at % MAP_ENTRIES),
             };
-            self.map.load(lsn, raw);
+            self.table.load(key, raw);
         }
         self.touched += (stop - from) as usize;
         recovery.loaded = stop - first;
@@ -363,25 +363,27 @@ impl Hard {
 
     fn count_some(&mut self, out: &mut Out) -> bool {
         let from = self.recovery().cursor;
-        let end = (from + 4096).min(self.layout.exported);
+        let end = (from + 4096).min(self.layout.entries);
         self.recovery().cursor = end;
         self.touched += (end - from) as usize;
-        for lsn in from..end {
-            if let Err(why) = self.map.adopt(lsn) {
+        for key in from..end {
+            if let Err(why) = self.table.adopt(&mut self.pool, key) {
                 return self.give_up(why, out);
             }
         }
-        if end == self.layout.exported { self.recovery().go(Step::Verify) } else { true }
+        if end == self.layout.entries { self.recovery().go(Step::Verify) } else { true }
     }
 
     fn queue_some(&mut self) -> bool {
         let from = self.recovery().cursor as u32;
         let end = (from + 4096).min(self.layout.count);
         for vsp in from..end {
-            if self.map.valid(vsp) == 0 {
+            if self.pool.valid(vsp) == 0 {
                 self.free.push_back(vsp);
+            } else if self.table.holds_lost(vsp) {
+                self.pool.become_(vsp, State::Stuck, false);
             } else {
-                self.map.become_(vsp, State::Full, false);
+                self.pool.become_(vsp, State::Full, false);
             }
         }
         self.touched += (end - from) as usize;
@@ -393,7 +395,7 @@ impl Hard {
         self.log.epoch = root.epoch + u64::from(!planted(Bug::OldEpoch));
         self.checkpoint.number = root.number;
         self.checkpoint.hurry();
-        let last = Point { seq: self.log.next - 1, ..Point::default() };
+        let last = Point::before(self.log.next - 1);
         (self.log.composed, self.log.settled, self.log.durable) = (last, last, last);
         self.recovery().go(Step::Checkpoint)
     }

@@ -11,8 +11,8 @@ use hostftl_format::hard::{
     CANDIDATES, Entry, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
 };
 
-use super::Hard;
 use super::recovery::Listed;
+use super::{Machine, Scheme, Table};
 
 /// The most tails read at once.
 const BATCH: usize = 16;
@@ -131,7 +131,7 @@ impl Replay {
     }
 }
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     fn replay(&mut self) -> &mut Replay {
         &mut self.recovery.as_mut().expect("the volume is being recovered").replay
     }
@@ -276,7 +276,17 @@ impl Hard {
                     self.replay().step = Step::Apply { tail, page, at, trimmed: end };
                 }
                 for lsn in lsn + u64::from(trimmed)..lsn + u64::from(end) {
-                    self.replay_entry(lsn, 0);
+                    self.replay_entry(lsn, None);
+                }
+            }
+            Entry::Kill { vsn, len } => {
+                let end = u64::from(vsn) + u64::from(len);
+                if end > u64::from(self.layout.count) * u64::from(self.layout.superpage) {
+                    return self.give_up("a kill in the log lies outside the data area", out);
+                }
+                for vsn in vsn..vsn + len {
+                    let checkpoint = &mut self.checkpoint;
+                    self.table.replay_kill(vsn, |key| checkpoint.changed(key));
                 }
             }
             Entry::Listing { listing, runs_at, runs } => {
@@ -296,7 +306,7 @@ impl Hard {
                     }
                     let first = vsp * self.layout.superpage + run.slot;
                     for i in 0..run.len {
-                        self.replay_entry(run.lsn + u64::from(i), first + i + 1);
+                        self.replay_entry(run.lsn + u64::from(i), Some(first + i));
                     }
                 }
             }
@@ -304,10 +314,10 @@ impl Hard {
         true
     }
 
-    fn replay_entry(&mut self, lsn: u64, raw: u32) {
+    fn replay_entry(&mut self, lsn: u64, vsn: Option<u32>) {
         self.touched += 1;
-        self.map.load(lsn, raw);
-        self.checkpoint.changed(lsn);
+        let checkpoint = &mut self.checkpoint;
+        self.table.replay(lsn, vsn, |key| checkpoint.changed(key));
     }
 
     fn end_write(&mut self, tail: usize) -> bool {

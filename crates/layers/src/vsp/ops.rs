@@ -18,6 +18,8 @@ pub enum Op {
     Read { req: u16, vsp: u32 },
     /// A copy for request `req` out of a stage.
     Copy { req: u16, stage: u8 },
+    /// A read for request `req` from the home of its sectors.
+    Home { req: u16 },
     /// Zeros for request `req`.
     Zero { req: u16 },
     /// Data of request `req` into slots of a stage.
@@ -38,6 +40,16 @@ pub enum Op {
     Image { slot: u8 },
     /// The program of one copy of the root.
     Root { copy: u8 },
+    /// A host's write to its home.
+    Direct { req: u16 },
+    /// Collection reads the home of what it moves.
+    Fetch { mover: u8 },
+    /// Collection lays slots of superpage `vsp`, at `slot` of what it moves, over that.
+    Overlay { mover: u8, vsp: u32, slot: u32, len: u32 },
+    /// The same out of a stage.
+    OverlayStage { mover: u8, stage: u8, slot: u32, len: u32 },
+    /// Collection writes home what it moved.
+    WriteBack { mover: u8 },
     /// A step of recovery.
     Recover { index: u16 },
 }
@@ -50,6 +62,8 @@ impl Op {
             Op::Program { .. }
                 | Op::Log { .. }
                 | Op::Flush { .. }
+                | Op::Direct { .. }
+                | Op::WriteBack { .. }
                 | Op::Image { .. }
                 | Op::Root { .. }
         )
@@ -57,7 +71,14 @@ impl Op {
 
     /// Whether a device is to answer.
     fn on_device(&self) -> bool {
-        !matches!(self, Op::Copy { .. } | Op::Zero { .. } | Op::Place { .. } | Op::Digest { .. })
+        !matches!(
+            self,
+            Op::Copy { .. }
+                | Op::Zero { .. }
+                | Op::Place { .. }
+                | Op::OverlayStage { .. }
+                | Op::Digest { .. }
+        )
     }
 }
 

@@ -16,8 +16,8 @@ use alloc::collections::VecDeque;
 
 use hostftl_core::MetaBuf;
 use hostftl_format::hard::{
-    CANDIDATES, ENTRY, LOG_BYTES, Listing, LogHead, RUN, Run, clear_log, log_used, push_listing,
-    push_run, push_trim, seal_log,
+    CANDIDATES, ENTRY, LOG_BYTES, Listing, LogHead, RUN, Run, clear_log, log_used, push_kill,
+    push_listing, push_run, push_trim, seal_log,
 };
 
 use crate::planted::{Bug, planted};
@@ -29,27 +29,40 @@ pub struct Mark {
     pub stamp: u64,
     /// Log entries appended up to here.
     pub pos: u64,
+    /// Writes in place up to this event; see [`super::direct`].
+    pub direct: u64,
 }
 
 impl Mark {
     /// Whether everything before `other` is before this too.
     pub fn covers(&self, other: Mark) -> bool {
-        self.stamp >= other.stamp && self.pos >= other.pos
+        self.stamp >= other.stamp && self.pos >= other.pos && self.direct >= other.direct
     }
 
     /// The earliest mark that covers both.
     pub fn max(self, other: Mark) -> Mark {
-        Mark { stamp: self.stamp.max(other.stamp), pos: self.pos.max(other.pos) }
+        Mark {
+            stamp: self.stamp.max(other.stamp),
+            pos: self.pos.max(other.pos),
+            direct: self.direct.max(other.direct),
+        }
     }
 }
 
-/// A log write, and what it covers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A log write, and what it covers; writes in place do not wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Its number.
     pub seq: u64,
     /// What it covers.
     pub mark: Mark,
+}
+
+impl Point {
+    /// Log write `seq` with no entry of this life.
+    pub fn before(seq: u64) -> Self {
+        Point { seq, mark: Mark { stamp: 0, pos: 0, direct: u64::MAX } }
+    }
 }
 
 #[derive(Debug)]
@@ -100,9 +113,9 @@ impl Log {
             listed: 0,
             sealed: 0,
             trimmed: 0,
-            composed: Point::default(),
-            settled: Point::default(),
-            durable: Point::default(),
+            composed: Point::before(0),
+            settled: Point::before(0),
+            durable: Point::before(0),
             pos: 0,
             pages,
             open: Some(MetaBuf::new(pages as usize)),
@@ -212,6 +225,15 @@ impl Log {
         self.trimmed = self.pos;
     }
 
+    /// Records that slots were replaced in place; [`Log::fits_trim`] was asked. Its position.
+    pub fn kill(&mut self, vsn: u32, len: u32) -> u64 {
+        self.room_for(ENTRY);
+        let page = self.page;
+        push_kill(&mut self.buffer().pages_mut()[page], vsn, len);
+        self.pos += 1;
+        self.pos
+    }
+
     /// Seals what was appended for superpage `vsp`, its first page at sector `at`. `queued` and
     /// `free` are the superpages that may hold the next log write.
     pub fn compose(
@@ -224,7 +246,7 @@ impl Log {
         let pages = self.pages_used();
         self.horizon = free.len().min(CANDIDATES - queued.len()) as u32;
         self.listed = self.horizon;
-        let mark = Mark { stamp: self.sealed, pos: self.pos };
+        let mark = Mark { stamp: self.sealed, pos: self.pos, direct: u64::MAX };
         let point = Point { seq: self.next, mark };
         let (uuid, epoch, durable) = (self.uuid, self.epoch, self.durable.seq);
         for index in 0..pages {

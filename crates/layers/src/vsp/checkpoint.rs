@@ -14,16 +14,15 @@ use hostftl_core::{
     Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::hard::{
-    CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root,
-    fill_map, seal_map,
+    CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root, seal_map,
 };
 
 use crate::planted::{Bug, planted};
 
-use super::Hard;
 use super::layout::Layout;
 use super::log::Mark;
 use super::ops::Op;
+use super::{Machine, Scheme, Table};
 
 /// Images under way at once.
 const IMAGES: usize = 4;
@@ -118,9 +117,9 @@ impl Checkpoint {
         }
     }
 
-    /// The map changed at a logical sector.
-    pub fn changed(&mut self, lsn: u64) {
-        let dirty = &mut self.dirty[(lsn / self.group_entries) as usize];
+    /// The entry of a key changed.
+    pub fn changed(&mut self, key: u64) {
+        let dirty = &mut self.dirty[(key / self.group_entries) as usize];
         self.dirty_count += u32::from(!*dirty);
         *dirty = true;
     }
@@ -187,7 +186,7 @@ fn meta_of(command: Command) -> MetaBuf {
         .expect("checkpoints are metadata")
 }
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     /// One move of the rotation.
     pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
         match self.checkpoint.phase {
@@ -247,7 +246,7 @@ impl Hard {
 
     /// Writes an image whose log is durable.
     fn write_image(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let durable = self.log.durable.mark;
+        let durable = self.durable();
         let ready = |image: &Image| {
             matches!(image.phase, ImagePhase::Waiting(mark)
                 if durable.covers(mark) || planted(Bug::CheckpointEarly))
@@ -287,18 +286,17 @@ impl Hard {
 
     /// Copies a page of map into an image that is being filled.
     fn fill_image(&mut self) -> bool {
+        let mark = self.mark_all();
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
         let Some(image) = self.checkpoint.images.iter_mut().find(filling) else { return false };
         let ImagePhase::Filling(index) = image.phase else { unreachable!("it was found filling") };
         let from = u64::from(image.group) * self.checkpoint.group_entries
             + u64::from(index) * MAP_ENTRIES as u64;
-        let entries = self.map.raw(from, from + MAP_ENTRIES as u64);
         let buf = image.buf.as_mut().expect("an image that is filled has its buffer");
-        fill_map(&mut buf.pages_mut()[index as usize], entries);
+        self.table.image(&mut buf.pages_mut()[index as usize], from);
         self.touched += MAP_ENTRIES;
         image.phase = ImagePhase::Filling(index + 1);
         if index + 1 == self.layout.pages() {
-            let mark = Mark { stamp: self.stamps, pos: self.log.trimmed };
             image.phase = ImagePhase::Waiting(mark);
             self.wanted = self.wanted.max(mark);
             if self.checkpoint.hurried {

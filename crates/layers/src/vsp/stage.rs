@@ -4,9 +4,15 @@
 //! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle.
 //! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under
 //!   way, and a stage is digested only when there is none.
+//! - `slots[i] = l + 1` when logical sector `l` was published in slot `i` and nothing newer that this
+//!   or a later stage lists has taken its place before: what the log will list.
 //! - The payload stays here for ever; what a command uses is lent.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use hostftl_core::{Cause, Payload, Tally};
+use hostftl_format::hard::Run;
 
 /// Where a stage is in its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +52,16 @@ pub struct Stage {
     pub placing: u32,
     /// Why its sectors are written.
     pub tally: Tally,
+    /// The logical sector of each slot, plus one; 0 for none.
+    pub slots: Vec<u32>,
 }
 
 impl Stage {
     /// An idle stage with its buffer.
     pub fn new(payload: Payload) -> Self {
+        let slots = vec![0; payload.sectors() as usize];
         Stage {
+            slots,
             payload: Some(payload),
             phase: Phase::Idle,
             vsp: 0,
@@ -74,6 +84,7 @@ impl Stage {
         self.fill = 0;
         self.placing = 0;
         self.tally = Tally::default();
+        self.slots.fill(0);
     }
 
     /// The buffer.
@@ -95,4 +106,18 @@ impl Stage {
         self.tally.add(cause, len);
         slot
     }
+}
+
+/// Runs of consecutive logical sectors among the first `fill` of a stage's slots.
+pub fn runs(slots: &[u32], fill: u32) -> impl Iterator<Item = Run> + '_ {
+    let slots = &slots[..fill as usize];
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        at += slots[at..].iter().take_while(|slot| **slot == 0).count();
+        let first = u64::from(*slots.get(at)?);
+        let begin = at;
+        let follows = |(slot, i): &(&u32, u64)| u64::from(**slot) == first + *i;
+        at += slots[at..].iter().zip(0..).take_while(follows).count();
+        Some(Run { lsn: first - 1, slot: begin as u32, len: (at - begin) as u32 })
+    })
 }

@@ -1,7 +1,7 @@
 //! Where everything lies on the device, and how much of it the host gets.
 //!
 //! The device is cut into superpages: four for the roots (two slots, each written twice), two for
-//! each map group (images alternate), and the rest for data.
+//! each map group (images alternate), those for data, and perhaps homes of the sectors.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
@@ -17,7 +17,7 @@ pub const MAX_TRANSFER: u32 = 2048;
 /// The largest superpage, in sectors: a step looks at every staged slot at the most.
 const MAX_SUPERPAGE: u32 = 2048;
 
-/// The geometry of a `hard` volume. Lengths are in sectors unless they say superpages.
+/// The geometry of a volume. Lengths are in sectors unless they say superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Sectors in a superpage.
@@ -30,66 +30,103 @@ pub struct Layout {
     pub count: u32,
     /// Sectors that the host sees.
     pub exported: u64,
+    /// Entries of the map on media.
+    pub entries: u64,
+    /// Superpages that the live sectors never need.
+    pub spare: u32,
+    /// Superpages that must be free before the host may open one.
+    pub reserve: u32,
+    /// The superpage at which the homes of the sectors begin, when they have homes.
+    pub home: Option<u32>,
 }
 
 impl Layout {
-    /// The layout on one device.
-    pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    /// Superpages on the one device.
+    ///
+    /// # Errors
+    /// When no layer of this family can work on it.
+    pub fn superpages(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<u32, PlanError> {
         let [device] = devices else {
-            return Err(PlanError("hard takes exactly one device"));
+            return Err(PlanError("the layer takes exactly one device"));
         };
         if device.kind != DeviceKind::Block {
-            return Err(PlanError("hard needs a device that can be written anywhere"));
+            return Err(PlanError("the layer needs a device that can be written anywhere"));
         }
         let sp = config.superpage;
         if !(2 * SECTORS_PER_BLOCK..=MAX_SUPERPAGE).contains(&sp)
             || !sp.is_multiple_of(SECTORS_PER_BLOCK)
         {
-            return Err(PlanError("hard needs a superpage of 8 KiB to 1 MiB, in steps of 4 KiB"));
+            let why = "the layer needs a superpage of 8 KiB to 1 MiB, in steps of 4 KiB";
+            return Err(PlanError(why));
         }
         if config.spare_permille > 900 {
-            return Err(PlanError("hard needs a spare share of at most 90 %"));
+            return Err(PlanError("the layer needs a spare share of at most 90 %"));
         }
         let total = device.sectors / u64::from(sp);
         if (total + 1) * u64::from(sp) > u64::from(u32::MAX) {
-            return Err(PlanError("hard maps at most 2 TiB"));
+            return Err(PlanError("the layer maps at most 2 TiB"));
         }
-        Self::fit(sp, total as u32, config.spare_permille)
+        Ok(total as u32)
     }
 
-    /// The map area depends on what is exported, and that on the map area: go round until it rests.
-    fn fit(sp: u32, total: u32, permille: u32) -> Result<Self, PlanError> {
-        let too_small = PlanError("the device is too small for hard with this superpage");
+    /// All data in virtual superpages, and an entry of the map for each logical sector. The map
+    /// area depends on what is exported, and that on the map area: go round until it rests.
+    ///
+    /// # Errors
+    /// As [`Layout::superpages`], or when the device is too small.
+    pub fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+        let total = Self::superpages(config, devices)?;
+        let too_small = PlanError("the device is too small for the layer with this superpage");
+        let sp = config.superpage;
         let pages = sp / SECTORS_PER_BLOCK;
         let mut groups: u32 = 0;
         loop {
-            let root = (1 + groups.div_ceil(ROOT_GENERATIONS as u32)).div_ceil(pages);
+            let root = Self::root_superpages(groups, pages);
             let fixed = 4 * root + 2 * groups;
             let count = total.checked_sub(fixed).ok_or(too_small)?;
-            let spare = (u64::from(count) * u64::from(permille)).div_ceil(1000) as u32;
-            let live = count.checked_sub(spare.max(MIN_SPARE)).ok_or(too_small)?;
-            if live == 0 {
-                return Err(too_small);
-            }
+            let spare = (u64::from(count) * u64::from(config.spare_permille)).div_ceil(1000) as u32;
+            let spare = spare.max(MIN_SPARE);
+            let live = count.checked_sub(spare).filter(|live| *live > 0).ok_or(too_small)?;
             let exported = u64::from(live) * u64::from(sp);
             let need = exported.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
             if need <= groups {
-                return Ok(Layout { superpage: sp, root, groups, count, exported });
+                let reserve = FLOOR + 16 + count / 256;
+                let (superpage, entries, home) = (sp, exported, None);
+                return Ok(Layout {
+                    superpage,
+                    root,
+                    groups,
+                    count,
+                    exported,
+                    entries,
+                    spare,
+                    reserve,
+                    home,
+                });
             }
             groups = need;
         }
     }
 
-    /// What the layer needs and gives.
-    pub fn plan(&self) -> Plan {
+    /// Superpages in one copy of a root that names so many groups.
+    pub fn root_superpages(groups: u32, pages: u32) -> u32 {
+        (1 + groups.div_ceil(ROOT_GENERATIONS as u32)).div_ceil(pages)
+    }
+
+    /// The device sector that is the home of a logical one, when it has one.
+    pub fn home(&self, lsn: u64) -> Option<u64> {
+        Some(u64::from(self.home?) * u64::from(self.superpage) + lsn)
+    }
+
+    /// What the layer needs and gives, with `more` buffers beside the stages.
+    pub fn plan(&self, more: u32, map_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.exported,
             max_transfer: MAX_TRANSFER,
             align: self.superpage.min(MAX_TRANSFER),
             ack: Ack::Buffer,
         };
-        let map_bytes = 4 * (self.exported + u64::from(self.count) * u64::from(self.superpage));
-        Plan { limits, buffers: STAGES, buffer_sectors: self.superpage, map_bytes }
+        Plan { limits, buffers: STAGES + more, buffer_sectors: self.superpage, map_bytes }
     }
 
     /// Metadata pages in a superpage.
@@ -123,14 +160,9 @@ impl Layout {
         u64::from(4 * self.root + 2 * self.groups + vsp) * u64::from(self.superpage)
     }
 
-    /// Superpages that must be free before the host may open one.
-    pub fn reserve(&self) -> u32 {
-        FLOOR + 16 + self.count / 256
-    }
-
     /// Superpages that hold log writes before a checkpoint is urgent.
     pub fn max_pinned(&self) -> u32 {
-        ((self.count - (self.exported / u64::from(self.superpage)) as u32) / 4).max(8)
+        (self.spare / 4).max(8)
     }
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
@@ -141,26 +173,3 @@ impl Layout {
 
 /// Superpages that collection leaves free for log writes.
 pub const FLOOR: u32 = 6;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::LayerKind;
-
-    #[test]
-    fn the_paper_s_drive_needs_about_512_mib() {
-        let config = LayerConfig::new(LayerKind::Hard);
-        let layout = Layout::new(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
-        let used = 4 * layout.root + 2 * layout.groups + layout.count;
-        assert!(used <= (1 << 19) && used > (1 << 19) - 3);
-        let mib = layout.plan().map_bytes >> 20;
-        assert!((480..=512).contains(&mib), "{mib} MiB");
-    }
-
-    #[test]
-    fn a_device_that_is_too_small_is_refused() {
-        let config = LayerConfig::new(LayerKind::Hard);
-        assert!(Layout::new(&config, &[DeviceInfo::block(64 * 128, 128)]).is_err());
-        assert!(Layout::new(&config, &[DeviceInfo::block(80 * 128, 128)]).is_ok());
-    }
-}

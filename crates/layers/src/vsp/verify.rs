@@ -5,13 +5,13 @@
 
 use hostftl_core::{Cause, Command, DeviceError, Event, Nanos, Out, Output, Target, Verdict};
 
-use super::Hard;
 use super::recovery::{Listed, Step};
+use super::{Machine, Scheme, Table};
 
 /// Superpages forgotten in one go, at the most.
 const BITE: u32 = 16;
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     /// Reads the next superpage whose data no flush is known to cover.
     pub(super) fn verify_next(&mut self, now: Nanos, out: &mut Out) -> bool {
         let from = self.recovery().cursor as u32;
@@ -19,7 +19,7 @@ impl Hard {
         let recovery = self.recovery.as_ref().expect("the volume is being recovered");
         let durable = recovery.replay.durable;
         let unsure =
-            |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.map.valid(*vsp) > 0;
+            |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.pool.valid(*vsp) > 0;
         let next = (from..end).find(unsure);
         let stop = next.unwrap_or(end);
         self.touched += (stop - from) as usize;
@@ -55,9 +55,9 @@ impl Hard {
     /// What can't be read can't be checked: it may be this data, older data, or another sector's.
     pub(super) fn lose_listed(&mut self, out: &mut Out) {
         let vsp = self.recovery().cursor as u32;
-        let sectors = self.map.valid(vsp);
+        let sectors = self.pool.valid(vsp);
         let checkpoint = &mut self.checkpoint;
-        self.map.lose(vsp, |lsn| checkpoint.changed(lsn));
+        self.table.lose(&mut self.pool, vsp, |key| checkpoint.changed(key));
         self.touched += self.layout.superpage as usize;
         out.push(Output::Event(Event::Lost { sectors }));
         self.recovery().cursor += 1;
@@ -80,7 +80,7 @@ impl Hard {
         let from = self.recovery().cursor as u32;
         let end = (from + BITE.min(8192 / self.layout.superpage + 1)).min(self.layout.count);
         for vsp in from..end {
-            self.map.disown(vsp);
+            self.table.disown(&mut self.pool, vsp);
         }
         self.touched += ((end - from) * self.layout.superpage) as usize;
         self.recovery().cursor = end.into();

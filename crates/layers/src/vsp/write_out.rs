@@ -4,24 +4,25 @@ use hostftl_core::{
     Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece,
     SECTORS_PER_BLOCK, Tally, Verdict,
 };
-use hostftl_format::hard::{Listing, Run};
+use hostftl_format::hard::Listing;
 
 use crate::planted::{Bug, planted};
 
 use super::layout::FLOOR;
 use super::log::Point;
-use super::map::State;
 use super::ops::Op;
-use super::{Hard, Life, Phase};
+use super::pool::State;
+use super::stage::runs;
+use super::{Life, Machine, Phase, Scheme, Table};
 
 /// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
 const FLUSH_EVERY: u64 = 8;
 /// Superpages that are left to be taken when a log write is forced.
 const LAST_NAMES: u32 = 2;
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     /// The stage that takes sectors now; opens one when there is none and one may be opened.
-    pub(super) fn filling_stage(&mut self) -> Option<u8> {
+    pub fn filling_stage(&mut self) -> Option<u8> {
         if self.filling.is_some() {
             return self.filling;
         }
@@ -35,8 +36,7 @@ impl Hard {
         }
         let vsp = self.take_free();
         self.stamps += 1;
-        self.map.open(vsp, idle);
-        self.touched += self.layout.superpage as usize;
+        self.pool.open(vsp, idle);
         let limit = self.layout.superpage - self.kept_for_log();
         self.stages[idle as usize].open(vsp, self.stamps, limit);
         self.order.push_back(idle);
@@ -65,7 +65,7 @@ impl Hard {
     }
 
     /// Ends filling when no slot is left.
-    pub(super) fn close_if_full(&mut self) {
+    pub fn close_if_full(&mut self) {
         if self.filling.is_some_and(|index| self.stages[index as usize].room() == 0) {
             self.close_filling();
         }
@@ -77,7 +77,7 @@ impl Hard {
     }
 
     /// Digests, lists and programs the oldest stage that is not listed.
-    pub(super) fn pump_seal(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_seal(&mut self, now: Nanos, out: &mut Out) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let stage = &mut self.stages[index as usize];
         if self.ops.room() == 0 || stage.placing > 0 {
@@ -96,12 +96,7 @@ impl Hard {
         }
     }
 
-    pub(super) fn digested(
-        &mut self,
-        index: u8,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-    ) {
+    pub fn digested(&mut self, index: u8, command: Command, result: Result<Verdict, DeviceError>) {
         let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
         let stage = &mut self.stages[index as usize];
         stage.buffer().repay(from);
@@ -118,7 +113,7 @@ impl Hard {
             self.starved = true;
             return false;
         }
-        self.list(vsp, stamp, fill, crc);
+        self.list(index, crc);
         self.log.sealed = stamp;
         self.order.pop_front();
         let pad = self.layout.superpage - fill;
@@ -131,40 +126,12 @@ impl Hard {
         true
     }
 
-    /// Lists what is live in a superpage now, or was until a stage that is listed later took it
-    /// over.
-    fn list(&mut self, superpage: u32, stamp: u64, fill: u32, crc: u32) {
-        let first = superpage * self.layout.superpage;
-        let (map, stages) = (&self.map, &self.stages);
-        let listed = |slot: u32| {
-            let (lsn, heir) = map.heir(first + slot)?;
-            let later = match map.state(map.superpage_of(heir)) {
-                State::Staged(index) => stages[index as usize].stamp > stamp,
-                _ => false,
-            };
-            (heir == first + slot || later).then_some(lsn)
-        };
-        let mut slot = 0;
-        let runs = core::iter::from_fn(|| {
-            let lsn = loop {
-                if slot == fill {
-                    return None;
-                }
-                match listed(slot) {
-                    Some(lsn) => break lsn,
-                    None => slot += 1,
-                }
-            };
-            let begin = slot;
-            slot += 1;
-            while slot < fill && map.live(first + slot) == Some(lsn + u64::from(slot - begin)) {
-                slot += 1;
-            }
-            Some(Run { lsn, slot: begin, len: slot - begin })
-        });
-        let listing = Listing { superpage, crc, fill: fill as u16 };
-        self.log.list(&listing, runs);
-        self.touched += fill as usize;
+    /// Lists what a stage holds.
+    fn list(&mut self, index: u8, crc: u32) {
+        let stage = &self.stages[index as usize];
+        let listing = Listing { superpage: stage.vsp, crc, fill: stage.fill as u16 };
+        self.log.list(&listing, runs(&stage.slots, stage.fill));
+        self.touched += stage.fill as usize;
     }
 
     /// A log write in the tail of superpage `vsp`.
@@ -194,7 +161,7 @@ impl Hard {
         stage.phase = Phase::Programming;
         let mut tally = stage.tally;
         let point = log.as_ref().map(|(_, _, point)| *point);
-        self.map.become_(vsp, State::Staged(index), point.is_some());
+        self.pool.become_(vsp, State::Staged(index), point.is_some());
         self.finish_gather(&mut gather, &mut tally, sp - fill, log);
         let serial = self.log.sent(point);
         let lba = self.layout.data_at(vsp);
@@ -224,7 +191,7 @@ impl Hard {
     }
 
     /// A stage is on the device.
-    pub(super) fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
+    pub fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let stage = &mut self.stages[index as usize];
         let vsp = stage.vsp;
@@ -240,10 +207,10 @@ impl Hard {
         }
         stage.phase = if stage.buffer().is_idle() { Phase::Idle } else { Phase::Draining };
         self.log.programmed(serial);
-        self.settle_superpage(vsp, self.map.pinned(vsp));
+        self.settle_superpage(vsp, self.pool.pinned(vsp));
     }
 
-    pub(super) fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
+    pub fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
@@ -252,21 +219,21 @@ impl Hard {
         }
         if ok {
             self.log.programmed(serial);
-            self.settle_superpage(vsp, self.map.pinned(vsp));
+            self.settle_superpage(vsp, self.pool.pinned(vsp));
         }
     }
 
     /// Gives a superpage on media its place: candidate, limbo, or neither while it is pinned.
     fn settle_superpage(&mut self, vsp: u32, pinned: bool) {
-        if pinned || self.map.valid(vsp) > 0 {
-            return self.map.become_(vsp, State::Full, pinned);
+        if pinned || self.pool.valid(vsp) > 0 {
+            return self.pool.become_(vsp, State::Full, pinned);
         }
-        self.map.become_(vsp, State::Limbo, false);
+        self.pool.become_(vsp, State::Limbo, false);
         self.limbo.push_back((vsp, self.mark_all()));
     }
 
     /// Closes stages and writes log alone where a commit needs it.
-    pub(super) fn pump_commit(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_commit(&mut self, now: Nanos, out: &mut Out) -> bool {
         self.wanted = self.wanted.max(self.commit);
         let covered = self.log.composed.mark.covers(self.commit);
         if !covered {
@@ -288,8 +255,8 @@ impl Hard {
 
     fn write_log_alone(&mut self, now: Nanos, out: &mut Out) {
         let vsp = self.take_free();
-        self.map.open(vsp, u8::MAX);
-        self.map.become_(vsp, State::Log, true);
+        self.pool.open(vsp, u8::MAX);
+        self.pool.become_(vsp, State::Log, true);
         let log = self.compose(vsp);
         let serial = self.log.sent(Some(log.2));
         let mut gather = Gather::new();
@@ -301,26 +268,28 @@ impl Hard {
     }
 
     /// Sends a flush when one makes something durable that is waited for.
-    pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
         let (settled, durable) = (self.log.settled, self.log.durable);
         let news = settled.seq > durable.seq;
         let asked = news && !durable.mark.covers(self.wanted);
+        let direct = self.direct.wants_flush(self.wanted);
         let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
-        let wanted = asked || often || self.checkpoint.wants_flush();
+        let wanted = asked || often || direct || self.checkpoint.wants_flush();
         if self.flushing || !wanted || self.ops.room() == 0 {
             return false;
         }
         self.flushing = true;
         self.checkpoint.flush_sent();
+        self.direct.flush_sent();
         self.submit(now, Op::Flush { settled }, Command::Flush { device: 0 }, out);
         true
     }
 
     /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
-    pub(super) fn pump_limbo(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_limbo(&mut self, now: Nanos, out: &mut Out) -> bool {
         let Some(&(vsp, mark)) = self.limbo.front() else { return false };
-        let unread = !self.map.is_read(vsp) || planted(Bug::VictimNotPinned);
-        let durable = self.log.durable.mark.covers(mark) || planted(Bug::EarlyReuse);
+        let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
+        let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
         if !durable || !unread || self.ops.room() == 0 {
             return false;
         }
@@ -336,26 +305,38 @@ impl Hard {
         true
     }
 
+    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
+    /// leaves stages open.
+    pub fn press_limbo(&mut self, soft: bool) -> bool {
+        if let Some((_, mark)) = self.limbo.back() {
+            let target = if soft { &mut self.wanted } else { &mut self.commit };
+            let more = !target.covers(*mark);
+            *target = target.max(*mark);
+            return more;
+        }
+        !self.pins.is_empty() && self.checkpoint.hurry()
+    }
+
     /// A superpage may be used again. Whether the device forgot it does not matter here.
-    pub(super) fn release(&mut self, vsp: u32) {
-        self.map.become_(vsp, State::Free, false);
+    pub fn release(&mut self, vsp: u32) {
+        self.pool.become_(vsp, State::Free, false);
         self.free.push_back(vsp);
     }
 
     /// Unpins the log that a durable root no longer needs.
-    pub(super) fn unpin(&mut self, first_needed: u64) {
+    pub fn unpin(&mut self, first_needed: u64) {
         while self.pins.front().is_some_and(|(seq, _)| *seq < first_needed) {
             let (_, vsp) = self.pins.pop_front().expect("it was there just now");
-            match self.map.state(vsp) {
+            match self.pool.state(vsp) {
                 State::Full => self.settle_superpage(vsp, false),
-                state => self.map.become_(vsp, state, false),
+                state => self.pool.become_(vsp, state, false),
             }
         }
     }
 
     /// Tells once that every exported sector is mapped.
-    pub(super) fn note_full(&mut self, out: &mut Out) {
-        let full = self.map.mapped() == self.plan.limits.exported;
+    pub fn note_full(&mut self, out: &mut Out) {
+        let full = self.table.mapped() == self.layout.entries.min(self.layout.exported);
         if full && !self.told_full && self.life == Life::Running {
             out.push(Output::Event(Event::Full));
         }
@@ -363,19 +344,19 @@ impl Hard {
     }
 
     /// Every superpage is in exactly one place.
-    pub(super) fn check_queues(&self) -> Result<(), &'static str> {
+    pub fn check_queues(&self) -> Result<(), &'static str> {
         let states = |wanted: State| {
-            (0..self.layout.count).filter(|vsp| self.map.state(*vsp) == wanted).count()
+            (0..self.layout.count).filter(|vsp| self.pool.state(*vsp) == wanted).count()
         };
         if states(State::Free) != self.free.len() {
-            return Err("hard: the free queue is not the free superpages");
+            return Err("the free queue is not the free superpages");
         }
         if states(State::Limbo) != self.limbo.len() + self.discarding as usize {
-            return Err("hard: the limbo queue is not the superpages in limbo");
+            return Err("the limbo queue is not the superpages in limbo");
         }
-        let pinned = (0..self.layout.count).filter(|vsp| self.map.pinned(*vsp)).count();
+        let pinned = (0..self.layout.count).filter(|vsp| self.pool.pinned(*vsp)).count();
         if pinned != self.pins.len() {
-            return Err("hard: a superpage with log is not pinned");
+            return Err("a superpage with log is not pinned");
         }
         Ok(())
     }

@@ -11,24 +11,24 @@ use alloc::vec::Vec;
 
 use hostftl_core::{
     Cause, Command, HostError, HostOp, Nanos, Out, Output, Payload, Piece, Reply, Request, Target,
-    Ticket, View, ViewMut,
+    Ticket, View,
 };
 
 use crate::planted::{Bug, planted};
 
 use super::log::Mark;
-use super::map::{Lost, State};
 use super::ops::{OWN_OPS, Op};
-use super::{Hard, Health, Life, Phase};
+use super::pool::State;
+use super::{Health, Life, Machine, Phase, Scheme, Table};
 
 /// Requests under way at once.
 const SLOTS: usize = 256;
-/// Map entries that a trim looks at in one go.
-const TRIM_STEP: u64 = 2048;
 /// Hanging requests that are answered in one go.
 const ABANDON_STEP: usize = 8;
 
+/// What a request asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "these are the requests of the core")]
 pub enum Kind {
     Read,
     Write,
@@ -40,13 +40,21 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Active {
     ticket: Option<Ticket>,
-    data: Option<Payload>,
-    kind: Kind,
+    /// What it writes, or where it reads to.
+    pub data: Option<Payload>,
+    /// What it asks.
+    pub kind: Kind,
     fua: bool,
-    lba: u64,
-    sectors: u64,
-    cursor: u64,
-    outstanding: u32,
+    /// The first sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u64,
+    /// How many were dealt with.
+    pub cursor: u64,
+    /// Commands under way.
+    pub outstanding: u32,
+    /// Whether it goes to the home of its sectors.
+    pub direct: bool,
     error: Option<HostError>,
     mark: Mark,
 }
@@ -96,13 +104,32 @@ impl Requests {
         self.slots.iter().flatten().all(|active| active.ticket.is_none())
     }
 
-    fn at(&mut self, req: u16) -> &mut Active {
+    /// A request under way.
+    pub fn at(&mut self, req: u16) -> &mut Active {
         self.slots[req as usize].as_mut().expect("a request under way")
     }
 
     fn remove(&mut self, req: u16) -> Active {
         self.free.push(req);
         self.slots[req as usize].take().expect("a request under way")
+    }
+
+    /// Whether another write or trim of any of the sectors `lba..end` is under way; when `gathered`
+    /// that goes to a stage is meant too.
+    pub fn conflict(&self, req: u16, lba: u64, end: u64, gathered: bool) -> bool {
+        let others = self.slots.iter().enumerate().filter(|(at, _)| *at != usize::from(req));
+        others.filter_map(|(_, slot)| slot.as_ref()).any(|other| {
+            let under_way = other.outstanding > 0 && matches!(other.kind, Kind::Write | Kind::Trim);
+            under_way
+                && (gathered || other.direct)
+                && other.lba < end
+                && lba < other.lba + other.sectors
+        })
+    }
+
+    /// Whether a direct write or trim of any of the sectors `lba..end` is under way.
+    pub fn is_direct(&self, lba: u64, end: u64) -> bool {
+        self.conflict(u16::MAX, lba, end, false)
     }
 
     /// Answers one request whose mark is durable.
@@ -149,9 +176,9 @@ impl Requests {
     }
 }
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     /// Takes a request in.
-    pub(super) fn accept(&mut self, request: Request, out: &mut Out) {
+    pub fn accept(&mut self, request: Request, out: &mut Out) {
         let Request { ticket, op, lba, sectors, .. } = request;
         let (kind, data, fua) = match op {
             HostOp::Read(data) => (Kind::Read, Some(data), false),
@@ -169,6 +196,7 @@ impl Hard {
             sectors,
             cursor: 0,
             outstanding: 0,
+            direct: false,
             error: None,
             mark: Mark::default(),
         };
@@ -192,7 +220,7 @@ impl Hard {
             Kind::Trim => self.counters.host_trimmed += sectors,
             Kind::Flush => {
                 self.counters.flushes += 1;
-                let pending = !self.log.durable.mark.covers(self.mark_host());
+                let pending = !self.durable().covers(self.mark_host());
                 self.counters.flushes_pending += u64::from(pending);
             }
         }
@@ -201,6 +229,7 @@ impl Hard {
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
     fn complete(&mut self, req: u16, out: &mut Out) {
         let mark = self.mark_host();
+        let durable = self.durable();
         let health = self.health;
         let active = self.requests.at(req);
         let error = match health {
@@ -215,7 +244,7 @@ impl Hard {
             return self.requests.remove(req).reply(Err(error), out);
         }
         let skip_flush = active.kind == Kind::Flush && planted(Bug::EarlyFlushReply);
-        if active.fua && !self.log.durable.mark.covers(mark) && !skip_flush {
+        if active.fua && !durable.covers(mark) && !skip_flush {
             active.mark = mark;
             self.requests.waiting.push_back(req);
             self.commit = self.commit.max(mark);
@@ -225,7 +254,7 @@ impl Hard {
     }
 
     /// Moves one run of the first read and one of the first write or trim.
-    pub(super) fn pump_requests(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_requests(&mut self, now: Nanos, out: &mut Out) -> bool {
         self.pump_read(now, out) | self.pump_write(now, out)
     }
 
@@ -248,7 +277,8 @@ impl Hard {
         true
     }
 
-    fn complete_if_over(&mut self, req: u16, out: &mut Out) {
+    /// Answers a request whose commands are all over.
+    pub fn complete_if_over(&mut self, req: u16, out: &mut Out) {
         let active = self.requests.at(req);
         if active.outstanding == 0 && active.cursor == active.sectors {
             self.complete(req, out);
@@ -259,12 +289,12 @@ impl Hard {
     fn read_run(&mut self, now: Nanos, req: u16, out: &mut Out) {
         let active = self.requests.at(req);
         let (first, left) = (active.lba + active.cursor, active.sectors - active.cursor);
-        if self.map.is_lost(first) {
+        if self.table.is_lost(first) {
             self.touched += 1;
             self.requests.at(req).error = Some(HostError::Io);
             return;
         }
-        let start = self.map.look_up(first);
+        let start = self.table.look_up(first);
         let len = self.run_length(first, left as u32, start);
         let active = self.requests.at(req);
         let at = active.cursor as u32;
@@ -273,19 +303,24 @@ impl Hard {
         let data = active.data.as_mut().expect("a read has a payload");
         let into = data.view_mut_sectors(at, len);
         let Some(vsn) = start else {
-            let command = Command::Place { from: Piece::zero_sectors(len), into };
-            return self.submit(now, Op::Zero { req }, command, out);
+            let Some(lba) = self.layout.home(first) else {
+                let command = Command::Place { from: Piece::zero_sectors(len), into };
+                return self.submit(now, Op::Zero { req }, command, out);
+            };
+            let (into, cause) = (Target::Data(into), Cause::Host);
+            let command = Command::Read { device: 0, lba, into, cause };
+            return self.submit(now, Op::Home { req }, command, out);
         };
-        let vsp = self.map.superpage_of(vsn);
+        let vsp = self.pool.superpage_of(vsn);
         let slot = vsn % self.layout.superpage;
-        match self.map.state(vsp) {
+        match self.pool.state(vsp) {
             State::Staged(stage) => {
                 let from = self.stages[stage as usize].buffer().view_sectors(slot, len);
                 let command = Command::Place { from: Piece::Data(from), into };
                 self.submit(now, Op::Copy { req, stage }, command, out);
             }
             State::Full | State::Victim | State::Stuck => {
-                self.map.begin_read(vsp);
+                self.pool.begin_read(vsp);
                 let command = Command::Read {
                     device: 0,
                     lba: self.layout.data_at(vsp) + u64::from(slot),
@@ -304,7 +339,7 @@ impl Hard {
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
         let follows = |i: &u32| {
             let lsn = first + u64::from(*i);
-            self.map.look_up(lsn) == start.map(|vsn| vsn + *i) && !self.map.is_lost(lsn)
+            self.table.look_up(lsn) == start.map(|vsn| vsn + *i) && !self.table.is_lost(lsn)
         };
         let len = 1 + (1..most).take_while(follows).count() as u32;
         self.touched += len as usize;
@@ -312,17 +347,18 @@ impl Hard {
     }
 
     /// A piece of a read is here.
-    pub(super) fn read_done(&mut self, op: Op, command: Command, ok: bool, out: &mut Out) {
+    pub fn read_done(&mut self, op: Op, command: Command, ok: bool, out: &mut Out) {
         let (req, into) = match (op, command) {
             (Op::Read { req, vsp }, Command::Read { into: Target::Data(into), .. }) => {
-                self.map.end_read(vsp);
+                self.pool.end_read(vsp);
                 (req, into)
             }
             (Op::Copy { req, stage }, Command::Place { from: Piece::Data(from), into }) => {
                 self.repay_stage(stage, from);
                 (req, into)
             }
-            (Op::Zero { req }, Command::Place { into, .. }) => (req, into),
+            (Op::Zero { req }, Command::Place { into, .. })
+            | (Op::Home { req }, Command::Read { into: Target::Data(into), .. }) => (req, into),
             (op, command) => unreachable!("{op:?} came back with {command:?}"),
         };
         let active = self.requests.at(req);
@@ -334,7 +370,8 @@ impl Hard {
         self.complete_if_over(req, out);
     }
 
-    fn repay_stage(&mut self, stage: u8, view: View) {
+    /// A command that read a stage is over.
+    pub fn repay_stage(&mut self, stage: u8, view: View) {
         let stage = &mut self.stages[stage as usize];
         stage.buffer().repay(view);
         if stage.phase == Phase::Draining && stage.buffer().is_idle() {
@@ -351,8 +388,7 @@ impl Hard {
                 active.cursor = active.sectors;
                 true
             }
-            Kind::Trim => self.trim_some(req),
-            _ => self.ops.room() > OWN_OPS && self.write_run(now, req, out),
+            _ => S::pump_write(self, now, req, out),
         };
         let active = self.requests.at(req);
         if active.cursor == active.sectors {
@@ -361,132 +397,5 @@ impl Hard {
             return true;
         }
         moved
-    }
-
-    /// Sends the copy of as much of a write as the filling stage takes.
-    fn write_run(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        if self.free.len() <= self.layout.reserve() as usize {
-            return false;
-        }
-        let Some(index) = self.filling_stage() else { return false };
-        let stage = &mut self.stages[index as usize];
-        let active = self.requests.at(req);
-        let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
-        let len = stage.room().min((active.sectors - active.cursor) as u32);
-        let slot = stage.take(len, Cause::Host);
-        active.cursor += u64::from(len);
-        active.outstanding += 1;
-        let data = active.data.as_mut().expect("a write has a payload");
-        let from = Piece::Data(data.view_sectors(at, len));
-        let into = stage.buffer().view_mut_sectors(slot, len);
-        let op = Op::Place { req, stage: index, lsn, slot, len };
-        self.submit(now, op, Command::Place { from, into }, out);
-        self.close_if_full();
-        true
-    }
-
-    /// Data of a write is in its stage: the map may point there.
-    pub(super) fn placed(
-        &mut self,
-        req: u16,
-        index: u8,
-        (lsn, slot, len): (u64, u32, u32),
-        command: Command,
-        out: &mut Out,
-    ) {
-        let Command::Place { from: Piece::Data(from), into } = command else {
-            unreachable!("a write comes back with its data")
-        };
-        let (vsp, stamp) = self.stage_placed(index, into);
-        self.overtake(stamp, lsn, len);
-        for i in 0..len {
-            self.publish(lsn + u64::from(i), vsp * self.layout.superpage + slot + i);
-        }
-        self.host_stamp = self.host_stamp.max(stamp);
-        let active = self.requests.at(req);
-        active.data.as_mut().expect("a write has a payload").repay(from);
-        active.outstanding -= 1;
-        self.complete_if_over(req, out);
-    }
-
-    /// What is about to be published in a stage is newer than what that stage or later ones have of
-    /// the same sectors: they must not list it.
-    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32) {
-        let mut overtaken = false;
-        for lsn in lsn..lsn + u64::from(len) {
-            let Some(vsn) = self.map.look_up(lsn) else { continue };
-            let State::Staged(index) = self.map.state(self.map.superpage_of(vsn)) else { continue };
-            let other = self.stages[index as usize].stamp;
-            if other == stamp {
-                self.map.forget(vsn);
-            }
-            overtaken |= other > stamp;
-        }
-        self.touched += len as usize;
-        if overtaken {
-            self.forget_staged(stamp, lsn, lsn + u64::from(len));
-        }
-    }
-
-    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`.
-    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64) {
-        for index in &self.order {
-            let stage = &self.stages[*index as usize];
-            if stage.stamp >= stamp {
-                let from = stage.vsp * self.layout.superpage;
-                self.map.forget_range(from, from + stage.fill, lsn, end);
-                self.touched += stage.fill as usize;
-            }
-        }
-    }
-
-    /// A command that filled part of a stage is over.
-    pub(super) fn stage_placed(&mut self, index: u8, into: ViewMut) -> (u32, u64) {
-        let stage = &mut self.stages[index as usize];
-        stage.buffer().repay_mut(into);
-        stage.placing -= 1;
-        (stage.vsp, stage.stamp)
-    }
-
-    pub(super) fn publish(&mut self, lsn: u64, vsn: u32) {
-        self.touched += 1;
-        self.checkpoint.changed(lsn);
-        if let Lost::Last(vsp) = self.map.publish(lsn, vsn) {
-            self.limbo.push_back((vsp, self.mark_all()));
-        }
-    }
-
-    /// Unmaps the next part of a trim, and logs it.
-    fn trim_some(&mut self, req: u16) -> bool {
-        if self.free.len() <= self.layout.reserve() as usize {
-            return false; // Its record needs a superpage, and those left are for collection.
-        }
-        if !self.log.fits_trim() {
-            self.starved = true;
-            return false;
-        }
-        let active = self.requests.at(req);
-        let first = active.lba + active.cursor;
-        let len = (active.sectors - active.cursor).min(TRIM_STEP);
-        active.cursor += len;
-        self.touched += len as usize;
-        self.forget_staged(0, first, first + len);
-        let mut changed = false;
-        let limbo = self.limbo.len();
-        for lsn in first..first + len {
-            if self.map.look_up(lsn).is_some() || self.map.is_lost(lsn) {
-                changed = true;
-                self.checkpoint.changed(lsn);
-                if let Lost::Last(vsp) = self.map.kill(lsn) {
-                    self.limbo.push_back((vsp, Mark::default()));
-                }
-            }
-        }
-        if changed && !planted(Bug::TrimNotLogged) {
-            self.log.trim(first, len as u32);
-        }
-        let mark = self.mark_all();
-        self.limbo.iter_mut().skip(limbo).for_each(|(_, when)| *when = mark);
-        true
     }
 }

@@ -1,0 +1,233 @@
+//! Where a write goes, and writes that go home.
+//!
+//! A direct write or a trim is one command. When it is over, the hidden copies that it replaced die,
+//! LSP by LSP, and then it is answered.
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
+
+use crate::config::{LayerConfig, Reclaim};
+use crate::planted::{Bug, planted};
+use crate::vsp::Health;
+use crate::vsp::Table;
+use crate::vsp::log::Mark;
+use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::pool::{Lost, State};
+use crate::vsp::request::Kind;
+
+use super::Shatl;
+
+/// Streams whose ends are known.
+const STREAMS: usize = 8;
+/// Direct writes under way, at most as many as requests.
+const DIRECTS: usize = 256;
+/// LSPs that are looked at in one go.
+const LOOK: u32 = 1024;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Route {
+    threshold: u64,
+    /// Where the last writes ended, when writes that go on there go home.
+    streams: Option<[u64; STREAMS]>,
+    oldest: usize,
+    /// Direct writes and trims under way.
+    under_way: u32,
+    /// Those that are over but for the copies that they replaced: request, and how far it is.
+    killing: VecDeque<(u16, u64)>,
+}
+
+impl Route {
+    /// Nothing under way.
+    pub fn new(config: &LayerConfig) -> Self {
+        let batch = config.reclaim == Reclaim::Batch;
+        Route {
+            threshold: config.direct_from().into(),
+            streams: batch.then_some([u64::MAX; STREAMS]),
+            oldest: 0,
+            under_way: 0,
+            killing: VecDeque::with_capacity(DIRECTS),
+        }
+    }
+
+    fn goes_home(&self, lba: u64, sectors: u64) -> bool {
+        let follows = || self.streams.is_some_and(|ends| ends.contains(&lba));
+        sectors >= self.threshold || follows()
+    }
+
+    /// Notes where a write ended.
+    fn note(&mut self, lba: u64, end: u64) {
+        let Some(ends) = &mut self.streams else { return };
+        match ends.iter_mut().find(|at| **at == lba) {
+            Some(at) => *at = end,
+            None => {
+                ends[self.oldest] = end;
+                self.oldest = (self.oldest + 1) % STREAMS;
+            }
+        }
+    }
+}
+
+impl Shatl {
+    /// Moves the first write or trim on.
+    pub fn route(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+        let active = self.requests.at(req);
+        let (lba, sectors, kind, begun) =
+            (active.lba, active.sectors, active.kind, active.cursor > 0);
+        let end = lba + sectors;
+        let home = kind == Kind::Trim || self.scheme.route.goes_home(lba, sectors);
+        if home && !begun {
+            let ready = self.ops.room() > OWN_OPS && !self.is_taken(req, lba, end);
+            if ready {
+                self.write_home(now, req, out);
+            }
+            return ready;
+        }
+        if self.scheme.route.under_way > 0 && self.requests.is_direct(lba, end) {
+            return false;
+        }
+        let moved = self.gather(now, req, out);
+        if moved && !begun {
+            self.scheme.route.note(lba, end);
+        }
+        moved
+    }
+
+    /// Whether something under way keeps a request from going home.
+    fn is_taken(&mut self, req: u16, lba: u64, end: u64) -> bool {
+        let lsps = self.table.lsp(lba)..=self.table.lsp(end - 1);
+        let moved = self.scheme.movers.any(|lsp| lsps.contains(&lsp));
+        let moved = moved && !planted(Bug::DirectOverMove);
+        moved || self.requests.conflict(req, lba, end, true)
+    }
+
+    fn write_home(&mut self, now: Nanos, req: u16, out: &mut Out) {
+        let active = self.requests.at(req);
+        let (first, sectors) = (active.lba, active.sectors);
+        active.cursor = sectors;
+        active.outstanding += 1;
+        active.direct = true;
+        let lba = self.layout.home(first).expect("every sector has a home");
+        let command = match &mut active.data {
+            None => Command::Reset { device: 0, lba, sectors },
+            Some(data) => {
+                let view = data.view_sectors(0, sectors as u32);
+                let gather = Gather::from_iter([Piece::Data(view)]);
+                let tally = Tally::of(Cause::Host, sectors as u32);
+                Command::Program { device: 0, lba, gather, tally, placement: 0 }
+            }
+        };
+        self.scheme.route.under_way += 1;
+        if matches!(command, Command::Program { .. }) {
+            self.scheme.route.note(first, first + sectors);
+        }
+        self.submit(now, Op::Direct { req }, command, out);
+    }
+
+    /// A direct write or trim is over on the device.
+    pub fn direct_done(&mut self, req: u16, command: Command, ok: bool, out: &mut Out) {
+        if let Command::Program { gather, .. } = command {
+            let data = self.requests.at(req).data.as_mut().expect("a write has a payload");
+            for piece in gather {
+                if let Piece::Data(view) = piece {
+                    data.repay(view);
+                }
+            }
+        }
+        if ok && self.health == Health::Good {
+            self.scheme.route.killing.push_back((req, 0));
+        } else {
+            self.end_direct(req, out);
+        }
+    }
+
+    fn end_direct(&mut self, req: u16, out: &mut Out) {
+        self.scheme.route.under_way -= 1;
+        let active = self.requests.at(req);
+        active.outstanding -= 1;
+        active.direct = false;
+        self.complete_if_over(req, out);
+    }
+
+    /// The device failed: nothing more dies.
+    pub fn end_killing(&mut self, out: &mut Out) -> bool {
+        let Some((req, _)) = self.scheme.route.killing.pop_front() else { return false };
+        self.end_direct(req, out);
+        true
+    }
+
+    /// Kills hidden copies that the first of the finished direct writes replaced.
+    pub fn pump_killing(&mut self, out: &mut Out) -> bool {
+        let Some(&(req, done)) = self.scheme.route.killing.front() else { return false };
+        let active = self.requests.at(req);
+        let (first, end) = (active.lba + done, active.lba + active.sectors);
+        let sp = u64::from(self.layout.superpage);
+        let from = self.table.lsp(first);
+        let last = self.table.lsp(end - 1).min(from + LOOK);
+        let busy = (from..=last).find(|lsp| !self.table.is_home(*lsp));
+        self.touched += (busy.unwrap_or(last) - from + 1) as usize;
+        let lsp = busy.unwrap_or(last);
+        if busy.is_some() {
+            if !self.room_for_kills() {
+                return false;
+            }
+            let low = first.max(u64::from(lsp) * sp);
+            self.kill_copies(lsp, low, end);
+        }
+        let stop = end.min((u64::from(lsp) + 1) * sp);
+        if stop < end {
+            self.scheme.route.killing[0].1 += stop - first;
+            return true;
+        }
+        self.scheme.route.killing.pop_front();
+        self.direct.end_event();
+        self.direct.host = self.direct.done;
+        self.end_direct(req, out);
+        true
+    }
+
+    /// Whether all copies of an LSP may be killed now; asks for what makes room if not.
+    pub fn room_for_kills(&mut self) -> bool {
+        let room = self.direct.room() >= self.layout.superpage as usize;
+        if !room {
+            let all = Mark { direct: self.direct.done, ..Mark::default() };
+            self.commit = self.commit.max(all);
+        }
+        room
+    }
+
+    /// Kills the hidden copies of the sectors `low..end` of an LSP.
+    fn kill_copies(&mut self, lsp: u32, low: u64, end: u64) {
+        let limbo = self.limbo.len();
+        loop {
+            let held = |slot: &u32| self.table.holds(*slot).filter(|l| (low..end).contains(l));
+            let Some(slot) = self.table.chain(lsp).find(|slot| held(slot).is_some()) else { break };
+            self.kill_slot(slot);
+        }
+        self.end_kills(limbo);
+    }
+
+    /// Kills what a slot holds; [`Shatl::end_kills`] ends the event.
+    pub fn kill_slot(&mut self, slot: u32) {
+        let lsn = self.table.holds(slot).expect("a slot that dies holds a sector");
+        let vsp = self.pool.superpage_of(slot);
+        let stamp = match self.pool.state(vsp) {
+            State::Staged(index) => self.stages[index as usize].stamp,
+            _ => 0,
+        };
+        self.touched += 1;
+        self.direct.kill(slot, stamp);
+        self.checkpoint.changed(slot.into());
+        if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {
+            self.limbo.push_back((vsp, Mark::default()));
+        }
+    }
+
+    /// Ends an event of kills; the superpages that it emptied are in limbo from position `limbo` on.
+    pub fn end_kills(&mut self, limbo: usize) {
+        self.direct.end_event();
+        let mark = self.mark_all();
+        self.limbo.iter_mut().skip(limbo).for_each(|(_, when)| *when = mark);
+    }
+}

@@ -1,0 +1,149 @@
+//! Writes in place under a map: which old copies they replaced, and when that may be known.
+//!
+//! A layer with a home for each sector may write there although an older copy lies in a virtual
+//! superpage. The old copy is dead in memory when the write is over; on media its death may be
+//! known only after the write is durable, and must be before a flush that covers the write is
+//! answered.
+//!
+//! Invariants
+//! - Events are numbered in the order in which their writes were over; `flushed` ≤ `sent` ≤ `done`.
+//! - Kills are in the order of their events. A kill goes to the log when a flush sent after its
+//!   event is over and the superpage of its slots was listed; it leaves the queue when the log
+//!   write that has it is durable.
+//! - A superpage emptied by a kill waits in limbo until then, so that its slots are not reused.
+
+use alloc::collections::VecDeque;
+
+use super::log::Mark;
+use super::{Machine, Scheme};
+use crate::planted::{Bug, planted};
+
+/// Runs of slots that may be waiting.
+const KILLS: usize = 8192;
+
+/// Slots whose content was replaced in place.
+#[derive(Clone, Copy, Debug)]
+struct Kill {
+    event: u64,
+    vsn: u32,
+    len: u32,
+    /// The stage that must be listed first.
+    stamp: u64,
+    /// Position in the log.
+    pos: Option<u64>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Direct {
+    /// Events so far.
+    pub done: u64,
+    /// The last event that a host was told of.
+    pub host: u64,
+    sent: u64,
+    /// Events whose writes are durable.
+    flushed: u64,
+    kills: VecDeque<Kill>,
+    /// Kills at the front that are in the log.
+    logged: usize,
+}
+
+impl Direct {
+    /// Nothing was written in place; a layer that never does so keeps no queue.
+    pub fn new(used: bool) -> Self {
+        let kills = VecDeque::with_capacity(if used { KILLS } else { 0 });
+        Direct { done: 0, host: 0, sent: 0, flushed: 0, kills, logged: 0 }
+    }
+
+    /// Bytes of the queue of a layer that writes in place.
+    pub const fn memory() -> u64 {
+        (KILLS * size_of::<Kill>()) as u64
+    }
+
+    /// How many kills there is room for.
+    pub fn room(&self) -> usize {
+        KILLS - self.kills.len()
+    }
+
+    /// A slot died of event `done + 1`, which [`Direct::end_event`] ends. `stamp` is that of the
+    /// stage that still has it, or 0.
+    pub fn kill(&mut self, vsn: u32, stamp: u64) {
+        let event = self.done + 1;
+        if let Some(last) = self.kills.back_mut()
+            && (last.event, last.vsn + last.len, last.stamp) == (event, vsn, stamp)
+        {
+            last.len += 1;
+            return;
+        }
+        assert!(self.kills.len() < KILLS, "room for kills was checked");
+        self.kills.push_back(Kill { event, vsn, len: 1, stamp, pos: None });
+    }
+
+    /// An event is over.
+    pub fn end_event(&mut self) {
+        self.done += 1;
+    }
+
+    /// Whether a flush would make an event durable that `wanted` has.
+    pub fn wants_flush(&self, wanted: Mark) -> bool {
+        self.flushed < wanted.direct.min(self.done)
+    }
+
+    /// A flush is on its way.
+    pub fn flush_sent(&mut self) {
+        self.sent = self.done;
+    }
+
+    /// A flush is over.
+    pub fn flush_done(&mut self) {
+        self.flushed = self.sent;
+    }
+
+    /// The last event such that it and all before it are durable, kills included.
+    pub fn durable(&self) -> u64 {
+        let waiting = self.kills.front().filter(|_| !planted(Bug::FlushBeforeKill));
+        waiting.map_or(self.flushed, |kill| self.flushed.min(kill.event - 1))
+    }
+
+    /// Drops kills that a durable log write has.
+    pub fn settle(&mut self, pos: u64) {
+        while self.kills.front().is_some_and(|kill| kill.pos.is_some_and(|at| at <= pos)) {
+            self.kills.pop_front();
+            self.logged -= 1;
+        }
+    }
+}
+
+impl<S: Scheme> Machine<S> {
+    /// Logs kills that may be known, and asks for what the others wait for.
+    pub(super) fn pump_kills(&mut self) -> bool {
+        let wanted = self.commit.direct;
+        let mut moved = false;
+        while let Some(kill) = self.direct.kills.get(self.direct.logged).copied() {
+            let urgent = kill.event <= wanted;
+            if kill.stamp > self.log.sealed {
+                if urgent {
+                    self.commit.stamp = self.commit.stamp.max(kill.stamp);
+                }
+                break;
+            }
+            if kill.event > self.direct.flushed && !planted(Bug::KillBeforeWrite) {
+                break;
+            }
+            if !self.log.fits_trim() {
+                self.starved = true;
+                break;
+            }
+            let pos = self.log.kill(kill.vsn, kill.len);
+            self.direct.kills[self.direct.logged].pos = Some(pos);
+            self.direct.logged += 1;
+            moved = true;
+        }
+        let urgent = self.direct.kills.partition_point(|kill| kill.event <= wanted);
+        if let Some(last) = urgent.min(self.direct.logged).checked_sub(1) {
+            let pos = self.direct.kills[last].pos.expect("a logged kill has its position");
+            self.commit.pos = self.commit.pos.max(pos);
+        }
+        moved
+    }
+}

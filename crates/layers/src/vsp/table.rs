@@ -1,0 +1,93 @@
+//! What a layer brings to the machine: its table of sectors, and how it empties superpages.
+
+use core::fmt::Debug;
+
+use hostftl_core::{Command, DeviceInfo, Nanos, Out, Page, Payload};
+
+use crate::config::{LayerConfig, PlanError};
+
+use super::Machine;
+use super::layout::Layout;
+use super::ops::Op;
+use super::pool::{Lost, Pool};
+
+/// The map from logical to virtual sectors. On media it is a list of entries by key.
+pub trait Table: Debug {
+    /// Logical sectors that are mapped.
+    fn mapped(&self) -> u64;
+    /// Where a logical sector is.
+    fn look_up(&self, lsn: u64) -> Option<u32>;
+    /// Whether a logical sector reads as an error.
+    fn is_lost(&self, lsn: u64) -> bool;
+    /// Whether a logical sector may hold something, and for how many of `sectors` that stays so.
+    fn run(&self, lsn: u64, sectors: u64) -> (bool, u64);
+    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere.
+    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2];
+    /// Points `lsn` at `vsn`.
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost;
+    /// Unmaps `lsn`.
+    fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost;
+
+    /// Puts the entries from `key` on into a page of an image.
+    fn image(&self, page: &mut Page, key: u64);
+    /// Puts an entry of an image in without counting; [`Table::adopt`] counts later.
+    fn load(&mut self, key: u64, raw: u32);
+    /// Puts in what the log says of `lsn`, without counting; tells each key that changes.
+    fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64));
+    /// Empties a slot that the log says was replaced in place, without counting.
+    fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
+    /// Counts the entry of a key.
+    ///
+    /// # Errors
+    /// When it makes no sense beside the others.
+    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str>;
+    /// Forgets what adopting did to superpage `vsp`.
+    fn disown(&mut self, pool: &mut Pool, vsp: u32);
+    /// Turns what is live in a superpage into errors and tells each key that changes.
+    fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64));
+    /// Whether a superpage holds slots that read as errors, so that it can't be collected.
+    fn holds_lost(&self, vsp: u32) -> bool;
+
+    /// Compares every table with every other.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    fn check(&self, pool: &Pool) -> Result<(), &'static str>;
+}
+
+/// One of the layers that gather small writes into virtual superpages.
+pub trait Scheme: Debug + Sized {
+    /// Its map.
+    type Table: Table;
+
+    /// Where everything lies.
+    ///
+    /// # Errors
+    /// When it can't work on these devices.
+    fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError>;
+    /// Bytes of the map, all tables counted.
+    fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64;
+    /// Payload buffers that it needs beside the stages.
+    fn buffers() -> u32 {
+        0
+    }
+    /// An empty map.
+    fn table(config: &LayerConfig, layout: &Layout) -> Self::Table;
+    /// The rest, with its buffers.
+    fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self;
+
+    /// Empties superpages when few are free. Whether anything moved.
+    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool;
+    /// Whether collection has commands under way.
+    fn is_collecting(&self) -> bool;
+    /// Moves the first write or trim on. Whether anything moved.
+    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool;
+    /// A command of the scheme's own is over.
+    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, out: &mut Out);
+    /// The device failed: lets go of what waits for more than the answer to a command.
+    fn give_up(_machine: &mut Machine<Self>, _out: &mut Out) -> bool {
+        false
+    }
+    /// The power is off.
+    fn void(&mut self) {}
+}

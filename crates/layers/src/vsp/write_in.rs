@@ -1,0 +1,165 @@
+//! Writes into stages, and trims: how the map changes by what the host asks.
+//!
+//! Invariants
+//! - Slots are taken in the order of arrival; a sector is published when its copy is over.
+//! - What is published in a stage is newer than what that stage or later ones have of the sector.
+
+use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
+
+use crate::planted::{Bug, planted};
+
+use super::log::Mark;
+use super::ops::{OWN_OPS, Op};
+use super::pool::{Lost, State};
+use super::request::Kind;
+use super::{Machine, Scheme, Table};
+
+/// Map entries that a trim looks at in one go.
+const TRIM_STEP: u64 = 2048;
+
+impl<S: Scheme> Machine<S> {
+    /// Moves a write or trim of sectors that have no home of their own on.
+    pub fn gather(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+        match self.requests.at(req).kind {
+            Kind::Trim => self.trim_some(req),
+            _ => self.write_run(now, req, out),
+        }
+    }
+
+    /// Sends the copy of as much of a write as the filling stage takes.
+    fn write_run(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+        if self.free.len() <= self.layout.reserve as usize || self.ops.room() <= OWN_OPS {
+            return false;
+        }
+        let Some(index) = self.filling_stage() else { return false };
+        let stage = &mut self.stages[index as usize];
+        let active = self.requests.at(req);
+        let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
+        let len = stage.room().min((active.sectors - active.cursor) as u32);
+        let slot = stage.take(len, Cause::Host);
+        active.cursor += u64::from(len);
+        active.outstanding += 1;
+        let data = active.data.as_mut().expect("a write has a payload");
+        let from = Piece::Data(data.view_sectors(at, len));
+        let into = stage.buffer().view_mut_sectors(slot, len);
+        let op = Op::Place { req, stage: index, lsn, slot, len };
+        self.submit(now, op, Command::Place { from, into }, out);
+        self.close_if_full();
+        true
+    }
+
+    /// Data of a write is in its stage: the map may point there.
+    pub fn placed(
+        &mut self,
+        req: u16,
+        index: u8,
+        (lsn, slot, len): (u64, u32, u32),
+        command: Command,
+        out: &mut Out,
+    ) {
+        let Command::Place { from: Piece::Data(from), into } = command else {
+            unreachable!("a write comes back with its data")
+        };
+        let stamp = self.stage_placed(index, into);
+        self.overtake(stamp, lsn, len);
+        for i in 0..len {
+            self.publish(index, lsn + u64::from(i), slot + i);
+        }
+        self.host_stamp = self.host_stamp.max(stamp);
+        let active = self.requests.at(req);
+        active.data.as_mut().expect("a write has a payload").repay(from);
+        active.outstanding -= 1;
+        self.complete_if_over(req, out);
+    }
+
+    /// What is about to be published in a stage is newer than what that stage or later ones have of
+    /// the same sectors: they must not list it.
+    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32) {
+        let mut overtaken = false;
+        for lsn in lsn..lsn + u64::from(len) {
+            let Some(vsn) = self.table.look_up(lsn) else { continue };
+            let State::Staged(index) = self.pool.state(self.pool.superpage_of(vsn)) else {
+                continue;
+            };
+            let other = self.stages[index as usize].stamp;
+            if other == stamp {
+                let slot = (vsn % self.layout.superpage) as usize;
+                self.stages[index as usize].slots[slot] = 0;
+            }
+            overtaken |= other > stamp;
+        }
+        self.touched += len as usize;
+        if overtaken {
+            self.forget_staged(stamp, lsn, lsn + u64::from(len));
+        }
+    }
+
+    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`.
+    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64) {
+        for index in &self.order {
+            let stage = &mut self.stages[*index as usize];
+            if stage.stamp >= stamp {
+                let slots = stage.slots[..stage.fill as usize].iter_mut();
+                let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
+                slots.filter(there).for_each(|slot| *slot = 0);
+                self.touched += stage.fill as usize;
+            }
+        }
+    }
+
+    /// A command that filled part of a stage is over.
+    pub fn stage_placed(&mut self, index: u8, into: ViewMut) -> u64 {
+        let stage = &mut self.stages[index as usize];
+        stage.buffer().repay_mut(into);
+        stage.placing -= 1;
+        stage.stamp
+    }
+
+    /// Points a sector at a slot of a stage, and lets the stage list it.
+    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32) {
+        let stage = &mut self.stages[index as usize];
+        stage.slots[slot as usize] = lsn as u32 + 1;
+        let vsn = stage.vsp * self.layout.superpage + slot;
+        self.touched += 1;
+        let keys = self.table.keys(lsn, Some(vsn));
+        keys.into_iter().for_each(|key| self.checkpoint.changed(key));
+        if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
+            self.limbo.push_back((vsp, self.mark_all()));
+        }
+    }
+
+    /// Unmaps the next part of a trim, and logs it.
+    fn trim_some(&mut self, req: u16) -> bool {
+        if self.free.len() <= self.layout.reserve as usize {
+            return false; // Its record needs a superpage, and those left are for collection.
+        }
+        if !self.log.fits_trim() {
+            self.starved = true;
+            return false;
+        }
+        let active = self.requests.at(req);
+        let first = active.lba + active.cursor;
+        let len = (active.sectors - active.cursor).min(TRIM_STEP);
+        active.cursor += len;
+        self.touched += len as usize;
+        self.forget_staged(0, first, first + len);
+        let mut changed = false;
+        let limbo = self.limbo.len();
+        for lsn in first..first + len {
+            if self.table.look_up(lsn).is_some() || self.table.is_lost(lsn) {
+                changed = true;
+                let keys = self.table.keys(lsn, None);
+                keys.into_iter().for_each(|key| self.checkpoint.changed(key));
+                if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {
+                    self.limbo.push_back((vsp, Mark::default()));
+                }
+            }
+        }
+        if changed && !planted(Bug::TrimNotLogged) {
+            self.log.trim(first, len as u32);
+        }
+        let mark = self.mark_all();
+        self.limbo.iter_mut().skip(limbo).for_each(|(_, when)| *when = mark);
+        true
+    }
+}
