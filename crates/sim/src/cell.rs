@@ -1,6 +1,6 @@
 //! One row of a study: one workload through one layer on one drive.
 
-use hostftl_core::{Layer, Payload};
+use hostftl_core::Payload;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, Mode, Plan};
 
@@ -19,8 +19,6 @@ use crate::world::World;
 
 /// Bytes that every row takes besides drive and map: queues, histograms, the series.
 const OWN_MEMORY: u64 = 8 << 20;
-/// Bytes of a simulated drive for each map unit, at most.
-const UNIT_MEMORY: u64 = 12;
 
 /// What a row is about.
 pub struct Cell<'a> {
@@ -38,8 +36,7 @@ pub struct Cell<'a> {
 impl Cell<'_> {
     /// Bytes of memory that the row takes, at most.
     pub fn memory(&self) -> u64 {
-        let units = self.drive.device_info().sectors / u64::from(self.drive.device_info().map_unit);
-        OWN_MEMORY + units * UNIT_MEMORY + self.plan.map_bytes
+        OWN_MEMORY + self.drive.memory() + self.plan.map_bytes
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
@@ -84,17 +81,18 @@ pub fn run(
     let (study, index, total) = (cell.study, cell.index, cell.load.records);
     let broken = |violation| cell.broken(violation);
     let mut world = cell.world()?;
-    let warmed = warm(&mut world, study.warm, cell.exported, study.seed, &mut || {
+    let unit = cell.drive.map_unit;
+    let warmed = warm(&mut world, study.warm, cell.exported, unit, study.seed, &mut || {
         watch.warming(index);
         stop()
     })
-    .map_err(|error| cell.failed(error))?;
+    .map_err(broken)?;
     if warmed.cancelled {
         return Ok(None);
     }
     world.drain().map_err(broken)?;
     let (before, start) = (Work::of(&world), world.now());
-    let mut front = Front::new(world.layer().limits(), start);
+    let mut front = Front::new(&world);
     let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
     let mut player = Player::new(cell.load.open()?, pace, start);
     let end = player.play(&mut world, &mut front, |done| {
@@ -103,6 +101,7 @@ pub fn run(
     });
     let (end, saturated) = (end.map_err(|error| cell.failed(error))?, player.saturated);
     world.drain().map_err(broken)?;
+    front.finish(&world);
     let work = Work::of(&world).since(&before);
     if study.closed_loop.is_some() {
         front.little().check().map_err(broken)?;

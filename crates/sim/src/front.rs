@@ -7,12 +7,13 @@
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
-use hdrhistogram::Histogram;
 use hostftl_core::{Cause, HostOp, Layer, Limits, Nanos, Payload, Request, Tally, Ticket};
 use hostftl_trace::{Op, Record};
 
 use crate::error::Violation;
+use crate::latency::Latencies;
 use crate::little::Little;
+use crate::series::Series;
 use crate::world::World;
 
 /// The first name of a payload that stands for a request's bytes; a layer's own are below.
@@ -27,24 +28,6 @@ struct Pending {
     end: u64,
     parts: u32,
     since: Nanos,
-}
-
-/// How long requests took, by kind, in ns.
-#[derive(Clone, Debug)]
-pub struct Latencies {
-    /// Reads.
-    pub read: Histogram<u64>,
-    /// Writes.
-    pub write: Histogram<u64>,
-    /// Flushes.
-    pub flush: Histogram<u64>,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        let histogram = || Histogram::new(3).expect("three digits are possible");
-        Latencies { read: histogram(), write: histogram(), flush: histogram() }
-    }
 }
 
 /// What the host asked for. Lengths are in sectors.
@@ -84,12 +67,14 @@ pub struct Front {
     sent: u64,
     pub(crate) last_answer: Nanos,
     pub(crate) latencies: Latencies,
+    pub(crate) series: Series,
     little: Little,
 }
 
 impl Front {
-    /// A front end before a layer with `limits`, at `now`.
-    pub fn new(limits: Limits, now: Nanos) -> Self {
+    /// A front end before `world`.
+    pub fn new<L: Layer>(world: &World<L>) -> Self {
+        let (limits, now) = (world.layer().limits(), world.now());
         Front {
             limits,
             requests: Vec::with_capacity(256),
@@ -100,6 +85,7 @@ impl Front {
             sent: 0,
             last_answer: now,
             latencies: Latencies::default(),
+            series: Series::new(now, world.sample()),
             little: Little::new(now),
         }
     }
@@ -149,7 +135,7 @@ impl Front {
             if pending.cursor == pending.end {
                 self.unsent.pop_front();
             }
-            let payload = FIRST_PAYLOAD | (self.sent as u32 & (FIRST_PAYLOAD - 1));
+            let payload = self.sent as u32 & (FIRST_PAYLOAD - 1);
             self.sent += 1;
             world.send(request(slot, payload, pending.op, lba, sectors))?;
             self.collect(world)?;
@@ -163,6 +149,9 @@ impl Front {
     /// A request that failed.
     pub fn collect<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
         let now = world.now();
+        if self.series.is_due(now) {
+            self.series.sample(now, world.sample());
+        }
         while let Some(answer) = world.answer() {
             let slot = answer.id as u32;
             let entry = &mut self.requests[slot as usize];
@@ -174,21 +163,24 @@ impl Front {
             if pending.parts > 0 || pending.cursor < pending.end {
                 continue;
             }
-            let Pending { op, since, .. } = *pending;
+            let Pending { op, since, lba, end, .. } = *pending;
             *entry = None;
             self.free.push(slot);
             self.little.note(now, self.outstanding());
             self.little.took(now - since);
             self.answered += 1;
             self.last_answer = now;
-            match op {
-                Op::Read => note(&mut self.latencies.read, now - since),
-                Op::Write => note(&mut self.latencies.write, now - since),
-                Op::Flush => note(&mut self.latencies.flush, now - since),
-                Op::Discard => {}
-            }
+            let took = now - since;
+            self.latencies.note(op, took, &answer.legs.of_request(took));
+            let written = if op == Op::Write { end - lba } else { 0 };
+            self.series.answer(took, matches!(op, Op::Read | Op::Write), written);
         }
         Ok(())
+    }
+
+    /// Closes the series: nothing more will be answered.
+    pub fn finish<L: Layer>(&mut self, world: &World<L>) {
+        self.series.sample(world.now(), world.sample());
     }
 
     /// Little's law for the requests so far.
@@ -200,10 +192,6 @@ impl Front {
     pub fn totals(&self) -> Totals {
         self.totals
     }
-}
-
-fn note(histogram: &mut Histogram<u64>, took: Nanos) {
-    histogram.record(took).expect("the histogram grows");
 }
 
 /// The next range to send: long transfers are cut at multiples of `align`.
@@ -218,9 +206,11 @@ fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
     (pending.cursor, cut - pending.cursor)
 }
 
-fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
+/// A request whose ticket is `slot`; its payload, named by the lower bits of `payload`, is only a
+/// length.
+pub fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
     let ticket = Ticket::issue(slot.into());
-    let data = || Payload::issue(payload, sectors as u32);
+    let data = || Payload::issue(FIRST_PAYLOAD | payload, sectors as u32);
     let (op, tally) = match op {
         Op::Read => (HostOp::Read(data()), Tally::default()),
         Op::Write => {

@@ -1,13 +1,15 @@
 //! A row of a comparison: what one layer cost on one workload.
 
-use hdrhistogram::Histogram;
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
 use serde::Serialize;
 
 use crate::cell::Cell;
 use crate::error::Violation;
-use crate::front::{Front, Latencies};
+use crate::front::Front;
+use crate::latency::LatencyNs;
+use crate::series::Interval;
 use crate::warm::Warmed;
+use crate::wear::{ByCause, Energy, Erases, Life};
 use crate::work::Work;
 use crate::world::World;
 
@@ -38,62 +40,6 @@ impl Busy {
     }
 }
 
-/// Percentiles in ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Latency {
-    /// The median.
-    pub p50: u64,
-    /// 99 of 100 are no longer.
-    pub p99: u64,
-    /// 999 of 1000 are no longer.
-    pub p999: u64,
-    /// 9999 of 10000 are no longer.
-    pub p9999: u64,
-}
-
-impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Option<Self> {
-        // A bucket of the histogram has a width; what is longest was noted exactly.
-        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
-        (!histogram.is_empty()).then(|| Latency {
-            p50: at(0.5),
-            p99: at(0.99),
-            p999: at(0.999),
-            p9999: at(0.9999),
-        })
-    }
-}
-
-/// Latencies from issue to answer; `None` when there was no such request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LatencyNs {
-    /// Of reads.
-    pub read: Option<Latency>,
-    /// Of writes.
-    pub write: Option<Latency>,
-    /// Of flushes.
-    pub flush: Option<Latency>,
-}
-
-impl LatencyNs {
-    fn of(latencies: &Latencies) -> Self {
-        LatencyNs {
-            read: Latency::of(&latencies.read),
-            write: Latency::of(&latencies.write),
-            flush: Latency::of(&latencies.flush),
-        }
-    }
-}
-
-/// Erases of a superblock during the run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Erases {
-    /// On average.
-    pub mean: f64,
-    /// Of the one that was erased most.
-    pub max: u32,
-}
-
 /// One layer's result. Ratios are `None` when there is nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
@@ -109,6 +55,8 @@ pub struct Row {
     pub partial: bool,
     /// How the drive was aged before: `none`, `fill`, `steady`, or `steady (not reached)`.
     pub warm: &'static str,
+    /// How often the exported capacity was overwritten to age the drive.
+    pub warm_overwrites: Option<f64>,
     /// Requests of the workload that were answered.
     pub requests: u64,
     /// Requests that were not whole sectors and were widened.
@@ -147,8 +95,20 @@ pub struct Row {
     pub iops: Option<f64>,
     /// Host memory that the layer's map takes.
     pub map_bytes: u64,
+    /// Host memory that the simulation of the row takes, the layer's map included.
+    pub model_bytes: u64,
+    /// Map units that the drive read, changed and programmed again.
+    pub rmw_units: u64,
+    /// Bytes programmed in flash, by cause.
+    pub programmed_bytes: ByCause,
     /// Wear.
     pub erases: Erases,
+    /// What the host can write in the drive's life.
+    pub life: Life,
+    /// Energy of the flash.
+    pub energy: Energy,
+    /// What happened over time.
+    pub series: Vec<Interval>,
     /// Whether every conservation law held; a row without it is never shown.
     pub conserved: bool,
     /// Whether requests had to wait because 256 were under way.
@@ -184,7 +144,7 @@ impl Row {
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         let sent: u64 = work.sent_by.iter().sum();
         let simulated = run.front.last_answer.saturating_sub(run.start);
-        let busy = work.busy();
+        let (busy, erases) = (work.busy(), work.erases());
         let row = Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
@@ -192,6 +152,7 @@ impl Row {
             workload: cell.name.to_owned(),
             partial: run.partial,
             warm: run.warmed.name(),
+            warm_overwrites: run.warmed.overwrites,
             requests: host.issued,
             widened: cell.load.notes.widened,
             exported_bytes: bytes(cell.exported),
@@ -208,10 +169,16 @@ impl Row {
             busy_ns: busy,
             drive_gc_ns: busy.drive_gc,
             busy_ratio: None,
-            latency_ns: LatencyNs::of(&run.front.latencies),
+            latency_ns: run.front.latencies.figures(),
             iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
             map_bytes: world.layer().map_bytes(),
-            erases: work.erases(),
+            model_bytes: cell.memory(),
+            rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
+            programmed_bytes: work.programmed_bytes(),
+            life: Life::of(cell.drive, host.written_sectors, work, &erases),
+            energy: work.energy(cell.drive, bytes(host.written_sectors + host.read_sectors)),
+            series: run.front.series.intervals(run.front.last_answer, cell.drive.shape.dies),
+            erases,
             conserved: true,
             saturated: run.saturated,
             simulated_ns: simulated,
@@ -229,6 +196,8 @@ impl Row {
             ("waf_total", self.waf_total),
             ("iops", self.iops),
             ("erases", Some(self.erases.mean)),
+            ("life", self.life.host_tb),
+            ("energy", self.energy.mj_per_host_gb),
         ];
         match figures.into_iter().find(|(_, figure)| figure.is_some_and(|it| !it.is_finite())) {
             Some((name, _)) => Err(Violation::NotANumber(name)),

@@ -1,23 +1,28 @@
 //! Ageing a drive before a run, so that its collection is at work as on a drive in use.
+//!
+//! Everything goes through the layer and the drive by the clock that only counts: the same requests
+//! would leave the same state behind if they took their time.
 
 use std::str::FromStr;
 
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
-use hostftl_trace::{Op, Record, TraceError};
+use hostftl_drives::Clock;
+use hostftl_trace::Op;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::front::{Front, Totals};
-use crate::player::{End, Pace, PlayError, Player};
-use crate::work::Work;
+use crate::error::Violation;
+use crate::front::{self, Totals};
 use crate::world::World;
 
-/// Requests under way while a drive is aged.
-const DEPTH: u32 = 32;
-/// Write amplification is steady when an overwrite of the space changes it by less than this.
+/// Write amplification is looked at so often in an overwrite of the space.
+const LOOKS: usize = 8;
+/// It is steady when an overwrite of the space changes it by less than this.
 const STEADY: f64 = 0.01;
 /// Overwrites of the space after which it counts as not reached.
-const MOST_ROUNDS: u32 = 16;
+const MOST_OVERWRITES: usize = 16;
+/// Requests between two looks at whether somebody wants to stop.
+const GLANCE: u64 = 4096;
 
 /// How a drive is aged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +32,9 @@ pub enum Warm {
     None,
     /// Everything is written once, in order.
     Fill,
-    /// Filled, then overwritten at random in 4 KiB blocks until its write amplification is steady.
+    /// Filled, then overwritten at random until its write amplification is steady. The grain is a
+    /// block, or under a layer without a map a map unit of the drive where that is larger: less
+    /// than a unit makes the drive program a whole one too, so that the drive's map ages alike.
     Steady,
 }
 
@@ -45,10 +52,12 @@ impl FromStr for Warm {
 }
 
 /// What ageing came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmed {
     pub warm: Warm,
     pub reached: bool,
+    /// How often the space was overwritten after it was filled.
+    pub overwrites: Option<f64>,
     pub asked: Totals,
     pub cancelled: bool,
 }
@@ -65,61 +74,105 @@ impl Warmed {
     }
 }
 
-/// Ages `world`, of which the host uses the first `exported` sectors.
+/// Ages `world`, over drives that map in units of `map_unit` sectors, of which the host uses the
+/// first `exported` sectors.
 ///
 /// # Errors
-/// What the layer or a drive broke.
+/// What the layer broke, or a request that failed.
 pub fn warm<L: Layer>(
     world: &mut World<L>,
     warm: Warm,
     exported: u64,
+    map_unit: u32,
     seed: u64,
     cancelled: &mut dyn FnMut() -> bool,
-) -> Result<Warmed, PlayError> {
-    let mut warmed = Warmed { warm, reached: false, asked: Totals::default(), cancelled: false };
+) -> Result<Warmed, Violation> {
+    let asked = Totals::default();
+    let mut warmed = Warmed { warm, reached: false, overwrites: None, asked, cancelled: false };
     if warm == Warm::None {
         return Ok(warmed);
     }
+    world.drain()?;
+    world.set_clock(Clock::Counts);
     let step = u64::from(world.layer().limits().max_transfer);
-    let fill = (0..exported.div_ceil(step)).map(|i| write(i * step, step.min(exported - i * step)));
-    play(world, fill, &mut warmed, cancelled)?;
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed);
-    let mut former = 0.0;
-    for _ in 0..MOST_ROUNDS {
-        if warm == Warm::Fill || warmed.cancelled || warmed.reached {
+    let mut host = Host { world, warmed: &mut warmed, cancelled };
+    for lba in (0..exported).step_by(step as usize) {
+        if host.write(lba, step.min(exported - lba) as u32)? {
             break;
         }
-        let before = Work::of(world);
-        let blocks = exported / u64::from(SECTORS_PER_BLOCK);
-        let round = (0..blocks).map(|_| {
-            let block = rng.random_range(0..blocks);
-            write(block * u64::from(SECTORS_PER_BLOCK), SECTORS_PER_BLOCK.into())
-        });
-        play(world, round, &mut warmed, cancelled)?;
-        let waf = Work::of(world).since(&before).programmed() as f64 / exported as f64;
-        warmed.reached = (waf - former).abs() < STEADY * former;
-        former = waf;
     }
+    if warm == Warm::Steady && !host.warmed.cancelled {
+        let block = SECTORS_PER_BLOCK;
+        let has_map = host.world.layer().map_bytes() > 0;
+        let grain = if has_map { block } else { block.max(map_unit) };
+        overwrite(&mut host, exported, grain, seed)?;
+    }
+    world.drain()?;
+    world.set_clock(Clock::Timed);
     Ok(warmed)
 }
 
-fn write(lba: u64, sectors: u64) -> Record {
-    Record::new(0, Op::Write, 0, lba, sectors)
+/// Overwrites `grain` sectors here and there until it makes no difference any more.
+fn overwrite<L: Layer>(
+    host: &mut Host<L>,
+    exported: u64,
+    grain: u32,
+    seed: u64,
+) -> Result<(), Violation> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed);
+    let units = exported / u64::from(grain);
+    let mut programmed = vec![host.world.sample().programmed];
+    for look in 1..=MOST_OVERWRITES * LOOKS {
+        let share = |look: usize| units * look as u64 / LOOKS as u64;
+        for _ in share(look - 1)..share(look) {
+            if host.write(rng.random_range(0..units) * u64::from(grain), grain)? {
+                return Ok(());
+            }
+        }
+        programmed.push(host.world.sample().programmed);
+        host.warmed.overwrites = Some(look as f64 / LOOKS as f64);
+        if look >= 2 * LOOKS {
+            let last = (programmed[look] - programmed[look - LOOKS]) as f64;
+            let former = (programmed[look - LOOKS] - programmed[look - 2 * LOOKS]) as f64;
+            if (last - former).abs() < STEADY * former {
+                host.warmed.reached = true;
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
-/// Plays `records` as fast as they go, and lets everything end.
-fn play<L: Layer>(
-    world: &mut World<L>,
-    records: impl Iterator<Item = Record>,
-    warmed: &mut Warmed,
-    cancelled: &mut dyn FnMut() -> bool,
-) -> Result<(), PlayError> {
-    let mut front = Front::new(world.layer().limits(), world.now());
-    let records = records.map(Ok::<_, TraceError>);
-    let mut player = Player::new(records, Pace::Closed(DEPTH), world.now());
-    let end = player.play(world, &mut front, |_| cancelled())?;
-    warmed.cancelled |= end == End::Cancelled;
-    warmed.asked += front.totals();
-    world.drain()?;
-    Ok(())
+/// A host that writes one request after the other and looks at nothing but failures.
+struct Host<'a, L: Layer> {
+    world: &'a mut World<L>,
+    warmed: &'a mut Warmed,
+    cancelled: &'a mut dyn FnMut() -> bool,
+}
+
+impl<L: Layer> Host<'_, L> {
+    /// Writes a range; true when somebody wants to stop.
+    fn write(&mut self, lba: u64, sectors: u32) -> Result<bool, Violation> {
+        loop {
+            let credits = self.world.credits();
+            if credits.requests > 0 && credits.sectors >= sectors {
+                break;
+            }
+            if !self.world.advance()? {
+                return Err(Violation::Stall { now: self.world.now(), outstanding: 1 });
+            }
+        }
+        let asked = &mut self.warmed.asked;
+        asked.issued += 1;
+        asked.transfers += 1;
+        asked.written_sectors += u64::from(sectors);
+        self.world.send(front::request(0, 0, Op::Write, lba, sectors.into()))?;
+        while let Some(answer) = self.world.answer() {
+            answer.result.map_err(|error| Violation::Request { lba, error })?;
+        }
+        if self.warmed.asked.issued.is_multiple_of(GLANCE) {
+            self.warmed.cancelled = (self.cancelled)();
+        }
+        Ok(self.warmed.cancelled)
+    }
 }

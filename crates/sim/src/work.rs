@@ -1,9 +1,10 @@
 //! What layer and drives did, as a difference between two moments when nothing was under way.
 
-use hostftl_core::{CAUSES, Cause, Counters, Layer};
-use hostftl_drives::{Drive, DriveWork};
+use hostftl_core::{CAUSES, Cause, Counters, Layer, SECTOR};
+use hostftl_drives::{Drive, DriveSpec, DriveWork};
 
-use crate::row::{Busy, Erases};
+use crate::row::Busy;
+use crate::wear::{ByCause, Energy, Erases};
 use crate::world::World;
 
 /// All that was counted.
@@ -87,8 +88,24 @@ impl Work {
 
     /// Erases of a segment.
     pub fn erases(&self) -> Erases {
-        let total: u64 = self.erased.iter().map(|&count| u64::from(count)).sum();
-        let max = self.erased.iter().copied().max().unwrap_or(0);
-        Erases { mean: total as f64 / self.erased.len().max(1) as f64, max }
+        Erases::of(self.erased.clone())
+    }
+
+    /// Energy of all drives, which are made as `spec` says, for a host that wrote and read so many
+    /// bytes.
+    pub fn energy(&self, spec: &DriveSpec, host_bytes: u64) -> Energy {
+        let by = |cause: Cause| self.drives.iter().map(|work| work.energy(spec, cause)).sum();
+        let by_cause = ByCause(Cause::ALL.map(by));
+        let mj = by_cause.0.iter().sum::<u64>() as f64 / 1e6;
+        let gb = host_bytes as f64 / 1e9;
+        Energy { mj, mj_per_host_gb: (gb > 0.0).then(|| mj / gb), nj_by_cause: by_cause }
+    }
+
+    /// Bytes programmed, by cause.
+    pub fn programmed_bytes(&self) -> ByCause {
+        let by = |cause: Cause| -> u64 {
+            self.drives.iter().map(|work| work.sectors[cause as usize]).sum()
+        };
+        ByCause(Cause::ALL.map(|cause| by(cause) * SECTOR as u64))
     }
 }

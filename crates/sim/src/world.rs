@@ -17,7 +17,9 @@ use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Spent};
 use crate::costs::HostCosts;
 use crate::error::Violation;
 use crate::events::{Event, Events};
+use crate::latency::Legs;
 use crate::media::Media;
+use crate::series::Sample;
 
 /// Timer steps in a row at one moment that nothing can justify.
 const TOO_MANY_TIMERS: u32 = 1_000_000;
@@ -31,7 +33,7 @@ pub struct Answer {
     pub result: Result<(), HostError>,
     /// Where the time went of the command that ended just before the layer answered: that on which
     /// it waited longest.
-    pub spent: Spent,
+    pub legs: Legs,
 }
 
 /// See the module text.
@@ -44,8 +46,12 @@ pub struct World<L: Layer> {
     flying: Vec<Option<(Token, Command, Verdict)>>,
     free: Vec<u32>,
     ended: VecDeque<Ended>,
-    /// Of the command that is over now.
-    spent: Spent,
+    /// Of the command that is over now; nothing when no command ended at this moment.
+    legs: Legs,
+    /// By slot: of the command whose end made the layer send a command of the host's own.
+    inherited: Vec<Legs>,
+    /// Whether everything is over at once.
+    counts: bool,
     answers: VecDeque<Answer>,
     timer_at: Option<Nanos>,
     costs: HostCosts,
@@ -78,7 +84,9 @@ impl<L: Layer> World<L> {
             flying: Vec::with_capacity(1024),
             free: Vec::with_capacity(1024),
             ended: VecDeque::with_capacity(1024),
-            spent: Spent::default(),
+            legs: Legs::default(),
+            inherited: Vec::with_capacity(1024),
+            counts: false,
             answers: VecDeque::with_capacity(1024),
             timer_at: None,
             costs,
@@ -125,11 +133,21 @@ impl<L: Layer> World<L> {
         self.steps
     }
 
-    /// Changes the clock of all drives. Under [`Clock::Counts`] they take no time at all.
+    /// What all drives have done by now.
+    pub(crate) fn sample(&self) -> Sample {
+        self.drives.iter().map(Drive::work).fold(Sample::default(), |sum, work| Sample {
+            programmed: sum.programmed + work.programmed(),
+            busy: sum.busy + work.busy(),
+        })
+    }
+
+    /// Changes the clock. Under [`Clock::Counts`] commands take no time at all.
     ///
     /// # Panics
     /// When a command is under way.
     pub fn set_clock(&mut self, clock: Clock) {
+        self.counts = clock == Clock::Counts;
+        self.legs = Legs::default();
         self.drives.iter_mut().for_each(|drive| drive.set_clock(clock));
     }
 
@@ -205,6 +223,7 @@ impl<L: Layer> World<L> {
         };
         assert!(now >= self.now, "time went back");
         self.now = now;
+        self.legs = Legs::default();
         self.settle()?;
         Ok(true)
     }
@@ -264,7 +283,12 @@ impl<L: Layer> World<L> {
                 self.transfer(&mut command);
                 self.free.push(slot);
                 let result = result.map(|()| verdict);
-                self.spent = spent;
+                if !self.counts {
+                    self.legs = match command.device() {
+                        Some(_) => legs(&command, spent),
+                        None => self.inherited[slot as usize],
+                    };
+                }
                 self.step(Input::Done(Done { token, command, result }))?;
             }
             match self.layer.next_timer() {
@@ -302,7 +326,7 @@ impl<L: Layer> World<L> {
             Output::Reply(reply) => {
                 reply.data.map(Payload::surrender);
                 let id = reply.ticket.close();
-                self.answers.push_back(Answer { id, result: reply.result, spent: self.spent });
+                self.answers.push_back(Answer { id, result: reply.result, legs: self.legs });
             }
             Output::Reclaim(data) => drop(data.surrender()),
             Output::Event(LayerEvent::Ready { .. }) => self.ready = true,
@@ -323,12 +347,19 @@ impl<L: Layer> World<L> {
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flying.push(None);
+            self.inherited.push(Legs::default());
             (self.flying.len() - 1) as u32
         });
         let Some(device) = command.device() else {
             let (took, verdict) = self.costs.of(&command);
             self.flying[slot as usize] = Some((token, command, verdict));
-            self.events.push(self.now + took, Event::Host(slot));
+            self.inherited[slot as usize] = self.legs;
+            match self.counts {
+                true => {
+                    self.ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() })
+                }
+                false => self.events.push(self.now + took, Event::Host(slot)),
+            }
             return Ok(());
         };
         let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
@@ -368,5 +399,28 @@ impl<L: Layer> Drop for World<L> {
     fn drop(&mut self) {
         self.layer.power_off();
         self.flying.drain(..).flatten().for_each(|(_, command, _)| command.void());
+    }
+}
+
+/// Where the time of a command went; what the map needs counts as the map's.
+fn legs(command: &Command, spent: Spent) -> Legs {
+    let is_map = |cause: Cause| matches!(cause, Cause::Map | Cause::Checkpoint);
+    let map = match command {
+        Command::Read { cause, .. } => is_map(*cause),
+        Command::Program { tally, .. } => Cause::ALL
+            .into_iter()
+            .all(|cause| tally.get(cause) == 0 || is_map(cause) || cause == Cause::Pad),
+        _ => false,
+    };
+    match map {
+        true => Legs { map: spent.total(), ..Legs::default() },
+        false => Legs {
+            queue: spent.queue,
+            gc: spent.gc,
+            rmw: spent.rmw,
+            bus: spent.bus,
+            die: spent.die,
+            ..Legs::default()
+        },
     }
 }

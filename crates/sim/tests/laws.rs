@@ -97,7 +97,7 @@ fn run(fault: Fault) -> Result<Totals, Violation> {
     let spec = DriveSpec::find("hatl-2g").expect("it is built in");
     let layer = Faulty { inner: layer(LayerKind::Passthrough, &spec), fault, seen: 0 };
     let mut world = World::new(layer, std::slice::from_ref(&spec), HostCosts::default())?;
-    let mut front = Front::new(world.layer().limits(), world.now());
+    let mut front = Front::new(&world);
     let mut player = Player::new(stream("synth:mix:count=1000,flush=10"), Pace::Closed(8), 0);
     match player.play(&mut world, &mut front, |_| false) {
         Err(PlayError::Violation(violation)) => return Err(violation),
@@ -143,7 +143,7 @@ fn one_station_agrees_with_mean_value_analysis() {
         let layer = layer(LayerKind::Passthrough, &spec);
         let mut world = World::new(layer, std::slice::from_ref(&spec), HostCosts::default())
             .expect("it starts");
-        let mut front = Front::new(world.layer().limits(), 0);
+        let mut front = Front::new(&world);
         let records = stream("synth:uniform:size=64k,span=512m,count=4000");
         let mut player = Player::new(records, Pace::Closed(depth), 0);
         assert!(player.play(&mut world, &mut front, |_| false).is_ok());

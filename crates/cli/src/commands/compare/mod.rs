@@ -1,11 +1,18 @@
 //! `hostftl compare`: workloads over drives, a row per layer.
 
+mod charts;
+mod columns;
+mod files;
+mod page;
 mod progress;
 mod report;
+mod verdict;
+
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_sim::{LayerChoice, Load, Study, StudyError, Warm, default_memory};
+use hostftl_sim::{LayerChoice, Load, Row, Study, StudyError, Warm, default_memory};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -52,6 +59,15 @@ pub struct Args {
     /// Print every table for every drive and workload
     #[arg(long)]
     wide: bool,
+    /// Also write the rows to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also write the rows to this file, as Parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Also write a page with tables and charts to this file; it needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// What the drive holds before the first request.
@@ -85,6 +101,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let result = hostftl_sim::compare(&study, &progress);
     progress.clear();
     let rows = result.map_err(failure)?;
+    save(args, &rows).map_err(|error| Failure::failed(format!("{error:#}")))?;
     match console.is_json() {
         true => console.value(&rows)?,
         false => report::print(args, &rows, console)?,
@@ -93,6 +110,31 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => Err(Failure::interrupted("ended by a signal; what was known by then is printed")),
         false => Ok(()),
     }
+}
+
+/// Writes the files that were asked for.
+fn save(args: &Args, rows: &[Row]) -> anyhow::Result<()> {
+    if let Some(path) = &args.csv {
+        files::csv(rows, path)?;
+    }
+    if let Some(path) = &args.parquet {
+        files::parquet(rows, path)?;
+    }
+    match &args.html {
+        Some(path) => page::write(rows, args.seed, &again(), path),
+        None => Ok(()),
+    }
+}
+
+/// The command line of this process, for a shell.
+fn again() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
+    format!("hostftl {}", words.join(" "))
 }
 
 fn study(args: &Args) -> Result<Study, Failure> {

@@ -1,9 +1,9 @@
 //! The rows of a comparison as tables, and a few lines that explain them.
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
-use hostftl_sim::{Latency, Row};
+use hostftl_sim::{Latency, Legs, Row};
 
-use super::Args;
+use super::{Args, verdict};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, nanos, three_digits};
@@ -12,11 +12,9 @@ use crate::units::{bytes, count, nanos, three_digits};
 const NOTHING: &str = "–";
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
-/// From here on a ratio of busy times is worth a word.
-const CLEARLY_LESS: f64 = 0.95;
 
 /// A column's head, and what a row has there.
-type Column = (&'static str, fn(&Row) -> String);
+pub type Column = (&'static str, fn(&Row) -> String);
 
 /// Prints everything: the rows of one drive and workload in full; of several one table for each
 /// workload, unless all is wanted.
@@ -24,27 +22,20 @@ type Column = (&'static str, fn(&Row) -> String);
 /// # Errors
 /// When nobody reads.
 pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
-    let groups = groups(rows);
+    let groups = verdict::groups(rows);
     if groups.len() > 1 && !args.wide {
         for rows in rows.chunk_by(|one, other| one.workload == other.workload) {
-            console.line(format!("{}\n{}", rows[0].workload, summary_table(rows)))?;
+            console.line(format!("{}\n{}", rows[0].workload, table(&summary_columns(), rows)))?;
         }
     } else {
-        groups.iter().try_for_each(|group| in_full(group, console))?;
+        groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
     console.line("")?;
     explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
 }
 
-/// The rows of each drive under each workload.
-fn groups(rows: &[Row]) -> Vec<&[Row]> {
-    let alike =
-        |one: &Row, other: &Row| (&one.workload, &one.drive) == (&other.workload, &other.drive);
-    rows.chunk_by(alike).collect()
-}
-
 /// Prints all tables of the rows of one drive and workload.
-fn in_full(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
+fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
         "{} on {}: the host writes {}, reads {}, flushes {} times, and can address {}",
@@ -59,7 +50,11 @@ fn in_full(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
         ("How long the drive works, and what for", busy_table(rows)),
         ("What is written", bytes_table(rows)),
         ("What the host sees", host_table(rows)),
+        ("What it costs", cost_table(rows)),
+        ("Where the mean latency goes", legs_table(rows)),
     ];
+    let shown = if wide { tables.len() } else { 4 };
+    let tables = &tables[..shown];
     tables.iter().try_for_each(|(title, table)| console.line(format!("\n{title}\n{table}")))
 }
 
@@ -84,9 +79,9 @@ fn name(row: &Row) -> String {
     if row.partial { format!("{} (part)", row.layer) } else { row.layer.clone() }
 }
 
-/// Every row of a workload in one line.
-fn summary_table(rows: &[Row]) -> Table {
-    let columns: [Column; 9] = [
+/// What fits into one line of every row.
+pub fn summary_columns() -> [Column; 11] {
+    [
         ("drive", |row| row.drive.clone()),
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
@@ -95,9 +90,20 @@ fn summary_table(rows: &[Row]) -> Table {
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
         ("read p99", |row| latency(row.latency_ns.read, |read| read.p99)),
         ("write p99", |row| latency(row.latency_ns.write, |write| write.p99)),
-        ("map memory", |row| bytes(row.map_bytes)),
-    ];
-    table(&columns, rows)
+        ("life", |row| life(row.life.host_tb)),
+        ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
+        ("map", |row| bytes(row.map_bytes)),
+    ]
+}
+
+/// Joules of so many mJ.
+fn joules(mj: f64) -> String {
+    three_digits(mj / 1000.0)
+}
+
+/// Terabytes that the host can write.
+fn life(tb: Option<f64>) -> String {
+    tb.map_or(NOTHING.into(), |tb| format!("{} TB", three_digits(tb)))
 }
 
 fn busy_table(rows: &[Row]) -> Table {
@@ -131,7 +137,7 @@ fn bytes_table(rows: &[Row]) -> Table {
 }
 
 fn host_table(rows: &[Row]) -> Table {
-    let columns: [Column; 9] = [
+    let columns: [Column; 8] = [
         ("layer", name),
         ("ack", |row| row.ack.to_owned()),
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
@@ -140,9 +146,42 @@ fn host_table(rows: &[Row]) -> Table {
         ("write p50", |row| latency(row.latency_ns.write, |write| write.p50)),
         ("p99", |row| latency(row.latency_ns.write, |write| write.p99)),
         ("p99.99", |row| latency(row.latency_ns.write, |write| write.p9999)),
-        ("map memory", |row| bytes(row.map_bytes)),
     ];
     table(&columns, rows)
+}
+
+fn cost_table(rows: &[Row]) -> Table {
+    let columns: [Column; 8] = [
+        ("layer", name),
+        ("map memory", |row| bytes(row.map_bytes)),
+        ("host can write", |row| life(row.life.host_tb)),
+        ("by erases", |row| life(row.life.host_tb_by_erases)),
+        ("erases p50", |row| row.erases.p50.to_string()),
+        ("p99", |row| row.erases.p99.to_string()),
+        ("energy", |row| format!("{} J", joules(row.energy.mj))),
+        ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
+    ];
+    table(&columns, rows)
+}
+
+/// Reads and writes of each row, with the legs of their mean and of the slowest hundredth.
+fn legs_table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    let legs = Legs::default().parts();
+    let heads = ["layer", "requests", "mean"].into_iter().chain(legs.map(|(name, _)| name));
+    table.set_header(heads);
+    for row in rows {
+        for (kind, latency) in [("reads", row.latency_ns.read), ("writes", row.latency_ns.write)] {
+            let Some(latency) = latency else { continue };
+            for (what, legs) in [(kind, latency.legs), ("  p99 and above", latency.legs_p99)] {
+                let parts = legs.parts().map(|(_, part)| nanos(part));
+                let cells = [name(row), what.to_owned(), nanos(legs.total())].into_iter();
+                table.add_row(cells.chain(parts));
+            }
+        }
+    }
+    table
 }
 
 fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
@@ -170,9 +209,9 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
          is twice the drive's life."
             .to_owned(),
     ];
-    lines.extend(rows.iter().filter_map(|row| verdict(row, rows)));
+    lines.extend(rows.iter().filter_map(|row| verdict::of_row(row, rows)));
     let late = rows.iter().filter(|row| row.saturated);
-    let late: Vec<String> = late.map(|row| title(row, rows)).collect();
+    let late: Vec<String> = late.map(|row| verdict::title(row, rows)).collect();
     if !late.is_empty() && args.closed_loop.is_none() {
         let which = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
         lines.push(format!(
@@ -184,31 +223,4 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
         lines.push("The drive was new; --warm steady ages it first.".to_owned());
     }
     lines
-}
-
-/// What a row of `rows` is called: its layer, and its drive and workload where there are several.
-fn title(row: &Row, rows: &[Row]) -> String {
-    let mut title = row.layer.clone();
-    if rows.iter().any(|other| other.drive != row.drive) {
-        title = format!("{title} on {}", row.drive);
-    }
-    if rows.iter().any(|other| other.workload != row.workload) {
-        title = format!("{title} under {}", row.workload);
-    }
-    title
-}
-
-/// What a layer did to the drive's work.
-fn verdict(row: &Row, rows: &[Row]) -> Option<String> {
-    let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
-    let (layer, less) = (title(row, rows), 1.0 / ratio);
-    (row.layer != "passthrough").then(|| match ratio {
-        ..CLEARLY_LESS => {
-            format!("{layer} divides the drive's work by {less:.2}; its map takes {memory}.")
-        }
-        _ => format!(
-            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, \
-             and its map takes {memory}."
-        ),
-    })
 }

@@ -1,0 +1,140 @@
+//! A row as flat columns, for files that other programs read. Lists (the series, the histogram of
+//! erases) are in the JSON only.
+
+use hostftl_sim::{Latency, Row};
+
+/// A column's name and its values.
+pub struct Column {
+    pub name: String,
+    pub get: Get,
+}
+
+/// What a row has in a column, by type.
+pub enum Get {
+    Text(fn(&Row) -> &str),
+    Flag(fn(&Row) -> bool),
+    Whole(Figure<u64>),
+    Real(fn(&Row) -> Option<f64>),
+}
+
+/// A figure that a row may have.
+pub type Figure<T> = Box<dyn Fn(&Row) -> Option<T>>;
+/// A figure that every row has.
+type Size = (&'static str, fn(&Row) -> u64);
+/// A figure that is missing where there is nothing to divide by.
+type Ratio = (&'static str, fn(&Row) -> Option<f64>);
+/// A figure of a latency.
+type Time = (&'static str, fn(Latency) -> u64);
+
+/// How a kind of request is found in a row.
+type Kind = (&'static str, fn(&Row) -> Option<Latency>);
+
+/// All columns.
+pub fn columns() -> Vec<Column> {
+    let mut columns = Vec::new();
+    names(&mut columns);
+    sizes(&mut columns);
+    ratios(&mut columns);
+    latencies(&mut columns);
+    columns
+}
+
+fn add(columns: &mut Vec<Column>, name: impl Into<String>, get: Get) {
+    columns.push(Column { name: name.into(), get });
+}
+
+fn names(columns: &mut Vec<Column>) {
+    add(columns, "workload", Get::Text(|row| &row.workload));
+    add(columns, "drive", Get::Text(|row| &row.drive));
+    add(columns, "layer", Get::Text(|row| &row.layer));
+    add(columns, "ack", Get::Text(|row| row.ack));
+    add(columns, "warm", Get::Text(|row| row.warm));
+    add(columns, "digest", Get::Text(|row| &row.digest));
+    add(columns, "partial", Get::Flag(|row| row.partial));
+    add(columns, "saturated", Get::Flag(|row| row.saturated));
+    add(columns, "conserved", Get::Flag(|row| row.conserved));
+}
+
+fn sizes(columns: &mut Vec<Column>) {
+    let figures: [Size; 26] = [
+        ("requests", |row| row.requests),
+        ("widened", |row| row.widened),
+        ("flushes", |row| row.flushes),
+        ("exported_bytes", |row| row.exported_bytes),
+        ("host_write_bytes", |row| row.host_write_bytes),
+        ("host_read_bytes", |row| row.host_read_bytes),
+        ("gc_runs", |row| row.gc_runs),
+        ("pages_copied", |row| row.pages_copied),
+        ("padding_bytes", |row| row.padding_bytes),
+        ("map_bytes_written", |row| row.map_bytes_written),
+        ("map_bytes", |row| row.map_bytes),
+        ("model_bytes", |row| row.model_bytes),
+        ("rmw_units", |row| row.rmw_units),
+        ("busy_read_ns", |row| row.busy_ns.read),
+        ("busy_request_ns", |row| row.busy_ns.request),
+        ("busy_copyback_ns", |row| row.busy_ns.copyback),
+        ("busy_vgc_ns", |row| row.busy_ns.vgc),
+        ("busy_map_ns", |row| row.busy_ns.map),
+        ("busy_padding_ns", |row| row.busy_ns.padding),
+        ("busy_total_ns", |row| row.busy_ns.total()),
+        ("drive_gc_ns", |row| row.drive_gc_ns),
+        ("simulated_ns", |row| row.simulated_ns),
+        ("steps", |row| row.steps),
+        ("erases_max", |row| row.erases.max.into()),
+        ("erases_p50", |row| row.erases.p50.into()),
+        ("erases_p99", |row| row.erases.p99.into()),
+    ];
+    for (name, figure) in figures {
+        add(columns, name, Get::Whole(Box::new(move |row| Some(figure(row)))));
+    }
+}
+
+fn ratios(columns: &mut Vec<Column>) {
+    let figures: [Ratio; 12] = [
+        ("waf_layer", |row| row.waf_layer),
+        ("waf_drive", |row| row.waf_drive),
+        ("waf_total", |row| row.waf_total),
+        ("busy_ratio", |row| row.busy_ratio),
+        ("iops", |row| row.iops),
+        ("warm_overwrites", |row| row.warm_overwrites),
+        ("erases_mean", |row| Some(row.erases.mean)),
+        ("life_host_tb", |row| row.life.host_tb),
+        ("life_host_tb_by_erases", |row| row.life.host_tb_by_erases),
+        ("life_host_tb_by_most_erased", |row| row.life.host_tb_by_most_erased),
+        ("energy_mj", |row| Some(row.energy.mj)),
+        ("energy_mj_per_host_gb", |row| row.energy.mj_per_host_gb),
+    ];
+    for (name, figure) in figures {
+        add(columns, name, Get::Real(figure));
+    }
+}
+
+fn latencies(columns: &mut Vec<Column>) {
+    let kinds: [Kind; 3] = [
+        ("read", |row| row.latency_ns.read),
+        ("write", |row| row.latency_ns.write),
+        ("flush", |row| row.latency_ns.flush),
+    ];
+    let figures: [Time; 7] = [
+        ("mean", |it| it.mean),
+        ("p50", |it| it.p50),
+        ("p90", |it| it.p90),
+        ("p99", |it| it.p99),
+        ("p999", |it| it.p999),
+        ("p9999", |it| it.p9999),
+        ("max", |it| it.max),
+    ];
+    let legs: [&str; 7] = hostftl_sim::Legs::default().parts().map(|(name, _)| name);
+    for (kind, find) in kinds {
+        for (name, figure) in figures {
+            let get = Get::Whole(Box::new(move |row| find(row).map(figure)));
+            add(columns, format!("{kind}_{name}_ns"), get);
+        }
+        for (index, leg) in legs.into_iter().enumerate() {
+            let mean = move |row: &Row| find(row).map(|it| it.legs.parts()[index].1);
+            add(columns, format!("{kind}_mean_{leg}_ns"), Get::Whole(Box::new(mean)));
+            let tail = move |row: &Row| find(row).map(|it| it.legs_p99.parts()[index].1);
+            add(columns, format!("{kind}_p99_{leg}_ns"), Get::Whole(Box::new(tail)));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the rows come to, in words.
+
+use hostftl_sim::Row;
+
+use crate::units::bytes;
+
+/// From here on a ratio of busy times is worth a word.
+const CLEARLY_LESS: f64 = 0.95;
+
+/// The rows of each drive under each workload.
+pub fn groups(rows: &[Row]) -> Vec<&[Row]> {
+    let alike =
+        |one: &Row, other: &Row| (&one.workload, &one.drive) == (&other.workload, &other.drive);
+    rows.chunk_by(alike).collect()
+}
+
+/// What a row of `rows` is called: its layer, and its drive and workload where there are several.
+pub fn title(row: &Row, rows: &[Row]) -> String {
+    let mut title = row.layer.clone();
+    if rows.iter().any(|other| other.drive != row.drive) {
+        title = format!("{title} on {}", row.drive);
+    }
+    if rows.iter().any(|other| other.workload != row.workload) {
+        title = format!("{title} under {}", row.workload);
+    }
+    title
+}
+
+/// What a layer did to the drive's work; nothing for `passthrough` and without it.
+pub fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
+    let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
+    let (layer, less) = (title(row, rows), 1.0 / ratio);
+    (row.layer != "passthrough").then(|| match ratio {
+        ..CLEARLY_LESS => {
+            format!("{layer} divides the drive's work by {less:.2}; its map takes {memory}.")
+        }
+        _ => format!(
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, \
+             and its map takes {memory}."
+        ),
+    })
+}
+
+/// The row of a group whose layer spares the drive most work, if any does clearly.
+fn best(group: &[Row]) -> Option<&Row> {
+    let pays = group.iter().filter(|row| row.busy_ratio.is_some_and(|it| it < CLEARLY_LESS));
+    let less = |one: &&Row, other: &&Row| {
+        one.busy_ratio.unwrap_or(1.0).total_cmp(&other.busy_ratio.unwrap_or(1.0))
+    };
+    pays.min_by(less)
+}
+
+/// All rows in a sentence.
+pub fn of_all(rows: &[Row]) -> String {
+    let groups = groups(rows);
+    let related = groups.iter().any(|group| group.iter().any(|row| row.busy_ratio.is_some()));
+    let winners: Vec<&Row> = groups.iter().filter_map(|group| best(group)).collect();
+    let most = winners.iter().max_by(|one, other| {
+        other.busy_ratio.unwrap_or(1.0).total_cmp(&one.busy_ratio.unwrap_or(1.0))
+    });
+    let Some(most) = most else {
+        return match (related, rows.iter().any(|row| row.layer != "passthrough")) {
+            (true, true) => "No layer pays here: the drive works as long as without it.".into(),
+            _ => "Without `passthrough` and another layer there is nothing to compare.".into(),
+        };
+    };
+    let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
+    let what =
+        format!("divides the drive's work by {less:.2} for {} of map", bytes(most.map_bytes));
+    match groups.len() {
+        1 => format!("{} pays on {}: it {what}.", most.layer, most.drive),
+        all => format!(
+            "A layer pays in {} of {all} cases; most of all {}, which {what}.",
+            winners.len(),
+            title(most, rows)
+        ),
+    }
+}

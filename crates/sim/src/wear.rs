@@ -1,0 +1,164 @@
+//! What a run cost the flash: erases, life and energy.
+
+use hostftl_core::{CAUSES, Cause, SECTOR};
+use hostftl_drives::DriveSpec;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::theory;
+use crate::work::Work;
+
+/// Bars of the histogram of erases at most.
+const BARS: u32 = 16;
+
+/// A number for each cause; as JSON an object with the names of the causes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByCause(pub(crate) [u64; CAUSES]);
+
+impl ByCause {
+    /// The names and values, in the order of [`Cause::ALL`].
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Cause::ALL.iter().map(|&cause| (cause.name(), self.0[cause as usize]))
+    }
+}
+
+impl Serialize for ByCause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(CAUSES))?;
+        for (name, value) in self.parts() {
+            map.serialize_entry(name, &value)?;
+        }
+        map.end()
+    }
+}
+
+/// Segments that were erased from `from` to `to` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// The fewest erases.
+    pub from: u32,
+    /// The most erases.
+    pub to: u32,
+    /// How many segments.
+    pub segments: u64,
+}
+
+/// Erases of a segment during the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Erases {
+    /// On average.
+    pub mean: f64,
+    /// Half of the segments had no more.
+    pub p50: u32,
+    /// 9 of 10 had no more.
+    pub p90: u32,
+    /// 99 of 100 had no more.
+    pub p99: u32,
+    /// Of the one that was erased most.
+    pub max: u32,
+    /// How many segments had how many.
+    pub histogram: Vec<Bar>,
+}
+
+impl Erases {
+    /// Of segments that were erased so often.
+    pub fn of(mut erased: Vec<u32>) -> Self {
+        erased.sort_unstable();
+        let total: u64 = erased.iter().map(|&count| u64::from(count)).sum();
+        let at = |share: f64| {
+            let index = (erased.len() as f64 * share).ceil() as usize;
+            erased.get(index.max(1) - 1).copied().unwrap_or(0)
+        };
+        Erases {
+            mean: total as f64 / erased.len().max(1) as f64,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: erased.last().copied().unwrap_or(0),
+            histogram: histogram(&erased),
+        }
+    }
+}
+
+/// Bars of one width over all counts.
+fn histogram(sorted: &[u32]) -> Vec<Bar> {
+    let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else { return Vec::new() };
+    let width = (most - least) / BARS + 1;
+    let bars = (least..=most).step_by(width as usize);
+    bars.map(|from| {
+        let to = from.saturating_add(width - 1).min(most);
+        let segments = sorted.partition_point(|&count| count <= to)
+            - sorted.partition_point(|&count| count < from);
+        Bar { from, to, segments: segments as u64 }
+    })
+    .collect()
+}
+
+/// What the host can write before the flash is worn out, in 10^12 bytes. `None` when nothing was
+/// written, or nothing erased.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Life {
+    /// Erases that a block survives.
+    pub cycles: u32,
+    /// Capacity × cycles / write amplification: with even wear.
+    pub host_tb: Option<f64>,
+    /// By the mean of the erases that were counted.
+    pub host_tb_by_erases: Option<f64>,
+    /// Until the segment that was erased most is worn out, if wear goes on like this.
+    pub host_tb_by_most_erased: Option<f64>,
+}
+
+impl Life {
+    /// Of drives made as `spec` says, on which the host wrote `written` sectors.
+    pub fn of(spec: &DriveSpec, written: u64, work: &Work, erases: &Erases) -> Self {
+        let tb = |bytes: f64| bytes / 1e12;
+        let capacity = (spec.shape.sectors() * SECTOR as u64) as f64 * work.drives.len() as f64;
+        let cycles = f64::from(spec.cycles);
+        let host = (written * SECTOR as u64) as f64;
+        let waf = work.programmed() as f64 / written as f64;
+        let by = |erases: f64| (host > 0.0 && erases > 0.0).then(|| tb(host * cycles / erases));
+        Life {
+            cycles: spec.cycles,
+            host_tb: (written > 0 && waf > 0.0)
+                .then(|| tb(theory::life_bytes(capacity, cycles, waf))),
+            host_tb_by_erases: by(erases.mean),
+            host_tb_by_most_erased: by(f64::from(erases.max)),
+        }
+    }
+}
+
+/// Energy of the flash during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Energy {
+    /// All of it, in mJ.
+    pub mj: f64,
+    /// In mJ for each 10^9 bytes that the host wrote or read.
+    pub mj_per_host_gb: Option<f64>,
+    /// In nJ, by cause.
+    pub nj_by_cause: ByCause,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn erases_are_told_by_share_and_by_bars() {
+        let erases = Erases::of((0..100).map(|index| index * 2).rev().collect());
+        assert_eq!((erases.mean, erases.p50, erases.p90), (99.0, 98, 178));
+        assert_eq!((erases.p99, erases.max), (196, 198));
+        assert_eq!(erases.histogram[0], Bar { from: 0, to: 12, segments: 7 });
+        assert_eq!(erases.histogram.iter().map(|bar| bar.segments).sum::<u64>(), 100);
+        assert!(erases.histogram.len() <= 16);
+        assert_eq!(Erases::of(vec![3; 5]).histogram, [Bar { from: 3, to: 3, segments: 5 }]);
+        assert_eq!(Erases::of(Vec::new()).histogram, []);
+    }
+
+    #[test]
+    fn causes_have_their_names_in_json() {
+        let mut by = ByCause::default();
+        by.0[Cause::DriveGc as usize] = 7;
+        let json = serde_json::to_value(by).expect("it is plain");
+        assert_eq!((&json["drive-gc"], &json["host"]), (&7.into(), &0.into()));
+    }
+}
