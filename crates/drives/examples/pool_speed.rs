@@ -1,7 +1,7 @@
 //! How fast the pool counts: `cargo run --release -p hostftl-drives --example pool_speed [RUNS]`.
 //!
-//! Uniform random writes to 16,384 × 256 pages at utilisation 0.742, greedy, one frontier, steady;
-//! the pool is driven directly, on one core.
+//! Uniform random writes to 16,384 × 256 pages at utilisation 0.742, greedy, one frontier, copies in
+//! bursts of 64 as on a drive with 64 planes, steady; the pool is driven directly, on one core.
 
 use std::time::Instant;
 
@@ -12,6 +12,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const SEGMENTS: u32 = 16_384;
 const PAGES: u32 = 256;
 const UTILISATION: f64 = 0.742;
+/// Copies made together, as many as there are planes.
+const BURST: u32 = 64;
 /// Host writes of a run.
 const WRITES: u32 = 20_000_000;
 /// Overwrites before the first run.
@@ -27,7 +29,7 @@ fn main() {
     let runs = std::env::args().nth(1).map_or(5, |runs| runs.parse().expect("a number of runs"));
     let physical = SEGMENTS * PAGES;
     let logical = (f64::from(physical) * UTILISATION) as u32;
-    let spec = PoolSpec::new(SEGMENTS, PAGES, logical);
+    let spec = PoolSpec { burst: BURST, ..PoolSpec::new(SEGMENTS, PAGES, logical) };
     let mut pool = Pool::new(spec).expect("a possible pool");
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
     let start = Instant::now();

@@ -60,3 +60,93 @@ fn no_write_waits_for_a_whole_victim() {
         assert!(all > u64::from(logical) * 5, "{frontiers}: only {all} copies");
     }
 }
+
+/// Nine writes of ten go to a twentieth of the pages; the rest is written once and stays.
+fn wear(level: u32) -> Pool {
+    let (segments, pages) = (256, 64);
+    let logical = segments * pages * 8 / 10;
+    let spec = PoolSpec { level, ..PoolSpec::new(segments, pages, logical) };
+    let mut pool = Pool::new(spec).expect("a possible pool");
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(9);
+    (0..logical).for_each(|page| pool.write(page, &mut |_| {}));
+    (0..logical * 100).for_each(|_| pool.write(dice.random_range(0..logical / 20), &mut |_| {}));
+    assert_eq!(pool.check(), Ok(()));
+    pool
+}
+
+#[test]
+fn levelling_bounds_the_spread_of_wear() {
+    let spread = |pool: &Pool| pool.erased().max().unwrap() - pool.erased().min().unwrap();
+    let (level, uneven) = (8, wear(0));
+    assert!(spread(&uneven) > 300, "without levelling {} erases lie between", spread(&uneven));
+    let even = wear(level);
+    assert!(spread(&even) <= 2 * level, "{} erases lie between", spread(&even));
+    let work = even.work();
+    assert!(work.levelled > 0 && uneven.work().levelled == 0);
+    // What levelling copies is its own figure, and at most a page for each four of the host.
+    assert!(work.levelled * 4 <= work.host, "{work:?}");
+    // All programs end up in erases, spread over all segments: the wear identity.
+    let mean = work.erases as f64 / f64::from(even.spec().segments);
+    let expected = work.host as f64 * work.waf() / even.spec().physical() as f64;
+    assert!((expected - mean - 1.0).abs() < 0.05, "{mean} erases, {expected} segments filled");
+}
+
+/// Streams that die together cost no copies when each has its own segments, and those that share do.
+#[test]
+fn placements_keep_streams_apart() {
+    let run = |placements, frontiers| {
+        let (segments, pages) = (96, 64);
+        let logical = segments * pages * 7 / 10;
+        let spec = PoolSpec { placements, frontiers, ..PoolSpec::new(segments, pages, logical) };
+        let mut pool = Pool::new(spec).expect("a possible pool");
+        let quarter = logical / 4;
+        // Stream 0 is rewritten in order at each turn, stream 3 at every eighth.
+        let turns = [1, 2, 4, 8];
+        let mut next = [0; 4];
+        for turn in 0..logical * 20 {
+            for stream in (0..4).filter(|&it| turn % turns[it as usize] == 0) {
+                let at = &mut next[stream as usize];
+                *at = (*at + 1) % quarter;
+                pool.write_to(stream * quarter + *at, stream as u8, &mut |_| {});
+            }
+        }
+        assert_eq!(pool.check(), Ok(()));
+        pool.work().waf()
+    };
+    let (mixed, apart) = (run(1, Frontiers::Shared), run(4, Frontiers::Shared));
+    assert!(mixed > 1.1, "one frontier: {mixed}");
+    assert!(apart < 1.0 + (mixed - 1.0) / 5.0, "four: {apart}, one: {mixed}");
+    let (isolated, once) = (run(4, Frontiers::Isolated), run(4, Frontiers::Separate));
+    assert!(isolated < mixed && once < mixed, "{isolated} and {once}, one frontier: {mixed}");
+}
+
+/// The hint names the pages that collection moves next.
+#[test]
+fn the_hint_comes_true() {
+    for gc in policies() {
+        let spec = PoolSpec { gc, burst: 256, ..PoolSpec::new(64, 64, 64 * 50) };
+        let mut pool = Pool::new(spec).expect("a possible pool");
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(4);
+        assert_eq!(pool.next_victim(), None, "nothing is sealed");
+        (0..64 * 50).for_each(|page| pool.write(page, &mut |_| {}));
+        let mut kept = 0;
+        for _ in 0..20_000 {
+            let victim = pool.next_victim().expect("segments are sealed");
+            let pages: Vec<u32> = pool.live_pages(victim).collect();
+            assert!(pages.iter().all(|&page| pool.find(page).unwrap() / 64 == victim));
+            let mut moved = Vec::new();
+            pool.write(dice.random_range(0..64 * 50), &mut |op| {
+                if let FlashOp::Copy { from, .. } = op {
+                    moved.push(from);
+                }
+            });
+            if !moved.is_empty() {
+                // A victim without stale pages is moved with the next one.
+                let first = &moved[..pages.len()];
+                assert!(first.iter().all(|from| from / 64 == victim), "{gc}");
+                kept += 1;
+            }
+        }
+        assert!(kept > 100, "{gc} collected {kept} times");
+    }
+}

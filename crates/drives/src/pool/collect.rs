@@ -2,18 +2,24 @@
 //!
 //! A victim with `L` live pages of `P` gains `P − L` pages. Its copies are spread evenly over as many
 //! host writes, so that it is erased just when what it gains is needed: the host never waits for a
-//! whole victim, and what is spread is counted in host writes, so every clock does the same.
+//! whole victim, and what is spread is counted in host writes, so every clock does the same. Copies
+//! are made in bursts, ahead of need, as many as the flash does side by side.
+//!
+//! Levelling moves a segment that was erased too seldom, because what it holds is cold, to frontiers
+//! that open the most worn segments: there it rests, and the segment it leaves wears like others.
 
-use super::{BITS, FlashOp, Frontiers, Pool, State};
+use super::{BITS, FlashOp, Frontiers, NONE, Pool, State};
 
 /// Host writes for each copy of levelling: it adds at most a fourth to write amplification.
 const WRITES_PER_MOVE: u32 = 4;
 /// Segments that are looked at for coldness whenever a victim is chosen.
 const LOOK: u32 = 64;
 
-/// A segment whose live pages are being moved.
+/// A segment whose live pages are being moved. Its fields are read and written one at a time, in
+/// place: a copy of the whole just after a write of a part would wait for the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victim {
+    /// [`NONE`] when there is no victim.
     pub segment: u32,
     /// Pages before this word of the segment's stale bits are all stale.
     pub word: u32,
@@ -21,127 +27,139 @@ pub(super) struct Victim {
     pub copies: u32,
     /// ... for so many host writes.
     pub writes: u32,
-    /// Copies that are due, in parts of `writes`.
-    pub due: u32,
+    /// Copies that are due, in parts of `writes`; below 0 when some were made early.
+    pub due: i64,
     /// Pages moved so far.
     pub moved: u32,
 }
 
 impl Victim {
-    fn new(segment: u32, copies: u32, writes: u32) -> Self {
+    /// No victim.
+    pub const NO: Victim = Victim::new(NONE, 0, 1);
+
+    const fn new(segment: u32, copies: u32, writes: u32) -> Self {
         Victim { segment, word: 0, copies, writes, due: 0, moved: 0 }
     }
 }
+
+/// The victim of collection.
+pub(super) const GC: usize = 0;
+/// The cold segment that is being moved.
+pub(super) const COLD: usize = 1;
 
 impl Pool {
     /// Goes on with the victim, or chooses one.
     #[inline]
     pub(super) fn collect(&mut self, sink: &mut impl FnMut(FlashOp)) {
-        let victim = match self.victim.take() {
-            Some(victim) => victim,
-            None => match self.choose(sink) {
-                Some(victim) => victim,
-                None => return,
-            },
-        };
-        let (victim, moved) = self.advance(victim, sink);
-        self.work.copies += u64::from(moved);
-        self.victim = victim;
+        if self.victims_now[GC].segment != NONE || self.choose(sink) {
+            self.work.copies += u64::from(self.advance(GC, sink));
+        }
     }
 
     /// Goes on with the cold segment.
     pub(super) fn move_cold(&mut self, sink: &mut impl FnMut(FlashOp)) {
-        let Some(cold) = self.cold.take() else { return };
-        let (cold, moved) = self.advance(cold, sink);
-        self.work.levelled += u64::from(moved);
-        self.cold = cold;
+        self.work.levelled += u64::from(self.advance(COLD, sink));
     }
 
-    /// The next victim that has both live and stale pages. One without live pages is erased, which
-    /// is gain enough; one without stale pages is moved, which gains nothing.
+    /// Chooses the next victim that has both live and stale pages. One without live pages is erased,
+    /// which is gain enough: then there is none. One without stale pages is moved, without gain.
     #[cold]
-    fn choose(&mut self, sink: &mut impl FnMut(FlashOp)) -> Option<Victim> {
+    fn choose(&mut self, sink: &mut impl FnMut(FlashOp)) -> bool {
         let pages = self.spec.pages;
         self.look_for_cold();
         loop {
             let segments = &self.segments;
             let live = |index: u32| pages - segments[index as usize].stale;
-            let segment = self.victims.pick(self.work.host, live).expect("stale pages are sealed");
+            let segment = self.policy.pick(self.work.host, live).expect("stale pages are sealed");
             let (live, stale) = (live(segment), pages - live(segment));
-            self.begin(segment);
-            let victim = Victim::new(segment, live, stale);
+            self.begin(GC, Victim::new(segment, live, stale));
             if live == 0 {
-                self.erase(victim, sink);
-                return None;
+                self.erase(GC, sink);
+                return false;
             }
             if stale > 0 {
-                return Some(victim);
+                return true;
             }
-            let all = Victim { due: pages, writes: 1, ..victim };
-            let (rest, moved) = self.advance(all, sink);
-            assert_eq!((rest, moved), (None, pages), "a full victim is moved at once");
+            self.victims_now[GC].writes = 1;
+            let moved = self.advance(GC, sink);
+            assert_eq!(moved, pages, "a full victim is moved at once");
             self.work.copies += u64::from(moved);
         }
     }
 
-    fn begin(&mut self, segment: u32) {
-        self.victims.freed(segment);
-        self.segments[segment as usize].state = State::Victim;
+    fn begin(&mut self, which: usize, victim: Victim) {
+        self.policy.freed(victim.segment);
+        self.segments[victim.segment as usize].state = State::Victim;
+        self.victims_now[which] = victim;
     }
 
-    /// Makes the copies that one more host write makes due, and erases what has no live page left.
-    /// Gives the victim back unless it is erased, and how many pages were moved.
+    /// Makes the copies that one more host write makes due, and erases a victim that has no live
+    /// page left. Gives how many pages were moved.
     #[inline]
-    fn advance(
+    fn advance(&mut self, which: usize, sink: &mut impl FnMut(FlashOp)) -> u32 {
+        let Victim { segment, copies, writes, .. } = self.victims_now[which];
+        let due = self.victims_now[which].due + i64::from(copies);
+        let mut moved = 0;
+        if due >= i64::from(writes) {
+            let most = (due / i64::from(writes)) as u32 + (self.spec.burst - 1);
+            moved = self.move_pages(which, segment, most, sink);
+            self.victims_now[which].moved += moved;
+        }
+        self.victims_now[which].due = due - i64::from(moved) * i64::from(writes);
+        if self.segments[segment as usize].stale == self.spec.pages {
+            self.erase(which, sink);
+        }
+        moved
+    }
+
+    /// Moves the first live pages of a victim, at most so many; gives how many there were.
+    fn move_pages(
         &mut self,
-        mut victim: Victim,
+        which: usize,
+        segment: u32,
+        most: u32,
         sink: &mut impl FnMut(FlashOp),
-    ) -> (Option<Victim>, u32) {
-        let (pages, segment) = (self.spec.pages, victim.segment as usize);
-        let before = victim.moved;
-        victim.due += victim.copies;
-        while victim.due >= victim.writes && self.segments[segment].stale < pages {
-            victim.due -= victim.writes;
-            self.move_page(&mut victim, sink);
+    ) -> u32 {
+        let (pages, words) = (self.spec.pages, self.spec.pages.div_ceil(BITS));
+        let placement = match self.spec.frontiers {
+            Frontiers::Separate => 0,
+            Frontiers::Shared | Frontiers::Isolated => self.segments[segment as usize].placement,
+        };
+        let first = if which == COLD { self.spec.first_cold() } else { self.spec.first_copy() };
+        let frontier = first + usize::from(placement);
+        let (mut word, mut moved) = (self.victims_now[which].word, 0);
+        while moved < most && word < words {
+            let at = (segment * words + word) as usize;
+            let mut live = !self.stale[at];
+            let now = live.count_ones().min(most - moved);
+            for _ in 0..now {
+                let from = segment * pages + word * BITS + live.trailing_zeros();
+                live &= live - 1;
+                self.copy(from, frontier, sink);
+            }
+            self.stale[at] = !live;
+            moved += now;
+            word += u32::from(live == 0);
         }
-        let moved = victim.moved - before;
-        if self.segments[segment].stale == pages {
-            self.erase(victim, sink);
-            return (None, moved);
-        }
-        (Some(victim), moved)
+        self.victims_now[which].word = word;
+        self.segments[segment as usize].stale += moved;
+        moved
     }
 
-    /// Moves the first live page of a victim that has one.
+    /// Moves a live page to a frontier.
     #[inline]
-    fn move_page(&mut self, victim: &mut Victim, sink: &mut impl FnMut(FlashOp)) {
-        let (index, pages) = (victim.segment, self.spec.pages);
-        let first = index * pages.div_ceil(BITS);
-        let mut live = !self.stale[(first + victim.word) as usize];
-        while live == 0 {
-            victim.word += 1;
-            live = !self.stale[(first + victim.word) as usize];
-        }
-        let within = victim.word * BITS + live.trailing_zeros();
-        let from = index * pages + within;
-        let placement = usize::from(self.segments[index as usize].placement);
-        let frontier = match self.spec.frontiers {
-            Frontiers::Shared => placement,
-            Frontiers::Separate => usize::from(self.spec.placements),
-            Frontiers::Isolated => usize::from(self.spec.placements) + placement,
-        };
+    fn copy(&mut self, from: u32, frontier: usize, sink: &mut impl FnMut(FlashOp)) {
         let to = self.take(frontier);
         let logical = self.back[from as usize];
         self.back[to as usize] = logical;
         self.map[logical as usize] = to;
-        self.mark_stale(index, within);
-        victim.moved += 1;
         sink(FlashOp::Copy { from, to });
         self.seal_if_full(frontier);
     }
 
     #[cold]
-    fn erase(&mut self, victim: Victim, sink: &mut impl FnMut(FlashOp)) {
+    fn erase(&mut self, which: usize, sink: &mut impl FnMut(FlashOp)) {
+        let victim = std::mem::replace(&mut self.victims_now[which], Victim::NO);
         let index = victim.segment;
         self.clear(index);
         let segment = &mut self.segments[index as usize];
@@ -155,9 +173,16 @@ impl Pool {
         sink(FlashOp::Erase { segment: index });
     }
 
+    /// Takes the most worn of the free segments, where what is cold may rest.
+    pub(super) fn take_worn(&mut self) -> Option<u32> {
+        let erased = |&at: &usize| self.segments[self.free[at] as usize].erased;
+        let most = (0..self.free.len()).max_by_key(erased)?;
+        self.free.remove(most)
+    }
+
     /// Finds a segment that was erased too seldom, unless one is being moved.
     fn look_for_cold(&mut self) {
-        if self.spec.level == 0 || self.cold.is_some() {
+        if self.spec.level == 0 || self.victims_now[COLD].segment != NONE {
             return;
         }
         for _ in 0..LOOK.min(self.spec.segments) {
@@ -166,8 +191,7 @@ impl Pool {
             let segment = self.segments[index as usize];
             let lag = self.worn - segment.erased;
             if segment.state == State::Sealed && lag > self.spec.level {
-                self.begin(index);
-                self.cold = Some(Victim::new(index, 1, WRITES_PER_MOVE));
+                self.begin(COLD, Victim::new(index, 1, WRITES_PER_MOVE));
                 return;
             }
         }

@@ -1,16 +1,17 @@
 //! The collection hint: what a pool will collect next, and which logical pages live there.
 
-use super::{BITS, Pool};
+use super::collect::GC;
+use super::{BITS, NONE, Pool};
 
 impl Pool {
     /// The segment that is being collected, or else the one that would be chosen now. The choice may
     /// change with every write.
     pub fn next_victim(&mut self) -> Option<u32> {
-        if let Some(victim) = self.victim {
-            return Some(victim.segment);
+        if self.victims_now[GC].segment != NONE {
+            return Some(self.victims_now[GC].segment);
         }
         let (pages, segments) = (self.spec.pages, &self.segments);
-        self.victims.peek(self.work.host, |index| pages - segments[index as usize].stale)
+        self.policy.peek(self.work.host, |index| pages - segments[index as usize].stale)
     }
 
     /// The logical pages that are live in a segment, in the order in which they lie there.

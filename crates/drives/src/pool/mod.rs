@@ -23,7 +23,7 @@ mod work;
 
 use std::collections::VecDeque;
 
-use collect::Victim;
+use collect::{COLD, Victim};
 use hostftl_layers::policy::Victims;
 pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
 pub use spec::{PoolError, PoolSpec};
@@ -76,11 +76,9 @@ pub struct Pool {
     free: VecDeque<u32>,
     /// Those of host writes, one for each placement, then those of copies.
     frontiers: Vec<Frontier>,
-    victims: Victims,
-    /// What is being collected.
-    victim: Option<Victim>,
-    /// The cold segment that is being moved.
-    cold: Option<Victim>,
+    policy: Victims,
+    /// What is being collected, and the cold segment that is being moved.
+    victims_now: [Victim; 2],
     /// Where the search for cold segments goes on.
     look: u32,
     /// The most erases of a segment.
@@ -107,9 +105,8 @@ impl Pool {
             segments: vec![erased; spec.segments as usize],
             free: (0..spec.segments).collect(),
             frontiers: vec![Frontier::default(); spec.open() as usize],
-            victims: Victims::new(spec.gc, spec.segments, spec.pages, spec.seed),
-            victim: None,
-            cold: None,
+            policy: Victims::new(spec.gc, spec.segments, spec.pages, spec.seed),
+            victims_now: [Victim::NO; 2],
             look: 0,
             worn: 0,
             room: spec.segments * spec.pages,
@@ -144,8 +141,8 @@ impl Pool {
     /// Writes a logical page with a placement; `sink` is told what the flash does for it. One that
     /// the pool doesn't tell apart counts as the last that it does.
     ///
-    /// Collection of a victim with `L` live pages of `P` goes on by at most `⌈L / (P − L)⌉` copies,
-    /// and levelling by one. Only a policy that picks a victim without a stale page makes a write
+    /// Collection of a victim with `L` live pages of `P` goes on by at most
+    /// `⌈L / (P − L)⌉ + burst − 1` copies, and levelling by at most `burst`. Only a policy that picks a victim without a stale page makes a write
     /// wait for all of its `P` copies.
     ///
     /// # Panics
@@ -155,7 +152,7 @@ impl Pool {
         if self.room <= self.aside {
             self.collect(sink);
         }
-        if self.cold.is_some() {
+        if self.victims_now[COLD].segment != NONE {
             self.move_cold(sink);
         }
         let placement = usize::from(placement.min(self.spec.placements - 1));
@@ -218,25 +215,21 @@ impl Pool {
             + self.stale.len() * size_of::<u64>()
             + self.segments.len() * size_of::<Segment>()
             + self.frontiers.len() * size_of::<Frontier>();
-        tables as u64 + self.victims.bytes()
+        tables as u64 + self.policy.bytes()
     }
 
     /// The content of `page` is not needed any more.
     #[inline]
     fn forget(&mut self, page: u32) {
         let index = page / self.spec.pages;
-        self.mark_stale(index, page - index * self.spec.pages);
-        let segment = &mut self.segments[index as usize];
-        if segment.state == State::Sealed {
-            self.victims.live_changed(index, self.spec.pages - segment.stale, self.work.host);
-        }
-    }
-
-    #[inline]
-    fn mark_stale(&mut self, segment: u32, within: u32) {
-        let word = segment * self.spec.pages.div_ceil(BITS) + within / BITS;
+        let within = page - index * self.spec.pages;
+        let word = index * self.spec.pages.div_ceil(BITS) + within / BITS;
         self.stale[word as usize] |= 1 << (within % BITS);
-        self.segments[segment as usize].stale += 1;
+        let segment = &mut self.segments[index as usize];
+        segment.stale += 1;
+        if segment.state == State::Sealed {
+            self.policy.live_changed(index, self.spec.pages - segment.stale, self.work.host);
+        }
     }
 
     /// The next page of a frontier, which opens a free segment when it has none.
@@ -252,12 +245,14 @@ impl Pool {
 
     #[cold]
     fn open(&mut self, frontier: usize) {
-        let index = self.free.pop_front().expect("collection keeps a segment free");
+        let is_cold = frontier >= self.spec.first_cold();
+        let free = if is_cold { self.take_worn() } else { self.free.pop_front() };
+        let index = free.expect("collection keeps a segment free");
         let placements = usize::from(self.spec.placements);
         let segment = &mut self.segments[index as usize];
         segment.state = State::Open;
         segment.placement = match self.spec.frontiers {
-            Frontiers::Separate if frontier == placements => 0,
+            Frontiers::Separate if frontier >= placements => 0,
             _ => (frontier % placements) as u8,
         };
         let next = index * self.spec.pages;
@@ -266,8 +261,7 @@ impl Pool {
 
     #[inline]
     fn seal_if_full(&mut self, frontier: usize) {
-        let Frontier { next, end } = self.frontiers[frontier];
-        if next == end {
+        if self.frontiers[frontier].next == self.frontiers[frontier].end {
             self.seal(frontier);
         }
     }
@@ -278,7 +272,7 @@ impl Pool {
         let index = end / self.spec.pages - 1;
         let segment = &mut self.segments[index as usize];
         segment.state = State::Sealed;
-        self.victims.sealed(index, self.spec.pages - segment.stale, self.work.host);
+        self.policy.sealed(index, self.spec.pages - segment.stale, self.work.host);
     }
 
     /// All pages of an erased segment, but not the pad, can be programmed.

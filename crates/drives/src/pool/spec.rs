@@ -16,13 +16,16 @@ pub struct PoolSpec {
     pub logical: u32,
     /// Which segment is collected.
     pub gc: GcPolicy,
-    /// Where copies go.
+    /// Where copies of collection go; those of levelling have frontiers of their own.
     pub frontiers: Frontiers,
     /// How many placement ids host writes may carry; each has a frontier of its own.
     pub placements: u8,
     /// Static wear levelling: a segment that was erased more than so many times less often than the
     /// most worn one is moved. 0 = never.
     pub level: u32,
+    /// How many copies are made together: as many as the flash does side by side. 1 spreads them
+    /// most evenly; more are faster to simulate where the tables exceed the processor's caches.
+    pub burst: u32,
     /// From this follows every draw of the policy.
     pub seed: u64,
 }
@@ -39,6 +42,8 @@ pub enum PoolError {
     NothingExported,
     #[error("no placement: host writes need at least 1")]
     NoPlacement,
+    #[error("bursts of no copy: at least 1 must be made together")]
+    NoBurst,
     #[error(
         "{segments} segments of {pages} pages can't export {logical}: {aside} segments are set \
          aside for open ones and collection, so export at most {most} pages"
@@ -47,7 +52,8 @@ pub enum PoolError {
 }
 
 impl PoolSpec {
-    /// A pool with greedy victims, one shared frontier, one placement, no levelling, and seed 1.
+    /// A pool with greedy victims, one shared frontier, one placement, no levelling,
+    /// copies one by one, and seed 1.
     pub fn new(segments: u32, pages: u32, logical: u32) -> Self {
         PoolSpec {
             segments,
@@ -57,6 +63,7 @@ impl PoolSpec {
             frontiers: Frontiers::Shared,
             placements: 1,
             level: 0,
+            burst: 1,
             seed: 1,
         }
     }
@@ -66,18 +73,35 @@ impl PoolSpec {
         u64::from(self.segments) * u64::from(self.pages)
     }
 
-    /// How many segments may be open at once.
-    pub fn open(&self) -> u32 {
-        let placements = u32::from(self.placements);
+    /// The first frontier of copies by collection; those of host writes are before it, unless shared.
+    pub(super) fn first_copy(&self) -> usize {
         match self.frontiers {
-            Frontiers::Shared => placements,
-            Frontiers::Separate => placements + 1,
-            Frontiers::Isolated => placements * 2,
+            Frontiers::Shared => 0,
+            Frontiers::Separate | Frontiers::Isolated => usize::from(self.placements),
         }
     }
 
+    /// The first frontier of copies by levelling.
+    pub(super) fn first_cold(&self) -> usize {
+        self.first_copy() + self.streams()
+    }
+
+    /// How many frontiers copies have.
+    fn streams(&self) -> usize {
+        match self.frontiers {
+            Frontiers::Separate => 1,
+            Frontiers::Shared | Frontiers::Isolated => usize::from(self.placements),
+        }
+    }
+
+    /// How many segments may be open at once.
+    pub fn open(&self) -> u32 {
+        let cold = if self.level > 0 { self.streams() } else { 0 };
+        (self.first_cold() + cold) as u32
+    }
+
     /// Segments' worth of pages that are kept out of circulation: those of open segments, and one
-    /// more when cold segments are moved.
+    /// more for the segment that is being moved.
     pub fn aside(&self) -> u32 {
         self.open() + u32::from(self.level > 0)
     }
@@ -99,6 +123,9 @@ impl PoolSpec {
         }
         if self.placements == 0 {
             return Err(PoolError::NoPlacement);
+        }
+        if self.burst == 0 {
+            return Err(PoolError::NoBurst);
         }
         // While a victim is chosen as many may be free as are open; the rest must have stale pages.
         let aside = 2 * u64::from(self.aside());
@@ -135,8 +162,9 @@ mod tests {
             (PoolSpec { segments: 1 << 26, ..spec }, "4294967296 pages are more"),
             (PoolSpec { logical: 0, ..spec }, "exports no page"),
             (PoolSpec { placements: 0, ..spec }, "no placement"),
+            (PoolSpec { burst: 0, ..spec }, "bursts of no copy"),
             (PoolSpec { logical: 14 * 64 + 1, ..spec }, "export at most 896 pages"),
-            (PoolSpec { level: 4, ..spec }, "export at most 768 pages"),
+            (PoolSpec { level: 4, ..spec }, "export at most 640 pages"),
             (PoolSpec { placements: 2, ..spec }, "export at most 768 pages"),
             (PoolSpec { frontiers: Frontiers::Separate, ..spec }, "export at most 768 pages"),
             (PoolSpec { segments: 1, ..spec }, "export at most 0 pages"),

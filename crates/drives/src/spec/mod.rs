@@ -148,6 +148,7 @@ impl DriveSpec {
             frontiers: self.frontiers,
             placements: self.placements,
             level: self.level,
+            burst: (lanes * self.shape.row_sectors / self.map_unit).max(1),
             seed: u64::from(index) + 1,
         }
     }

@@ -40,9 +40,20 @@ impl Lists {
     }
 
     /// Appends a segment, which is in no list, to the list of `live`.
-    #[inline]
     pub fn push(&mut self, segment: u32, live: u32) {
         debug_assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
+        self.append(segment, live);
+    }
+
+    /// Moves a segment from its list to the end of the list of `live`.
+    #[inline]
+    pub fn relink(&mut self, segment: u32, live: u32) {
+        self.take_out(segment);
+        self.append(segment, live);
+    }
+
+    #[inline]
+    fn append(&mut self, segment: u32, live: u32) {
         let sentinel = self.segments + live;
         let last = self.links[sentinel as usize][PREV];
         self.links[segment as usize] = [last, sentinel];
@@ -52,13 +63,17 @@ impl Lists {
     }
 
     /// Takes a segment out of its list.
-    #[inline]
     pub fn remove(&mut self, segment: u32) {
+        self.take_out(segment);
+        self.links[segment as usize] = [segment; 2];
+    }
+
+    #[inline]
+    fn take_out(&mut self, segment: u32) {
         let [prev, next] = self.links[segment as usize];
         debug_assert!(next != segment, "a segment that is in no list");
         self.links[prev as usize][NEXT] = next;
         self.links[next as usize][PREV] = prev;
-        self.links[segment as usize] = [segment; 2];
     }
 
     /// The segment that came first among those with the fewest live pages.
@@ -100,8 +115,7 @@ mod tests {
                 }
                 Some(at) if model[at].1 > 0 => {
                     let (_, live) = model.remove(at);
-                    lists.remove(segment);
-                    lists.push(segment, live - 1);
+                    lists.relink(segment, live - 1);
                     model.push((segment, live - 1));
                 }
                 Some(_) => {

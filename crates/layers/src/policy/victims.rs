@@ -135,14 +135,10 @@ impl Victims {
     #[inline]
     pub fn live_changed(&mut self, segment: u32, to: u32, now: u64) {
         match &mut self.kind {
-            Kind::Greedy(lists) => {
-                lists.remove(segment);
-                lists.push(segment, to);
-            }
+            Kind::Greedy(lists) => lists.relink(segment, to),
             Kind::Fifo(_) | Kind::Choices(..) => {}
             Kind::CostBenefit(lists, changed) => {
-                lists.remove(segment);
-                lists.push(segment, to);
+                lists.relink(segment, to);
                 changed[segment as usize] = now;
             }
         }
