@@ -18,7 +18,9 @@
 mod check;
 mod collect;
 mod hint;
+mod saved;
 mod spec;
+mod summed;
 mod work;
 
 use std::collections::VecDeque;
@@ -26,6 +28,7 @@ use std::collections::VecDeque;
 use collect::{COLD, Victim};
 use hostftl_layers::policy::Victims;
 pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
+pub use saved::LoadError;
 pub use spec::{PoolError, PoolSpec};
 pub use work::{FlashOp, PoolWork};
 

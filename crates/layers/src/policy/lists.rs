@@ -87,6 +87,21 @@ impl Lists {
         None
     }
 
+    /// Every segment with its list, list by list, each in its order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..=self.pages).flat_map(move |live| {
+            let next = move |&node: &u32| Some(self.links[node as usize][NEXT]);
+            core::iter::successors(self.first(live), next)
+                .take_while(|&node| node < self.segments)
+                .map(move |segment| (segment, live))
+        })
+    }
+
+    /// Whether a segment is in a list.
+    pub fn contains(&self, segment: u32) -> bool {
+        self.links[segment as usize] != [segment; 2]
+    }
+
     /// The segment that came first to the list of `live`.
     #[inline]
     pub fn first(&self, live: u32) -> Option<u32> {

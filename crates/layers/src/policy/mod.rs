@@ -6,6 +6,7 @@
 
 mod dice;
 mod lists;
+mod saved;
 mod victims;
 mod words;
 

@@ -15,11 +15,11 @@ use super::words::GcPolicy;
 
 /// The sealed segments in an order without meaning, so that one can be drawn.
 #[derive(Debug)]
-struct Set {
-    members: Vec<u32>,
+pub(super) struct Set {
+    pub members: Vec<u32>,
     /// Where in `members` a sealed segment is.
     at: Vec<u32>,
-    dice: Dice,
+    pub dice: Dice,
 }
 
 impl Set {
@@ -31,8 +31,12 @@ impl Set {
         }
     }
 
-    fn insert(&mut self, segment: u32) {
-        assert_eq!(self.at[segment as usize], u32::MAX, "a segment sealed twice");
+    pub fn contains(&self, segment: u32) -> bool {
+        self.at[segment as usize] != u32::MAX
+    }
+
+    pub fn insert(&mut self, segment: u32) {
+        assert!(!self.contains(segment), "a segment sealed twice");
         self.at[segment as usize] = self.members.len() as u32;
         self.members.push(segment);
     }
@@ -65,7 +69,7 @@ impl Set {
 }
 
 #[derive(Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// By live pages.
     Greedy(Lists),
     /// All in one list.
@@ -79,7 +83,7 @@ enum Kind {
 /// See the module text. Live pages are counted by the pool and told here.
 #[derive(Debug)]
 pub struct Victims {
-    kind: Kind,
+    pub(super) kind: Kind,
     pages: u32,
 }
 

@@ -1,0 +1,235 @@
+//! Saving a pool and loading it again, so that a warm drive need not be made twice.
+//!
+//! A file is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters, the
+//! segments, the free list, the frontiers, the victims under way, the policy, the map, and the
+//! CRC-64/NVME of all that. Numbers are little-endian. What follows from the map (which pages are stale, and who
+//! lies where) is not kept.
+
+use std::io::{self, Read, Write};
+
+use hostftl_layers::policy::Victims;
+use thiserror::Error;
+
+use super::collect::Victim;
+use super::summed::Summed;
+use super::{BITS, Frontier, NONE, Pool, PoolError, PoolSpec, PoolWork, State};
+
+const MAGIC: [u8; 8] = *b"HFTLPOOL";
+const VERSION: u32 = 1;
+const STATES: [State; 4] = [State::Free, State::Open, State::Sealed, State::Victim];
+/// Longer than any spec in words.
+const MOST_TEXT: u32 = 4096;
+
+/// Why a saved pool can't be loaded.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the text of each names its fields")]
+pub enum LoadError {
+    #[error("a saved pool can't be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("this is not a saved pool")]
+    Foreign,
+    #[error("a saved pool of version {0}; this program reads version {VERSION}: save it anew")]
+    Version(u32),
+    #[error("saved from another pool ({saved}), not from this ({wanted}): save it anew")]
+    Other { saved: String, wanted: String },
+    #[error("the saved pool is damaged ({0}): save it anew")]
+    Damaged(&'static str),
+    #[error(transparent)]
+    Impossible(#[from] PoolError),
+}
+
+fn words(spec: &PoolSpec) -> String {
+    format!(
+        "{} segments of {} pages, {} exported, gc={}, frontiers={}, placements={}, level={}, \
+         burst={}, seed={}",
+        spec.segments,
+        spec.pages,
+        spec.logical,
+        spec.gc,
+        spec.frontiers,
+        spec.placements,
+        spec.level,
+        spec.burst,
+        spec.seed
+    )
+}
+
+impl Pool {
+    /// Writes the pool's state, which [`Pool::load`] reads.
+    ///
+    /// # Errors
+    /// When `out` can't be written.
+    pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut out = Summed::new(out);
+        out.put(&MAGIC)?;
+        out.put_u32(VERSION)?;
+        let text = words(&self.spec);
+        out.put_u32(text.len() as u32)?;
+        out.put(text.as_bytes())?;
+        let PoolWork { host, copies, levelled, erases } = self.work;
+        [host, copies, levelled, erases].iter().try_for_each(|&count| out.put_u64(count))?;
+        out.put_u32(self.room)?;
+        out.put_u32(self.look)?;
+        for segment in &self.segments {
+            out.put_u32(segment.erased)?;
+            out.put(&[segment.state as u8, segment.placement])?;
+        }
+        out.put_u32(self.free.len() as u32)?;
+        self.free.iter().try_for_each(|&segment| out.put_u32(segment))?;
+        for frontier in &self.frontiers {
+            out.put_u32(frontier.next)?;
+            out.put_u32(frontier.end)?;
+        }
+        for victim in &self.victims_now {
+            let Victim { segment, word, copies, writes, due, moved } = *victim;
+            let fields = [segment, word, copies, writes, moved];
+            fields.iter().try_for_each(|&field| out.put_u32(field))?;
+            out.put_u64(due as u64)?;
+        }
+        let mut result = Ok(());
+        self.policy.save(&mut |word| {
+            if result.is_ok() {
+                result = out.put_u64(word);
+            }
+        });
+        result?;
+        out.put_table(&self.map)?;
+        out.finish()
+    }
+
+    /// The pool that [`Pool::save`] wrote; the same writes will give the same operations.
+    ///
+    /// # Errors
+    /// When there can't be such a pool, `from` can't be read, is no saved pool, was saved from another
+    /// spec, or is damaged.
+    pub fn load(spec: PoolSpec, from: &mut impl Read) -> Result<Self, LoadError> {
+        let mut pool = Pool::new(spec)?;
+        let mut from = Summed::new(from);
+        match pool.read(&mut from) {
+            Err(LoadError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(LoadError::Damaged("it ends early"));
+            }
+            other => other?,
+        }
+        if !from.ends_whole()? {
+            return Err(LoadError::Damaged("its checksum is wrong"));
+        }
+        pool.rebuild()?;
+        pool.check().map_err(LoadError::Damaged)?;
+        Ok(pool)
+    }
+
+    fn read(&mut self, from: &mut Summed<&mut impl Read>) -> Result<(), LoadError> {
+        read_head(&self.spec, from)?;
+        let mut count = || from.take_u64();
+        let (host, copies, levelled, erases) = (count()?, count()?, count()?, count()?);
+        self.work = PoolWork { host, copies, levelled, erases };
+        self.room = from.take_u32()?;
+        self.look = from.take_u32()?;
+        for segment in &mut self.segments {
+            segment.erased = from.take_u32()?;
+            let [state, placement] = from.take()?;
+            let state = STATES.get(usize::from(state)).copied();
+            segment.state = state.ok_or(LoadError::Damaged("a segment in no known state"))?;
+            segment.placement = placement;
+            self.worn = self.worn.max(segment.erased);
+        }
+        self.free.clear();
+        let free = from.take_u32()?;
+        if free > self.spec.segments {
+            return Err(LoadError::Damaged("more free segments than there are"));
+        }
+        for _ in 0..free {
+            self.free.push_back(from.take_u32()?);
+        }
+        for frontier in &mut self.frontiers {
+            *frontier = Frontier { next: from.take_u32()?, end: from.take_u32()? };
+        }
+        for victim in &mut self.victims_now {
+            let mut field = || from.take_u32();
+            let (segment, word, copies) = (field()?, field()?, field()?);
+            let (writes, moved) = (field()?, field()?);
+            let due = from.take_u64()? as i64;
+            *victim = Victim { segment, word, copies, writes, due, moved };
+        }
+        let (spec, mut result) = (self.spec, Ok(()));
+        let mut take = || from.take_u64().map_err(|error| result = Err(error)).ok();
+        let policy = Victims::load(spec.gc, spec.segments, spec.pages, &mut take);
+        result?;
+        self.policy = policy.ok_or(LoadError::Damaged("its policy can't be in that state"))?;
+        Ok(from.take_table(&mut self.map)?)
+    }
+
+    /// Makes what follows from the map. The checksum was right, so this refuses only what a program
+    /// with a mistake saved.
+    fn rebuild(&mut self) -> Result<(), LoadError> {
+        let (pages, physical) = (self.spec.pages, self.spec.physical() as u32);
+        let inside = |segment: u32| segment < self.spec.segments;
+        let known = self.free.iter().all(|&segment| inside(segment))
+            && self.victims_now.iter().all(|it| it.segment == NONE || inside(it.segment))
+            && self.frontiers.iter().all(|it| it.next <= it.end && it.end <= physical)
+            && self.segments.iter().all(|it| it.placement < self.spec.placements)
+            && inside(self.look);
+        if !known || self.map.iter().any(|&page| page != NONE && page >= physical) {
+            return Err(LoadError::Damaged("it names what there is not"));
+        }
+        for index in 0..self.spec.segments {
+            let open = self.segments[index as usize].state == State::Open;
+            if open && !self.frontiers.iter().any(|it| it.end == (index + 1) * pages) {
+                return Err(LoadError::Damaged("an open segment has no frontier"));
+            }
+            self.clear(index);
+            let written = self.written(index) - index * pages;
+            self.segments[index as usize].stale = written;
+            for within in 0..written {
+                let word = self.word(index, within);
+                self.stale[word] |= bit(within);
+            }
+        }
+        for logical in 0..self.spec.logical {
+            let page = self.map[logical as usize];
+            if page == NONE {
+                continue;
+            }
+            let (index, within) = (page / pages, page % pages);
+            let word = self.word(index, within);
+            if self.stale[word] & bit(within) == 0 {
+                return Err(LoadError::Damaged("two logical pages share a page, or it is erased"));
+            }
+            self.stale[word] &= !bit(within);
+            self.segments[index as usize].stale -= 1;
+            self.back[page as usize] = logical;
+            self.mapped += 1;
+        }
+        Ok(())
+    }
+
+    fn word(&self, segment: u32, within: u32) -> usize {
+        (segment * self.spec.pages.div_ceil(BITS) + within / BITS) as usize
+    }
+}
+
+fn bit(within: u32) -> u64 {
+    1 << (within % BITS)
+}
+
+fn read_head(spec: &PoolSpec, from: &mut Summed<&mut impl Read>) -> Result<(), LoadError> {
+    if from.take::<8>()? != MAGIC {
+        return Err(LoadError::Foreign);
+    }
+    let version = from.take_u32()?;
+    if version != VERSION {
+        return Err(LoadError::Version(version));
+    }
+    let length = from.take_u32()?;
+    if length > MOST_TEXT {
+        return Err(LoadError::Damaged("its spec is too long"));
+    }
+    let mut saved = vec![0; length as usize];
+    from.fill(&mut saved)?;
+    let (saved, wanted) = (String::from_utf8_lossy(&saved).into_owned(), words(spec));
+    if saved != wanted {
+        return Err(LoadError::Other { saved, wanted });
+    }
+    Ok(())
+}
