@@ -99,6 +99,14 @@ pub enum TraceError {
         /// The file.
         path: PathBuf,
     },
+    /// A device can't be recorded.
+    #[error("{}: {why}", path.display())]
+    Live {
+        /// The device.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A synthetic workload's text makes no sense.
     #[error("synth:{text}: {why}")]
     Workload {

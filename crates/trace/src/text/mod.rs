@@ -1,6 +1,6 @@
 //! Formats with a request a line.
 
-mod events;
+pub mod events;
 pub mod fields;
 mod fio;
 pub mod lines;

@@ -1,8 +1,9 @@
-//! `hostftl trace`: look at traces, convert and make them.
+//! `hostftl trace`: look at traces, convert, record and make them.
 
 mod convert;
 mod info;
 mod progress;
+mod record;
 mod synth;
 
 use clap::Subcommand;
@@ -11,7 +12,7 @@ use hostftl_trace::{Notes, Source};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Look at traces, convert them, make them
+/// Look at traces, convert, record and make them
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -22,6 +23,7 @@ pub struct Args {
 enum Command {
     Info(info::Args),
     Convert(convert::Args),
+    Record(record::Args),
     Synth(synth::Args),
 }
 
@@ -33,6 +35,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Info(args) => info::run(args, console),
         Command::Convert(args) => convert::run(args, console),
+        Command::Record(args) => record::run(args, console),
         Command::Synth(args) => synth::run(args, console),
     }
 }

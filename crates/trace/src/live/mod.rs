@@ -1,0 +1,193 @@
+//! Records what the kernel sends to a block device, through its `block_rq_issue` events.
+//!
+//! Invariants:
+//! - tracing that others do is left alone: everything happens in an instance of our own;
+//! - the instance is gone when the recorder is, however it ends.
+
+mod device;
+mod instance;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::TraceError;
+use crate::record::Record;
+use crate::text::events::Events;
+use crate::text::fields::{Fields, MAX_LINE};
+use crate::unit::Unit;
+pub use device::lies_on;
+
+use device::Device;
+use instance::Instance;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+
+/// A recording that is going on.
+pub struct Recorder {
+    // The pipe comes first: an instance can't be removed while its pipe is open.
+    pipe: File,
+    instance: Instance,
+    path: PathBuf,
+    lines: Lines,
+}
+
+impl Recorder {
+    /// Begins to record the requests to the block device at `path`.
+    ///
+    /// # Errors
+    /// When it is no whole block device, or the kernel's events can't be used; with what to do.
+    pub fn start(path: &Path) -> Result<Self, TraceError> {
+        let failed = |why| TraceError::Live { path: path.to_owned(), why };
+        let device = Device::find(path).map_err(failed)?;
+        let instance = Instance::new(device.number).map_err(failed)?;
+        let pipe = instance.open_pipe().map_err(failed)?;
+        instance.switch(true).map_err(failed)?;
+        Ok(Recorder { pipe, instance, path: path.to_owned(), lines: Lines::default() })
+    }
+
+    /// Hands on the requests that were sent since the last call; does not wait for any.
+    ///
+    /// # Errors
+    /// When the kernel's events can't be read, or what `take` says.
+    pub fn poll(
+        &mut self,
+        mut take: impl FnMut(&Record) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        let mut chunk = [0; CHUNK];
+        loop {
+            match self.pipe.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => self.lines.push(&chunk[..bytes], &mut take)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let why = format!("can't read the kernel's events: {error}");
+                    return Err(TraceError::Live { path: self.path.clone(), why });
+                }
+            }
+        }
+    }
+
+    /// Ends the recording; a last [`Recorder::poll`] hands on what is left.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stop(&self) -> Result<(), TraceError> {
+        let failed = |why| TraceError::Live { path: self.path.clone(), why };
+        self.instance.switch(false).map_err(failed)
+    }
+
+    /// How many events the kernel had no room for.
+    pub fn lost(&self) -> u64 {
+        self.instance.lost()
+    }
+
+    /// How many events were not understood.
+    pub fn bad(&self) -> u64 {
+        self.lines.bad
+    }
+}
+
+/// The pipe's text, which comes in pieces.
+#[derive(Default)]
+struct Lines {
+    events: Events,
+    /// The beginning of a line whose end has not come yet.
+    rest: Vec<u8>,
+    /// The time of the first request.
+    first_ns: Option<u64>,
+    bad: u64,
+}
+
+impl Lines {
+    /// Takes the next piece and hands on its requests; the first is at 0, and all on device 0.
+    fn push(
+        &mut self,
+        piece: &[u8],
+        take: &mut impl FnMut(&Record) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        self.rest.extend_from_slice(piece);
+        let text = std::mem::take(&mut self.rest);
+        let mut from = 0;
+        while let Some(length) = text[from..].iter().position(|&byte| byte == b'\n') {
+            let line = &text[from..=from + length];
+            from += length + 1;
+            self.line(line, take)?;
+        }
+        self.rest = text[from..].to_vec();
+        Ok(())
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        take: &mut impl FnMut(&Record) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        let found = match line.len() < MAX_LINE {
+            true => self.events.kernel(&mut Fields::new(line), Unit::Seconds).ok(),
+            false => None,
+        };
+        let Some(found) = found else {
+            self.bad += 1;
+            return Ok(());
+        };
+        for found in found.into_iter().chain(self.events.pending.take()) {
+            let first_ns = *self.first_ns.get_or_insert(found.record.t_ns);
+            let t_ns = found.record.t_ns.saturating_sub(first_ns);
+            let record = Record { t_ns, dev: 0, ..found.record };
+            match record.fault() {
+                None => take(&record)?,
+                Some(_) => self.bad += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Op;
+
+    /// As Linux 6.12 printed it, and a line that no kernel prints.
+    const TEXT: &[u8] = b"\
+              dd-5120    [001] .....  3921.512345: block_rq_issue: 7,0 WS 4096 () 2048 + 8 \
+none,0,0 [dd]\n\
+CPU:0 [LOST 12 EVENTS]\n\
+    kworker/0:1H-61      [000] .....  3921.512400: block_rq_issue: 7,0 FF 0 () 0 + 0 \
+none,0,0 [kworker/0:1H]\n\
+         fstrim-5130    [001] .....  3921.600000: block_rq_issue: 7,0 DS 1048576 () 4096 + 2048 \
+be,0,4 [fstrim]\n\
+       jbd2/a b-5131    [001] .....  3922.512345: block_rq_issue: 7,0 FWFS 4096 () 16 + 8 \
+rt,0,4 [jbd2/a b]\n\
+              dd-5120    [001] .....  3922.600000: block_rq_issue: 7,0 WS 4096 () 2048 - 8 [dd]\n\
+              dd-5132    [001] .....  3922.700000: block_rq_issue: 7,0 R 512 () 7 + 1 \
+none,0,0 [dd]\n";
+
+    #[test]
+    fn recorded_text_is_understood_however_it_is_cut() {
+        let second = 1_000_000_000;
+        let expected = [
+            Record::new(0, Op::Write, 0, 2048, 8),
+            Record::flush(55_000, 0),
+            Record::new(87_655_000, Op::Discard, 0, 4096, 2048),
+            Record::flush(second, 0),
+            Record::new(second, Op::Write, 0, 16, 8),
+            Record::new(second + 187_655_000, Op::Read, 0, 7, 1),
+        ];
+        for size in [1, 7, 64, TEXT.len()] {
+            let (mut lines, mut found) = (Lines::default(), Vec::new());
+            let mut take = |record: &Record| {
+                found.push(*record);
+                Ok(())
+            };
+            for piece in TEXT.chunks(size) {
+                lines.push(piece, &mut take).unwrap();
+            }
+            assert_eq!(found, expected, "in pieces of {size}");
+            assert_eq!((lines.bad, lines.rest.len()), (1, 0));
+        }
+    }
+}
