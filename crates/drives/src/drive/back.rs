@@ -8,7 +8,7 @@
 use hostftl_core::{Cause, Nanos};
 
 use super::acks::Acks;
-use crate::flash::{Flash, Kind, NONE, Op};
+use crate::flash::{Flash, Kind, Lane, NONE, Op};
 use crate::pool::FlashOp;
 use crate::spec::{DriveSpec, Pooling};
 use crate::work::DriveWork;
@@ -87,11 +87,10 @@ impl Back {
         }
     }
 
-    /// The lane of a page, and its block as operations name it.
+    /// Where the operations on a page work.
     #[inline]
-    fn place(&self, pool: u32, page: u32) -> (u32, u32) {
-        let lane = self.lane(pool, page);
-        (lane, self.flash.block(lane, page / self.segment))
+    fn place(&self, pool: u32, page: u32) -> Lane {
+        self.flash.lane(self.lane(pool, page), || page / self.segment)
     }
 
     /// What a pool does for a write of the host.
@@ -114,7 +113,6 @@ impl Back {
             return self.flash.count(Kind::Program, cause, self.rows_per_unit);
         }
         let op = self.prepare(pool, page, cause, errand);
-        self.flash.op(op).owner = errand.owner;
         if errand.first != NONE {
             self.flash.after(errand.first, op);
         }
@@ -123,10 +121,11 @@ impl Back {
     }
 
     fn prepare(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) -> u32 {
-        let (lane, block) = self.place(pool, page);
-        let sectors = self.rows_per_unit * self.row_sectors;
-        let op = Op::new(Kind::Program, cause, lane, self.rows_per_unit);
-        self.flash.prepare(Op { block, sectors, since: errand.now, ..op })
+        let (lane, rows) = (self.place(pool, page), self.rows_per_unit);
+        let mut op = Op::new(Kind::Program, cause, lane, rows, errand.now);
+        op.sectors = rows * self.row_sectors;
+        op.owner = errand.owner;
+        self.flash.prepare(op)
     }
 
     /// Queues a program that holds so many sectors of the write buffer.
@@ -171,7 +170,8 @@ impl Back {
         let op = if op == NONE { self.prepare(pool, page, cause, errand) } else { op };
         if held > 0 {
             let it = self.flash.op(op);
-            (it.cause, it.owner) = (Cause::Host, BUFFER);
+            it.set_cause(Cause::Host);
+            it.owner = BUFFER;
         }
         self.start(op, held, errand.now);
     }
@@ -198,7 +198,6 @@ impl Back {
                 let errand = Errand { now, owner: BUFFER, first: NONE };
                 let page = row * self.units_per_row;
                 let op = self.prepare(pool as u32, page, Cause::Rmw, &errand);
-                self.flash.op(op).owner = BUFFER;
                 self.start(op, self.row_sectors, now);
             }
         }
@@ -214,9 +213,7 @@ impl Back {
             if !self.timed {
                 return self.flash.count(Kind::Move, gc, rows);
             }
-            let (_, block) = self.place(pool, to);
-            let op = Op::new(Kind::Move, gc, lane, rows);
-            let op = self.flash.prepare(Op { block, since: now, ..op });
+            let op = self.flash.prepare(Op::new(Kind::Move, gc, self.place(pool, to), rows, now));
             return self.flash.queue(now, op);
         }
         let row = from / self.units_per_row;
@@ -246,9 +243,9 @@ impl Back {
             self.flash.count(Kind::Read, cause, rows);
             return NONE;
         }
-        let (lane, block) = self.place(pool, page);
-        let op = Op::new(Kind::Read, cause, lane, rows);
-        let op = self.flash.prepare(Op { block, sectors, owner, since: now, ..op });
+        let mut op = Op::new(Kind::Read, cause, self.place(pool, page), rows, now);
+        (op.sectors, op.owner) = (sectors, owner);
+        let op = self.flash.prepare(op);
         self.flash.queue(now, op);
         op
     }
@@ -260,9 +257,8 @@ impl Back {
                 self.flash.count(Kind::Erase, Cause::DriveGc, 0);
                 continue;
             }
-            let block = self.flash.block(lane, segment);
-            let op = Op::new(Kind::Erase, Cause::DriveGc, lane, 0);
-            let op = self.flash.prepare(Op { block, since: now, ..op });
+            let lane = self.flash.lane(lane, || segment);
+            let op = self.flash.prepare(Op::new(Kind::Erase, Cause::DriveGc, lane, 0, now));
             self.flash.queue(now, op);
         }
     }

@@ -1,9 +1,11 @@
 //! What a die does next, and what happens when it has done it.
+//!
+//! A program asks for the bus when it begins, a read when its arrays are done.
 
 use hostftl_core::{Cause, Nanos};
 use rand::RngExt;
 
-use super::op::{Kind, NONE, Op, Queue};
+use super::op::{Kind, NONE, Op};
 use super::{Flash, Over, Times};
 use crate::work::Spent;
 
@@ -14,10 +16,10 @@ const MOST_INTERRUPTS: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Idle,
-    /// Its arrays read, program or erase.
-    Array,
-    /// It waits for the bus or uses it.
-    Bus,
+    /// At work; a read's arrays are not done.
+    Busy,
+    /// A read's rows wait for the bus or use it.
+    Leaving,
 }
 
 /// Operations that a die does together.
@@ -26,12 +28,16 @@ struct Set {
     kind: Kind,
     collects: bool,
     interrupts: u8,
+    /// Whether it is interrupted as soon as its arrays begin.
+    cut: bool,
     count: u32,
     rows: u16,
     sectors: u32,
     /// The first; the others follow by `next`.
     head: u32,
     began: Nanos,
+    /// When the arrays begin.
+    from: Nanos,
     /// In the arrays and on the bus, without waiting.
     array: Nanos,
     transfer: Nanos,
@@ -44,11 +50,13 @@ impl Set {
         kind: Kind::Read,
         collects: false,
         interrupts: 0,
+        cut: false,
         count: 0,
         rows: 0,
         sectors: 0,
         head: NONE,
         began: 0,
+        from: 0,
         array: 0,
         transfer: 0,
         parked: 0,
@@ -66,19 +74,11 @@ pub struct Die {
     parked: Option<(Set, Nanos, Nanos)>,
     /// How long it has collected, in sets that are over.
     collected: Nanos,
-    /// The next die that waits for the same bus.
-    next: u32,
 }
 
 impl Die {
-    pub const IDLE: Die = Die {
-        phase: Phase::Idle,
-        waiting: [0; 2],
-        set: Set::EMPTY,
-        parked: None,
-        collected: 0,
-        next: NONE,
-    };
+    pub const IDLE: Die =
+        Die { phase: Phase::Idle, waiting: [0; 2], set: Set::EMPTY, parked: None, collected: 0 };
 
     /// How long it has collected until `now`.
     #[inline]
@@ -86,17 +86,6 @@ impl Die {
         let under_way = self.phase != Phase::Idle && self.set.collects;
         self.collected + if under_way { now - self.set.began } else { 0 }
     }
-}
-
-/// The bus of a channel: who has it, and who waits.
-#[derive(Clone, Copy, Debug)]
-pub struct Bus {
-    holder: u32,
-    waiting: Queue,
-}
-
-impl Bus {
-    pub const IDLE: Bus = Bus { holder: NONE, waiting: Queue::EMPTY };
 }
 
 impl Flash {
@@ -119,19 +108,18 @@ impl Flash {
 
     /// Begins the oldest operation of a die that can begin, and what goes together with it.
     fn gather(&mut self, now: Nanos, die: u32, urgent: usize) -> bool {
-        let (mut best, mut oldest) = (0, u64::MAX);
+        let (mut best, mut oldest) = (None, 0);
         let mut left = self.dies[die as usize].waiting[urgent];
         while left != 0 {
             let lane = left.trailing_zeros();
             left &= left - 1;
             let op = self.head(die, lane, urgent);
-            if op.waits == 0 && op.seq < oldest {
-                (best, oldest) = (lane, op.seq);
+            let age = self.seq.wrapping_sub(op.seq);
+            if op.waits == 0 && (best.is_none() || age > oldest) {
+                (best, oldest) = (Some(lane), age);
             }
         }
-        if oldest == u64::MAX {
-            return false;
-        }
+        let Some(best) = best else { return false };
         let mut set = Set { began: now, kind: self.head(die, best, urgent).kind, ..Set::EMPTY };
         self.take(die, best, urgent, &mut set);
         if self.multiplane {
@@ -169,7 +157,7 @@ impl Flash {
         op.next = set.head;
         set.head = index;
         set.count += 1;
-        set.collects |= op.cause == Cause::DriveGc;
+        set.collects |= op.collects();
         set.rows = set.rows.max(op.rows);
         set.sectors += op.sectors;
     }
@@ -187,17 +175,25 @@ impl Flash {
             let mean = bus * u64::from(set.sectors) / u64::from(self.shape.row_sectors);
             set.transfer = self.draw(mean);
         }
-        let it = &mut self.dies[die as usize];
-        if it.parked.is_some_and(|(_, since, _)| since == now) {
+        if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
             set.array += suspend.unwrap_or(0);
         }
-        it.set = set;
-        if set.kind == Kind::Program && set.transfer > 0 {
-            self.ask_bus(now, die);
-        } else {
-            it.phase = Phase::Array;
-            self.agenda.set(die, now + set.array);
-        }
+        set.from = match set.kind {
+            Kind::Program if set.transfer > 0 => self.transfer(now, die, set.transfer),
+            _ => now,
+        };
+        self.agenda.set(die, set.from + set.array);
+        let it = &mut self.dies[die as usize];
+        (it.set, it.phase) = (set, Phase::Busy);
+    }
+
+    /// Asks for the bus of a die, and says when the transfer is over.
+    #[inline]
+    fn transfer(&mut self, now: Nanos, die: u32, takes: Nanos) -> Nanos {
+        let free = &mut self.buses[(die % self.shape.channels) as usize];
+        *free = now.max(*free) + takes;
+        self.work.busy.bus += takes;
+        *free
     }
 
     /// A time with this mean, or the mean itself.
@@ -212,55 +208,20 @@ impl Flash {
         }
     }
 
-    /// The arrays of a die are done.
-    pub(super) fn array_done(&mut self, now: Nanos, die: u32) {
-        let set = &self.dies[die as usize].set;
-        if set.kind == Kind::Read && set.transfer > 0 {
-            return self.ask_bus(now, die);
+    /// A die is done with what it was at.
+    pub(super) fn done(&mut self, now: Nanos, die: u32) {
+        let Die { phase, set, .. } = &self.dies[die as usize];
+        let takes = set.transfer;
+        if set.kind == Kind::Read && takes > 0 && *phase == Phase::Busy {
+            let over = self.transfer(now, die, takes);
+            self.dies[die as usize].phase = Phase::Leaving;
+            return self.agenda.set(die, over);
+        }
+        if set.cut {
+            self.park(now, die, set.array);
+            return self.dispatch(now, die);
         }
         self.finish(now, die);
-    }
-
-    fn ask_bus(&mut self, now: Nanos, die: u32) {
-        self.dies[die as usize].phase = Phase::Bus;
-        let channel = die % self.shape.channels;
-        let bus = &mut self.buses[channel as usize];
-        if bus.holder == NONE {
-            return self.grant(now, channel, die);
-        }
-        self.dies[die as usize].next = NONE;
-        match bus.waiting.tail {
-            NONE => bus.waiting.head = die,
-            tail => self.dies[tail as usize].next = die,
-        }
-        bus.waiting.tail = die;
-    }
-
-    fn grant(&mut self, now: Nanos, channel: u32, die: u32) {
-        let transfer = self.dies[die as usize].set.transfer;
-        self.buses[channel as usize].holder = die;
-        self.work.busy.bus += transfer;
-        self.agenda.set(self.shape.dies + channel, now + transfer);
-    }
-
-    /// The bus of a channel is free again.
-    pub(super) fn transferred(&mut self, now: Nanos, channel: u32) {
-        let bus = &mut self.buses[channel as usize];
-        let die = std::mem::replace(&mut bus.holder, NONE);
-        let next = bus.waiting.head;
-        if next != NONE {
-            bus.waiting.head = self.dies[next as usize].next;
-            if bus.waiting.head == NONE {
-                bus.waiting.tail = NONE;
-            }
-            self.grant(now, channel, next);
-        }
-        let it = &mut self.dies[die as usize];
-        if it.set.kind == Kind::Read {
-            return self.finish(now, die);
-        }
-        it.phase = Phase::Array;
-        self.agenda.set(die, now + it.set.array);
     }
 
     /// The set of a die is over.
@@ -278,8 +239,8 @@ impl Flash {
         while index != NONE {
             let op = *self.ops.get(index);
             self.ops.give(index);
-            self.count(op.kind, op.cause, op.rows.into());
-            self.book(op.kind, op.cause, &set, busy);
+            self.count(op.kind, op.cause(), op.rows.into());
+            self.book(op.kind, op.cause(), &set, busy);
             busy = (set.array + set.transfer) / u64::from(set.count);
             if self.times.suspend.is_some() && matches!(op.kind, Kind::Program | Kind::Move) {
                 self.pending[op.block as usize] -= 1;
@@ -305,7 +266,7 @@ impl Flash {
         while index != NONE {
             let Op { then, next, .. } = *self.ops.get(index);
             if then != NONE {
-                self.dispatch(now, self.ops.get(then).lane % self.shape.dies);
+                self.dispatch(now, self.ops.get(then).die.into());
             }
             index = next;
         }
@@ -333,17 +294,27 @@ impl Flash {
     /// An urgent read has come for a die: what it is at may have to wait.
     pub(super) fn interrupt(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
-        let can = it.phase == Phase::Array
+        let can = it.phase == Phase::Busy
             && it.parked.is_none()
             && it.set.kind != Kind::Read
-            && it.set.interrupts < MOST_INTERRUPTS;
-        if !can {
-            return;
+            && it.set.interrupts < MOST_INTERRUPTS
+            && !it.set.cut;
+        if can && now < it.set.from {
+            it.set.cut = true;
+            self.agenda.set(die, it.set.from);
+        } else if can {
+            let left = self.agenda.get(die) - now;
+            self.agenda.clear(die);
+            self.park(now, die, left);
         }
-        let left = self.agenda.get(die) - now;
-        self.agenda.clear(die);
+    }
+
+    /// Puts aside what a die is at, of which so much is left.
+    fn park(&mut self, now: Nanos, die: u32, left: Nanos) {
+        let it = &mut self.dies[die as usize];
         it.phase = Phase::Idle;
         it.set.interrupts += 1;
+        it.set.cut = false;
         it.parked = Some((std::mem::replace(&mut it.set, Set::EMPTY), now, left));
     }
 
@@ -353,7 +324,7 @@ impl Flash {
         let (mut set, since, left) = it.parked.take().expect("it was looked at just now");
         set.parked += now - since;
         it.set = set;
-        it.phase = Phase::Array;
+        it.phase = Phase::Busy;
         self.agenda.set(die, now + left);
     }
 }

@@ -6,7 +6,8 @@
 //! - Operations of a lane begin in the order in which they were queued, except that urgent reads
 //!   go first.
 //! - A die keeps its rows from the first transfer to the last: there is no cache register.
-//! - A bus serves the dies of its channel in the order in which they ask.
+//! - A bus serves the dies of its channel in the order in which they ask: so a transfer's end is
+//!   known when it is asked for.
 
 mod agenda;
 mod die;
@@ -19,8 +20,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::spec::{DriveSpec, Shape};
 use crate::work::{FlashWork, Spent};
 use agenda::Agenda;
-use die::{Bus, Die, Phase};
-pub use op::{Kind, NONE, Op};
+use die::{Die, Phase};
+pub use op::{Kind, Lane, NONE, Op};
 use op::{Ops, Queue};
 
 /// Operations for which memory is kept from the start.
@@ -53,13 +54,14 @@ pub struct Flash {
     multiplane: bool,
     /// Draws times from exponential distributions.
     dice: Option<Xoshiro256PlusPlus>,
-    /// Of each lane, its queue and then that of its urgent reads.
+    /// Of each lane, die by die, its queue and then that of its urgent reads.
     queues: Vec<[Queue; 2]>,
     dies: Vec<Die>,
-    buses: Vec<Bus>,
+    /// When each channel's bus is free.
+    buses: Vec<Nanos>,
     agenda: Agenda,
     ops: Ops,
-    seq: u64,
+    seq: u32,
     /// Programs of each block that are still to come; kept when reads may be urgent.
     pending: Vec<u16>,
     over: Vec<Over>,
@@ -79,8 +81,8 @@ impl Flash {
             dice: spec.exponential.then(|| Xoshiro256PlusPlus::seed_from_u64(0xf1a5)),
             queues: vec![[Queue::EMPTY; 2]; shape.lanes() as usize],
             dies: vec![Die::IDLE; shape.dies as usize],
-            buses: vec![Bus::IDLE; shape.channels as usize],
-            agenda: Agenda::new(shape.dies + shape.channels),
+            buses: vec![0; shape.channels as usize],
+            agenda: Agenda::new(shape.dies),
             ops: Ops::new(ROOM),
             seq: 0,
             pending: vec![0; blocks as usize],
@@ -117,44 +119,46 @@ impl Flash {
 
     /// Queues a prepared operation.
     pub fn queue(&mut self, now: Nanos, index: u32) {
-        self.seq += 1;
+        self.seq = self.seq.wrapping_add(1);
         let op = self.ops.get_mut(index);
         op.seq = self.seq;
         op.ready = now;
-        let (kind, cause, lane, block) = (op.kind, op.cause, op.lane, op.block as usize);
-        let die = lane % self.shape.dies;
+        let (die, within) = (u32::from(op.die), u32::from(op.within));
         op.mark = self.dies[die as usize].collected(now);
-        let mut urgent = 0;
-        if self.times.suspend.is_some() {
-            match kind {
-                Kind::Program | Kind::Move => self.pending[block] += 1,
-                Kind::Read if cause == Cause::Host => {
-                    urgent = usize::from(self.pending[block] == 0);
-                }
-                Kind::Read | Kind::Erase => {}
-            }
-        }
-        let slot = self.slot(lane);
-        self.ops.push(&mut self.queues[slot][urgent], index);
-        let it = &mut self.dies[die as usize];
-        it.waiting[urgent] |= 1 << (lane / self.shape.dies);
-        if urgent == 1 {
+        let urgent = self.times.suspend.is_some() && self.is_urgent(index);
+        let slot = (die * self.shape.lanes_per_die + within) as usize;
+        self.ops.push(&mut self.queues[slot][usize::from(urgent)], index);
+        self.dies[die as usize].waiting[usize::from(urgent)] |= 1 << within;
+        if urgent {
             self.interrupt(now, die);
         }
         self.dispatch(now, die);
     }
 
-    /// The block of a lane as operations name it.
-    #[inline]
-    pub fn block(&self, lane: u32, block: u32) -> u32 {
-        lane * self.shape.blocks + block
+    /// Whether an operation may go before others: a read of the host, of a block in which nothing
+    /// is still to be programmed.
+    fn is_urgent(&mut self, index: u32) -> bool {
+        let op = self.ops.get(index);
+        let pending = &mut self.pending[op.block as usize];
+        match op.kind {
+            Kind::Program | Kind::Move => {
+                *pending += 1;
+                false
+            }
+            Kind::Read => op.cause() == Cause::Host && *pending == 0,
+            Kind::Erase => false,
+        }
     }
 
-    /// Where the queues of a lane are: lanes of a die are neighbours.
+    /// Where a lane's operations work; `block` is asked for when blocks count their programs.
     #[inline]
-    fn slot(&self, lane: u32) -> usize {
+    pub fn lane(&self, lane: u32, block: impl FnOnce() -> u32) -> Lane {
         let (die, within) = (lane % self.shape.dies, lane / self.shape.dies);
-        (die * self.shape.lanes_per_die + within) as usize
+        let block = match self.times.suspend {
+            Some(_) => lane * self.shape.blocks + block(),
+            None => 0,
+        };
+        Lane { die: die as u16, within: within as u8, block }
     }
 
     /// When something ends next.
@@ -165,12 +169,8 @@ impl Flash {
 
     /// Lets the next thing end, of which there is one, and says when that is.
     pub fn advance(&mut self) -> Nanos {
-        let (now, index) = self.agenda.pop();
-        if index < self.shape.dies {
-            self.array_done(now, index);
-        } else {
-            self.transferred(now, index - self.shape.dies);
-        }
+        let (now, die) = self.agenda.pop();
+        self.done(now, die);
         now
     }
 

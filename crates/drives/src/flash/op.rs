@@ -27,12 +27,14 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub kind: Kind,
-    /// Why; of a program, why its first sector is written.
-    pub cause: Cause,
+    /// Why, by number; of a program, why its first sector is written.
+    cause: u8,
     /// How many operations must end before this one may begin.
-    pub waits: u16,
+    pub waits: u8,
+    /// The lane within its die.
+    pub within: u8,
+    pub die: u16,
     pub rows: u16,
-    pub lane: u32,
     /// The block of the lane, which counts programs that are still to come.
     pub block: u32,
     /// Sectors that cross the bus.
@@ -48,7 +50,7 @@ pub struct Op {
     /// The next one in the same queue or set.
     pub next: u32,
     /// Its place in the order of all operations.
-    pub seq: u64,
+    pub seq: u32,
     /// When it was asked for.
     pub since: Nanos,
     /// When all that it waited for was over.
@@ -58,15 +60,17 @@ pub struct Op {
 }
 
 impl Op {
-    /// An operation for nobody, that waits for nothing.
-    pub fn new(kind: Kind, cause: Cause, lane: u32, rows: u32) -> Self {
+    /// An operation on a lane, asked for at `since`, for nobody, that waits for nothing.
+    #[inline]
+    pub fn new(kind: Kind, cause: Cause, lane: Lane, rows: u32, since: Nanos) -> Self {
         Op {
             kind,
-            cause,
+            cause: cause as u8,
             waits: 0,
+            within: lane.within,
+            die: lane.die,
             rows: rows as u16,
-            lane,
-            block: 0,
+            block: lane.block,
             sectors: 0,
             owner: NONE,
             held: 0,
@@ -74,11 +78,37 @@ impl Op {
             then: NONE,
             next: NONE,
             seq: 0,
-            since: 0,
+            since,
             ready: 0,
             mark: 0,
         }
     }
+
+    /// Why.
+    #[inline]
+    pub fn cause(&self) -> Cause {
+        Cause::ALL[self.cause as usize]
+    }
+
+    /// Whether the drive's collection wants it.
+    #[inline]
+    pub fn collects(&self) -> bool {
+        self.cause == Cause::DriveGc as u8
+    }
+
+    /// Says why.
+    pub fn set_cause(&mut self, cause: Cause) {
+        self.cause = cause as u8;
+    }
+}
+
+/// Where an operation works.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    pub die: u16,
+    pub within: u8,
+    /// Its block, when blocks count their programs.
+    pub block: u32,
 }
 
 /// First in, first out.

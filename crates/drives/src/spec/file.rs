@@ -13,6 +13,8 @@ use super::shape::{Planes, Shape};
 use super::text::Text;
 use super::{DriveSpec, Energy, Pooling};
 
+/// Blocks that each plane of a slice keeps if it can.
+const SLICED: u32 = 64;
 /// The longest map unit whose parts can be merged, in sectors.
 const MAX_MERGED: u32 = 128;
 /// Sectors of a KiB.
@@ -74,11 +76,12 @@ pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
         let at = error.span().map_or(0, |span| span.start);
         text.fault(at, error.message().replace('\n', " "))
     })?;
-    file.spec(&text.name).map_err(|(at, why)| text.fault(at, why))
+    let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
+    file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))
 }
 
 impl File {
-    fn spec(&self, name: &str) -> Result<DriveSpec, Fault> {
+    fn spec(&self, name: &str, sliced: bool) -> Result<DriveSpec, Fault> {
         let planes = self.planes()?;
         let shape = planes.shape().expect("the stripe was checked");
         let map_unit = self.map_unit(&shape)?;
@@ -125,7 +128,7 @@ impl File {
             cycles: optional("cycles", &self.cycles, 1, u32::MAX, self.cell.defaults().cycles)?,
         };
         self.buffered(&spec)?;
-        self.sizes(&mut spec)?;
+        self.sizes(&mut spec, sliced)?;
         Ok(spec)
     }
 
@@ -280,13 +283,13 @@ impl File {
         Ok(())
     }
 
-    /// Blocks from the capacity, or the capacity from the blocks.
-    fn sizes(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
+    /// Blocks from the capacity, or the capacity from the blocks. A drive that was cut to a slice
+    /// gets smaller blocks rather than few.
+    fn sizes(&self, spec: &mut DriveSpec, sliced: bool) -> Result<(), Fault> {
         let spare =
             within("over_provisioning_percent", &self.over_provisioning_percent, 0.0, 90.0)?;
         let share = 1.0 - spare / 100.0;
         let unit = u64::from(spec.map_unit);
-        let block = spec.shape.sectors() / u64::from(spec.shape.blocks);
         let at = match (&self.capacity, &self.blocks) {
             (Some(both), Some(_)) => {
                 return Err((both.span().start, "give capacity or blocks, not both".into()));
@@ -308,8 +311,12 @@ impl File {
                     let why = "capacity must be a whole number of map units".to_owned();
                     return Err((at, why));
                 }
-                let blocks = (spec.exported as f64 / share / block as f64).ceil();
-                spec.shape.blocks = blocks.min(f64::from(u32::MAX)) as u32;
+                spec.shape.set_blocks(spec.exported as f64 / share);
+                let least = 2 * (spec.map_unit / spec.shape.row_sectors).max(1);
+                while sliced && spec.shape.blocks < SLICED && spec.shape.rows >= 2 * least {
+                    spec.shape.rows = (spec.shape.rows / 2).next_multiple_of(least);
+                    spec.shape.set_blocks(spec.exported as f64 / share);
+                }
                 at
             }
         };

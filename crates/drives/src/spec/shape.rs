@@ -88,6 +88,12 @@ impl Shape {
         u64::from(self.lanes()) * self.lane_sectors()
     }
 
+    /// As many blocks as it takes to hold so many sectors.
+    pub(super) fn set_blocks(&mut self, sectors: f64) {
+        let block = f64::from(self.rows) * f64::from(self.row_sectors) * f64::from(self.lanes());
+        self.blocks = (sectors / block).ceil().min(f64::from(u32::MAX)) as u32;
+    }
+
     /// Sectors of a lane.
     pub fn lane_sectors(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.rows) * u64::from(self.row_sectors)
