@@ -93,6 +93,7 @@ impl Text {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         let (key, value) = (key.trim(), value.trim());
         let plain = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
+        let plain = plain && key != "capacity";
         let line = if plain { format!("{key} = {value}") } else { format!("{key} = {value:?}") };
         let mut lines: Vec<String> = self.text.lines().map(str::to_owned).collect();
         let sets = |line: &str, key: &str| {
