@@ -78,7 +78,9 @@ impl Shatl {
         let end = lba + sectors;
         let home = kind == Kind::Trim || self.scheme.route.goes_home(lba, sectors);
         if home && !begun {
-            let ready = self.ops.room() > OWN_OPS && !self.is_taken(req, lba, end);
+            // What dies by it needs log, and the superpages left are for collection.
+            let log = self.free.len() > self.layout.reserve as usize;
+            let ready = log && self.ops.room() > OWN_OPS && !self.is_taken(req, lba, end);
             if ready {
                 self.write_home(now, req, out);
             }

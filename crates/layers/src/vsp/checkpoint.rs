@@ -134,6 +134,14 @@ impl Checkpoint {
         self.phase == Phase::Idle && self.dirty_count == 0 && self.first_log == Some(next)
     }
 
+    /// What a full image waits for.
+    pub fn waits_for(&self) -> Option<Mark> {
+        self.images.iter().find_map(|image| match image.phase {
+            ImagePhase::Waiting(mark) => Some(mark),
+            _ => None,
+        })
+    }
+
     /// Whether it waits for a flush to be sent.
     pub fn wants_flush(&self) -> bool {
         matches!(self.phase, Phase::ImageSync(Sync::Wanted) | Phase::RootSync(Sync::Wanted))

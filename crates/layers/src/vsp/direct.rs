@@ -105,6 +105,14 @@ impl Direct {
         waiting.map_or(self.flushed, |kill| self.flushed.min(kill.event - 1))
     }
 
+    /// The position in the log of the last kill up to `event`, 0 for none; `None` when one of them
+    /// is not in the log yet.
+    pub fn logged(&self, event: u64) -> Option<u64> {
+        let upto = self.kills.partition_point(|kill| kill.event <= event);
+        let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
+        if self.flushed < event { None } else { last.unwrap_or(Some(0)) }
+    }
+
     /// Drops kills that a durable log write has.
     pub fn settle(&mut self, pos: u64) {
         while self.kills.front().is_some_and(|kill| kill.pos.is_some_and(|at| at <= pos)) {

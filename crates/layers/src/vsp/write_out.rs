@@ -9,7 +9,7 @@ use hostftl_format::hard::Listing;
 use crate::planted::{Bug, planted};
 
 use super::layout::FLOOR;
-use super::log::Point;
+use super::log::{Mark, Point};
 use super::ops::Op;
 use super::pool::State;
 use super::stage::runs;
@@ -17,6 +17,8 @@ use super::{Life, Machine, Phase, Scheme, Table};
 
 /// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
 const FLUSH_EVERY: u64 = 8;
+/// Free superpages that only a log write takes that frees others.
+const LAST_FREE: usize = 3;
 /// Superpages that are left to be taken when a log write is forced.
 const LAST_NAMES: u32 = 2;
 
@@ -119,7 +121,7 @@ impl<S: Scheme> Machine<S> {
         let pad = self.layout.superpage - fill;
         let covered = self.log.composed.mark.covers(self.commit);
         let asked = !covered && self.log.sealed >= self.commit.stamp;
-        let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used();
+        let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && !self.free.is_empty();
         let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
         let log = carry.then(|| self.compose(vsp));
         self.program_stage(now, index, log, out);
@@ -249,8 +251,31 @@ impl<S: Scheme> Machine<S> {
         if !alone || !self.log.can_compose() || self.log.horizon == 0 || self.ops.room() == 0 {
             return false;
         }
+        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_frees() {
+            return false;
+        }
         self.write_log_alone(now, out);
         true
+    }
+
+    /// Whether a log write of its own frees more superpages than the one that it takes. Where sectors
+    /// have homes, collection goes on without log, and a host that waits for one can wait longer.
+    fn log_frees(&self) -> bool {
+        if self.life != Life::Running {
+            return true;
+        }
+        let limbo = self.limbo.get(LAST_FREE).map(|(_, mark)| *mark);
+        let image = self.checkpoint.waits_for();
+        self.free.len() > 1
+            && [limbo, image].into_iter().flatten().any(|mark| self.next_log_covers(mark))
+    }
+
+    /// Whether the next log write covers a mark, and the last one did not.
+    fn next_log_covers(&self, mark: Mark) -> bool {
+        let composed = self.log.composed.mark;
+        let kills = self.direct.logged(mark.direct);
+        let new = !composed.covers(mark) || kills.is_some_and(|pos| pos > composed.pos);
+        self.log.sealed >= mark.stamp && kills.is_some() && new
     }
 
     fn write_log_alone(&mut self, now: Nanos, out: &mut Out) {

@@ -1,5 +1,8 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
+#[allow(dead_code, reason = "not every test overwrites at random")]
+pub mod churn;
+
 use std::collections::HashMap;
 
 use hostftl_core::{
