@@ -86,6 +86,9 @@ printf '  %-24s %s\n' pool "$(scripts/cargo.sh run --release --quiet -p hostftl-
     --example pool_speed -- "$runs")"
 
 echo
+bench/sim.sh
+
+echo
 bench/trace.sh
 
 printf '\nserver, random 4 KiB writes a second (fio over a unix socket, devices in memory)\n'

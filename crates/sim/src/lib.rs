@@ -40,7 +40,7 @@ pub use player::{End, Pace, PlayError, Player};
 pub use row::{Busy, Row};
 pub use series::Interval;
 pub use study::{Silent, Study, Watch, compare};
-pub use warm::Warm;
+pub use warm::{Warm, Warmed, warm};
 pub use wear::{Bar, ByCause, Energy, Erases, Life};
 pub use work::Work;
 pub use world::{Answer, World};

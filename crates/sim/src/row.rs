@@ -99,6 +99,8 @@ pub struct Row {
     pub model_bytes: u64,
     /// Map units that the drive read, changed and programmed again.
     pub rmw_units: u64,
+    /// NAND pages read and programmed.
+    pub page_operations: u64,
     /// Bytes programmed in flash, by cause.
     pub programmed_bytes: ByCause,
     /// Wear.
@@ -174,6 +176,7 @@ impl Row {
             map_bytes: world.layer().map_bytes(),
             model_bytes: cell.memory(),
             rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
+            page_operations: work.page_operations(cell.drive),
             programmed_bytes: work.programmed_bytes(),
             life: Life::of(cell.drive, host.written_sectors, work, &erases),
             energy: work.energy(cell.drive, bytes(host.written_sectors + host.read_sectors)),

@@ -54,11 +54,15 @@ impl FromStr for Warm {
 /// What ageing came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmed {
+    /// How it was aged.
     pub warm: Warm,
+    /// Whether write amplification became steady.
     pub reached: bool,
     /// How often the space was overwritten after it was filled.
     pub overwrites: Option<f64>,
+    /// What was asked of the layer.
     pub asked: Totals,
+    /// Whether somebody asked to stop.
     pub cancelled: bool,
 }
 

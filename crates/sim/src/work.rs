@@ -101,6 +101,11 @@ impl Work {
         Energy { mj, mj_per_host_gb: (gb > 0.0).then(|| mj / gb), nj_by_cause: by_cause }
     }
 
+    /// NAND pages read and programmed by all drives, which are made as `spec` says.
+    pub fn page_operations(&self, spec: &DriveSpec) -> u64 {
+        self.drives.iter().map(|work| work.flash.page_operations(spec.shape.stripe)).sum()
+    }
+
     /// Bytes programmed, by cause.
     pub fn programmed_bytes(&self) -> ByCause {
         let by = |cause: Cause| -> u64 {

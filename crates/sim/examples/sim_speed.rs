@@ -1,0 +1,146 @@
+//! How fast studies are here: `cargo run --release -p hostftl-sim --example sim_speed [RUNS]`.
+//!
+//! The drive is `mlc-32g` at utilisation 0.742 with greedy collection under `passthrough`, on one
+//! core: aged by the clock that counts, then under uniform random writes of 8 KiB with 64 under
+//! way. Each figure is a median with its spread, by processor time of the one thread that works, so
+//! that what else the machine does counts less.
+
+use std::sync::Mutex;
+
+use hostftl_core::Payload;
+use hostftl_drives::DriveSpec;
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use hostftl_sim::{
+    HostCosts, Load, Row, Silent, Study, Warm, Warmed, Watch, Work, World, compare, default_memory,
+    warm,
+};
+
+const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
+const SECTORS_PER_PAGE: u64 = 16;
+const REQUESTS: u64 = 4_000_000;
+
+/// Seconds that this thread has had a processor.
+fn seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
+    let nanos = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+    nanos.expect("it begins with ns on a processor") / 1e9
+}
+
+/// When a study played its first and its latest request, and which that was.
+#[derive(Default)]
+struct Clock(Mutex<Option<(f64, f64, u64)>>);
+
+impl Watch for Clock {
+    fn progress(&self, _row: usize, done: u64, total: u64) {
+        let mut state = self.0.lock().expect("one thread");
+        let now = seconds();
+        match &mut *state {
+            None => *state = Some((now, now, 0)),
+            Some((_, last, at)) if done < total => (*last, *at) = (now, done),
+            Some(_) => {}
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+impl Clock {
+    /// Requests a second.
+    fn rate(&self) -> f64 {
+        let (first, last, done) = self.0.lock().expect("one thread").expect("it ran");
+        done as f64 / (last - first)
+    }
+}
+
+fn study(spec: &DriveSpec, warm: Warm) -> Study {
+    let span = spec.exported * 512 / 8192 * 8192;
+    let load = format!("synth:uniform:size=8k,span={span},count={REQUESTS}");
+    Study {
+        workloads: vec![Load::parse(&load).expect("a workload")],
+        drives: vec![spec.clone()],
+        layers: vec![LayerKind::Passthrough.into()],
+        warm,
+        closed_loop: Some(64),
+        compact: false,
+        seed: 1,
+        threads: 1,
+        memory: default_memory(),
+    }
+}
+
+/// Ages a new drive: how long that took, what it came to, and what was programmed.
+fn age(spec: &DriveSpec, how: Warm) -> (f64, Warmed, u64) {
+    let (config, devices) = (LayerConfig::new(LayerKind::Passthrough), [spec.device_info()]);
+    let plan = AnyLayer::plan(&config, &devices).expect("it works on any drive");
+    let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+    let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
+    let mut world = World::new(layer, std::slice::from_ref(spec), HostCosts::default()).unwrap();
+    let start = seconds();
+    let warmed = warm(&mut world, how, spec.exported, spec.map_unit, 1, &mut || false);
+    let took = seconds() - start;
+    let warmed = warmed.unwrap_or_else(|violation| panic!("{violation}"));
+    (took, warmed, Work::of(&world).programmed() / SECTORS_PER_PAGE)
+}
+
+/// The median, the least and the greatest, with their unit.
+fn spread(mut values: Vec<f64>, unit: &str) -> String {
+    values.sort_by(f64::total_cmp);
+    let last = values.len() - 1;
+    format!("{:.2} ({:.2}–{:.2}) {unit}", values[last / 2], values[0], values[last])
+}
+
+fn timed(spec: &DriveSpec, runs: usize) -> Row {
+    let mut rates = Vec::new();
+    let mut rows = Vec::new();
+    for _ in 0..runs {
+        let clock = Clock::default();
+        rows = compare(&study(spec, Warm::Steady), &clock).expect("the study runs");
+        rates.push(clock.rate() * rows[0].page_operations as f64 / REQUESTS as f64 / 1e6);
+    }
+    println!("timed      {}", spread(rates, "M page operations/s"));
+    rows.remove(0)
+}
+
+fn main() {
+    let runs = std::env::args().nth(1).map_or(5, |runs| runs.parse().expect("a number of runs"));
+    let spec = DriveSpec::find(DRIVE).expect("it is built in");
+    let row = timed(&spec, runs);
+    println!(
+        "           WAF {:.4}, conserved {}, digest {}",
+        row.waf_total.expect("it wrote"),
+        row.conserved,
+        row.digest
+    );
+    let (mut fills, mut steadies, mut rates, mut last) = (vec![], vec![], vec![], None);
+    for _ in 0..runs {
+        let (fill, _, filled) = age(&spec, Warm::Fill);
+        let (steady, warmed, programmed) = age(&spec, Warm::Steady);
+        fills.push(fill);
+        steadies.push(steady);
+        rates.push((programmed - filled) as f64 / (steady - fill) / 1e6);
+        last = Some(warmed);
+    }
+    let warmed = last.expect("there was a run");
+    println!("counted    {}", spread(rates, "M flash writes/s through passthrough"));
+    println!("fill       {}", spread(fills, "s"));
+    println!(
+        "steady     {}, reached {} after {:.3} overwrites",
+        spread(steadies, "s"),
+        warmed.reached,
+        warmed.overwrites.unwrap_or(0.0)
+    );
+    let mut digests = Vec::new();
+    for threads in [1, 2, 8] {
+        let mut study = study(&spec, Warm::None);
+        study.workloads = vec![Load::parse("synth:mix:count=100000").expect("a workload"); 4];
+        study.threads = threads;
+        let rows = compare(&study, &Silent).expect("the study runs");
+        digests.push(rows.into_iter().map(|row| row.digest).collect::<Vec<_>>());
+    }
+    assert!(digests.iter().all(|rows| *rows == digests[0]), "threads change nothing");
+    println!("threads    1, 2 and 8 give the same digests");
+    let pages = spec.shape.pages() as f64;
+    println!("memory     {:.2} B a page by the model's own account", spec.memory() as f64 / pages);
+}

@@ -1,0 +1,57 @@
+//! Rows that a change must not change unawares: what is counted, for several drives and layers.
+//!
+//! `HOSTFTL_GOLDEN=write cargo test -p hostftl-sim --test golden` accepts what comes out now.
+
+use std::fs;
+use std::path::Path;
+
+use hostftl_drives::DriveSpec;
+use hostftl_sim::{LayerChoice, Load, Row, Silent, Study, Warm, compare};
+
+const DRIVES: [&str; 4] =
+    ["hatl-1g", "mlc-32g:capacity=256m", "qlc-16k:capacity=512m", "tlc:capacity=512m"];
+const LOADS: [&str; 3] = [
+    "synth:moving:size=16k,span=64m,count=30000",
+    "synth:uniform:size=4k,span=64m,count=30000,flush=50",
+    "synth:hotcold:size=4k,span=64m,count=30000",
+];
+
+/// Counts only, under the one layer that sends commands in the order of requests: nothing here
+/// hangs on time.
+fn line(row: &Row) -> String {
+    format!(
+        "{} | {} | waf {:.4} | rmw {} | erases {:.4}, at most {}\n",
+        row.workload,
+        row.drive,
+        row.waf_drive.unwrap_or(0.0),
+        row.rmw_units,
+        row.erases.mean,
+        row.erases.max,
+    )
+}
+
+#[test]
+fn rows_are_as_they_were() {
+    let study = Study {
+        workloads: LOADS.map(|text| Load::parse(text).expect("a workload")).to_vec(),
+        drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive")).to_vec(),
+        layers: vec![LayerChoice::parse("none").expect("a layer")],
+        warm: Warm::Fill,
+        closed_loop: Some(8),
+        compact: false,
+        seed: 1,
+        threads: 2,
+        memory: 2 << 30,
+    };
+    let rows = compare(&study, &Silent).expect("the study runs");
+    let found: String = rows.iter().map(line).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt");
+    if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|word| word == "write") {
+        fs::write(&path, &found).expect("the folder is writable");
+    }
+    let golden = fs::read_to_string(&path).expect("the table is there");
+    for (found, golden) in found.lines().zip(golden.lines()) {
+        assert_eq!(found, golden);
+    }
+    assert_eq!(found.lines().count(), golden.lines().count());
+}
