@@ -114,7 +114,10 @@ fn each_range(command: &Command, mut visit: impl FnMut(u32, u32, u32, bool)) {
         Command::Read { into: Target::Data(view), .. } => {
             visit(view.id(), view.from(), view.bytes(), true);
         }
-        Command::Read { .. } | Command::Reset { .. } | Command::Flush { .. } => {}
+        Command::Read { .. }
+        | Command::Reset { .. }
+        | Command::Flush { .. }
+        | Command::Report { .. } => {}
         Command::Program { gather, .. } => gather.iter().for_each(|p| piece(p, &mut visit)),
         Command::Place { from, into } => {
             piece(from, &mut visit);

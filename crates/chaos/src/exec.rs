@@ -63,6 +63,7 @@ impl Machine {
                 self.disks[*device as usize].trim(*lba, *sectors, dice);
             }
             Command::Flush { device } => self.disks[*device as usize].flush(stamp),
+            Command::Report { .. } => return Err(DeviceError::Unsupported),
             _ => return self.compute(command),
         }
         Ok(Verdict::default())
@@ -262,5 +263,23 @@ fn unpack(packed: &[u8], codec: Codec, most: usize) -> Option<Vec<u8>> {
         Codec::Raw => (packed.len() == most).then(|| packed.to_vec()),
         Codec::Lz4 => lz4_flex::block::decompress(packed, most).ok(),
         Codec::Zstd(_) => zstd::bulk::decompress(packed, most).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::{About, MetaBuf};
+
+    use super::*;
+
+    /// A chaos device tells nothing of itself, and a layer must live with that.
+    #[test]
+    fn a_report_is_refused() {
+        for about in [About::Collectible, About::Segments(0)] {
+            let mut command = Command::Report { device: 0, about, into: MetaBuf::new(1) };
+            let (mut machine, mut dice) = (Machine::default(), Dice::new(1, 0));
+            let outcome = machine.run(&mut command, 0, Detour::None, &mut dice);
+            assert_eq!(outcome, Err(DeviceError::Unsupported));
+        }
     }
 }

@@ -15,6 +15,7 @@ pub fn command(command: &Command) -> String {
         }
         Command::Reset { device, lba, sectors } => format!("reset {device}:{lba}+{sectors}"),
         Command::Flush { device } => format!("flush {device}"),
+        Command::Report { device, about, .. } => format!("report {device} {about:?}"),
         Command::Place { from, into } => {
             format!("place {} -> #{}@{}", piece(from), into.id(), into.from())
         }

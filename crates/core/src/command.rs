@@ -93,6 +93,16 @@ pub enum Codec {
     Raw,
 }
 
+/// What a device can tell of itself; a device that can't refuses the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum About {
+    /// Which LBAs live in what the drive collects next, if `DeviceInfo::collection_hint`: a list of
+    /// the first sectors of map units.
+    Collectible,
+    /// The states of segments, of a zoned device, beginning with this one.
+    Segments(u32),
+}
+
 /// What a layer asks a driver to do. `device` is an index into the stack; `lba` is in sectors.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the text of each command names its fields")]
@@ -107,6 +117,9 @@ pub enum Command {
     Reset { device: u8, lba: u64, sectors: u64 },
     /// Makes everything that `device` completed before this was submitted durable.
     Flush { device: u8 },
+    /// Fills `into` with what the device knows of itself, as `format` writes it; the verdict has the
+    /// bytes that were filled.
+    Report { device: u8, about: About, into: MetaBuf },
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
     /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
@@ -127,7 +140,8 @@ impl Command {
             Command::Read { device, .. }
             | Command::Program { device, .. }
             | Command::Reset { device, .. }
-            | Command::Flush { device } => Some(*device),
+            | Command::Flush { device }
+            | Command::Report { device, .. } => Some(*device),
             _ => None,
         }
     }
@@ -136,7 +150,10 @@ impl Command {
     pub fn void(self) {
         match self {
             Command::Read { into: Target::Data(view), .. } => forget(view.void()),
-            Command::Read { .. } | Command::Reset { .. } | Command::Flush { .. } => {}
+            Command::Read { .. }
+            | Command::Reset { .. }
+            | Command::Flush { .. }
+            | Command::Report { .. } => {}
             Command::Program { gather, .. } => gather.into_iter().for_each(Piece::void),
             Command::Place { from, into } => {
                 from.void();
@@ -164,7 +181,7 @@ pub const ALL_ZEROS: u32 = u32::MAX;
 /// What a driver learned from the bytes; zero where the command has nothing to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Bytes that `Pack` or `Unpack` produced.
+    /// Bytes that `Pack` or `Unpack` produced, or a `Report` filled.
     pub bytes: u32,
     /// CRC-32C that `Pack` or `Digest` computed. Zero in a world without bytes.
     pub crc: u32,

@@ -14,6 +14,8 @@ pub struct DeviceInfo {
     /// How many placement ids the device tells apart (FDP reclaim unit handles, write streams);
     /// 1 when it takes no hint.
     pub placements: u8,
+    /// Whether the device tells what it collects next (`About::Collectible`).
+    pub collection_hint: bool,
     /// How it may be written.
     pub kind: DeviceKind,
 }
@@ -34,8 +36,17 @@ pub struct Segments {
     pub size: u32,
     /// Every write is a multiple of this and starts at the write pointer.
     pub write_unit: u32,
-    /// How many segments there are.
+    /// The multiple in which the device likes writes best.
+    pub write_best: u32,
+    /// So many sectors before the write pointer can't be read until more is written, or the segment
+    /// is full.
+    pub unreadable: u32,
+    /// How many segments may be open at once; 0 = all.
+    pub max_open: u32,
+    /// How many segments there are, a multiple of `units`.
     pub count: u32,
+    /// Parallel units: each has `count / units` segments that follow each other.
+    pub units: u32,
 }
 
 impl DeviceInfo {
@@ -48,6 +59,7 @@ impl DeviceInfo {
             volatile_cache: true,
             discard: false,
             placements: 1,
+            collection_hint: false,
             kind: DeviceKind::Block,
         }
     }

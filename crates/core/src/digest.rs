@@ -1,6 +1,6 @@
 //! A digest of what a layer said: two runs with one input stream must have the same.
 
-use crate::command::{Command, Piece, Target};
+use crate::command::{About, Command, Piece, Target};
 use crate::layer::Output;
 use crate::words::Nanos;
 
@@ -69,6 +69,13 @@ impl StreamDigest {
             }
             Command::Reset { device, lba, sectors } => place(3, *device, *lba, *sectors),
             Command::Flush { device } => place(4, *device, 0, 0),
+            Command::Report { device, about, into } => {
+                let from = match about {
+                    About::Collectible => u64::MAX,
+                    About::Segments(from) => u64::from(*from),
+                };
+                place(10, *device, from, into.pages().len() as u64);
+            }
             Command::Place { from, into } => {
                 place(5, 0, into.from().into(), into.bytes().into());
                 self.piece(from);

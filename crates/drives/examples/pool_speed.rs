@@ -1,7 +1,7 @@
 //! How fast the pool counts: `cargo run --release -p hostftl-drives --example pool_speed [RUNS]`.
 //!
-//! Uniform random writes to 16,384 × 256 pages at utilisation 0.742, greedy, one frontier, copies in
-//! bursts of 64 as on a drive with 64 planes, steady; the pool is driven directly, on one core.
+//! Uniform random writes to 16,384 × 256 pages at utilisation 0.742, greedy, one frontier, copies
+//! in bursts of 64 as on a drive with 64 planes, steady; the pool is driven directly, on one core.
 
 use std::time::Instant;
 

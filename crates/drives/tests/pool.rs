@@ -32,8 +32,8 @@ fn no_write_to_a_pool_allocates() {
     }
 }
 
-/// Greedy at a tight α: a write waits for no more copies than the victim's live pages over its stale
-/// ones, which are at least what every sealed segment has on average.
+/// Greedy at a tight α: a write waits for no more copies than the victim's live pages over its
+/// stale ones, which are at least what every sealed segment has on average.
 #[test]
 fn no_write_waits_for_a_whole_victim() {
     for frontiers in [Frontiers::Shared, Frontiers::Separate] {
@@ -91,7 +91,8 @@ fn levelling_bounds_the_spread_of_wear() {
     assert!((expected - mean - 1.0).abs() < 0.05, "{mean} erases, {expected} segments filled");
 }
 
-/// Streams that die together cost no copies when each has its own segments, and those that share do.
+/// Streams that die together cost no copies when each has its own segments, and those that share
+/// do.
 #[test]
 fn placements_keep_streams_apart() {
     let run = |placements, frontiers| {

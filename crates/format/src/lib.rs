@@ -9,4 +9,5 @@ extern crate alloc;
 pub mod assemble;
 pub mod hard;
 pub mod page;
+pub mod report;
 pub mod superblock;

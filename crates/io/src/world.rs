@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Command, Done, Gather, Piece, SECTOR, Target, Token};
+use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, Token};
 
 use crate::arena::Arena;
 use crate::compute::{Compute, INLINE};
@@ -117,6 +117,9 @@ impl World {
         });
         self.count(&command);
         match command.device() {
+            Some(_) if matches!(command, Command::Report { .. }) => {
+                self.finished.push_back(Finished { slot, result: Err(DeviceError::Unsupported) });
+            }
             Some(device) => {
                 let transfer = self.transfer(slot, &command);
                 self.start(transfer, usize::from(device));
@@ -303,5 +306,28 @@ impl World {
         };
         let names = self.devices.iter().map(Device::name).enumerate();
         names.map(|(index, name)| (name, count(index))).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::{About, MetaBuf};
+
+    use super::*;
+    use crate::arena::Class;
+
+    /// Files and block devices tell nothing of themselves.
+    #[test]
+    fn a_report_is_refused() {
+        let class = Class { bytes: 4096, count: 1 };
+        let arena = Arena::new(&[class], class).unwrap();
+        let devices = vec![Device::open("mem:1M").unwrap()];
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut world = World::new(devices, arena, waker, EngineKind::Pread).unwrap();
+        let (about, into) = (About::Collectible, MetaBuf::new(1));
+        world.submit(Token(7), Command::Report { device: 0, about, into });
+        let done = world.take_done().expect("it is over at once");
+        assert_eq!((done.token, done.result), (Token(7), Err(DeviceError::Unsupported)));
+        assert_eq!(world.flying(), 0);
     }
 }

@@ -363,7 +363,15 @@ impl<L: Layer> World<L> {
             return Ok(());
         };
         let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
-        let over = self.drives[device as usize].submit(self.now, slot, &entry.1);
+        let drive = &mut self.drives[device as usize];
+        let over = match &mut entry.1 {
+            Command::Report { about, into, .. } => {
+                let filled = drive.report(*about, into);
+                entry.2 = filled.unwrap_or_default();
+                Some(filled.map(|_| ()))
+            }
+            command => drive.submit(self.now, slot, command),
+        };
         if let Some(result) = over {
             self.ended.push_back(Ended { slot, result, spent: Spent::default() });
         }

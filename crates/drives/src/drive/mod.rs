@@ -16,6 +16,7 @@
 
 mod acks;
 mod back;
+mod hint;
 mod window;
 
 use std::collections::VecDeque;

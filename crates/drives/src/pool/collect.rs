@@ -1,12 +1,13 @@
 //! Collection and wear levelling, a few copies with each host write.
 //!
-//! A victim with `L` live pages of `P` gains `P − L` pages. Its copies are spread evenly over as many
-//! host writes, so that it is erased just when what it gains is needed: the host never waits for a
-//! whole victim, and what is spread is counted in host writes, so every clock does the same. Copies
-//! are made in bursts, ahead of need, as many as the flash does side by side.
+//! A victim with `L` live pages of `P` gains `P − L` pages. Its copies are spread evenly over as
+//! many host writes, so that it is erased just when what it gains is needed: the host never waits
+//! for a whole victim, and what is spread is counted in host writes, so every clock does the same.
+//! Copies are made in bursts, ahead of need, as many as the flash does side by side.
 //!
-//! Levelling moves a segment that was erased too seldom, because what it holds is cold, to frontiers
-//! that open the most worn segments: there it rests, and the segment it leaves wears like others.
+//! Levelling moves a segment that was erased too seldom, because what it holds is cold, to
+//! frontiers that open the most worn segments: there it rests, and the segment it leaves wears like
+//! others.
 
 use super::{BITS, FlashOp, Frontiers, NONE, Pool, State};
 
@@ -61,8 +62,9 @@ impl Pool {
         self.work.levelled += u64::from(self.advance(COLD, sink));
     }
 
-    /// Chooses the next victim that has both live and stale pages. One without live pages is erased,
-    /// which is gain enough: then there is none. One without stale pages is moved, without gain.
+    /// Chooses the next victim that has both live and stale pages. One without live pages is
+    /// erased, which is gain enough: then there is none. One without stale pages is moved, without
+    /// gain.
     #[cold]
     fn choose(&mut self, sink: &mut impl FnMut(FlashOp)) -> bool {
         let pages = self.spec.pages;

@@ -4,8 +4,8 @@ use super::collect::GC;
 use super::{BITS, NONE, Pool};
 
 impl Pool {
-    /// The segment that is being collected, or else the one that would be chosen now. The choice may
-    /// change with every write.
+    /// The segment that is being collected, or else the one that would be chosen now. The choice
+    /// may change with every write.
     pub fn next_victim(&mut self) -> Option<u32> {
         if self.victims_now[GC].segment != NONE {
             return Some(self.victims_now[GC].segment);

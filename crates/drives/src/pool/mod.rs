@@ -8,8 +8,8 @@
 //! - A logical page that is mapped lies at one physical page, which names it and is live.
 //! - A physical page is stale from when its content was rewritten, trimmed or moved until the erase
 //!   of its segment; live is what was programmed and is not stale. Live pages are the mapped ones.
-//! - A segment is free, open (a frontier), sealed, or a victim; only sealed ones can become victims.
-//!   A frontier that is full is sealed at once.
+//! - A segment is free, open (a frontier), sealed, or a victim; only sealed ones can become
+//!   victims. A frontier that is full is sealed at once.
 //! - Pages programmed = host writes + copies of collection + copies of levelling.
 //! - `room` is the number of erased pages once the victims under way are done. It is at least
 //!   [`PoolSpec::aside`] segments' worth when a victim is chosen, and collection gains a page for
@@ -145,8 +145,8 @@ impl Pool {
     /// the pool doesn't tell apart counts as the last that it does.
     ///
     /// Collection of a victim with `L` live pages of `P` goes on by at most
-    /// `⌈L / (P − L)⌉ + burst − 1` copies, and levelling by at most `burst`. Only a policy that picks a victim without a stale page makes a write
-    /// wait for all of its `P` copies.
+    /// `⌈L / (P − L)⌉ + burst − 1` copies, and levelling by at most `burst`. Only a policy that
+    /// picks a victim without a stale page makes a write wait for all of its `P` copies.
     ///
     /// # Panics
     /// When there is no such page.

@@ -2,8 +2,8 @@
 //!
 //! A file is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters, the
 //! segments, the free list, the frontiers, the victims under way, the policy, the map, and the
-//! CRC-64/NVME of all that. Numbers are little-endian. What follows from the map (which pages are stale, and who
-//! lies where) is not kept.
+//! CRC-64/NVME of all that. Numbers are little-endian. What follows from the map (which pages are
+//! stale, and who lies where) is not kept.
 
 use std::io::{self, Read, Write};
 
@@ -100,8 +100,8 @@ impl Pool {
     /// The pool that [`Pool::save`] wrote; the same writes will give the same operations.
     ///
     /// # Errors
-    /// When there can't be such a pool, `from` can't be read, is no saved pool, was saved from another
-    /// spec, or is damaged.
+    /// When there can't be such a pool, `from` can't be read, is no saved pool, was saved from
+    /// another spec, or is damaged.
     pub fn load(spec: PoolSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let mut pool = Pool::new(spec)?;
         let mut from = Summed::new(from);

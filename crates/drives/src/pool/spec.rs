@@ -73,7 +73,8 @@ impl PoolSpec {
         u64::from(self.segments) * u64::from(self.pages)
     }
 
-    /// The first frontier of copies by collection; those of host writes are before it, unless shared.
+    /// The first frontier of copies by collection; those of host writes are before it, unless
+    /// shared.
     pub(super) fn first_copy(&self) -> usize {
         match self.frontiers {
             Frontiers::Shared => 0,

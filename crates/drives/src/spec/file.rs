@@ -43,6 +43,7 @@ struct File {
     frontiers: Option<Spanned<String>>,
     placements: Option<Spanned<u8>>,
     level: Option<Spanned<u32>>,
+    hint: Option<bool>,
     write_buffer_kib: Option<Spanned<u32>>,
     #[serde(default)]
     merge: Option<Spanned<bool>>,
@@ -113,6 +114,7 @@ impl File {
             frontiers: parsed(word(&self.frontiers, "shared"))?,
             placements: optional("placements", &self.placements, 1, 64, 1)?,
             level: optional("level", &self.level, 0, 1 << 20, 0)?,
+            hint: self.hint.unwrap_or(false),
             write_buffer: u64::from(buffer_kib) * u64::from(KIB),
             merge,
             plp: self.plp.unwrap_or(true),

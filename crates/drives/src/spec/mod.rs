@@ -44,6 +44,8 @@ pub struct DriveSpec {
     pub placements: u8,
     /// Erases by which a segment may lag behind before its content is moved; 0 = any.
     pub level: u32,
+    /// Whether it tells what it collects next.
+    pub hint: bool,
     /// The drive's RAM for data that is not on flash yet; 0 when a write ends with its program.
     pub write_buffer: u64,
     /// Whether writes to parts of a map unit wait in the buffer to become whole.
@@ -113,7 +115,13 @@ impl DriveSpec {
     pub fn device_info(&self) -> DeviceInfo {
         let block = DeviceInfo::block(self.exported, self.map_unit);
         let volatile_cache = self.write_buffer > 0 && !self.plp;
-        DeviceInfo { volatile_cache, discard: true, placements: self.placements, ..block }
+        DeviceInfo {
+            volatile_cache,
+            discard: true,
+            placements: self.placements,
+            collection_hint: self.hint,
+            ..block
+        }
     }
 
     /// Map units that share a row; 1 when a unit has rows of its own.

@@ -145,6 +145,7 @@ impl Exerciser {
                 from.into_iter().for_each(|view| self.repay(view));
                 self.repay_mut(into);
             }
+            Command::Report { into, .. } => return Some(into),
             Command::Reset { .. } | Command::Flush { .. } => {}
         }
         None
