@@ -93,14 +93,14 @@ cp "$work/qemu.img" "$work/file.img"
 start nbdkit-null nbdkit -f -U "$work/nbdkit-null.sock" null 320M
 start nbdkit-memory nbdkit -f -U "$work/nbdkit-memory.sock" memory 320M
 start qemu-file qemu-nbd -f raw --cache=none --aio=io_uring -t -e 4 -k "$work/qemu-file.sock" "$work/qemu.img"
-for kind in memory file; do
+for name in passthrough-memory hard-memory passthrough-file; do
     device=mem:384M
-    [ $kind = memory ] || device=$work/file.img
-    "$hostftl" create "$work/$kind.toml" --device "$device" --layer passthrough --force >/dev/null
-    start "passthrough-$kind" "$hostftl" serve "$work/$kind.toml" --nbd "unix:$work/passthrough-$kind.sock"
+    [ $name != passthrough-file ] || device=$work/file.img
+    "$hostftl" create "$work/$name.toml" --device "$device" --layer "${name%-*}" --force >/dev/null
+    start $name "$hostftl" serve "$work/$name.toml" --nbd "unix:$work/$name.sock"
 done
-names=(nbdkit-null nbdkit-memory passthrough-memory qemu-file passthrough-file)
-for name in nbdkit-memory passthrough-memory; do
+names=(nbdkit-null nbdkit-memory passthrough-memory hard-memory qemu-file passthrough-file)
+for name in nbdkit-memory passthrough-memory hard-memory; do
     # Memory that was never written would read too fast.
     fio --name=fill --ioengine=nbd "--uri=nbd+unix:///?socket=$work/$name.sock" --rw=write --bs=1M \
         --size=$size >/dev/null 2>&1

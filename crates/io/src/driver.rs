@@ -1,12 +1,13 @@
 //! The event loop that runs one layer on real devices under the real clock.
 //!
 //! Invariants
-//! - The layer is stepped from one thread, never from within a step.
+//! - The layer is stepped by one thread at a time, never from within a step.
 //! - Requests go in only after `Event::Ready`, within the credits; `Input::Stop` only when every
 //!   request is answered.
 //! - What a command uses is freed only after the command ended; if it never ends, never.
 
 use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,22 @@ pub struct Parts {
     pub engine: EngineKind,
     /// Listens in.
     pub tap: Option<Box<dyn Tap>>,
+}
+
+/// What is left to do after [`Driver::advance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// There is more to do at once.
+    More,
+    /// Nothing until a command is over, a request comes, or this time is over.
+    Rests {
+        /// When the layer wants to be woken.
+        until: Option<Duration>,
+        /// Whether a request would be taken; else only the end of a command helps.
+        pulls: bool,
+    },
+    /// The host has no more, and everything is answered.
+    Over,
 }
 
 /// How far a layer is.
@@ -103,6 +120,8 @@ impl<L: Layer> Driver<L> {
         while self.phase == Phase::Starting {
             self.turn(host, "starting")?;
         }
+        // This host may have said so already, but the next one has requests.
+        self.over = false;
         match self.phase {
             Phase::Lost(why) => Err(IoError::Unrecoverable(why)),
             _ => Ok(()),
@@ -122,6 +141,36 @@ impl<L: Layer> Driver<L> {
         Ok(())
     }
 
+    /// Does what can be done without waiting, for at most `turns` turns.
+    ///
+    /// # Errors
+    /// When the layer stalls.
+    pub fn advance(&mut self, host: &mut impl Host, turns: u32) -> Result<Pace, IoError> {
+        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
+        for _ in 0..turns {
+            if !self.progress(host) {
+                return match self.over && self.waiting() == 0 {
+                    true => Ok(Pace::Over),
+                    false => self.check_stall("serving").map(|()| self.rests()),
+                };
+            }
+        }
+        Ok(Pace::More)
+    }
+
+    fn rests(&mut self) -> Pace {
+        let now = self.now();
+        self.show(now);
+        let timer = self.layer.next_timer();
+        let until = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        Pace::Rests { until, pulls: self.pulls() }
+    }
+
+    /// What is readable when a command is over, if it is not the waker.
+    pub fn ring_fd(&self) -> Option<RawFd> {
+        self.world.ring_fd()
+    }
+
     /// Closes the layer; afterwards everything is durable.
     ///
     /// # Errors
@@ -139,6 +188,11 @@ impl<L: Layer> Driver<L> {
 
     /// One turn of the loop: take what is finished, wake the layer, take requests, or sleep.
     fn turn(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
+        if self.progress(host) { Ok(()) } else { self.rest(host, doing) }
+    }
+
+    /// What a turn does before it sleeps: whether anything came of it.
+    fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
         self.world.poll();
         while let Some(done) = self.world.take_done() {
@@ -152,12 +206,12 @@ impl<L: Layer> Driver<L> {
         }
         let now = self.now();
         if before == (self.world.stats.steps, self.looks, self.over) {
-            return self.rest(host, now, doing);
+            return false;
         }
         if now - self.shown_at > SNAPSHOT_AGE {
             self.show(now);
         }
-        Ok(())
+        true
     }
 
     fn pull(&mut self, host: &mut impl Host) {
@@ -184,21 +238,24 @@ impl<L: Layer> Driver<L> {
     }
 
     /// Sleeps until something happens.
-    fn rest(
-        &mut self,
-        host: &mut impl Host,
-        now: Nanos,
-        doing: &'static str,
-    ) -> Result<(), IoError> {
+    fn rest(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
+        let now = self.now();
         self.show(now);
-        let pulls = self.phase == Phase::Ready && !self.starved && !self.over;
-        let timer = self.layer.next_timer();
-        if timer.is_none() && self.world.flying() == 0 && !pulls {
-            return Err(IoError::Stalled(doing));
-        }
+        self.check_stall(doing)?;
+        let (pulls, timer) = (self.pulls(), self.layer.next_timer());
         let most = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)));
         self.world.sleep(most, || pulls && host.has_work());
         Ok(())
+    }
+
+    /// Whether a request would be taken now.
+    fn pulls(&self) -> bool {
+        self.phase == Phase::Ready && !self.starved && !self.over
+    }
+
+    fn check_stall(&self, doing: &'static str) -> Result<(), IoError> {
+        let waits = self.layer.next_timer().is_some() || self.world.flying() > 0 || self.pulls();
+        if waits { Ok(()) } else { Err(IoError::Stalled(doing)) }
     }
 
     fn step(&mut self, input: Input, host: &mut impl Host) {

@@ -106,7 +106,7 @@ impl Shared {
         while let Some(task) = self.next() {
             let finished = task.run();
             lock(&self.finished).push(finished);
-            self.waker.wake();
+            self.waker.ring();
         }
     }
 

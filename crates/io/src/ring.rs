@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use hostftl_core::Verdict;
@@ -52,6 +53,11 @@ impl Ring {
         let registered = unsafe { ring.submitter().register_buffers(&[whole]) };
         let fixed = registered.is_ok().then_some((start as usize, start as usize + len));
         Ok(Ring { ring, transfers: Vec::new(), flying: 0, polling: false, fixed })
+    }
+
+    /// What is readable when something has completed.
+    pub fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
     }
 
     /// Whether the arena is registered.

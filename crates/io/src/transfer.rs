@@ -167,7 +167,8 @@ impl Transfer {
 
     fn absorb_error(&mut self, errno: i32) -> Option<Result<(), DeviceError>> {
         match (errno, self.call) {
-            (libc::EINTR | libc::EAGAIN, _) => None,
+            // Cancelled: the thread that began it has ended, which is no fault of the device.
+            (libc::EINTR | libc::EAGAIN | libc::ECANCELED, _) => None,
             (libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS, Call::Allocate(mode)) => {
                 if mode == PUNCH {
                     self.call = Call::Allocate(ZERO);

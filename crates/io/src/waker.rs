@@ -1,23 +1,26 @@
-//! Wakes the one thread that sleeps on an eventfd, and costs nothing while it is awake.
+//! Wakes whoever sleeps on an eventfd, and costs nothing while nobody does.
 //!
-//! Invariant
-//! - Whoever adds work calls `wake` afterwards; the sleeper looks for work after it said that it
+//! Invariants
+//! - Whoever adds work calls `wake` afterwards; a sleeper looks for work after it said that it
 //!   sleeps. So either it sees the work, or the waker sees that it sleeps.
+//! - Several may sleep at once: one of them at least is woken, and looks for work then.
+//! - While `rung` is set the eventfd is readable, or about to be.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
-    asleep: AtomicBool,
+    sleepers: AtomicU32,
+    rung: AtomicBool,
 }
 
 impl Waker {
-    /// A waker for one thread.
+    /// A waker that nobody sleeps on.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
@@ -29,12 +32,19 @@ impl Waker {
         }
         // SAFETY: the descriptor is new and nobody else's.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
-        Ok(Waker { event, asleep: AtomicBool::new(false) })
+        Ok(Waker { event, sleepers: AtomicU32::new(0), rung: AtomicBool::new(false) })
     }
 
-    /// Tells the sleeper to look for work.
+    /// Tells a sleeper to look for work.
     pub fn wake(&self) {
-        if self.asleep.swap(false, SeqCst) {
+        if self.sleepers.load(SeqCst) > 0 {
+            self.ring();
+        }
+    }
+
+    /// As [`Waker::wake`]; if nobody sleeps, the next sleep ends at once.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, SeqCst) {
             let one = 1_u64.to_ne_bytes();
             // SAFETY: writes eight bytes from a live array; a full counter is as good as a write.
             unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
@@ -55,21 +65,72 @@ impl Waker {
 
     /// Says that the thread will sleep now; it looks for work after this, not before.
     pub(crate) fn fall_asleep(&self) {
-        self.asleep.store(true, SeqCst);
+        self.sleepers.fetch_add(1, SeqCst);
     }
 
-    /// Says that the thread is awake, and forgets the wakes so far.
+    /// Says that the thread is awake, and forgets the wakes so far: it looks for work now.
     pub(crate) fn get_up(&self) {
-        self.asleep.store(false, SeqCst);
-        let mut count = [0_u8; 8];
-        // SAFETY: reads at most eight bytes into a live array; an empty counter is no error here.
-        unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
+        self.sleepers.fetch_sub(1, SeqCst);
+        if self.rung.load(SeqCst) {
+            let mut count = [0_u8; 8];
+            let (start, len) = (count.as_mut_ptr().cast(), count.len());
+            // SAFETY: reads at most eight bytes into a live array; an empty counter is no error.
+            if unsafe { libc::read(self.fd(), start, len) } > 0 {
+                self.rung.store(false, SeqCst);
+            }
+        }
     }
 
     /// The eventfd.
     pub(crate) fn fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
+
+    /// Sleeps until `wake`, until one of `fds` has something to read, or for `most` at the longest,
+    /// unless there is work. Which of `fds` have something.
+    pub fn sleep_on<const N: usize>(
+        &self,
+        fds: [Option<RawFd>; N],
+        most: Option<Duration>,
+        has_work: impl FnOnce() -> bool,
+    ) -> [bool; N] {
+        self.fall_asleep();
+        let most = if has_work() { Some(Duration::ZERO) } else { most };
+        // The kernel passes over negative descriptors.
+        let poll = |fd: Option<RawFd>| libc::pollfd {
+            fd: fd.unwrap_or(-1),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut all = [poll(None); 4];
+        all[0] = poll(Some(self.fd()));
+        all[1..=N].copy_from_slice(&fds.map(poll));
+        wait(&mut all[..=N], most);
+        self.get_up();
+        std::array::from_fn(|at| all[at + 1].revents != 0)
+    }
+}
+
+/// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
+pub fn wait_readable(fd: RawFd, most: Option<Duration>) -> bool {
+    let mut all = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    wait(&mut all, most);
+    all[0].revents != 0
+}
+
+/// Waits until `fd` takes something, or for `most` at the longest.
+pub fn wait_writable(fd: RawFd, most: Duration) {
+    wait(&mut [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }], Some(most));
+}
+
+fn wait(all: &mut [libc::pollfd], most: Option<Duration>) {
+    let time = most.map(|most| libc::timespec {
+        tv_sec: most.as_secs().min(3600) as libc::time_t,
+        tv_nsec: most.subsec_nanos().into(),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: valid pollfds and time; a poll that ends early is a wake-up like any other.
+    unsafe { libc::ppoll(all.as_mut_ptr(), all.len() as libc::nfds_t, time, std::ptr::null()) };
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,11 @@ impl World {
             }
             (None, None) => ("pread", None),
         }
+    }
+
+    /// What is readable when a command is over, beside the waker's own.
+    pub fn ring_fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().map(Ring::fd)
     }
 
     /// Commands in flight.

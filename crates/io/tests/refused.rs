@@ -111,7 +111,13 @@ fn serve() {
 fn ask(port: &Port, op: impl FnOnce(hostftl_volume::front::Buffer) -> JobOp) -> Answer {
     let (reply, answers) = channel();
     let op = op(port.buffer(1 << 20));
-    port.submit(Job { op, offset: 1 << 20, bytes: 1 << 20, cookie: 0, reply });
+    port.submit(Job {
+        op,
+        offset: 1 << 20,
+        bytes: 1 << 20,
+        cookie: 0,
+        reply: std::sync::Arc::new(reply),
+    });
     let answer = answers.recv().unwrap();
     assert_eq!(answer.result, Ok(()));
     answer

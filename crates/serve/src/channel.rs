@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -35,8 +36,19 @@ impl Socket {
         each!(self, Socket: socket => socket.set_write_timeout(time))
     }
 
+    /// From now on nothing waits for the socket.
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+        each!(self, Socket: socket => socket.set_nonblocking(true))
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         each!(self, Socket: socket => socket.shutdown(how))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, Socket: socket => socket.as_fd())
     }
 }
 

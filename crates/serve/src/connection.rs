@@ -3,16 +3,17 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
 use std::time::Duration;
 
-use hostftl_nbd_proto::{Agreement, Offer, Outcome, ProtoError, ServerHandshake};
+use hostftl_nbd_proto::{Offer, Outcome, ProtoError, ServerHandshake};
 use hostftl_volume::front::Port;
 use rustls::ServerConfig;
 
 use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
+use crate::outlet::Outlet;
 use crate::reader::Reader;
+use crate::source::{Source, TICK};
 use crate::table::Table;
 use crate::tls::Tls;
 use crate::witness::Witness;
@@ -45,14 +46,17 @@ impl Service<'_> {
     ///
     /// # Errors
     /// When the client breaks the protocol or the connection.
-    pub(crate) fn serve(self, socket: &Socket) -> Result<u64, ConnectionError> {
+    pub(crate) fn serve(self, socket: &Arc<Socket>) -> Result<u64, ConnectionError> {
         socket.set_read_timeout(Some(PATIENCE))?;
         let channel = Channel::Plain(socket);
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let mut inlet = Inlet::new(channel);
         match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, self.secure) {
-            (Outcome::Transmission(agreed), _) => self.transmit(inlet, channel, agreed),
+            (Outcome::Transmission(agreed), _) => {
+                socket.set_nonblocking()?;
+                self.transmit(inlet, channel, Outlet::new(Table::new(agreed), Some(socket.clone())))
+            }
             (Outcome::StartTls, Some(config)) => {
                 let tls = Tls::begin(socket, config)?;
                 server.secured();
@@ -72,7 +76,11 @@ impl Service<'_> {
     ) -> Result<u64, ConnectionError> {
         let mut inlet = Inlet::new(channel);
         match negotiate(server, Vec::new(), &mut inlet, channel, self.offer)? {
-            Outcome::Transmission(agreed) => self.transmit(inlet, channel, agreed),
+            Outcome::Transmission(agreed) => {
+                channel.socket().set_read_timeout(Some(TICK))?;
+                channel.socket().set_write_timeout(Some(writer::PATIENCE))?;
+                self.transmit(inlet, channel, Outlet::new(Table::new(agreed), None))
+            }
             _ => Ok(0),
         }
     }
@@ -81,16 +89,15 @@ impl Service<'_> {
         self,
         inlet: Inlet<Channel<'_>>,
         channel: Channel<'_>,
-        agreed: Agreement,
+        outlet: Outlet,
     ) -> Result<u64, ConnectionError> {
-        channel.socket().set_read_timeout(None)?;
-        let table = Table::new(agreed);
-        let (reply, answers) = mpsc::channel();
+        let outlet = Arc::new(outlet);
+        let inlet = inlet.onto(Source::new(channel, self.port.seat()));
         std::thread::scope(|scope| {
-            let (shared, answers) = (&table, answers);
-            scope.spawn(move || writer::run(channel, shared, &answers));
+            let shared = &outlet;
+            scope.spawn(move || writer::run(channel, shared));
             let Service { port, stopping, witness, .. } = self;
-            Reader { inlet, port, table: &table, reply, agreed, stopping, witness }.run()
+            Reader { inlet, port, outlet: outlet.clone(), stopping, witness }.run()
         })
     }
 }

@@ -4,17 +4,28 @@
 //! - `ahead[from..to]` is what was received and not yet used, in order.
 //! - Payload that is not in the look-ahead already is received into its own buffer; the same system
 //!   call brings what follows it into the look-ahead.
+//! - A source that has nothing for now says so from time to time, with an error that is no end; a
+//!   peer that stands still within a request for [`PATIENCE`] is gone.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
+use std::time::{Duration, Instant};
+
+use crate::tls::is_slow;
 
 /// How far the look-ahead reaches, in bytes: more saves system calls for small requests, and costs
 /// a copy of what is payload.
 const AHEAD: usize = 16 << 10;
 
+/// How long a peer may stand still within a request.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// See the module text.
 #[derive(Debug)]
 pub(crate) struct Inlet<R> {
     source: R,
+    /// Since when nothing came.
+    still: Option<Instant>,
+    patience: Duration,
     ahead: Box<[u8]>,
     from: usize,
     to: usize,
@@ -22,7 +33,19 @@ pub(crate) struct Inlet<R> {
 
 impl<R: Read> Inlet<R> {
     pub(crate) fn new(source: R) -> Self {
-        Inlet { source, ahead: vec![0; AHEAD].into(), from: 0, to: 0 }
+        let ahead = vec![0; AHEAD].into();
+        Inlet { source, still: None, patience: PATIENCE, ahead, from: 0, to: 0 }
+    }
+
+    /// The same, going on with another source.
+    pub(crate) fn onto<S: Read>(self, source: S) -> Inlet<S> {
+        let Inlet { still, patience, ahead, from, to, .. } = self;
+        Inlet { source, still, patience, ahead, from, to }
+    }
+
+    /// Where the bytes come from.
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.source
     }
 
     /// The next `N` bytes; `None` when the peer has closed the connection before them.
@@ -31,8 +54,13 @@ impl<R: Read> Inlet<R> {
     /// When the connection ends within them or breaks.
     pub(crate) fn head<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         while self.to - self.from < N {
-            if self.more()? == 0 {
-                return if self.from == self.to { Ok(None) } else { Err(cut_short()) };
+            match self.more() {
+                Ok(0) if self.from == self.to => return Ok(None),
+                Ok(0) => return Err(cut_short()),
+                Ok(_) => {}
+                // Between requests a peer may be silent for as long as it likes.
+                Err(error) if is_slow(&error) && self.from == self.to => self.still = None,
+                Err(error) => self.bear(error)?,
             }
         }
         let mut head = [0; N];
@@ -63,35 +91,52 @@ impl<R: Read> Inlet<R> {
             return Err(ErrorKind::FileTooLarge.into());
         }
         let got = retry(|| self.source.read(&mut self.ahead[self.to..]))?;
+        self.still = None;
         self.to += got;
         Ok(got)
     }
 
-    /// Fills `into` with the next bytes.
+    /// Bears with a peer that stands still.
+    fn bear(&mut self, error: io::Error) -> io::Result<()> {
+        if !is_slow(&error) {
+            return Err(error);
+        }
+        if self.still.get_or_insert_with(Instant::now).elapsed() < self.patience {
+            return Ok(());
+        }
+        let seconds = self.patience.as_secs();
+        let why = format!("the client stood still for {seconds} s within a request");
+        Err(io::Error::new(ErrorKind::TimedOut, why))
+    }
+
+    /// Fills `into[*done..]` with the next bytes and counts them in `done`. False when the peer
+    /// stands still: then call it again, perhaps with other memory that has the same bytes.
     ///
     /// # Errors
-    /// When the connection ends before or breaks.
-    pub(crate) fn fill(&mut self, into: &mut [u8]) -> io::Result<()> {
-        let known = into.len().min(self.to - self.from);
-        into[..known].copy_from_slice(&self.ahead[self.from..self.from + known]);
+    /// When the connection ends before or breaks, or the peer stands still for too long.
+    pub(crate) fn fill(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
+        let known = (into.len() - *done).min(self.to - self.from);
+        into[*done..*done + known].copy_from_slice(&self.ahead[self.from..self.from + known]);
         self.from += known;
-        let mut rest = &mut into[known..];
-        while !rest.is_empty() {
-            let ahead = &mut self.ahead;
-            let source = &mut self.source;
+        *done += known;
+        while *done < into.len() {
+            let (ahead, source, rest) = (&mut self.ahead, &mut self.source, &mut into[*done..]);
             let got = retry(|| {
                 let mut both = [IoSliceMut::new(rest), IoSliceMut::new(ahead)];
                 source.read_vectored(&mut both)
-            })?;
-            if got == 0 {
-                return Err(cut_short());
-            }
+            });
+            let got = match got {
+                Err(error) => return self.bear(error).map(|()| false),
+                Ok(0) => return Err(cut_short()),
+                Ok(got) => got,
+            };
             let here = got.min(rest.len());
             // The look-ahead was empty, because its bytes come first.
             (self.from, self.to) = (0, got - here);
-            rest = &mut rest[here..];
+            self.still = None;
+            *done += here;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Throws away the next `bytes` bytes.
@@ -107,8 +152,10 @@ impl<R: Read> Inlet<R> {
             if left == 0 {
                 return Ok(());
             }
-            if self.more()? == 0 {
-                return Err(cut_short());
+            match self.more() {
+                Ok(0) => return Err(cut_short()),
+                Ok(_) => {}
+                Err(error) => self.bear(error)?,
             }
         }
     }
@@ -171,7 +218,7 @@ mod tests {
                     }
                     1 => {
                         let mut into = vec![0; len];
-                        inlet.fill(&mut into).unwrap();
+                        assert!(inlet.fill(&mut into, &mut 0).unwrap());
                         prop_assert_eq!(&into, &bytes[at..at + len]);
                     }
                     _ => inlet.skip(len as u32).unwrap(),
@@ -189,7 +236,38 @@ mod tests {
     #[test]
     fn an_end_within_a_request_is_an_error() {
         assert!(Inlet::new(&[1u8; 27][..]).head::<28>().is_err());
-        assert!(Inlet::new(&[1u8; 27][..]).fill(&mut [0; 28]).is_err());
+        assert!(Inlet::new(&[1u8; 27][..]).fill(&mut [0; 28], &mut 0).is_err());
         assert!(Inlet::new(&[1u8; 27][..]).skip(28).is_err());
+    }
+
+    /// Gives one byte, and then nothing.
+    struct Stuck(bool);
+
+    impl Read for Stuck {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(5));
+            if std::mem::replace(&mut self.0, true) {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            into[0] = 7;
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_peer_that_stands_still_within_a_request_is_gone_in_the_end() {
+        let patience = Duration::from_millis(20);
+        let inlet = || Inlet { patience, ..Inlet::new(Stuck(false)) };
+        let stood_still = |error: io::Error| assert!(error.to_string().contains("stood still"));
+        stood_still(inlet().head::<28>().unwrap_err());
+        stood_still(inlet().skip(28).unwrap_err());
+        let (mut inlet, mut into, mut done) = (inlet(), [0; 28], 0);
+        assert!(!inlet.fill(&mut into, &mut done).unwrap(), "the buffer may go to others now");
+        assert_eq!((done, into[0]), (1, 7));
+        stood_still(
+            std::iter::repeat_with(|| inlet.fill(&mut into, &mut done))
+                .find_map(Result::err)
+                .unwrap(),
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Serves a volume to the outside: the NBD server on a unix socket or a TCP port.
 //!
 //! A connection has two threads. The reader takes requests from the socket, payload straight into
-//! the volume's buffers, and hands them to the volume's [`Port`](hostftl_volume::front::Port); the
-//! writer takes the answers and sends replies, several at once. Between them stands the table of
-//! requests in flight, which bounds what one client can hold.
+//! the volume's buffers, hands them to the volume's [`Port`](hostftl_volume::front::Port), and does
+//! them itself when no other thread does. Answers go out from whichever thread has them, several at
+//! once; the writer goes on where the client does not take them at once. The table of requests in
+//! flight bounds what one client can hold.
 //!
 //! Stopping: [`Stopper::stop`] ends the accepting and the reading; what is in flight is answered,
 //! and [`Server::run`] returns, so that its caller can close the volume clean.
@@ -16,11 +17,13 @@ mod error;
 mod fault;
 mod inlet;
 mod listen;
+mod outlet;
 mod piece;
 mod reader;
 mod registry;
 mod server;
 mod socket;
+mod source;
 mod split;
 mod table;
 mod tls;

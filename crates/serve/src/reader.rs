@@ -1,31 +1,38 @@
 //! Takes the requests of one client from its socket and hands them to the volume.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{HostError, SECTOR};
 use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_REQ_ONE};
-use hostftl_nbd_proto::{Agreement, Command, Errno, MAX_PAYLOAD, Request};
-use hostftl_volume::front::{Answer, Job, JobOp, Port};
+use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Request};
+use hostftl_volume::front::{Answer, Answers, Buffer, Job, JobOp, Port};
 
-use crate::channel::Channel;
 use crate::connection::ConnectionError;
 use crate::fault::Fault;
 use crate::inlet::Inlet;
+use crate::outlet::Outlet;
+use crate::source::Source;
 use crate::split::parts;
-use crate::table::{Entry, Table, Wants, part_cookie};
+use crate::table::{Entry, Wants, part_cookie};
 use crate::witness::{Seen, Witness};
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
-    pub(crate) inlet: Inlet<Channel<'a>>,
+    pub(crate) inlet: Inlet<Source<'a>>,
     pub(crate) port: &'a Port,
-    pub(crate) table: &'a Table,
-    pub(crate) reply: Sender<Answer>,
-    pub(crate) agreed: Agreement,
+    pub(crate) outlet: Arc<Outlet>,
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        // The volume is not left with jobs that nobody does.
+        self.inlet.source().seat.leave();
+        self.outlet.close();
+    }
 }
 
 impl Reader<'_> {
@@ -83,7 +90,7 @@ impl Reader<'_> {
         let invalid = |why| Err(Fault::new(Errno::Invalid, why));
         let allowed = CMD_FUA
             | match request.command {
-                Command::Read if self.agreed.structured => CMD_DF,
+                Command::Read if self.outlet.table.agreed().structured => CMD_DF,
                 // Accepted as a hint: over a sparse file a hole may still lack its space later.
                 Command::WriteZeroes => CMD_NO_HOLE | CMD_FAST_ZERO,
                 Command::BlockStatus => CMD_REQ_ONE,
@@ -100,7 +107,7 @@ impl Reader<'_> {
             Command::Disconnect | Command::Other(_) => invalid("an unknown command"),
             Command::Flush if offset == 0 && length == 0 => Ok(()),
             Command::Flush => invalid("a flush has no range"),
-            Command::BlockStatus if self.agreed.numbers().next().is_none() => {
+            Command::BlockStatus if self.outlet.table.agreed().numbers().next().is_none() => {
                 invalid("no context was chosen")
             }
             Command::Read if length > MAX_PAYLOAD => invalid("more than 32 MiB at once"),
@@ -123,39 +130,85 @@ impl Reader<'_> {
         let list = || parts(request.offset, request.length, export.max_transfer, export.align);
         let read = request.command == Command::Read;
         let one_piece = request.flags & CMD_DF != 0;
-        let slot = self.table.enter(Entry {
+        let slot = self.enter(Entry {
             bytes: request.length,
             parts: list().count() as u32,
             ..entry(request, if read { Wants::Data { one_piece } } else { Wants::Done })
         });
         for (offset, bytes) in list() {
-            let mut data = self.port.buffer(bytes);
-            let op = if read {
-                JobOp::Read(data)
-            } else {
-                self.inlet.fill(&mut data)?;
-                JobOp::Write { data, fua }
-            };
             let cookie = part_cookie(slot, offset - request.offset);
-            self.submit(op, offset, bytes.into(), cookie);
+            let op = match read {
+                true => JobOp::Read(self.buffer(bytes)),
+                false => match self.receive(bytes) {
+                    Ok(data) => JobOp::Write { data, fua },
+                    Err(error) => {
+                        let rest = list().skip_while(|(other, _)| *other < offset).count();
+                        self.break_off(cookie, rest);
+                        return Err(error);
+                    }
+                },
+            };
+            self.push(op, offset, bytes.into(), cookie);
         }
         Ok(())
     }
 
-    /// Hands over a request without payload.
-    fn whole(&self, request: &Request, wants: Wants, op: JobOp) {
-        let slot = self.table.enter(entry(request, wants));
-        self.submit(op, request.offset, request.length.into(), part_cookie(slot, 0));
+    /// So many parts of a request never come: it is over when those are that came.
+    fn break_off(&self, cookie: u64, parts: usize) {
+        for _ in 0..parts {
+            self.outlet.take(Answer::new(cookie, Err(HostError::Io), None));
+        }
+        self.outlet.flush();
     }
 
-    fn submit(&self, op: JobOp, offset: u64, bytes: u64, cookie: u64) {
-        self.port.submit(Job { op, offset, bytes, cookie, reply: self.reply.clone() });
+    /// A payload of the client, in a buffer of the volume. A client that stands still has none: the
+    /// buffer is for others until the payload is there.
+    fn receive(&mut self, bytes: u32) -> io::Result<Buffer> {
+        let (mut data, mut done) = (self.buffer(bytes), 0);
+        if self.inlet.fill(&mut data, &mut done)? {
+            return Ok(data);
+        }
+        let mut own = data.to_vec();
+        drop(data);
+        while !self.inlet.fill(&mut own, &mut done)? {}
+        let mut data = self.buffer(bytes);
+        data.copy_from_slice(&own);
+        Ok(data)
+    }
+
+    /// A buffer, when the volume has one.
+    fn buffer(&mut self, bytes: u32) -> Buffer {
+        let seat = &mut self.inlet.source().seat;
+        self.port.try_buffer(bytes).unwrap_or_else(|| {
+            seat.leave();
+            self.port.buffer(bytes)
+        })
+    }
+
+    /// A slot for a request, when the window has room.
+    fn enter(&mut self, entry: Entry) -> u32 {
+        self.outlet.table.try_enter(entry).unwrap_or_else(|| {
+            self.inlet.source().seat.leave();
+            self.outlet.table.enter(entry)
+        })
+    }
+
+    /// Hands over a request without payload.
+    fn whole(&mut self, request: &Request, wants: Wants, op: JobOp) {
+        let slot = self.enter(entry(request, wants));
+        self.push(op, request.offset, request.length.into(), part_cookie(slot, 0));
+    }
+
+    fn push(&mut self, op: JobOp, offset: u64, bytes: u64, cookie: u64) {
+        let reply = self.outlet.clone();
+        self.inlet.source().seat.push(Job { op, offset, bytes, cookie, reply });
     }
 
     /// Answers without the volume, but the way that every reply goes.
-    fn answer(&self, request: &Request, fault: Option<Fault>) {
-        let slot = self.table.enter(Entry { fault, ..entry(request, Wants::Done) });
-        self.reply.send(Answer::new(part_cookie(slot, 0), Ok(()), None)).ok();
+    fn answer(&mut self, request: &Request, fault: Option<Fault>) {
+        let slot = self.enter(Entry { fault, ..entry(request, Wants::Done) });
+        self.outlet.take(Answer::new(part_cookie(slot, 0), Ok(()), None));
+        self.outlet.flush();
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) const MAX_HELD: u64 = 4 << 20;
 /// See the module text.
 #[derive(Debug)]
 pub(crate) struct Table {
+    agreed: Agreement,
     state: Mutex<State>,
     room: Condvar,
 }
@@ -95,7 +96,12 @@ impl Table {
         let slot = || Slot { entry: idle, body: Body::Nothing };
         let slots = std::iter::repeat_with(slot).take(MAX_REQUESTS).collect();
         let state = Mutex::new(State { agreed, slots, free, held: 0 });
-        Table { state, room: Condvar::new() }
+        Table { agreed, state, room: Condvar::new() }
+    }
+
+    /// What the two sides have agreed on.
+    pub(crate) fn agreed(&self) -> Agreement {
+        self.agreed
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -104,18 +110,19 @@ impl Table {
 
     /// Waits until the window has room and gives the request a slot.
     pub(crate) fn enter(&self, entry: Entry) -> u32 {
-        assert!(entry.parts > 0, "a request without parts is never finished");
-        let bytes = u64::from(entry.bytes);
-        let full = |state: &mut State| {
-            state.free.is_empty() || (state.held > 0 && state.held + bytes > MAX_HELD)
-        };
-        let mut state = self.room.wait_while(self.lock(), full).expect("see lock");
-        let slot = state.free.pop().expect("there is room");
-        state.held += bytes;
-        let joined = state.joins(&entry);
-        let body = if joined { Body::Own(vec![0; entry.bytes as usize]) } else { Body::Nothing };
-        state.slots[slot as usize] = Slot { entry, body };
-        slot
+        let full = |state: &mut State| !state.has_room(&entry);
+        self.room.wait_while(self.lock(), full).expect("see lock").admit(entry)
+    }
+
+    /// As [`Table::enter`], but says `None` rather than wait.
+    pub(crate) fn try_enter(&self, entry: Entry) -> Option<u32> {
+        let mut state = self.lock();
+        state.has_room(&entry).then(|| state.admit(entry))
+    }
+
+    /// Whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().free.len() == MAX_REQUESTS
     }
 
     /// Frees the slots of requests whose replies are out, and the buffers of all pieces.
@@ -131,6 +138,21 @@ impl Table {
 }
 
 impl State {
+    fn has_room(&self, entry: &Entry) -> bool {
+        let fits = self.held == 0 || self.held + u64::from(entry.bytes) <= MAX_HELD;
+        !self.free.is_empty() && fits
+    }
+
+    fn admit(&mut self, entry: Entry) -> u32 {
+        assert!(entry.parts > 0, "a request without parts is never finished");
+        let slot = self.free.pop().expect("there is room");
+        self.held += u64::from(entry.bytes);
+        let joined = self.joins(&entry);
+        let body = if joined { Body::Own(vec![0; entry.bytes as usize]) } else { Body::Nothing };
+        self.slots[slot as usize] = Slot { entry, body };
+        slot
+    }
+
     /// Whether the parts of a read are joined to one reply.
     fn joins(&self, entry: &Entry) -> bool {
         match entry.wants {

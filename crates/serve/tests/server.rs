@@ -274,6 +274,30 @@ fn clients_that_do_not_read_or_die_do_not_starve_others() {
 }
 
 #[test]
+fn clients_that_stand_still_within_a_payload_do_not_hold_up_others() {
+    let running = Running::start();
+    // More than the volume has buffers of this size, so that all are taken for a moment.
+    let stuck: Vec<Caller> = (0..30).map(|_| running.client()).collect();
+    for client in &stuck {
+        let write = request(Command::Write, 1, 0, MIB, 0);
+        send(&client.0.stream, write, &[7; 1000]).expect("sent");
+    }
+    thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    let mut client = running.client();
+    for at in 0..30 {
+        client.write(at * MIB as u64, &pattern(at, MIB), 0).expect("there are buffers left");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "held up for {:?}", begun.elapsed());
+    // One of them comes to itself again.
+    let mut late = stuck.into_iter().next().expect("there are some");
+    late.raw(&vec![7; MIB - 1000]);
+    assert_eq!(late.reply(0), (1, Ok(vec![])));
+    assert!(client.read(0, MIB).expect("read").iter().all(|byte| *byte == 7));
+    running.stop();
+}
+
+#[test]
 fn a_client_that_breaks_the_protocol_is_cut_off_and_no_other() {
     let running = Running::start();
     let mut good = running.client();

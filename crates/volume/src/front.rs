@@ -1,12 +1,22 @@
 //! What a front end (NBD, later ublk) sees of a volume that is being served.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use hostftl_core::{HostError, SECTOR};
-use hostftl_io::{Arena, Lease, Waker};
+use hostftl_io::{Arena, Lease, Waker, wait_readable};
+
+use crate::engine::Engine;
+
+/// Waits until `fd` takes something, or for `most` at the longest.
+pub fn wait_writable(fd: BorrowedFd<'_>, most: Duration) {
+    hostftl_io::wait_writable(fd.as_raw_fd(), most);
+}
 
 /// The block device that a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +104,27 @@ pub struct Job {
     /// The front end's name for the job, given back with the answer.
     pub cookie: u64,
     /// Where the answer goes.
-    pub reply: Sender<Answer>,
+    pub reply: Arc<dyn Answers>,
+}
+
+/// Takes answers, from whichever thread has them.
+pub trait Answers: Send + Sync {
+    /// An answer. A front end that is gone misses nothing.
+    fn take(&self, answer: Answer);
+    /// No other answer comes at once: what was taken may go out. This must not wait.
+    fn flush(&self) {}
+}
+
+impl Answers for Sender<Answer> {
+    fn take(&self, answer: Answer) {
+        self.send(answer).ok();
+    }
+}
+
+impl fmt::Debug for dyn Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answers")
+    }
 }
 
 /// The answer to a job.
@@ -127,6 +157,8 @@ struct Shared {
     arena: Arc<Arena>,
     queue: Mutex<Queue>,
     waker: Arc<Waker>,
+    /// Does the jobs, if any thread may do them.
+    engine: OnceLock<Weak<Engine>>,
 }
 
 #[derive(Debug, Default)]
@@ -139,7 +171,8 @@ impl Port {
     /// A port over `arena` whose jobs an [`Inbox`] takes out; `waker` wakes the thread that has it.
     pub fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Port, Inbox) {
         let queue = Mutex::new(Queue::default());
-        let shared = Arc::new(Shared { export, arena, queue, waker });
+        let engine = OnceLock::new();
+        let shared = Arc::new(Shared { export, arena, queue, waker, engine });
         (Port(shared.clone()), Inbox(shared))
     }
 
@@ -153,9 +186,25 @@ impl Port {
         Buffer(self.0.arena.lease(bytes))
     }
 
+    /// As [`Port::buffer`], but says `None` rather than wait.
+    pub fn try_buffer(&self, bytes: u32) -> Option<Buffer> {
+        self.0.arena.try_lease(bytes).map(Buffer)
+    }
+
+    /// A place for a thread that submits jobs, each place for one thread.
+    pub fn seat(&self) -> Seat {
+        Seat { port: self.clone(), leads: false }
+    }
+
     /// Hands a job over and returns at once. The answer is an error when the range is not whole
     /// sectors of the export, or the volume has stopped.
     pub fn submit(&self, job: Job) {
+        self.push(job);
+        self.0.waker.wake();
+    }
+
+    /// As [`Port::submit`], but wakes nobody: whoever pushes sees to it that the job is done.
+    fn push(&self, job: Job) {
         let end = job.offset.checked_add(job.bytes);
         let inside = end.is_some_and(|end| end <= self.0.export.bytes);
         if !inside || !job.is_whole() {
@@ -170,14 +219,80 @@ impl Port {
             return job.refuse(Err(HostError::Io));
         }
         queue.jobs.push_back(job);
-        drop(queue);
-        self.0.waker.wake();
+    }
+
+    /// Whether a job waits, or the end.
+    pub(crate) fn has_work(&self) -> bool {
+        let queue = self.0.queue();
+        queue.closed || !queue.jobs.is_empty()
+    }
+
+    /// From now on whoever has a seat helps `engine`.
+    pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
+        let set = self.0.engine.set(Arc::downgrade(engine));
+        assert!(set.is_ok(), "a port has one engine");
     }
 
     /// Takes no more jobs; what is queued will still be done.
     pub(crate) fn close(&self) {
         self.0.queue().closed = true;
-        self.0.waker.wake();
+        self.0.waker.ring();
+    }
+}
+
+/// Where one thread hands jobs in, and does them itself when nobody else does: that saves waking
+/// another thread for each. While it waits for its client it may also wait for the devices.
+#[derive(Debug)]
+pub struct Seat {
+    port: Port,
+    /// Whether the devices are this thread's care.
+    leads: bool,
+}
+
+impl Seat {
+    /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
+    pub fn push(&self, job: Job) {
+        self.port.push(job);
+    }
+
+    /// Does what is to be done and not done by another thread, without waiting.
+    pub fn help(&self) {
+        match self.engine() {
+            Some(engine) => engine.help(),
+            None => self.port.0.waker.wake(),
+        }
+    }
+
+    /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
+    /// the devices to others.
+    pub fn leave(&mut self) {
+        self.help();
+        if std::mem::take(&mut self.leads)
+            && let Some(engine) = self.engine()
+        {
+            engine.follow();
+        }
+    }
+
+    /// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
+    pub fn wait_readable(&mut self, fd: BorrowedFd<'_>, most: Option<Duration>) -> bool {
+        self.help();
+        let Some(engine) = self.engine() else { return wait_readable(fd.as_raw_fd(), most) };
+        self.leads = self.leads || engine.lead();
+        match self.leads {
+            true => engine.wait_readable(fd.as_raw_fd(), most),
+            false => wait_readable(fd.as_raw_fd(), most),
+        }
+    }
+
+    fn engine(&self) -> Option<Arc<Engine>> {
+        self.port.0.engine.get()?.upgrade()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -205,7 +320,8 @@ impl Job {
             JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
             _ => None,
         };
-        self.reply.send(Answer::new(self.cookie, result, data)).ok();
+        self.reply.take(Answer::new(self.cookie, result, data));
+        self.reply.flush();
     }
 }
 

@@ -4,7 +4,6 @@
 //! - A ticket's number is the place of its job's answer; the place is free when that is sent.
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use hostftl_core::{
@@ -13,14 +12,16 @@ use hostftl_core::{
 };
 use hostftl_io::{Host, Pull};
 
-use crate::front::{Answer, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
+use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
 use crate::quiet::Quiet;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Jobs {
     inbox: Inbox,
-    waiting: Vec<Option<(u64, Sender<Answer>)>>,
+    waiting: Vec<Option<(u64, Arc<dyn Answers>)>>,
+    /// Who got answers since the last [`Jobs::told`].
+    told: Vec<Arc<dyn Answers>>,
     free: Vec<u32>,
     /// The question that a look will answer.
     asked: Option<Job>,
@@ -31,7 +32,20 @@ pub struct Jobs {
 impl Jobs {
     /// Takes jobs out of `inbox`, and tells `news` what happens.
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>) -> Self {
-        Jobs { inbox, waiting: Vec::new(), free: Vec::new(), asked: None, news }
+        let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
+        Jobs { inbox, waiting, told, free, asked: None, news }
+    }
+
+    /// Who got answers since the last call, to be flushed.
+    pub fn told(&mut self) -> Vec<Arc<dyn Answers>> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn tell(&mut self, reply: Arc<dyn Answers>, answer: Answer) {
+        reply.take(answer);
+        if !self.told.iter().any(|other| Arc::ptr_eq(other, &reply)) {
+            self.told.push(reply);
+        }
     }
 
     fn request(&mut self, job: Job) -> Request {
@@ -61,7 +75,8 @@ impl Drop for Jobs {
     /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
     fn drop(&mut self) {
         for (cookie, sender) in self.waiting.drain(..).flatten() {
-            sender.send(Answer::new(cookie, Err(HostError::Io), None)).ok();
+            sender.take(Answer::new(cookie, Err(HostError::Io), None));
+            sender.flush();
         }
     }
 }
@@ -83,7 +98,7 @@ impl Host for Jobs {
     fn look(&mut self, layer: &dyn Layer) {
         let Job { offset, bytes, cookie, reply, .. } = self.asked.take().expect("a job asked");
         let extents = extents(layer, offset / SECTOR as u64, bytes / SECTOR as u64);
-        reply.send(Answer { extents, ..Answer::new(cookie, Ok(()), None) }).ok();
+        self.tell(reply, Answer { extents, ..Answer::new(cookie, Ok(()), None) });
     }
 
     fn has_work(&self) -> bool {
@@ -96,8 +111,7 @@ impl Host for Jobs {
         let (cookie, sender) = self.waiting[place].take().expect("one answer for each job");
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
-        // A front end that is gone misses nothing.
-        sender.send(Answer::new(cookie, result, data)).ok();
+        self.tell(sender, Answer::new(cookie, result, data));
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -145,6 +159,7 @@ mod tests {
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default());
         let (reply, answers) = channel();
+        let reply: Arc<dyn Answers> = Arc::new(reply);
         for cookie in 0..2 {
             let (op, reply) = (JobOp::Flush, reply.clone());
             port.submit(Job { op, offset: 0, bytes: 0, cookie, reply });
@@ -166,6 +181,7 @@ mod tests {
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default());
         let (reply, _answers) = channel();
+        let reply = Arc::new(reply);
         let op = JobOp::Read(port.buffer(8192));
         port.submit(Job { op, offset: 0, bytes: 8192, cookie: 0, reply });
         let pulled = jobs.pull(Credits { requests: 9, sectors: 8 });

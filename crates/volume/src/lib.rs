@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod control;
 mod create;
+mod engine;
 mod entry;
 mod error;
 pub mod front;

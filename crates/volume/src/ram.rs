@@ -46,15 +46,16 @@ fn answer(job: Job, bytes: &mut [u8]) {
         JobOp::Flush => None,
         JobOp::Status => {
             let extents = extents(&bytes[range]);
-            job.reply.send(Answer { extents, ..Answer::new(job.cookie, Ok(()), None) }).ok();
-            return;
+            job.reply.take(Answer { extents, ..Answer::new(job.cookie, Ok(()), None) });
+            return job.reply.flush();
         }
         JobOp::Trim { .. } | JobOp::Zeroes { .. } => {
             bytes[range].fill(0);
             None
         }
     };
-    job.reply.send(Answer::new(job.cookie, Ok(()), data)).ok();
+    job.reply.take(Answer::new(job.cookie, Ok(()), data));
+    job.reply.flush();
 }
 
 /// What is not zero counts as mapped.
@@ -78,7 +79,13 @@ mod tests {
         let port = ram_port("ram", 1 << 20);
         let (reply, answers) = channel();
         let ask = |op, cookie| {
-            port.submit(Job { op, offset: 8192, bytes: 4096, cookie, reply: reply.clone() });
+            port.submit(Job {
+                op,
+                offset: 8192,
+                bytes: 4096,
+                cookie,
+                reply: Arc::new(reply.clone()),
+            });
             let answer = answers.recv().expect("an answer");
             assert_eq!((answer.cookie, answer.result), (cookie, Ok(())));
             answer.data
@@ -95,7 +102,13 @@ mod tests {
     fn a_job_past_the_end_is_refused() {
         let port = ram_port("ram", 8192);
         let (reply, answers) = channel();
-        port.submit(Job { op: JobOp::Flush, offset: 8192, bytes: 512, cookie: 5, reply });
+        port.submit(Job {
+            op: JobOp::Flush,
+            offset: 8192,
+            bytes: 512,
+            cookie: 5,
+            reply: Arc::new(reply),
+        });
         assert_eq!(answers.recv().unwrap().result, Err(HostError::Range));
     }
 }

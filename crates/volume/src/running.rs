@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use hostftl_core::{Layer, SECTOR};
-use hostftl_io::{Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
-use hostftl_layers::AnyLayer;
+use hostftl_io::{Device, IoError, Link, LinkWatch, Snapshot, Tap};
 
 use crate::config::Config;
 use crate::control::Control;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
@@ -95,12 +95,14 @@ impl Volume {
             align: limits.align * SECTOR as u32,
             fast_zeroes: driver.layer().has_fast_zeroes(),
         };
-        let (port, inbox) = Port::new(export, machine.arena, machine.waker);
+        let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let jobs = Jobs::new(inbox, news.clone());
         still.notes.extend(notes.iter().cloned());
         let live = Live { still: Arc::new(still), shown: driver.shown(), news, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
-        let thread = spawn(driver, jobs)?;
+        let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
+        port.set_engine(&engine);
+        let thread = spawn(engine)?;
         let (thread, _lock) = (Some(thread), self.lock);
         let running =
             Running { port: port.clone(), thread, control, live, recording, notes, _lock };
@@ -114,12 +116,10 @@ fn export_name(path: &Path, config: &Config) -> String {
     if config.label.is_empty() { stem() } else { config.label.clone() }
 }
 
-fn spawn(
-    mut driver: Driver<AnyLayer>,
-    mut jobs: Jobs,
-) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
+fn spawn(engine: Arc<Engine>) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
     let run = move || {
-        driver.serve(&mut jobs)?;
+        let (mut driver, mut jobs, end) = engine.run();
+        end?;
         driver.stop(&mut jobs)?;
         driver.close()
     };

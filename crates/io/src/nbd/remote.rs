@@ -209,7 +209,7 @@ impl Shared {
 
     fn wake_driver(&self) {
         if let Some(driver) = self.driver.get() {
-            driver.wake();
+            driver.ring();
         }
     }
 

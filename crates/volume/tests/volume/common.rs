@@ -53,7 +53,7 @@ impl Client {
     }
 
     pub fn ask(&self, op: JobOp, offset: u64, bytes: u64) -> Result<Vec<u8>, HostError> {
-        let reply = self.sender.clone();
+        let reply = std::sync::Arc::new(self.sender.clone());
         self.port.submit(Job { op, offset, bytes, cookie: offset, reply });
         let answer = self.answers.recv().unwrap();
         assert_eq!(answer.cookie, offset);

@@ -1,0 +1,55 @@
+//! Where a client's bytes come from: while there are none, its thread does the volume's work.
+
+use std::io::{self, ErrorKind, IoSliceMut, Read};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use hostftl_volume::front::Seat;
+
+use crate::channel::Channel;
+
+/// How long a source has nothing before it says so.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    channel: Channel<'a>,
+    /// The thread's place at the volume.
+    pub(crate) seat: Seat,
+    /// Whether the socket had less than was asked for.
+    dry: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(channel: Channel<'a>, seat: Seat) -> Self {
+        Source { channel, seat, dry: true }
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(into)])
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let Channel::Plain(mut socket) = self.channel else {
+            // The session decides when it needs the socket, and waits for it.
+            self.seat.leave();
+            return self.channel.read_vectored(into);
+        };
+        loop {
+            if self.dry && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            match socket.read_vectored(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.dry = true,
+                Err(error) => return Err(error),
+                Ok(got) => {
+                    self.dry = got < into.iter().map(|buffer| buffer.len()).sum();
+                    return Ok(got);
+                }
+            }
+        }
+    }
+}

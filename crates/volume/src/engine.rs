@@ -1,0 +1,225 @@
+//! A driver and its host, which whoever comes by may run: no thread is woken for what the one that
+//! asks can do itself.
+//!
+//! Invariants
+//! - One thread at a time has the core. Who finds it taken may go: whoever has it looks for jobs
+//!   again after it gave it back.
+//! - Somebody always waits for the devices: the driver's own thread, unless a thread with a seat
+//!   has taken that over, which it gives back before it waits for anything else.
+//! - After the end nobody has the core but the driver's own thread.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use hostftl_io::{Driver, IoError, Pace, Waker};
+use hostftl_layers::AnyLayer;
+
+use crate::front::Port;
+use crate::jobs::Jobs;
+
+/// Turns of the driver before answers go out.
+const TURNS: u32 = 16;
+/// How often a thread that helps goes on before it leaves the rest to others.
+const ROUNDS: u32 = 8;
+/// No time at all.
+const NEVER: u64 = u64::MAX;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Engine {
+    core: Mutex<Core>,
+    port: Port,
+    ring: Option<RawFd>,
+    waker: Arc<Waker>,
+    /// Whether a thread with a seat waits for the devices.
+    led: Mutex<bool>,
+    parked: Condvar,
+    over: AtomicBool,
+    /// When the layer wants to be woken, and until when the one who waits sleeps; in nanoseconds
+    /// since `began`.
+    wants: AtomicU64,
+    sleeps: AtomicU64,
+    /// Whether a request would be taken.
+    pulls: AtomicBool,
+    began: Instant,
+}
+
+struct Core {
+    parts: Option<(Driver<AnyLayer>, Jobs)>,
+    /// How it ended.
+    end: Option<Result<(), IoError>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Core, over: {}", self.end.is_some())
+    }
+}
+
+impl Engine {
+    /// An engine for a driver that is ready, whose jobs come from `port`.
+    pub fn new(driver: Driver<AnyLayer>, jobs: Jobs, port: Port, waker: Arc<Waker>) -> Arc<Self> {
+        let ring = driver.ring_fd();
+        let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
+        Arc::new(Engine {
+            core,
+            port,
+            ring,
+            waker,
+            led: Mutex::new(false),
+            parked: Condvar::new(),
+            over: AtomicBool::new(false),
+            wants: AtomicU64::new(NEVER),
+            sleeps: AtomicU64::new(NEVER),
+            pulls: AtomicBool::new(true),
+            began: Instant::now(),
+        })
+    }
+
+    /// The driver's own thread: runs until the host is over, and gives back what it had.
+    ///
+    /// # Errors
+    /// When the layer stalls.
+    pub fn run(&self) -> (Driver<AnyLayer>, Jobs, Result<(), IoError>) {
+        loop {
+            self.help();
+            let mut core = self.lock();
+            if let Some(end) = core.end.take() {
+                let (driver, jobs) = core.parts.take().expect("only this thread takes them");
+                return (driver, jobs, end);
+            }
+            drop(core);
+            let led = lock(&self.led);
+            if !*led {
+                drop(led);
+                self.wait_once(None, None);
+            } else if !self.over.load(SeqCst) {
+                // Whoever leads may not have seen yet for how long it may sleep.
+                self.waker.ring();
+                drop(self.parked.wait(led));
+            }
+        }
+    }
+
+    /// The devices are the caller's care from now on; false when they are another's.
+    pub fn lead(&self) -> bool {
+        let mut led = lock(&self.led);
+        !std::mem::replace(&mut *led, true)
+    }
+
+    /// The devices are not the caller's care any more.
+    pub fn follow(&self) {
+        *lock(&self.led) = false;
+        self.parked.notify_all();
+    }
+
+    /// Does what can be done at once, unless another thread does.
+    pub fn help(&self) {
+        for _ in 0..ROUNDS {
+            let mut core = match self.core.try_lock() {
+                Ok(core) => core,
+                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::Poisoned(_)) => panic!("the driver failed in another thread"),
+            };
+            let pace = core.advance();
+            let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
+            self.note(pace);
+            drop(core);
+            told.iter().for_each(|answers| answers.flush());
+            match pace {
+                None => return self.end(),
+                Some(Pace::More) => {}
+                Some(_) if !self.has_jobs() => return,
+                Some(_) => {}
+            }
+        }
+        self.waker.ring();
+    }
+
+    /// Remembers what the driver waits for; the core is taken.
+    fn note(&self, pace: Option<Pace>) {
+        let (until, pulls) = match pace {
+            Some(Pace::Rests { until, pulls }) => (until, pulls),
+            _ => (None, true),
+        };
+        let now = self.began.elapsed();
+        let wants = until.map_or(NEVER, |until| (now + until).as_nanos() as u64);
+        self.wants.store(wants, SeqCst);
+        self.pulls.store(pulls, SeqCst);
+        if wants < self.sleeps.load(SeqCst) {
+            self.waker.wake();
+        }
+    }
+
+    /// Everything is over: the driver's own thread shall see it.
+    fn end(&self) {
+        self.over.store(true, SeqCst);
+        self.waker.ring();
+        // It looks before it parks, with this lock in its hands.
+        drop(lock(&self.led));
+        self.parked.notify_all();
+    }
+
+    fn has_jobs(&self) -> bool {
+        self.pulls.load(SeqCst) && self.port.has_work()
+    }
+
+    /// Waits until `fd` has something to read, or for `most`, and does what is to be done
+    /// meanwhile; whether it has. The caller leads.
+    pub fn wait_readable(&self, fd: RawFd, most: Option<Duration>) -> bool {
+        let until = most.map(|most| Instant::now() + most);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if self.wait_once(Some(fd), left) {
+                return true;
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return false;
+            }
+        }
+    }
+
+    /// One sleep, and the work behind it; whether `fd` has something to read.
+    fn wait_once(&self, fd: Option<RawFd>, most: Option<Duration>) -> bool {
+        let wants = self.wants.load(SeqCst);
+        self.sleeps.store(wants, SeqCst);
+        let timer = match wants {
+            NEVER => None,
+            at => Some(Duration::from_nanos(at).saturating_sub(self.began.elapsed())),
+        };
+        let most = timer.into_iter().chain(most).min();
+        let [ring, readable] = self
+            .waker
+            .sleep_on([self.ring, fd], most, || self.has_jobs() || self.wants.load(SeqCst) < wants);
+        self.sleeps.store(0, SeqCst);
+        // Only a client spoke: its own thread helps when it knows what it wants.
+        if ring || !readable {
+            self.help();
+        }
+        readable
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("the driver failed in another thread")
+    }
+}
+
+impl Core {
+    /// Runs the driver for a while; none when it is over.
+    fn advance(&mut self) -> Option<Pace> {
+        let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
+        let end = match driver.advance(jobs, TURNS) {
+            Ok(Pace::Over) => Ok(()),
+            Ok(pace) => return Some(pace),
+            Err(error) => Err(error),
+        };
+        self.end = Some(end);
+        None
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
