@@ -55,13 +55,15 @@ pub enum TraceError {
     },
     /// The content is none of the known formats.
     #[error(
-        "{}: no known trace format; name it as in FILE:format=csv, one of {}",
+        "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one of {}",
         path.display(),
         Format::names()
     )]
     Unknown {
         /// The file.
         path: PathBuf,
+        /// The beginning of its first line, with escapes for what is no text.
+        begins: String,
     },
     /// The content is not in the format that the user named.
     #[error("{}: this is no {format} file", path.display())]

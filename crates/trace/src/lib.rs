@@ -30,7 +30,7 @@ pub use compress::Compressibility;
 pub use error::TraceError;
 pub use file::TraceFile;
 pub use format::Format;
-pub use like::{Like, LikeStream, Volume};
+pub use like::{Figure, FigureUnit, Like, LikeStream, Volume};
 pub use live::{Recorder, lies_on};
 pub use notes::{Notes, Place};
 pub use reader::Reader;

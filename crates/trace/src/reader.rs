@@ -21,6 +21,11 @@ use crate::text::lines::Lines;
 use crate::unit::Unit;
 use crate::window::Window;
 
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Bytes of an unknown file that are shown.
+const SHOWN: usize = 32;
+
 /// Reads a file.
 pub struct Reader {
     file: TraceFile,
@@ -54,8 +59,13 @@ impl Reader {
             line: 0,
             source,
         })?;
+        if window.bytes().starts_with(BYTE_ORDER_MARK) {
+            window.consume(BYTE_ORDER_MARK.len());
+        }
         let format = file.format.or_else(|| Format::detect(window.bytes()));
-        let format = format.ok_or_else(|| TraceError::Unknown { path: path() })?;
+        let begins = || beginning(window.bytes());
+        let format =
+            format.ok_or_else(|| TraceError::Unknown { path: path(), begins: begins() })?;
         let (body, unit) = body(file, format, window.bytes())
             .ok_or_else(|| TraceError::NotThat { path: path(), format })?;
         if format == Format::Packed {
@@ -174,6 +184,13 @@ impl Reader {
         }
         .map_err(|source| TraceError::Read { path, line, source })
     }
+}
+
+/// The beginning of the first line of `head`, readable whatever it is.
+fn beginning(head: &[u8]) -> String {
+    let line = head.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+    let more = if line.len() > SHOWN { "…" } else { "" };
+    format!("{}{more}", line[..line.len().min(SHOWN)].escape_ascii())
 }
 
 /// How to read `file` in `format`, and the unit of its times; nothing if `head` can't be that.

@@ -256,6 +256,38 @@ fn a_bad_line_is_named_or_counted() {
     assert_eq!(warnings, [wanted]);
 }
 
+/// What editors, other systems and broken copies do to a text.
+#[test]
+fn odd_texts_are_read_or_named() {
+    let expected = [request(0, 0, Op::Write, 0, 8), request(5_000, 0, Op::Read, 0, 1)];
+    let text = "t_us,op,byte_off,byte_len\n0,W,0,4096\n\n5,R,0,512";
+    for odd in [text.replace('\n', "\r\n"), format!("\u{feff}{text}"), format!("{text}\n\n\n")] {
+        let (format, records) = read("odd", odd.as_bytes());
+        assert_eq!((format, records.as_slice()), (Format::Own, &expected[..]), "{odd:?}");
+    }
+    let huge = format!("0,W,0,4096\n{}\n5,R,0,512\n", "1".repeat(3_000_000));
+    let path = file("huge", huge.as_bytes());
+    let named: TraceFile = format!("{}:skip-bad", path.display()).parse().unwrap();
+    let mut reader = Reader::open(&named).unwrap();
+    assert!(reader.by_ref().map(Result::unwrap).eq(expected));
+    assert_eq!(reader.notes().bad, 1);
+    let places = [
+        ("-5,R,0,512", "1: expected a time in microseconds, found '-5'"),
+        ("NaN,R,0,512", "1: expected a time in microseconds, found 'NaN'"),
+        ("1e6,R,0,512", "2: expected a comma, found 'e6'"),
+        ("18446744073709552,R,0,512", "1: expected a time below 584 years, found"),
+        ("5,R,-512,512", "5: expected a byte offset, found '-512'"),
+        ("5,R,0,99999999999", "1: expected a length of at most 4 GiB, found '5'"),
+        ("5,R,9223372036854775808,512", "1: expected a range below 8 EiB, found '5'"),
+        ("5,R,18446744073709551615,512", "5: expected a number of at most 19 digits"),
+        ("5,R\u{0},0,512", "4: expected a comma, found '\\x00'"),
+    ];
+    for (line, expected) in places {
+        let said = complaint("odd-line", format!("0,W,0,4096\n{line}\n").as_bytes(), ":format=csv");
+        assert!(said.starts_with(&format!("FILE:2:{expected}")), "{line}: {said}");
+    }
+}
+
 #[test]
 fn one_device_of_several() {
     let path = file("devices", BLKPARSE);
@@ -334,8 +366,12 @@ fn doubtful_times_are_evidenced() {
 fn an_unknown_format_is_said() {
     let error = complaint("unknown", b"hello world\n", "");
     assert!(
-        error.contains("no known trace format; name it as in FILE:format=csv, one of csv, hft")
+        error.contains("no known trace format, it begins with 'hello world'; name it as in FILE:")
     );
+    let utf_16: Vec<u8> =
+        "0,W,0,4096\n5,R,0,512\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let error = complaint("utf-16", &[b"\xff\xfe", &utf_16[..]].concat(), "");
+    assert!(error.contains(r"it begins with '\xff\xfe0\x00,\x00W\x00"), "{error}");
     let error = complaint("no-vscsi", b"hello world\n", ":format=vscsi");
     assert!(error.ends_with("this is no vscsi file"), "{error}");
 }

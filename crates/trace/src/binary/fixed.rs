@@ -74,8 +74,12 @@ impl Fixed {
         })
     }
 
-    /// Whether `head` may be oracleGeneral: sorted times, sizes, and each next access later.
+    /// Whether `head` may be oracleGeneral: sorted times, sizes, and each next access later; and a
+    /// short file is whole.
     pub fn is_oracle(head: &[u8]) -> bool {
+        if head.len() < 24 * SAMPLE && !head.len().is_multiple_of(24) {
+            return false;
+        }
         let mut last = 0;
         let mut records = head.chunks_exact(24).take(SAMPLE).enumerate().peekable();
         records.peek().is_some()

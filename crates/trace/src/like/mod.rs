@@ -2,6 +2,7 @@
 //! pages are written, fitted to published statistics.
 
 mod counts;
+mod figures;
 mod plan;
 mod sizes;
 mod stream;
@@ -9,6 +10,7 @@ mod table;
 
 use crate::compress::Compressibility;
 
+pub use figures::{Figure, FigureUnit};
 pub use stream::LikeStream;
 pub use table::Volume;
 

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
-use hostftl_trace::{Info, Like, Source, Stats, Writer};
-use serde::Serialize;
+use hostftl_trace::{Figure, FigureUnit, Source, Stats, Writer};
 
 use super::progress::Progress;
 use crate::console::Console;
@@ -70,7 +69,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let requests = writer.finish().map_err(Failure::failed)?;
     let figures = match (&source, stats) {
-        (Source::Like(like), Some(stats)) => figures(like, &stats.info()),
+        (Source::Like(like), Some(stats)) => like.figures(&stats.info()),
         _ => Vec::new(),
     };
     report(args, requests, &figures, console)
@@ -88,45 +87,13 @@ fn text(args: &Args) -> String {
     format!("synth:like:volume={like}{}", scale.chain(flush).chain(compress).collect::<String>())
 }
 
-/// What was published, and what came out.
-#[derive(Serialize)]
-struct Figure {
-    name: &'static str,
-    published: f64,
-    made: f64,
-    #[serde(skip)]
-    show: fn(f64) -> String,
-}
-
-fn figures(like: &Like, info: &Info) -> Vec<Figure> {
-    let (volume, scale) = (like.volume, like.scale);
-    let [p50, p90, p95, most] = volume.per_page;
-    let number = |value: f64| count(value.round() as u64);
-    let size = |value: f64| bytes(value.round() as u64);
-    let share = |value: f64| format!("{:.1} %", 100.0 * value);
-    let writes = info.writes.size_bytes.as_ref();
-    let pages = info.writes_per_page.as_ref();
-    let write = |pick: fn(&hostftl_trace::Sizes) -> f64| writes.map_or(0.0, pick);
-    let page = |pick: fn(&hostftl_trace::PerPage) -> u64| pages.map_or(0, pick) as f64;
-    let read = info.reads.size_bytes.as_ref().map_or(0.0, |sizes| sizes.mean);
-    let set = &info.working_set_bytes;
-    let figure = |name, published, made, show| Figure { name, published, made, show };
-    let both = (info.reads.requests + info.writes.requests) as f64;
-    vec![
-        figure("reads and writes", volume.requests as f64 * scale, both, number),
-        figure("share of writes", volume.write_share, info.write_share, share),
-        figure("mean write", volume.mean_write, write(|sizes| sizes.mean), size),
-        figure("median write", volume.median_write, write(|sizes| sizes.p50 as f64), size),
-        figure("p90 write", volume.p90_write, write(|sizes| sizes.p90 as f64), size),
-        figure("mean read", volume.mean_read, read, size),
-        figure("touched", volume.touched * scale, set.all as f64, size),
-        figure("read", volume.read * scale, set.read as f64, size),
-        figure("written", volume.written * scale, set.written as f64, size),
-        figure("writes per page p50", p50, page(|pages| pages.p50), number),
-        figure("writes per page p90", p90, page(|pages| pages.p90), number),
-        figure("writes per page p95", p95, page(|pages| pages.p95), number),
-        figure("writes per page max", most * scale, page(|pages| pages.max), number),
-    ]
+/// A figure as text.
+fn shown(unit: FigureUnit, value: f64) -> String {
+    match unit {
+        FigureUnit::Number => count(value.round() as u64),
+        FigureUnit::Bytes => bytes(value.round() as u64),
+        FigureUnit::Share => format!("{:.1} %", 100.0 * value),
+    }
 }
 
 fn report(
@@ -154,11 +121,11 @@ fn report(
     table.set_header(std::iter::once(Cell::new("")).chain(heads));
     for figure in figures {
         let ratio = format!("{:.2}", figure.made / figure.published);
-        let (published, made) = ((figure.show)(figure.published), (figure.show)(figure.made));
+        let [published, made] = [figure.published, figure.made].map(|it| shown(figure.unit, it));
         table.add_row([Cell::new(figure.name), right(published), right(made), right(ratio)]);
     }
     console.line(format!("\n{table}"))?;
-    let is_off = |figure: &&Figure| (figure.made / figure.published - 1.0).abs() > TOLERANCE;
+    let is_off = |figure: &&Figure| figure.error() > TOLERANCE;
     let off: Vec<&str> = figures.iter().filter(is_off).map(|figure| figure.name).collect();
     match off.is_empty() {
         true => Ok(()),

@@ -55,6 +55,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(progress);
     let info = stats.info();
     if info.requests == 0 {
+        warn(&stream.notes());
         return Err(Failure::failed(format!("{}: the trace has no requests", args.trace)));
     }
     match console.is_json() {
