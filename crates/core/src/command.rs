@@ -117,8 +117,8 @@ pub enum Command {
     Reset { device: u8, lba: u64, sectors: u64 },
     /// Makes everything that `device` completed before this was submitted durable.
     Flush { device: u8 },
-    /// Fills `into` with what the device knows of itself, as `format` writes it; the verdict has the
-    /// bytes that were filled.
+    /// Fills `into` with what the device knows of itself, as `format` writes it; the verdict has
+    /// the bytes that were filled.
     Report { device: u8, about: About, into: MetaBuf },
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },

@@ -10,6 +10,7 @@ mod memory;
 pub mod pool;
 mod spec;
 mod work;
+pub mod zoned;
 
 pub use drive::{Clock, Drive, Ended};
 pub use spec::{DriveError, DriveSpec, Energy, Pooling, Shape};

@@ -2,8 +2,8 @@
 //! they never lie on media.
 //!
 //! `About::Collectible` is a list of first sectors of map units, 8 bytes each, little-endian.
-//! `About::Segments` is a list of entries of 32 bytes, laid out as chunk descriptors of Open-Channel
-//! 2.0:
+//! `About::Segments` is a list of entries of 32 bytes, laid out as chunk descriptors of
+//! Open-Channel 2.0:
 //!
 //! | bytes | field |
 //! |---|---|

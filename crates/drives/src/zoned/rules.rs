@@ -1,0 +1,237 @@
+//! What every raw device must do, as a list of rules: each is given a new device and panics when it
+//! is broken. The model obeys it, and later devices are held to the same list.
+
+use hostftl_core::{DeviceError, DeviceInfo, DeviceKind, MetaBuf, Segments, Verdict};
+use hostftl_format::report::{self, SegmentReport, SegmentState};
+
+/// What the rules need of a device. Places are in sectors.
+pub trait Raw {
+    /// What a layer knows of it.
+    fn info(&self) -> DeviceInfo;
+    /// Writes something.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    fn write(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
+    /// Reads.
+    ///
+    /// # Errors
+    /// When the device refuses, or can't give it.
+    fn read(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
+    /// Resets a segment.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    fn reset(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
+    /// Describes the segments from `from` on.
+    ///
+    /// # Errors
+    /// When the device can't.
+    fn report(&mut self, from: u32, into: &mut MetaBuf) -> Result<Verdict, DeviceError>;
+}
+
+/// A rule: its name, and what breaks when it does not hold.
+pub type Rule = (&'static str, fn(&mut dyn Raw));
+
+/// All rules. A device needs at least three segments, of at least three of the smallest writes,
+/// that survive two resets.
+pub const RULES: &[Rule] = &[
+    ("segments make up the device", segments_make_up_the_device),
+    ("a segment goes from free to open to closed", a_segment_fills),
+    ("writes go on at the pointer", writes_go_on_at_the_pointer),
+    ("writes are whole units", writes_are_whole_units),
+    ("nothing crosses the end of a segment", nothing_crosses_the_end),
+    ("what is not written can't be read", unwritten_is_unreadable),
+    ("what was written last can't be read yet", the_last_is_unreadable),
+    ("a reset takes a whole segment and frees it", a_reset_frees),
+    ("too many open segments are an error", too_many_open),
+    ("a report begins where it is asked to and ends where the pages end", a_report_has_an_end),
+    ("wear only grows", wear_only_grows),
+];
+
+/// Holds new devices to all rules.
+///
+/// # Panics
+/// When one is broken.
+pub fn obey<D: Raw>(mut make: impl FnMut() -> D) {
+    for (name, rule) in RULES {
+        println!("{name}");
+        rule(&mut make());
+    }
+}
+
+fn geometry(device: &dyn Raw) -> Segments {
+    match device.info().kind {
+        DeviceKind::Zoned(segments) => segments,
+        DeviceKind::Block => panic!("a raw device says that it is one"),
+    }
+}
+
+fn describe(device: &mut dyn Raw, segment: u32) -> SegmentReport {
+    let mut pages = MetaBuf::new(1);
+    let filled = device.report(segment, &mut pages).expect("a raw device reports").bytes as usize;
+    assert!(filled >= report::SEGMENT_BYTES, "segment {segment} is reported");
+    report::segment(pages.pages(), 0).expect("a report can be parsed")
+}
+
+/// The state and the pointer of a segment.
+fn state(device: &mut dyn Raw, segment: u32) -> (SegmentState, u64) {
+    let SegmentReport { state, pointer, .. } = describe(device, segment);
+    (state, pointer)
+}
+
+fn fill(device: &mut dyn Raw, segment: u32) {
+    let length = describe(device, segment).length;
+    device.write(start(device, segment), length).expect("a free segment can be filled");
+}
+
+fn start(device: &dyn Raw, segment: u32) -> u64 {
+    u64::from(segment) * u64::from(geometry(device).size)
+}
+
+fn segments_make_up_the_device(device: &mut dyn Raw) {
+    let Segments { size, write_unit, write_best, count, units, .. } = geometry(device);
+    assert_eq!(device.info().sectors, u64::from(size) * u64::from(count));
+    assert!(count >= 3 && size >= 3 * write_unit, "too small for the rules");
+    assert!(count.is_multiple_of(units) && write_best.is_multiple_of(write_unit));
+    for segment in 0..count {
+        let told = describe(device, segment);
+        assert_eq!(told.start, start(device, segment));
+        assert!(told.length <= size.into() && told.length.is_multiple_of(write_unit.into()));
+        assert_eq!((told.state, told.pointer), (SegmentState::Free, 0), "a new device is erased");
+    }
+}
+
+fn a_segment_fills(device: &mut dyn Raw) {
+    let unit = u64::from(geometry(device).write_unit);
+    let (first, length) = (start(device, 1), describe(device, 1).length);
+    for at in (0..length).step_by(unit as usize) {
+        device.write(first + at, unit).expect("writes in order are taken");
+        let closed = at + unit == length;
+        let expected = if closed { SegmentState::Closed } else { SegmentState::Open };
+        assert_eq!(state(device, 1), (expected, at + unit));
+    }
+    assert_eq!(device.read(first, length), Ok(()), "a closed segment is readable to its end");
+    assert!(device.write(first, unit).is_err(), "a closed segment takes no write");
+    assert_eq!(state(device, 0).0, SegmentState::Free, "its neighbour is as it was");
+}
+
+fn writes_go_on_at_the_pointer(device: &mut dyn Raw) {
+    let unit = u64::from(geometry(device).write_unit);
+    assert_eq!(device.write(unit, unit), Err(DeviceError::Unsupported), "beyond the pointer");
+    device.write(0, unit).expect("at the pointer");
+    assert_eq!(device.write(0, unit), Err(DeviceError::Unsupported), "over what is written");
+    assert_eq!(device.write(2 * unit, unit), Err(DeviceError::Unsupported), "with a gap");
+    assert_eq!(state(device, 0), (SegmentState::Open, unit), "a refused write changes nothing");
+    device.write(unit, 2 * unit).expect("at the pointer, two units");
+}
+
+fn writes_are_whole_units(device: &mut dyn Raw) {
+    let unit = u64::from(geometry(device).write_unit);
+    assert!(device.write(0, 0).is_err(), "a write of nothing");
+    for sectors in [unit + 1, 2 * unit - 1].into_iter().filter(|it| !it.is_multiple_of(unit)) {
+        assert_eq!(device.write(0, sectors), Err(DeviceError::Unsupported), "{sectors} sectors");
+    }
+    assert_eq!(state(device, 0), (SegmentState::Free, 0));
+}
+
+fn nothing_crosses_the_end(device: &mut dyn Raw) {
+    let Segments { size, write_unit, count, .. } = geometry(device);
+    let (size, unit) = (u64::from(size), u64::from(write_unit));
+    assert!(device.write(0, size + unit).is_err());
+    fill(device, 0);
+    fill(device, 1);
+    assert!(device.read(size - unit, 2 * unit).is_err());
+    assert!(device.reset(0, 2 * size).is_err());
+    assert!(device.write(u64::from(count) * size, unit).is_err(), "beyond the device");
+    assert!(device.read(u64::from(count) * size, unit).is_err(), "beyond the device");
+    assert!(device.reset(u64::from(count) * size, size).is_err(), "beyond the device");
+}
+
+fn unwritten_is_unreadable(device: &mut dyn Raw) {
+    let unit = u64::from(geometry(device).write_unit);
+    assert_eq!(device.read(0, 1), Err(DeviceError::Media));
+    device.write(0, unit).expect("at the pointer");
+    assert_eq!(device.read(unit - 1, 2), Err(DeviceError::Media), "across the pointer");
+}
+
+fn the_last_is_unreadable(device: &mut dyn Raw) {
+    let Segments { write_unit, unreadable, .. } = geometry(device);
+    let (unit, length) = (u64::from(write_unit), describe(device, 0).length);
+    for pointer in (unit..length).step_by(unit as usize) {
+        device.write(pointer - unit, unit).expect("at the pointer");
+        let readable = pointer.saturating_sub(unreadable.into());
+        assert!(readable == 0 || device.read(0, readable).is_ok(), "the older part is readable");
+        assert_eq!(device.read(readable, 1), Err(DeviceError::Media), "the newer part is not");
+    }
+    device.write(length - unit, unit).expect("the last unit");
+    assert_eq!(device.read(0, length), Ok(()), "all of a closed segment is");
+}
+
+fn a_reset_frees(device: &mut dyn Raw) {
+    let Segments { size, write_unit, .. } = geometry(device);
+    let (size, unit) = (u64::from(size), u64::from(write_unit));
+    device.write(0, unit).expect("at the pointer");
+    assert!(device.reset(0, size - unit).is_err(), "a part of a segment");
+    assert!(device.reset(unit, size).is_err(), "across two");
+    assert_eq!(state(device, 0), (SegmentState::Open, unit));
+    assert_eq!(device.reset(0, size), Ok(()), "an open segment");
+    assert_eq!(state(device, 0), (SegmentState::Free, 0));
+    assert_eq!(device.read(0, unit), Err(DeviceError::Media), "it holds nothing");
+    fill(device, 0);
+    assert_eq!(device.reset(0, size), Ok(()), "a closed segment");
+    device.write(0, unit).expect("it can be written again");
+}
+
+fn too_many_open(device: &mut dyn Raw) {
+    let Segments { size, write_unit, max_open, count, .. } = geometry(device);
+    let (size, unit) = (u64::from(size), u64::from(write_unit));
+    let most = if max_open == 0 { count } else { max_open };
+    for segment in 0..most {
+        device.write(u64::from(segment) * size, unit).expect("a segment that may be open");
+    }
+    if most == count {
+        return;
+    }
+    let next = u64::from(most) * size;
+    assert_eq!(device.write(next, unit), Err(DeviceError::Unsupported), "one too many");
+    assert_eq!(state(device, most), (SegmentState::Free, 0));
+    device.write(unit, unit).expect("an open one goes on");
+    let length = describe(device, 0).length;
+    device.write(2 * unit, length - 2 * unit).expect("to its end");
+    device.write(next, unit).expect("a closed segment makes way");
+    device.reset(next, size).expect("an open one can be reset");
+    device.write(next, unit).expect("a reset segment makes way");
+}
+
+fn a_report_has_an_end(device: &mut dyn Raw) {
+    let count = geometry(device).count;
+    let mut pages = MetaBuf::new(1);
+    let room = pages.pages().len() * hostftl_core::BLOCK / report::SEGMENT_BYTES;
+    for from in [0, 1, count - 1, count] {
+        let filled = device.report(from, &mut pages).expect("a report").bytes as usize;
+        let entries = ((count - from) as usize).min(room);
+        assert_eq!(filled, entries * report::SEGMENT_BYTES, "from {from}");
+        for index in 0..entries {
+            let told = report::segment(pages.pages(), index).expect("an entry");
+            assert_eq!(told.start, start(device, from + index as u32));
+        }
+    }
+}
+
+fn wear_only_grows(device: &mut dyn Raw) {
+    let size = u64::from(geometry(device).size);
+    let mut before = describe(device, 0).wear;
+    for _ in 0..3 {
+        fill(device, 0);
+        let reset = device.reset(0, size);
+        let told = describe(device, 0);
+        assert!(told.wear >= before, "wear fell");
+        before = told.wear;
+        if reset.is_err() {
+            assert_eq!(told.state, SegmentState::Offline, "a reset fails when it is worn out");
+            assert!(device.write(0, size).is_err(), "nothing can be done offline");
+            return;
+        }
+    }
+}
