@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Load, Silent, Study, Warm, compare, default_memory};
+use hostftl_sim::{Load, Silent, Snapshots, Study, Warm, compare, default_memory};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -19,6 +19,7 @@ fn main() {
             drives: vec![DriveSpec::find(&drive).expect("a drive")],
             layers: vec![kind.into()],
             warm: warm.unwrap_or(if is_synth { Warm::Fill } else { Warm::None }),
+            snapshots: Snapshots::None,
             closed_loop: is_synth.then_some(16),
             compact: !is_synth,
             seed: 1,

@@ -11,8 +11,8 @@ use hostftl_core::Payload;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{
-    HostCosts, Load, Row, Silent, Study, Warm, Warmed, Watch, Work, World, compare, default_memory,
-    warm,
+    HostCosts, Load, Row, Silent, Snapshots, Study, Warm, Warmed, Watch, Work, World, compare,
+    default_memory, warm,
 };
 
 const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
@@ -62,6 +62,7 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
         drives: vec![spec.clone()],
         layers: vec![LayerKind::Passthrough.into()],
         warm,
+        snapshots: Snapshots::None,
         closed_loop: Some(64),
         compact: false,
         seed: 1,

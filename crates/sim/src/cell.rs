@@ -1,19 +1,23 @@
 //! One row of a study: one workload through one layer on one drive.
 
+use std::path::Path;
+
 use hostftl_core::Payload;
-use hostftl_drives::DriveSpec;
+use hostftl_drives::{Drive, DriveSpec};
 use hostftl_layers::{AnyLayer, Mode, Plan};
 
 use crate::choice::LayerChoice;
 use crate::conserve;
 use crate::costs::HostCosts;
 use crate::error::{StudyError, Violation};
-use crate::front::Front;
+use crate::front::{Front, Totals};
 use crate::load::Loaded;
+use crate::media::Media;
 use crate::player::{End, Pace, PlayError, Player};
 use crate::row::{Row, Run};
-use crate::study::{Study, Watch};
-use crate::warm::warm;
+use crate::snapshot;
+use crate::study::{Snapshots, Study, Watch};
+use crate::warm::{Warmed, warm};
 use crate::work::Work;
 use crate::world::World;
 
@@ -36,7 +40,12 @@ pub struct Cell<'a> {
 impl Cell<'_> {
     /// Bytes of memory that the row takes, at most.
     pub fn memory(&self) -> u64 {
-        OWN_MEMORY + self.drive.memory() + self.plan.map_bytes
+        // A world that is saved or loaded keeps the metadata: the map, and its log and roots.
+        let kept = match self.study.snapshots {
+            Snapshots::None => 0,
+            _ => 2 * self.plan.map_bytes + OWN_MEMORY,
+        };
+        OWN_MEMORY + self.drive.memory() + self.plan.map_bytes + kept
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
@@ -55,17 +64,77 @@ impl Cell<'_> {
         error.named(&self.layer.name, &self.drive.name)
     }
 
-    /// The layer over a new drive.
-    fn world(&self) -> Result<World<AnyLayer>, StudyError> {
+    /// The layer on an empty drive, or on one that was a volume of it before.
+    fn layer(&self, mode: Mode) -> Result<AnyLayer, StudyError> {
         let (config, devices) = (self.layer.on(self.drive), [self.drive.device_info()]);
         let plan = &self.plan;
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-        let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format).map_err(|why| {
+        AnyLayer::new(&config, &devices, buffers, mode).map_err(|why| {
             let (layer, drive) = (self.layer.name.clone(), self.drive.name.clone());
             StudyError::Plan { layer, drive, why: why.to_string() }
-        })?;
-        World::new(layer, std::slice::from_ref(self.drive), HostCosts::default())
-            .map_err(|violation| self.broken(violation))
+        })
+    }
+
+    /// The aged world; nothing when it was to stop before that.
+    fn world(
+        &self,
+        watch: &dyn Watch,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
+        let file = |folder: &Path| folder.join(snapshot::name(&self.drive.name, &self.layer.name));
+        let path = match &self.study.snapshots {
+            Snapshots::None => return self.aged(None, watch, stop),
+            Snapshots::Load(folder) => file(folder),
+            // The state does not depend on the workload.
+            Snapshots::Save(folder) => {
+                let path = file(folder);
+                if self.index < self.study.drives.len() * self.study.layers.len() {
+                    let aged = self.aged(Some(Media::default()), watch, stop)?;
+                    let Some((mut world, warmed)) = aged else { return Ok(None) };
+                    world.stop().map_err(|violation| self.broken(violation))?;
+                    self.check(&world, &warmed.asked)?;
+                    snapshot::save(&world, &warmed, &self.about(), &path)?;
+                    path
+                } else {
+                    return self.aged(None, watch, stop);
+                }
+            }
+        };
+        let (drives, media, warmed) = snapshot::load(self.drive, &self.about(), &path)?;
+        let layer = self.layer(Mode::Open)?;
+        let world = World::over(layer, drives, Some(media), HostCosts::default());
+        Ok(Some((world.map_err(|violation| self.broken(violation))?, warmed)))
+    }
+
+    /// A new world, aged as the study says.
+    fn aged(
+        &self,
+        media: Option<Media>,
+        watch: &dyn Watch,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
+        let broken = |violation| self.broken(violation);
+        let drive = Drive::new(self.drive).map_err(|why| Violation::Drive(why.to_string()));
+        let drives = vec![drive.map_err(broken)?];
+        let layer = self.layer(Mode::Format)?;
+        let mut world = World::over(layer, drives, media, HostCosts::default()).map_err(broken)?;
+        let (how, unit, seed) = (self.study.warm, self.drive.map_unit, self.study.seed);
+        let warmed = warm(&mut world, how, self.exported, unit, seed, &mut || {
+            watch.warming(self.index);
+            stop()
+        })
+        .map_err(broken)?;
+        world.drain().map_err(broken)?;
+        Ok((!warmed.cancelled).then_some((world, warmed)))
+    }
+
+    /// What a snapshot of the stack must have been made from.
+    fn about(&self) -> String {
+        format!("{:?}\n{:?}\n{} sectors", self.drive, self.layer.on(self.drive), self.exported)
+    }
+
+    fn check(&self, world: &World<AnyLayer>, asked: &Totals) -> Result<(), StudyError> {
+        conserve::check(world, self.drive, asked).map_err(|violation| self.broken(violation))
     }
 }
 
@@ -80,16 +149,7 @@ pub fn run(
 ) -> Result<Option<Row>, StudyError> {
     let (study, index, total) = (cell.study, cell.index, cell.load.records);
     let broken = |violation| cell.broken(violation);
-    let mut world = cell.world()?;
-    let unit = cell.drive.map_unit;
-    let warmed = warm(&mut world, study.warm, cell.exported, unit, study.seed, &mut || {
-        watch.warming(index);
-        stop()
-    })
-    .map_err(broken)?;
-    if warmed.cancelled {
-        return Ok(None);
-    }
+    let Some((mut world, warmed)) = cell.world(watch, stop)? else { return Ok(None) };
     world.drain().map_err(broken)?;
     let (before, start) = (Work::of(&world), world.now());
     let mut front = Front::new(&world);
@@ -119,7 +179,7 @@ pub fn run(
     world.stop().map_err(broken)?;
     let mut asked = warmed.asked;
     asked += front.totals();
-    conserve::check(&world, cell.drive, &asked).map_err(broken)?;
+    cell.check(&world, &asked)?;
     watch.progress(index, total, total);
     Ok(Some(row))
 }

@@ -1,5 +1,7 @@
 //! Why a study has no result, in words for the user.
 
+use std::path::PathBuf;
+
 use hostftl_core::HostError;
 use hostftl_trace::TraceError;
 use thiserror::Error;
@@ -75,6 +77,14 @@ pub enum StudyError {
         needed: u64,
         /// What there is, in MiB.
         limit: u64,
+    },
+    /// A snapshot of a warm stack can't be written or used.
+    #[error("{}: {why}", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
     },
     /// A law was broken: the numbers of this run mean nothing.
     #[error("{layer} on {drive}: {violation}; this is a bug, and the row is not shown")]

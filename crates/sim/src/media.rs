@@ -4,6 +4,7 @@
 //! had them as metadata. Everything else reads as zeros.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 
 use hostftl_core::{Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BLOCK};
 
@@ -38,6 +39,38 @@ impl Media {
         while let Some((&key, _)) = self.pages.range((device, first)..(device, to)).next() {
             self.pages.remove(&key);
         }
+    }
+
+    /// Writes all pages, for [`Media::load`].
+    ///
+    /// # Errors
+    /// When `out` can't be written.
+    pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&(self.pages.len() as u64).to_le_bytes())?;
+        for (&(device, lba), page) in &self.pages {
+            out.write_all(&[device])?;
+            out.write_all(&lba.to_le_bytes())?;
+            out.write_all(&page.0)?;
+        }
+        Ok(())
+    }
+
+    /// The pages that [`Media::save`] wrote.
+    ///
+    /// # Errors
+    /// When `from` can't be read, or ends early.
+    pub fn load(from: &mut impl Read) -> io::Result<Self> {
+        let mut word = [0; 8];
+        from.read_exact(&mut word)?;
+        let mut media = Media::default();
+        for _ in 0..u64::from_le_bytes(word) {
+            let (mut device, mut page) = ([0], Page::default());
+            from.read_exact(&mut device)?;
+            from.read_exact(&mut word)?;
+            from.read_exact(&mut page.0)?;
+            media.pages.insert((device[0], u64::from_le_bytes(word)), page);
+        }
+        Ok(media)
     }
 
     /// Reads whole pages.

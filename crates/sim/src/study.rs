@@ -5,6 +5,7 @@
 //!   and no row depends on another but for `busy_ratio`.
 //! - The layers on one drive under one workload export the same: what the smallest exports.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hostftl_core::SECTOR;
@@ -35,6 +36,8 @@ pub struct Study {
     pub layers: Vec<LayerChoice>,
     /// How a drive is aged first; this is not part of the row.
     pub warm: Warm,
+    /// Whether aged stacks are kept, or taken from where they were kept.
+    pub snapshots: Snapshots,
     /// So many requests always under way, instead of the workload's own times.
     pub closed_loop: Option<u32>,
     /// Whether the workload's addresses are packed.
@@ -45,6 +48,18 @@ pub struct Study {
     pub threads: usize,
     /// Bytes of memory that all that is under way may take.
     pub memory: u64,
+}
+
+/// What happens with snapshots of aged stacks: a file for each drive and layer in a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Snapshots {
+    /// Nothing.
+    #[default]
+    None,
+    /// They are saved, and then used as if they had been loaded.
+    Save(PathBuf),
+    /// They are loaded instead of ageing anything.
+    Load(PathBuf),
 }
 
 /// Who looks on, from several threads.

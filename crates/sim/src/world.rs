@@ -75,6 +75,24 @@ impl<L: Layer> World<L> {
         let drives = specs.iter().map(Drive::new);
         let drives: Result<_, _> = drives.collect();
         let drives = drives.map_err(|why| Violation::Drive(why.to_string()))?;
+        Self::over(layer, drives, None, costs)
+    }
+
+    /// `layer` over `drives`, whose metadata is `media` if it is kept at all, run until it is
+    /// ready. What waits in the drives counts as sent by the host.
+    ///
+    /// # Errors
+    /// When the layer does not become ready.
+    pub(crate) fn over(
+        layer: L,
+        drives: Vec<Drive>,
+        media: Option<Media>,
+        costs: HostCosts,
+    ) -> Result<Self, Violation> {
+        let mut sent_by = [0; CAUSES];
+        let before = drives.iter().map(Drive::work);
+        sent_by[Cause::Host as usize] =
+            before.map(|work| work.programmed() + work.waiting.iter().sum::<u64>()).sum();
         let mut world = World {
             now: 0,
             events: Events::default(),
@@ -90,10 +108,10 @@ impl<L: Layer> World<L> {
             answers: VecDeque::with_capacity(1024),
             timer_at: None,
             costs,
-            media: None,
+            media,
             digest: StreamDigest::default(),
             steps: 0,
-            sent_by: [0; CAUSES],
+            sent_by,
             ready: false,
             stopped: false,
             broken: None,
@@ -111,6 +129,11 @@ impl<L: Layer> World<L> {
     /// as much memory as there is metadata on the devices.
     pub fn keep_metadata(&mut self) {
         self.media.get_or_insert_default();
+    }
+
+    /// The metadata that is kept.
+    pub(crate) fn media(&self) -> Option<&Media> {
+        self.media.as_ref()
     }
 
     /// The time in ns.

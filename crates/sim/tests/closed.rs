@@ -2,7 +2,7 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Latency, Load, Row, Silent, Study, Warm, compare, theory};
+use hostftl_sim::{Latency, Load, Row, Silent, Snapshots, Study, Warm, compare, theory};
 
 /// Four dies that each serve reads of 100 us on average, exponentially, without a bus.
 const CHIPS: &str = r#"
@@ -26,6 +26,7 @@ fn row(drive: DriveSpec, workload: &str, depth: u32, warm: Warm) -> Row {
         drives: vec![drive],
         layers: vec![LayerKind::Passthrough.into()],
         warm,
+        snapshots: Snapshots::None,
         closed_loop: Some(depth),
         compact: false,
         seed: 1,

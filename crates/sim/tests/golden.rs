@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
 
 const DRIVES: [&str; 4] =
     ["hatl-1g", "mlc-32g:capacity=256m", "qlc-16k:capacity=512m", "tlc:capacity=512m"];
@@ -37,6 +37,7 @@ fn rows_are_as_they_were() {
         drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive")).to_vec(),
         layers: vec![LayerChoice::parse("none").expect("a layer")],
         warm: Warm::Fill,
+        snapshots: Snapshots::None,
         closed_loop: Some(8),
         compact: false,
         seed: 1,

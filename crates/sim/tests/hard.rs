@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Load, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Load, Row, Silent, Snapshots, Study, Warm, compare};
 
 fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [Row; 2] {
     let study = Study {
@@ -13,6 +13,7 @@ fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [R
         drives: vec![DriveSpec::find(drive).expect("a drive")],
         layers: vec![LayerKind::Passthrough.into(), LayerKind::Hard.into()],
         warm,
+        snapshots: Snapshots::None,
         closed_loop,
         compact: !workload.starts_with("synth:"),
         seed: 1,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Study, StudyError, Warm, Watch, compare};
+use hostftl_sim::{
+    LayerChoice, Load, Row, Silent, Snapshots, Study, StudyError, Warm, Watch, compare,
+};
 
 fn study(workload: &str) -> Study {
     Study {
@@ -13,6 +15,7 @@ fn study(workload: &str) -> Study {
         drives: vec![DriveSpec::find("hatl-2g").expect("it is built in")],
         layers: vec![LayerKind::Passthrough.into()],
         warm: Warm::None,
+        snapshots: Snapshots::None,
         closed_loop: Some(16),
         compact: false,
         seed: 1,
@@ -165,4 +168,35 @@ fn a_row_that_needs_too_much_memory_is_refused_before_anything_runs() {
     let error = compare(&study, &Silent).unwrap_err();
     assert!(matches!(error, StudyError::Memory { .. }), "{error}");
     assert!(error.to_string().starts_with("passthrough on hatl-2g takes "), "{error}");
+}
+
+#[test]
+fn an_aged_stack_is_saved_and_loaded() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("warm");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut study = study("synth:mix:size=4k,span=48m,count=20000,flush=40");
+    let drive = |name: &str| DriveSpec::find(name).expect("a drive");
+    study.drives = ["hatl-1g", "qlc-16k:capacity=512m", "tlc:capacity=512m"].map(drive).to_vec();
+    study.layers.push(LayerChoice::parse("hard").unwrap());
+    study.warm = Warm::Fill;
+    study.snapshots = Snapshots::Save(folder.clone());
+    let saved = compare(&study, &Silent).unwrap();
+    assert_eq!(saved.len(), 6);
+    assert!(saved.iter().all(|row| row.conserved && row.warm == "fill"));
+    study.warm = Warm::None;
+    study.snapshots = Snapshots::Load(folder.clone());
+    assert_eq!(compare(&study, &Silent).unwrap(), saved);
+    study.drives = vec![drive("hatl-1g"), drive("hatl-2g")];
+    let error = compare(&study, &Silent).unwrap_err().to_string();
+    assert!(error.contains("hatl-2g+passthrough.warm: can't read the snapshot"), "{error}");
+    let (one, other) = (folder.join("hatl-1g+hard.warm"), folder.join("hatl-2g+passthrough.warm"));
+    let mut bytes = std::fs::read(&one).unwrap();
+    std::fs::write(&other, &bytes).unwrap();
+    let error = compare(&study, &Silent).unwrap_err().to_string();
+    assert!(error.contains("the snapshot is of another stack"), "{error}");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&other, &bytes).unwrap();
+    let error = compare(&study, &Silent).unwrap_err().to_string();
+    assert!(error.contains("the snapshot is damaged: make it again"), "{error}");
 }

@@ -274,6 +274,22 @@ impl Back {
         }
     }
 
+    /// The rows that are not full: pool, row, units, and sectors that the buffer holds of them.
+    pub fn rows(&self) -> impl Iterator<Item = [u32; 4]> + '_ {
+        let lists = (0..).zip(&self.open);
+        lists.flat_map(|(pool, list)| {
+            list.iter().map(move |open| [pool, open.row, open.units, open.held])
+        })
+    }
+
+    /// Opens a row again, of which `units` units are there; they count as the host's.
+    pub fn reopen(&mut self, pool: u32, row: u32, units: u32, held: u32) {
+        let sectors = u64::from(units) * u64::from(self.unit);
+        self.work.open += sectors;
+        self.work.sectors[Cause::Host as usize] += sectors;
+        self.open[pool as usize].push(Open { row, op: NONE, units, held });
+    }
+
     /// Operations that are prepared for open rows.
     pub fn prepared(&self) -> usize {
         self.open.iter().flatten().filter(|open| open.op != NONE).count()

@@ -17,6 +17,7 @@
 mod acks;
 mod back;
 mod hint;
+mod saved;
 mod window;
 
 use std::collections::VecDeque;

@@ -115,6 +115,13 @@ impl Window {
         }
     }
 
+    /// What waits, in the order in which it came.
+    pub fn iter(&self) -> impl Iterator<Item = &Data> {
+        let entry = |at: u32| self.entries.get(at as usize);
+        let all = std::iter::successors(entry(self.first), move |it| entry(it.next));
+        all.map(|entry| &entry.data)
+    }
+
     /// Takes the entry that came first.
     pub fn pop(&mut self) -> Option<Data> {
         (self.first != NONE).then(|| self.remove(self.first))

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_sim::{LayerChoice, Load, Row, Study, StudyError, Warm, default_memory};
+use hostftl_sim::{LayerChoice, Load, Row, Snapshots, Study, StudyError, Warm, default_memory};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -38,6 +38,12 @@ pub struct Args {
     /// What the drive holds before the first request
     #[arg(long, value_enum, default_value_t = Before::None)]
     warm: Before,
+    /// Keep the aged stacks in this folder, a file for each drive and layer
+    #[arg(long, value_name = "FOLDER", conflicts_with = "load_warm")]
+    save_warm: Option<PathBuf>,
+    /// Take the aged stacks from this folder instead of ageing anything
+    #[arg(long, value_name = "FOLDER", conflicts_with = "warm")]
+    load_warm: Option<PathBuf>,
     /// Keep this many requests outstanding instead of following the trace's times
     #[arg(long, value_name = "QD", value_parser = clap::value_parser!(u32).range(1..=256))]
     closed_loop: Option<u32>,
@@ -148,6 +154,11 @@ fn study(args: &Args) -> Result<Study, Failure> {
         drives: args.drives.iter().map(|name| drive(name)).collect::<Result<_, _>>()?,
         layers: args.layers.clone(),
         warm: args.warm.into(),
+        snapshots: match (&args.save_warm, &args.load_warm) {
+            (Some(folder), _) => Snapshots::Save(folder.clone()),
+            (None, Some(folder)) => Snapshots::Load(folder.clone()),
+            (None, None) => Snapshots::None,
+        },
         closed_loop: args.closed_loop,
         compact: args.compact,
         seed: args.seed,

@@ -1,0 +1,123 @@
+//! Aged stacks as files, so that they need not be aged again.
+//!
+//! A stack was stopped before it is saved, so that a layer opens what it finds on the devices as it
+//! would after a clean stop. A file has `HFTLWARM`, a version, what the stack is made from (as text
+//! with its length), how it was aged, the state of the drives, their metadata, and the XXH3 of all
+//! that. Numbers are little-endian.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use hostftl_core::Layer;
+use hostftl_drives::{Drive, DriveSpec};
+
+use crate::error::StudyError;
+use crate::front::Totals;
+use crate::media::Media;
+use crate::warm::{Warm, Warmed};
+use crate::world::World;
+
+const MAGIC: &[u8; 8] = b"HFTLWARM";
+const VERSION: u32 = 1;
+/// Bytes of the sum at the end.
+const SUM: usize = 8;
+
+/// The file's name for a drive and a layer.
+pub fn name(drive: &str, layer: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._=".contains(c) { c } else { '_' };
+    format!("{drive}+{layer}.warm").chars().map(|c| if c == '+' { c } else { plain(c) }).collect()
+}
+
+fn wrong(path: &Path, why: impl ToString) -> StudyError {
+    StudyError::Snapshot { path: path.to_owned(), why: why.to_string() }
+}
+
+/// Writes `world`, which was stopped and is made from what `about` says, to `path`.
+///
+/// # Errors
+/// When the file can't be written.
+pub fn save<L: Layer>(
+    world: &World<L>,
+    warmed: &Warmed,
+    about: &str,
+    path: &Path,
+) -> Result<(), StudyError> {
+    let bytes = encoded(world, warmed, about).map_err(|error| wrong(path, error))?;
+    let part = path.with_extension("part");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&part, &bytes))
+        .and_then(|()| fs::rename(&part, path))
+        .map_err(|error| wrong(path, format!("can't write the snapshot: {error}")))
+}
+
+fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((about.len() as u32).to_le_bytes());
+    bytes.extend(about.as_bytes());
+    bytes.extend([warmed.warm as u8, warmed.reached.into()]);
+    bytes.extend(warmed.overwrites.unwrap_or(0.0).to_le_bytes());
+    world.drives.iter().try_for_each(|drive| drive.save(&mut bytes))?;
+    world.media().expect("a world that is saved keeps metadata").save(&mut bytes)?;
+    let sum = twox_hash::XxHash3_64::oneshot(&bytes);
+    bytes.extend(sum.to_le_bytes());
+    Ok(bytes)
+}
+
+/// What [`save`] wrote to `path`: one drive made as `spec` says, its metadata, and how it was aged.
+///
+/// # Errors
+/// When the file can't be read, is damaged, or was made from another stack than `about` says.
+pub fn load(
+    spec: &DriveSpec,
+    about: &str,
+    path: &Path,
+) -> Result<(Vec<Drive>, Media, Warmed), StudyError> {
+    let bytes =
+        fs::read(path).map_err(|error| wrong(path, format!("can't read the snapshot: {error}")))?;
+    let fault = |why: &str| wrong(path, format!("{why}: make it again with --save-warm"));
+    if !bytes.starts_with(MAGIC) {
+        return Err(wrong(path, "this is no snapshot of an aged stack"));
+    }
+    let whole = bytes.len().saturating_sub(SUM);
+    let sum = twox_hash::XxHash3_64::oneshot(&bytes[..whole]);
+    if bytes[whole..] != sum.to_le_bytes() {
+        return Err(fault("the snapshot is damaged"));
+    }
+    let mut from = &bytes[MAGIC.len()..whole];
+    let head = head(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
+    let Some((found, warmed)) = head else {
+        return Err(fault("the snapshot has another version"));
+    };
+    if found != about {
+        let differs = found.lines().zip(about.lines()).find(|(found, about)| found != about);
+        let (found, about) = differs.unwrap_or((&found, about));
+        let why = format!("the snapshot is of another stack ({found}, not {about})");
+        return Err(fault(&why));
+    }
+    let drive = Drive::load(spec, &mut from).map_err(|error| wrong(path, error))?;
+    let media = Media::load(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
+    Ok((vec![drive], media, warmed))
+}
+
+/// What the stack was made from and how it was aged; nothing for another version.
+fn head(from: &mut &[u8]) -> io::Result<Option<(String, Warmed)>> {
+    let mut word = [0; 4];
+    from.read_exact(&mut word)?;
+    if u32::from_le_bytes(word) != VERSION {
+        return Ok(None);
+    }
+    from.read_exact(&mut word)?;
+    let mut text = vec![0; (u32::from_le_bytes(word) as usize).min(from.len())];
+    from.read_exact(&mut text)?;
+    let (mut how, mut overwrites) = ([0; 2], [0; 8]);
+    from.read_exact(&mut how)?;
+    from.read_exact(&mut overwrites)?;
+    let warm = [Warm::None, Warm::Fill, Warm::Steady][usize::from(how[0].min(2))];
+    let overwrites = (warm == Warm::Steady).then(|| f64::from_le_bytes(overwrites));
+    let (reached, asked) = (how[1] == 1, Totals::default());
+    let warmed = Warmed { warm, reached, overwrites, asked, cancelled: false };
+    Ok(Some((String::from_utf8_lossy(&text).into_owned(), warmed)))
+}
