@@ -1,5 +1,6 @@
 //! Swarm options: each seed switches a different part of the world on, so that rare mixes happen.
 
+use hostftl_core::Codec;
 use hostftl_core::Nanos;
 use hostftl_layers::LayerKind;
 
@@ -55,6 +56,11 @@ pub struct Swarm {
     pub sectors: u64,
     /// The unit in which the layer writes, in sectors.
     pub superpage: u32,
+    /// Sectors in the devices' map unit.
+    pub map_unit: u32,
+    /// Whether a log over several devices has parity, and how it compresses.
+    pub parity: bool,
+    pub compress: Codec,
     /// Spare of the layer, in thousandths.
     pub spare: u32,
     /// How long a command may take, in ns.
@@ -105,7 +111,9 @@ const SIZES: [Sizes; 6] =
 impl Swarm {
     /// The options of a seed for `layer`.
     pub fn of(layer: LayerKind, claims: &Claims, dice: &mut Dice) -> Self {
-        let superpage = dice.pick(&[16, 16, 32, 64]);
+        let is_log = layer == LayerKind::Log;
+        let sizes = if is_log { [32, 32, 64, 64] } else { [16, 16, 32, 64] };
+        let superpage = dice.pick(&sizes);
         let megabytes = dice.pick(&[1, 1, 1, 2, 2, 4, 8]);
         let some =
             |dice: &mut Dice, row: Row, permille| claims.admits(row) && dice.chance(permille);
@@ -123,9 +131,12 @@ impl Swarm {
         };
         let exerciser = layer == LayerKind::Exerciser;
         Swarm {
-            devices: if exerciser { dice.between(1, 4) as u32 } else { 1 },
+            devices: if exerciser || is_log { dice.between(1, 4) as u32 } else { 1 },
             sectors: if exerciser { 512 } else { megabytes * 2048 + dice.below(256) * 8 },
             superpage,
+            map_unit: if is_log { dice.pick(&[8, superpage]) } else { superpage },
+            parity: dice.chance(500),
+            compress: dice.pick(&[Codec::Lz4, Codec::Raw]),
             spare: dice.pick(&[20, 20, 70, 200]),
             deadline: if faults.hang { 1 << 40 } else { 0 },
             volatile: claims.admits(Row::VolatileCache) && dice.chance(850),

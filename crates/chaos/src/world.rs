@@ -70,10 +70,12 @@ impl World {
         let mut config = LayerConfig::new(layer);
         config.superpage = swarm.superpage;
         config.spare_permille = swarm.spare;
+        config.log.parity = swarm.parity && swarm.devices > 1;
+        config.log.compress = swarm.compress;
         config.deadline = swarm.deadline;
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let (infos, plan) = loop {
-            let mut info = DeviceInfo::block(swarm.sectors, swarm.superpage);
+            let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
             let infos = vec![info; swarm.devices as usize];

@@ -44,6 +44,14 @@ pub fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
+/// The CRC-32C of `parts`, one behind the other, begun with `seed`.
+pub fn crc32c_of<'a>(seed: u64, parts: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(Crc32Iscsi);
+    digest.update(&seed.to_le_bytes());
+    parts.for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}
+
 /// Writes the header over a page whose content is complete.
 pub fn seal(page: &mut Page, stamp: Stamp, seq: u64) {
     page.0[4..8].copy_from_slice(&stamp.kind);

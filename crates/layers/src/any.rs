@@ -7,6 +7,7 @@ use hostftl_core::{Counters, Credits, DeviceInfo, Input, Layer, Limits, Nanos, O
 use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
 use crate::hard::Hard;
+use crate::log::Log;
 use crate::passthrough::Passthrough;
 use crate::shatl::Shatl;
 
@@ -20,6 +21,8 @@ pub enum AnyLayer {
     Hard(Hard),
     /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
+    /// See [`LayerKind::Log`].
+    Log(Log),
     /// See [`LayerKind::Exerciser`].
     Exerciser(Exerciser),
 }
@@ -34,6 +37,7 @@ impl AnyLayer {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
+            LayerKind::Log => Log::plan(config, devices),
             LayerKind::Exerciser => Exerciser::plan(devices),
         }
     }
@@ -58,6 +62,7 @@ impl AnyLayer {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
             LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
         })
     }
@@ -69,6 +74,7 @@ macro_rules! each {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
+            AnyLayer::Log($layer) => $body,
             AnyLayer::Exerciser($layer) => $body,
         }
     };

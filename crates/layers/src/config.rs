@@ -7,6 +7,8 @@ use core::str::FromStr;
 
 use hostftl_core::{Limits, Nanos, SECTOR};
 
+use crate::log;
+
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayerKind {
@@ -16,6 +18,8 @@ pub enum LayerKind {
     Hard,
     /// Every sector has a home; small writes go to a hidden area first.
     Shatl,
+    /// Blocks are compressed and packed into rows over all devices, with parity.
+    Log,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
 }
@@ -23,7 +27,7 @@ pub enum LayerKind {
 impl LayerKind {
     /// All of them that a user may choose.
     pub const ALL: &'static [LayerKind] =
-        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl];
+        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl, LayerKind::Log];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
@@ -31,6 +35,7 @@ impl LayerKind {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
             LayerKind::Shatl => "shatl",
+            LayerKind::Log => "log",
             LayerKind::Exerciser => "exerciser",
         }
     }
@@ -80,6 +85,8 @@ pub struct LayerConfig {
     pub reclaim: Reclaim,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
+    /// What only `log` has.
+    pub log: log::Params,
     /// The volume, so that metadata of another is never taken for its own.
     pub uuid: [u8; 16],
 }
@@ -95,6 +102,7 @@ impl LayerConfig {
             threshold: None,
             reclaim: Reclaim::Fewest,
             deadline: 0,
+            log: log::Params::default(),
             uuid: [0; 16],
         }
     }
@@ -120,11 +128,15 @@ impl LayerConfig {
             format!("no layer '{name}': use none, {}", known.join(", "))
         })?;
         let mut config = LayerConfig::new(kind);
-        for word in words {
+        let mut words = words.peekable();
+        while let Some(word) = words.next() {
             let (key, value) = word
                 .split_once('=')
                 .ok_or_else(|| format!("'{word}' of layer '{text}' is not KEY=VALUE"))?;
-            config.set(key, value)?;
+            // A value may have a colon too, as `gc=d-choices:4`.
+            let rest = words.next_if(|next| !next.contains('='));
+            let value = rest.map_or_else(|| value.into(), |rest| format!("{value}:{rest}"));
+            config.set(key, &value)?;
         }
         Ok(config)
     }
@@ -137,7 +149,7 @@ impl LayerConfig {
         let superpage = bytes(self.superpage.into());
         match self.kind {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
-            LayerKind::Hard => {
+            LayerKind::Hard | LayerKind::Log => {
                 let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
                 text += &format!(":superpage={superpage}:spare={whole}");
                 if tenth > 0 {
@@ -155,6 +167,9 @@ impl LayerConfig {
                     text += &format!(":threshold={}", bytes(threshold.into()));
                 }
             }
+        }
+        if self.kind == LayerKind::Log {
+            text += &self.log.to_text();
         }
         text
     }
@@ -175,8 +190,10 @@ impl LayerConfig {
             short.ok_or_else(|| bad("a size in whole sectors, as 64k"))
         };
         match (kind, key) {
-            (LayerKind::Hard | LayerKind::Shatl, "superpage") => self.superpage = short()?,
-            (LayerKind::Hard, "spare") => {
+            (LayerKind::Hard | LayerKind::Shatl | LayerKind::Log, "superpage") => {
+                self.superpage = short()?
+            }
+            (LayerKind::Hard | LayerKind::Log, "spare") => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
@@ -195,10 +212,12 @@ impl LayerConfig {
                     _ => return Err(bad("shatl or ressd")),
                 };
             }
+            (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
+                    LayerKind::Log => log::Params::KEYS,
                     LayerKind::Shatl => "superpage, hidden, threshold, mode",
                 };
                 return Err(format!("{kind} has no parameter '{key}': it has {has}"));
@@ -292,7 +311,10 @@ mod tests {
             let config = LayerConfig::new(kind);
             assert_eq!(LayerConfig::parse(&config.to_text()), Ok(config));
         }
-        for text in ["shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k"] {
+        for text in [
+            "shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k",
+            "log:superpage=32k:spare=10:compress=zstd-5:parity=yes:gc=d-choices:4",
+        ] {
             assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
         }
         for permille in 0..=900 {

@@ -11,6 +11,7 @@ mod any;
 mod config;
 pub mod exerciser;
 mod hard;
+mod log;
 mod passthrough;
 mod planted;
 pub mod policy;

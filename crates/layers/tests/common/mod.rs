@@ -6,8 +6,8 @@ pub mod churn;
 use std::collections::HashMap;
 
 use hostftl_core::{
-    Cause, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Out, Output, Payload,
-    Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
+    ALL_ZEROS, Cause, Codec, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
+    Out, Output, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
 };
 use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
@@ -156,6 +156,21 @@ impl World {
                 let at = from.from() as usize;
                 let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
                 return Verdict { bytes: 0, crc: crc32c(*seed, bytes) };
+            }
+            Command::Pack { from, .. } => {
+                // Nothing can be packed here, but zeros are seen.
+                let at = from.from() as usize;
+                let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
+                let zeros = bytes.iter().all(|byte| *byte == 0);
+                return Verdict { bytes: if zeros { ALL_ZEROS } else { 0 }, crc: 0 };
+            }
+            Command::Unpack { from, into, codec: Codec::Raw, seed, crc } => {
+                let at = from.from() as usize;
+                let bytes = self.buffers[&from.id()][at..at + from.bytes() as usize].to_vec();
+                assert_eq!(crc32c(*seed, &bytes), *crc, "a record has its checksum");
+                let at = into.from() as usize;
+                let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
+                buffer[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             Command::Reset { lba, sectors, .. } => {
                 let at = *lba as usize * SECTOR;

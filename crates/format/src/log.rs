@@ -1,0 +1,467 @@
+//! The log array on media: row heads, map pages and roots.
+//!
+//! A **row** begins with its head, on the row's first data device; all integers little-endian.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | CRC-32C of bytes 4 to the end of the entries, begun with the row's address |
+//! | 4..8 | `LROW` |
+//! | 8..24 | volume UUID |
+//! | 24..32 | sequence number of the row |
+//! | 32..40 | all rows up to this number were durable when the row was sealed |
+//! | 40..44 | epoch |
+//! | 44..48 | the segment where the stream goes on |
+//! | 48..52 | entries |
+//! | 52..56 | sectors of the row on its first device |
+//! | 56..60 | sectors of the row on its last data device |
+//! | 60 | data devices of the row |
+//! | 61 | stream |
+//! | 62..64 | zero |
+//! | 64.. | entries of 20 bytes |
+//!
+//! An **entry**: block number (40 bits) with the kind above it (8 bits), then the record's place,
+//! then its CRC-32C. For a trim the place is the number of blocks.
+//!
+//! A **place** (64 bits): device (4), offset on the device in units of 16 bytes (40), length − 1
+//! (12), generation (8). 0 is nowhere.
+//!
+//! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
+//! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
+//!
+//! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
+//! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
+//! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one, 56
+//! generation (u32), 60 life (u32), 64 streams of 16 bytes (segment, slot, sector, 1 when there is one), 128 the places
+//! of the directory's pages in pairs of 12 bytes. Further pages have 36 and, from 128, pairs.
+
+use hostftl_core::{BLOCK, MetaBuf, Page};
+
+use crate::page::{self, Stamp, crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};
+
+/// Bytes of a head before its entries.
+pub const HEAD: usize = 64;
+/// Bytes of an entry.
+pub const ENTRY: usize = 20;
+/// Pairs in a map page.
+pub const PAIRS: usize = 340;
+/// Bytes in which records are laid out.
+pub const GRAIN: u32 = 16;
+
+const MAGIC: [u8; 4] = *b"LROW";
+const BLOCK_BITS: u32 = 40;
+
+/// Where a record is, and a few bits of its generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place(u64);
+
+impl Place {
+    /// No place.
+    pub const NOWHERE: Place = Place(0);
+
+    /// The place of `len` bytes (1 to 4096) at `byte`, a multiple of 16, of a device.
+    pub fn new(device: u8, byte: u64, len: u32, generation: u8) -> Self {
+        assert!(device < 16 && (1..=4096).contains(&len), "no such record");
+        assert!(byte.is_multiple_of(GRAIN.into()) && byte >> 44 == 0, "no such offset");
+        let offset = byte / u64::from(GRAIN);
+        Place(
+            u64::from(device) << 60
+                | offset << 20
+                | u64::from(len - 1) << 8
+                | u64::from(generation),
+        )
+    }
+
+    /// From its bits.
+    pub fn from_bits(bits: u64) -> Self {
+        Place(bits)
+    }
+
+    /// Its bits.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it is nowhere.
+    pub fn is_nowhere(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The device.
+    pub fn device(self) -> u8 {
+        (self.0 >> 60) as u8
+    }
+
+    /// The first byte on the device.
+    pub fn byte(self) -> u64 {
+        (self.0 >> 20 & ((1 << 40) - 1)) * u64::from(GRAIN)
+    }
+
+    /// The bytes of the record.
+    pub fn len(self) -> u32 {
+        (self.0 >> 8 & 0xfff) as u32 + 1
+    }
+
+    /// Never: a record has at least one byte.
+    pub fn is_empty(self) -> bool {
+        false
+    }
+
+    /// The low bits of the generation.
+    pub fn generation(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+/// What an entry lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A block, compressed or raw.
+    Data = 1,
+    /// Blocks that hold nothing any more.
+    Trim,
+    /// The image of a map page.
+    Map,
+    /// The image of a page of the directory, which points at map pages.
+    Directory,
+}
+
+/// One entry of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// The first block, or the number of the page.
+    pub block: u64,
+    /// The place; for a trim the number of blocks, as bits.
+    pub place: Place,
+    /// The CRC-32C of the record, begun with [`seed`].
+    pub crc: u32,
+}
+
+/// What the checksum of a block's record begins with.
+pub fn seed(block: u64, generation: u8) -> u64 {
+    block << 8 | u64::from(generation)
+}
+
+/// What a row says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above describes the fields")]
+pub struct Head {
+    pub seq: u64,
+    pub durable: u64,
+    pub epoch: u32,
+    pub next: u32,
+    pub entries: u32,
+    pub first_sectors: u32,
+    pub last_sectors: u32,
+    pub chunks: u8,
+    pub stream: u8,
+}
+
+fn put(buf: &mut MetaBuf, at: usize, bytes: &[u8]) {
+    for (i, byte) in bytes.iter().enumerate() {
+        buf.pages_mut()[(at + i) / BLOCK].0[(at + i) % BLOCK] = *byte;
+    }
+}
+
+fn get<const N: usize>(buf: &MetaBuf, at: usize) -> [u8; N] {
+    core::array::from_fn(|i| buf.pages()[(at + i) / BLOCK].0[(at + i) % BLOCK])
+}
+
+fn crc_of(buf: &MetaBuf, at: u64, end: usize) -> u32 {
+    let parts = buf.pages().iter().enumerate().map(|(index, page)| {
+        let from = if index == 0 { 4 } else { 0 };
+        let to = end.saturating_sub(index * BLOCK).clamp(from, BLOCK);
+        &page.0[from..to]
+    });
+    crc32c_of(at, parts)
+}
+
+/// How many entries fit into a head of `pages` pages.
+pub fn room(pages: u32) -> u32 {
+    ((pages as usize * BLOCK - HEAD) / ENTRY) as u32
+}
+
+/// Writes entry `index` of a head.
+pub fn put_entry(buf: &mut MetaBuf, index: u32, entry: &Entry) {
+    let mut bytes = [0; ENTRY];
+    let first = entry.block | (entry.kind as u64) << BLOCK_BITS;
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..16].copy_from_slice(&entry.place.bits().to_le_bytes());
+    bytes[16..].copy_from_slice(&entry.crc.to_le_bytes());
+    put(buf, HEAD + index as usize * ENTRY, &bytes);
+}
+
+/// Completes a head whose entries were written; `at` is the address of the row.
+pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
+    let mut bytes = [0; HEAD];
+    bytes[4..8].copy_from_slice(&MAGIC);
+    bytes[8..24].copy_from_slice(uuid);
+    bytes[24..32].copy_from_slice(&head.seq.to_le_bytes());
+    bytes[32..40].copy_from_slice(&head.durable.to_le_bytes());
+    let words = [head.epoch, head.next, head.entries, head.first_sectors, head.last_sectors];
+    for (index, word) in words.into_iter().enumerate() {
+        bytes[40 + 4 * index..44 + 4 * index].copy_from_slice(&word.to_le_bytes());
+    }
+    (bytes[60], bytes[61]) = (head.chunks, head.stream);
+    put(buf, 0, &bytes);
+    let crc = crc_of(buf, at, HEAD + head.entries as usize * ENTRY);
+    put(buf, 0, &crc.to_le_bytes());
+}
+
+/// How many entries the head claims to have; it may be anything until [`open`] agrees.
+pub fn claimed(buf: &MetaBuf) -> u32 {
+    u32_at(&buf.pages()[0], 48)
+}
+
+/// Reads a head that lies at `at`. `None` when it is no head of this volume, or damaged.
+pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
+    let page = &buf.pages()[0];
+    let entries = claimed(buf);
+    if page.0[4..8] != MAGIC || page.0[8..24] != *uuid || entries > room(buf.pages().len() as u32) {
+        return None;
+    }
+    if crc_of(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
+        return None;
+    }
+    Some(Head {
+        seq: u64_at(page, 24),
+        durable: u64_at(page, 32),
+        epoch: u32_at(page, 40),
+        next: u32_at(page, 44),
+        entries,
+        first_sectors: u32_at(page, 52),
+        last_sectors: u32_at(page, 56),
+        chunks: page.0[60],
+        stream: page.0[61],
+    })
+}
+
+/// Entry `index` of a head; `None` when its kind is unknown.
+pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {
+    let bytes: [u8; ENTRY] = get(buf, HEAD + index as usize * ENTRY);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let kind = match word(0) >> BLOCK_BITS {
+        1 => Kind::Data,
+        2 => Kind::Trim,
+        3 => Kind::Map,
+        4 => Kind::Directory,
+        _ => return None,
+    };
+    let block = word(0) & ((1 << BLOCK_BITS) - 1);
+    let crc = u32::from_le_bytes(bytes[16..].try_into().expect("four bytes"));
+    Some(Entry { kind, block, place: Place::from_bits(word(8)), crc })
+}
+
+/// Writes an image of map page (or directory page) `number`.
+pub fn emit_page(
+    page: &mut Page,
+    kind: Kind,
+    number: u32,
+    pairs: impl Iterator<Item = (Place, u32)>,
+) {
+    page.0.fill(0);
+    for (index, (place, crc)) in pairs.enumerate() {
+        let at = index * 12;
+        page.0[at..at + 8].copy_from_slice(&place.bits().to_le_bytes());
+        page.0[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
+    }
+    page.0[4084..4088].copy_from_slice(&number.to_le_bytes());
+    page.0[4088] = kind as u8;
+}
+
+/// The CRC-32C of an image.
+pub fn page_crc(page: &Page, uuid: &[u8; 16]) -> u32 {
+    let seed = u64::from_le_bytes(uuid[..8].try_into().expect("eight bytes"));
+    crc32c(seed, &page.0)
+}
+
+/// Whether an image is that of page `number`.
+pub fn is_page(page: &Page, kind: Kind, number: u32) -> bool {
+    u32_at(page, 4084) == number && page.0[4088] == kind as u8
+}
+
+/// Pair `index` of an image.
+pub fn pair(page: &Page, index: usize) -> (Place, u32) {
+    (Place::from_bits(u64_at(page, index * 12)), u32_at(page, index * 12 + 8))
+}
+
+const ROOT: [u8; 4] = *b"LGRT";
+const ROOT_PAIRS: usize = 128;
+const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / 12;
+/// Streams that a root knows.
+pub const STREAMS: usize = 4;
+
+/// What a root says, but for the directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the text of the module describes the fields")]
+pub struct Root {
+    pub number: u64,
+    /// The life whose rows are replayed.
+    pub epoch: u32,
+    pub replay_from: u64,
+    pub durable: u64,
+    pub generation: u32,
+    /// The last life that was begun: rows of the next one carry a greater number.
+    pub life: u32,
+    /// Segment, slot and sector where the rows of each stream begin that are replayed.
+    pub streams: [Option<[u32; 3]>; STREAMS],
+}
+
+/// Pages of a root whose directory has so many pages.
+pub fn root_pages(directories: u32) -> u32 {
+    directories.div_ceil(PAIRS_OF_ROOT as u32).max(1)
+}
+
+/// Writes a root that will lie at sector `at`; the pairs are those of the directory's pages.
+pub fn emit_root(
+    buf: &mut MetaBuf,
+    uuid: &[u8; 16],
+    at: u64,
+    root: &Root,
+    mut pairs: impl Iterator<Item = (Place, u32)>,
+) {
+    for (index, page) in buf.pages_mut().iter_mut().enumerate() {
+        page.0.fill(0);
+        put_u32(page, 32, root.epoch);
+        put_u32(page, 36, index as u32);
+        put_u64(page, 40, root.replay_from);
+        put_u64(page, 48, root.durable);
+        put_u32(page, 56, root.generation);
+        put_u32(page, 60, root.life);
+        for (stream, begin) in root.streams.iter().enumerate() {
+            let words = begin.map_or([0; 4], |[segment, slot, sector]| [segment, slot, sector, 1]);
+            for (word, value) in words.into_iter().enumerate() {
+                put_u32(page, 64 + 16 * stream + 4 * word, value);
+            }
+        }
+        for (index, (place, crc)) in pairs.by_ref().take(PAIRS_OF_ROOT).enumerate() {
+            put_u64(page, ROOT_PAIRS + 12 * index, place.bits());
+            put_u32(page, ROOT_PAIRS + 12 * index + 8, crc);
+        }
+        let stamp = Stamp { kind: ROOT, uuid: *uuid, at: at + 8 * index as u64 };
+        page::seal(page, stamp, root.number);
+    }
+}
+
+/// Reads a root at sector `at`; `None` when it is none, or damaged.
+pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
+    let mut number = None;
+    for (index, page) in buf.pages().iter().enumerate() {
+        let stamp = Stamp { kind: ROOT, uuid: *uuid, at: at + 8 * index as u64 };
+        let seq = page::open(page, stamp).ok()?;
+        if u32_at(page, 36) != index as u32 || number.is_some_and(|number| number != seq) {
+            return None;
+        }
+        number = Some(seq);
+    }
+    let page = &buf.pages()[0];
+    let word = |stream: usize, word: usize| u32_at(page, 64 + 16 * stream + 4 * word);
+    let stream = |at: usize| (word(at, 3) == 1).then(|| [word(at, 0), word(at, 1), word(at, 2)]);
+    Some(Root {
+        number: number?,
+        epoch: u32_at(page, 32),
+        replay_from: u64_at(page, 40),
+        durable: u64_at(page, 48),
+        generation: u32_at(page, 56),
+        life: u32_at(page, 60),
+        streams: core::array::from_fn(stream),
+    })
+}
+
+/// The place and CRC of page `index` of the directory.
+pub fn root_pair(buf: &MetaBuf, index: usize) -> (Place, u32) {
+    let page = &buf.pages()[index / PAIRS_OF_ROOT];
+    let at = ROOT_PAIRS + 12 * (index % PAIRS_OF_ROOT);
+    (Place::from_bits(u64_at(page, at)), u32_at(page, at + 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn places()(device in 0..16_u8, unit in 1..1_u64 << 40, len in 1..=4096_u32, gen_: u8)
+            -> Place {
+            Place::new(device, unit * 16, len, gen_)
+        }
+    }
+
+    prop_compose! {
+        fn entries()(kind in 0..4_usize, block in 0..1_u64 << 40, place in places(), crc: u32)
+            -> Entry {
+            let kind = [Kind::Data, Kind::Trim, Kind::Map, Kind::Directory][kind];
+            Entry { kind, block, place, crc }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_what_it_was_made_of(
+            device in 0..16_u8, unit in 0..1_u64 << 40, len in 1..=4096_u32, generation: u8,
+        ) {
+            let place = Place::new(device, unit * 16, len, generation);
+            prop_assert_eq!((place.device(), place.byte()), (device, unit * 16));
+            prop_assert_eq!((place.len(), place.generation()), (len, generation));
+        }
+
+        #[test]
+        fn open_undoes_seal(
+            list in proptest::collection::vec(entries(), 0..300), seq: u64, durable: u64,
+            epoch: u32, next: u32, at: u64, uuid: [u8; 16], flip in 0..4096_usize * 8,
+        ) {
+            let mut buf = MetaBuf::new(2);
+            let head = Head {
+                seq, durable, epoch, next, entries: list.len() as u32, first_sectors: 8,
+                last_sectors: 16, chunks: 3, stream: 1,
+            };
+            for (index, entry) in list.iter().enumerate() {
+                put_entry(&mut buf, index as u32, entry);
+            }
+            seal(&mut buf, &uuid, at, &head);
+            prop_assert_eq!(open(&buf, &uuid, at), Some(head));
+            for (index, listed) in list.iter().enumerate() {
+                prop_assert_eq!(entry(&buf, index as u32), Some(*listed));
+            }
+            prop_assert_eq!(open(&buf, &uuid, at ^ 1), None);
+            buf.pages_mut()[0].0[flip / 8] ^= 1 << (flip % 8);
+            let used = HEAD + list.len() * ENTRY;
+            let padding = flip / 8 >= used;
+            prop_assert_eq!(open(&buf, &uuid, at).is_some(), padding);
+        }
+
+        #[test]
+        fn a_root_comes_back(
+            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u32, at: u64, life: u32,
+            begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16], flip in 0..8192_usize * 8,
+            list in proptest::collection::vec((places(), any::<u32>()), 400),
+        ) {
+            let mut streams = [None; STREAMS];
+            streams[which] = Some(begin);
+            let root = Root { number, epoch, replay_from, durable, generation, life, streams };
+            let mut buf = MetaBuf::new(root_pages(400) as usize);
+            prop_assert_eq!(buf.pages().len(), 2);
+            let at = at >> 1;
+            emit_root(&mut buf, &uuid, at, &root, list.iter().copied());
+            prop_assert_eq!(open_root(&buf, &uuid, at), Some(root));
+            for (index, one) in list.iter().enumerate() {
+                prop_assert_eq!(root_pair(&buf, index), *one);
+            }
+            buf.pages_mut()[flip / 32768].0[flip / 8 % 4096] ^= 1 << (flip % 8);
+            prop_assert_eq!(open_root(&buf, &uuid, at), None);
+        }
+
+        #[test]
+        fn a_page_keeps_its_pairs(
+            list in proptest::collection::vec((places(), any::<u32>()), PAIRS), number: u32,
+        ) {
+            let mut page = Page::default();
+            emit_page(&mut page, Kind::Map, number, list.iter().copied());
+            prop_assert!(is_page(&page, Kind::Map, number));
+            for (index, one) in list.iter().enumerate() {
+                prop_assert_eq!(pair(&page, index), *one);
+            }
+        }
+    }
+}

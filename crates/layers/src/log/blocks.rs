@@ -1,0 +1,497 @@
+//! Block operations: one block of a read or a write, from its beginning to its end.
+//!
+//! Invariants
+//! - At most one operation writes a block, so that the order of items in rows is the order of
+//!   versions.
+//! - An operation has one command under way, or waits for room in a row.
+//! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, HostError, Nanos, Out, Payload, Piece,
+    SECTOR, SECTORS_PER_BLOCK, Target, Verdict,
+};
+use hostftl_format::log::{Place, seed};
+
+use super::append::HOST;
+use super::layout::{BLOCK_OPS, SCRATCH};
+use super::ops::Op;
+use super::{Log, OWN_OPS};
+
+/// Where the plain block begins in the scratch, in bytes.
+const PLAIN: u32 = 16 * SECTOR as u32;
+/// Where the packed block begins.
+const PACKED: u32 = PLAIN + BLOCK as u32;
+/// A packed block is no longer than this, or it stays as it is.
+const MOST_PACKED: u32 = BLOCK as u32 - 64;
+
+/// What an operation is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Its record is read from a device.
+    Reading,
+    /// The record is expanded into the host's buffer.
+    Expanding,
+    /// The record is expanded into the scratch, or that is filled with zeros.
+    Plain,
+    /// Part of the plain block goes to the host, or zeros do.
+    Giving,
+    /// The host's part goes into the plain block.
+    Merging,
+    /// The block is compressed.
+    Packing,
+    /// The block that stays as it is gets its checksum.
+    Digesting,
+    /// The record is ready for a row.
+    Waiting { len: u32, crc: u32 },
+    /// The block is zeros: a row has to list that.
+    Unmapping,
+    /// The record goes into row `row` as item `item`.
+    Placing { row: u8, item: u32 },
+}
+
+/// See the module text.
+#[derive(Clone, Copy, Debug)]
+struct BlockOp {
+    req: u16,
+    block: u64,
+    /// The host's part: the first sector within the block, and how many.
+    from: u32,
+    sectors: u32,
+    /// Where in the host's buffer that is, in sectors.
+    at: u32,
+    /// Whether it writes; without `data` it writes zeros.
+    writes: bool,
+    data: bool,
+    generation: u8,
+    place: Place,
+    crc: u32,
+    /// The row from which it reads.
+    row: Option<u8>,
+    step: Step,
+}
+
+impl BlockOp {
+    fn is_whole(&self) -> bool {
+        self.sectors == SECTORS_PER_BLOCK
+    }
+}
+
+/// All operations, and those that wait for a row.
+#[derive(Debug)]
+pub struct Blocks {
+    list: Vec<Option<BlockOp>>,
+    free: Vec<u8>,
+    /// The block that each operation writes, else none.
+    writing: Vec<u64>,
+    waiting: VecDeque<u8>,
+}
+
+const NONE: u64 = u64::MAX;
+
+impl Blocks {
+    pub fn new() -> Self {
+        Blocks {
+            list: alloc::vec![None; BLOCK_OPS],
+            free: (0..BLOCK_OPS as u8).rev().collect(),
+            writing: alloc::vec![NONE; BLOCK_OPS],
+            waiting: VecDeque::with_capacity(BLOCK_OPS),
+        }
+    }
+
+    /// Whether a block in `first..end` is being written.
+    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+        self.writing.iter().any(|block| (first..end).contains(block))
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == BLOCK_OPS
+    }
+}
+
+impl Log {
+    /// Scratch of operation `index`: the buffer, and where in it the scratch begins, in bytes.
+    fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
+        let per = (self.plan.buffer_sectors / SCRATCH) as usize;
+        let buffer = self.scratch_from + usize::from(index) / per;
+        let from = (usize::from(index) % per) as u32 * SCRATCH * SECTOR as u32;
+        (&mut self.buffers[buffer], from)
+    }
+
+    fn op(&mut self, index: u8) -> &mut BlockOp {
+        self.blocks.list[index as usize].as_mut().expect("an operation under way")
+    }
+
+    fn send(&mut self, now: Nanos, index: u8, step: Step, command: Command, out: &mut Out) {
+        self.op(index).step = step;
+        self.submit(now, Op::Block { index }, command, out);
+    }
+
+    /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
+    pub(super) fn begin_read(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        from: u64,
+        sectors: u32,
+        out: &mut Out,
+    ) -> bool {
+        if self.blocks.free.is_empty() || self.ops.room() <= OWN_OPS {
+            return false;
+        }
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        let index = self.begin(req, block, (from, sectors), (false, true));
+        self.fetch(now, index, out);
+        true
+    }
+
+    /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
+    pub(super) fn begin_write(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        (from, sectors): (u64, u32),
+        data: bool,
+        out: &mut Out,
+    ) -> bool {
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        if self.blocks.free.is_empty()
+            || self.ops.room() <= OWN_OPS
+            || self.blocks.any_write_in(block, block + 1)
+        {
+            return false;
+        }
+        let index = self.begin(req, block, (from, sectors), (true, data));
+        self.blocks.writing[index as usize] = block;
+        if self.op(index).is_whole() {
+            self.pack(now, index, out);
+        } else {
+            self.fetch(now, index, out);
+        }
+        true
+    }
+
+    fn begin(
+        &mut self,
+        req: u16,
+        block: u64,
+        (from, sectors): (u64, u32),
+        (writes, data): (bool, bool),
+    ) -> u8 {
+        let index = self.blocks.free.pop().expect("a free operation was seen");
+        let active = self.requests.at(req);
+        let at = active.cursor as u32;
+        active.cursor += u64::from(sectors);
+        active.outstanding += 1;
+        self.generation = self.generation.wrapping_add(1);
+        self.touched += 1;
+        let (place, crc) = self.map.get(block);
+        self.blocks.list[index as usize] = Some(BlockOp {
+            req,
+            block,
+            from: (from % u64::from(SECTORS_PER_BLOCK)) as u32,
+            sectors,
+            at,
+            writes,
+            data,
+            generation: self.generation,
+            place,
+            crc,
+            row: None,
+            step: Step::Plain,
+        });
+        index
+    }
+
+    /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
+    fn fetch(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        if it.place.is_nowhere() {
+            return self.fetch_zeros(now, index, out);
+        }
+        if let Some((row, chunk, byte)) = self.row_of(it.place) {
+            self.op(index).row = Some(row);
+            let buffer = self.row_buffer(row, chunk.into());
+            let from = self.buffers[buffer].view(byte, it.place.len());
+            return self.expand(now, index, from, out);
+        }
+        let segment = self.layout.segment_of(it.place.byte());
+        self.segments.pin(segment);
+        let first = it.place.byte() / SECTOR as u64;
+        let end = (it.place.byte() + u64::from(it.place.len())).div_ceil(SECTOR as u64);
+        let (scratch, at) = self.scratch(index);
+        let into = Target::Data(scratch.view_mut(at, (end - first) as u32 * SECTOR as u32));
+        let device = it.place.device();
+        let command = Command::Read { device, lba: first, into, cause: Cause::Host };
+        self.send(now, index, Step::Reading, command, out);
+    }
+
+    fn fetch_zeros(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let (step, into, sectors) = if it.writes {
+            let (scratch, at) = self.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
+        } else {
+            let data = self.requests.data(it.req);
+            (Step::Giving, data.view_mut_sectors(it.at, it.sectors), it.sectors)
+        };
+        let command = Command::Place { from: Piece::zero_sectors(sectors), into };
+        self.send(now, index, step, command, out);
+    }
+
+    /// Checks and expands a record.
+    fn expand(&mut self, now: Nanos, index: u8, from: hostftl_core::View, out: &mut Out) {
+        let it = *self.op(index);
+        let whole = it.is_whole() && !it.writes;
+        let (step, into) = if whole {
+            let data = self.requests.data(it.req);
+            (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
+        } else {
+            let (scratch, at) = self.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
+        };
+        let raw = it.place.len() == BLOCK as u32;
+        let codec = if raw { Codec::Raw } else { self.codec };
+        let seed = seed(it.block, it.place.generation());
+        let command = Command::Unpack { from, into, codec, seed, crc: it.crc };
+        self.send(now, index, step, command, out);
+    }
+
+    /// Compresses the block that is to be written.
+    fn pack(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let (it, codec) = (*self.op(index), self.codec);
+        let (scratch, at) = self.scratch(index);
+        // What can't be packed fits nowhere, but whether it is zeros is seen.
+        let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
+        let into = scratch.view_mut(at + PACKED, most);
+        let from = if it.is_whole() && it.data {
+            self.requests.data(it.req).view_sectors(it.at, it.sectors)
+        } else {
+            let (scratch, at) = self.scratch(index);
+            scratch.view(at + PLAIN, BLOCK as u32)
+        };
+        let seed = seed(it.block, it.generation);
+        self.send(now, index, Step::Packing, Command::Pack { from, into, codec, seed }, out);
+    }
+
+    /// What is written, as it came.
+    fn plain_view(&mut self, index: u8) -> hostftl_core::View {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            return self.requests.data(it.req).view_sectors(it.at, it.sectors);
+        }
+        let (scratch, at) = self.scratch(index);
+        scratch.view(at + PLAIN, BLOCK as u32)
+    }
+
+    fn repay_plain(&mut self, index: u8, view: hostftl_core::View) {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            self.requests.data(it.req).repay(view);
+        } else {
+            self.scratch(index).0.repay(view);
+        }
+    }
+
+    /// A command of an operation is over.
+    pub(super) fn block_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        let it = *self.op(index);
+        self.repay(index, command);
+        if it.step == Step::Reading {
+            self.segments.unpin(self.layout.segment_of(it.place.byte()));
+        }
+        let verdict = match result {
+            Ok(verdict) if self.failed.is_none() => verdict,
+            _ => return self.end_block(index, Some(HostError::Io), out),
+        };
+        match it.step {
+            Step::Reading => {
+                let (len, skip) = (it.place.len(), (it.place.byte() % SECTOR as u64) as u32);
+                let (scratch, at) = self.scratch(index);
+                let from = scratch.view(at + skip, len);
+                self.expand(now, index, from, out);
+            }
+            Step::Expanding | Step::Giving => self.end_block(index, None, out),
+            Step::Plain if it.writes => self.merge(now, index, out),
+            Step::Plain => self.give(now, index, out),
+            Step::Merging => self.pack(now, index, out),
+            Step::Packing => self.packed(now, index, verdict, out),
+            Step::Digesting => {
+                let step = Step::Waiting { len: BLOCK as u32, crc: verdict.crc };
+                self.wait_for_row(index, step);
+            }
+            Step::Placing { row, item } => {
+                self.placed(row, item);
+                self.end_block(index, None, out);
+            }
+            Step::Waiting { .. } | Step::Unmapping => unreachable!("it has no command"),
+        }
+    }
+
+    /// Takes back what a command borrowed.
+    fn repay(&mut self, index: u8, command: Command) {
+        let it = *self.op(index);
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                self.scratch(index).0.repay_mut(view);
+            }
+            Command::Unpack { from, into, .. } => {
+                match it.row {
+                    Some(row) => self.repay_row(row, from),
+                    None => self.scratch(index).0.repay(from),
+                }
+                if it.step == Step::Expanding {
+                    self.requests.data(it.req).repay_mut(into);
+                } else {
+                    self.scratch(index).0.repay_mut(into);
+                }
+            }
+            Command::Pack { from, into, .. } => {
+                self.repay_plain(index, from);
+                self.scratch(index).0.repay_mut(into);
+            }
+            Command::Digest { from, .. } => self.repay_plain(index, from),
+            Command::Place { from, into } => self.repay_place(index, from, into),
+            other => unreachable!("{other:?} is no step of a block"),
+        }
+    }
+
+    fn repay_place(&mut self, index: u8, from: Piece, into: hostftl_core::ViewMut) {
+        let it = *self.op(index);
+        match it.step {
+            Step::Giving => self.requests.data(it.req).repay_mut(into),
+            Step::Placing { row, item } => {
+                let chunk = self.rows[row as usize].items[item as usize].chunk;
+                let buffer = self.row_buffer(row, chunk.into());
+                self.buffers[buffer].repay_mut(into);
+            }
+            _ => self.scratch(index).0.repay_mut(into),
+        }
+        let Piece::Data(from) = from else { return };
+        match it.step {
+            Step::Merging => self.requests.data(it.req).repay(from),
+            Step::Placing { .. } if it.place.len() == BLOCK as u32 => self.repay_plain(index, from),
+            _ => self.scratch(index).0.repay(from),
+        }
+    }
+
+    /// The host's part, or zeros, into the plain block.
+    fn merge(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let from = if it.data {
+            Piece::Data(self.requests.data(it.req).view_sectors(it.at, it.sectors))
+        } else {
+            Piece::zero_sectors(it.sectors)
+        };
+        let (scratch, at) = self.scratch(index);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
+        self.send(now, index, Step::Merging, Command::Place { from, into }, out);
+    }
+
+    /// The part that the host wants out of the plain block.
+    fn give(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let into = self.requests.data(it.req).view_mut_sectors(it.at, it.sectors);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let (scratch, at) = self.scratch(index);
+        let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
+        self.send(now, index, Step::Giving, Command::Place { from, into }, out);
+    }
+
+    fn packed(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
+        match verdict.bytes {
+            ALL_ZEROS => self.wait_for_row(index, Step::Unmapping),
+            0 => {
+                let it = *self.op(index);
+                let from = self.plain_view(index);
+                let seed = seed(it.block, it.generation);
+                self.send(now, index, Step::Digesting, Command::Digest { from, seed }, out);
+            }
+            len => self.wait_for_row(index, Step::Waiting { len, crc: verdict.crc }),
+        }
+    }
+
+    fn wait_for_row(&mut self, index: u8, step: Step) {
+        self.op(index).step = step;
+        self.blocks.waiting.push_back(index);
+    }
+
+    /// Gives the operation that has waited longest its room in a row.
+    pub(super) fn pump_blocks(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(&index) = self.blocks.waiting.front() else { return false };
+        if self.failed.is_some() {
+            self.blocks.waiting.pop_front();
+            self.end_block(index, Some(HostError::Io), out);
+            return true;
+        }
+        let it = *self.op(index);
+        match it.step {
+            Step::Unmapping => {
+                let mapped = !self.map.place(it.block).is_nowhere();
+                if mapped && !self.append_trim(it.block, 1) {
+                    return false;
+                }
+                self.blocks.waiting.pop_front();
+                self.end_block(index, None, out);
+            }
+            Step::Waiting { len, crc } => {
+                let record = (it.block, len, it.generation);
+                let Some((row, item)) = self.append(HOST, record, crc) else { return false };
+                self.blocks.waiting.pop_front();
+                self.put_in(now, index, (row, item, len), out);
+            }
+            other => unreachable!("an operation that is {other:?} does not wait"),
+        }
+        true
+    }
+
+    fn put_in(&mut self, now: Nanos, index: u8, (row, item, len): (u8, u32, u32), out: &mut Out) {
+        let raw = len == BLOCK as u32;
+        let from = if raw {
+            self.plain_view(index)
+        } else {
+            let (scratch, at) = self.scratch(index);
+            scratch.view(at + PACKED, len)
+        };
+        let noted = self.rows[row as usize].items[item as usize];
+        self.op(index).place = noted.place;
+        let buffer = self.row_buffer(row, noted.chunk.into());
+        let into = self.buffers[buffer].view_mut(noted.byte, len);
+        let command = Command::Place { from: Piece::Data(from), into };
+        self.send(now, index, Step::Placing { row, item }, command, out);
+    }
+
+    /// A host's record is in its row.
+    fn placed(&mut self, row: u8, item: u32) {
+        self.publish(row, item);
+        let it = &mut self.rows[row as usize];
+        it.placing -= 1;
+        self.host_stamp = self.host_stamp.max(it.stamp);
+    }
+
+    fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
+        let it = self.blocks.list[index as usize].take().expect("an operation under way");
+        if error.is_some()
+            && let Step::Placing { row, .. } = it.step
+        {
+            self.rows[row as usize].placing -= 1;
+        }
+        self.blocks.writing[index as usize] = NONE;
+        self.blocks.free.push(index);
+        let active = self.requests.at(it.req);
+        active.outstanding -= 1;
+        active.error = active.error.or(error);
+        self.complete_if_over(it.req, out);
+    }
+}

@@ -1,0 +1,336 @@
+//! Checkpoints: images of the map pages that changed, of the directory above them, and a root.
+//!
+//! Images are records of a stream of their own. A root may count only when every row to which its
+//! images point is durable; it then says from which row on replay begins. Images are fuzzy: they
+//! may show more than that, which replay sets again.
+//!
+//! Invariants
+//! - One checkpoint at a time; images go to the devices a row at a time.
+//! - What an older root points at stays untouched until the next one is durable.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally};
+use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
+
+use super::append::{GC, HOST, MAP};
+use super::images::Images;
+use super::layout::{At, Layout};
+use super::ops::Op;
+use super::{Life, Log};
+
+/// Rows between two roots: this bounds what recovery reads.
+const INTERVAL: u64 = 65_536;
+
+/// How far the checkpoint has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// Images of map pages, from this page on.
+    Pages(u32),
+    /// Images of directory pages, from this page on.
+    Directory(u32),
+    /// All rows up to this stamp, and row `seq`, must be durable.
+    Settle(u64, u64),
+    /// The root is written, to `left` more devices.
+    Root(u8),
+    /// The devices that hold it are flushed.
+    Flush(u8),
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Checkpoint {
+    phase: Phase,
+    pub images: Images,
+    /// Where the images of the directory's pages are.
+    top: Vec<(Place, u32)>,
+    /// The last root that is durable, and the one that is being made.
+    pub root: Root,
+    next: Root,
+    bufs: Vec<MetaBuf>,
+    wanted: bool,
+    /// Changes since the images were taken, so that a root can be known to be the last.
+    begun_at: u64,
+}
+
+impl Checkpoint {
+    pub fn new(layout: &Layout) -> Self {
+        Checkpoint {
+            phase: Phase::Idle,
+            images: Images::new(layout),
+            top: alloc::vec![(Place::NOWHERE, 0); layout.directories as usize],
+            root: Root::default(),
+            next: Root::default(),
+            bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
+            wanted: false,
+            begun_at: 0,
+        }
+    }
+
+    /// Where the image of a directory page is.
+    pub fn directory_place(&self, page: u32) -> Place {
+        self.top[page as usize].0
+    }
+
+    /// Where the image of a directory page is, and its CRC.
+    pub fn directory(&self, page: u32) -> (Place, u32) {
+        self.top[page as usize]
+    }
+
+    /// Sets where the image of a directory page is, as the root says.
+    pub fn set_directory(&mut self, page: u32, place: Place, crc: u32) {
+        self.top[page as usize] = (place, crc);
+    }
+
+    /// Whether no root is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether nothing but images was written since the last root, if `next` is the next row.
+    pub fn is_current(&self, next: u64) -> bool {
+        self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0
+    }
+
+    /// A root is needed soon. False when one is already on its way.
+    pub fn hurry(&mut self) -> bool {
+        let new = !self.wanted && self.phase == Phase::Idle;
+        self.wanted |= new;
+        new
+    }
+}
+
+impl Log {
+    fn wants_checkpoint(&self) -> bool {
+        let few = self.segments.free() < self.layout.reserve + 4 && self.segments.empty() > 0;
+        few || self.order.next > self.checkpoint.root.replay_from + INTERVAL
+    }
+
+    pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if out.room() < 20 {
+            return false;
+        }
+        match self.checkpoint.phase {
+            Phase::Idle => {
+                let begin = self.checkpoint.wanted || self.wants_checkpoint();
+                if begin {
+                    self.begin_checkpoint();
+                }
+                begin
+            }
+            Phase::Pages(page) => self.take_image(now, page, out),
+            Phase::Directory(page) => self.take_directory(now, page, out),
+            Phase::Settle(stamp, seq) => {
+                let ready = self.order.durable >= seq && self.all_durable(stamp);
+                if ready {
+                    self.write_root(now, out);
+                }
+                ready
+            }
+            Phase::Root(_) | Phase::Flush(_) => false,
+        }
+    }
+
+    pub(super) fn begin_checkpoint(&mut self) {
+        self.checkpoint.wanted = false;
+        self.segments.root_begun();
+        if let Some(segment) = self.segments.surplus_map(2 * self.layout.map_segments()) {
+            self.rewrite_images_in(segment);
+        }
+        // A root must know where each stream will begin.
+        for stream in [HOST, GC, MAP] {
+            let it = &mut self.streams[stream as usize];
+            if it.ahead.is_none() {
+                it.ahead = Some(self.segments.open(stream == MAP));
+            }
+        }
+        let streams = core::array::from_fn(|stream| self.replay_begins(stream as u8));
+        self.checkpoint.next = Root {
+            number: self.checkpoint.root.number + 1,
+            epoch: self.life_number,
+            replay_from: self.order.next,
+            durable: 0,
+            generation: self.generation.into(),
+            life: self.life_number,
+            streams,
+        };
+        self.checkpoint.phase = Phase::Pages(0);
+    }
+
+    /// Marks the pages whose images lie in `segment`, so that it becomes empty.
+    fn rewrite_images_in(&mut self, segment: u32) {
+        let inside =
+            |place: Place| !place.is_nowhere() && self.layout.segment_of(place.byte()) == segment;
+        for page in 0..self.layout.pages {
+            if inside(self.directory.place(page.into())) {
+                self.map.mark(page);
+            }
+        }
+        for page in 0..self.layout.directories {
+            if inside(self.checkpoint.top[page as usize].0) {
+                self.directory.mark(page);
+            }
+        }
+    }
+
+    /// Where the first row of a stream lies that is not sealed.
+    fn replay_begins(&self, stream: u8) -> Option<[u32; 3]> {
+        let it = &self.streams[stream as usize];
+        let unsealed = self.rows.iter().filter(|row| row.stream == stream && row.is_unsealed());
+        let first = unsealed.min_by_key(|row| row.stamp).map(|row| row.at);
+        let ahead = it.ahead.map(|segment| At { segment, slot: 0, sector: 0 });
+        let at = first.or(it.next).or(ahead)?;
+        Some([at.segment, at.slot, at.sector])
+    }
+
+    fn take_image(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
+        if self.checkpoint.images.pending > 0 {
+            return false;
+        }
+        let (next, looked) = self.map.next_dirty(page);
+        self.touched += looked;
+        let Some(page) = next else {
+            self.checkpoint.phase = Phase::Directory(0);
+            return true;
+        };
+        let Some(place) = self.image_place() else { return self.images_full(now, out) };
+        let (mut buf, index) = self.image_buffer();
+        self.map.emit(Kind::Map, page, &mut buf.pages_mut()[index]);
+        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
+        self.put_back(buf);
+        self.touched += PAIRS;
+        let old = self.directory.set(page.into(), place, crc);
+        self.note_image(Kind::Map, page, place, crc, old);
+        self.checkpoint.phase = Phase::Pages(page + 1);
+        true
+    }
+
+    fn take_directory(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
+        if self.checkpoint.images.pending > 0 {
+            return false;
+        }
+        let (next, looked) = self.directory.next_dirty(page);
+        self.touched += looked;
+        let Some(page) = next else {
+            if self.checkpoint.images.count > 0 {
+                return self.write_images(now, out);
+            }
+            self.settle();
+            return true;
+        };
+        let Some(place) = self.image_place() else { return self.images_full(now, out) };
+        let (mut buf, index) = self.image_buffer();
+        self.directory.emit(Kind::Directory, page, &mut buf.pages_mut()[index]);
+        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
+        self.put_back(buf);
+        self.touched += PAIRS;
+        let (old, _) = core::mem::replace(&mut self.checkpoint.top[page as usize], (place, crc));
+        self.note_image(Kind::Directory, page, place, crc, old);
+        self.checkpoint.phase = Phase::Directory(page + 1);
+        true
+    }
+
+    /// All images are taken: now everything that they show must become durable.
+    fn settle(&mut self) {
+        self.commit_all = self.stamps;
+        self.checkpoint.begun_at = self.order.next;
+        self.checkpoint.phase = Phase::Settle(self.stamps, self.order.next - 1);
+    }
+
+    /// Everything that the images show is durable: the root may say so.
+    fn write_root(&mut self, now: Nanos, out: &mut Out) {
+        self.commit_all = 0;
+        let mut root = self.checkpoint.next;
+        root.durable = self.order.durable;
+        self.checkpoint.next = root;
+        self.send_root(now, root, out);
+    }
+
+    pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
+        self.checkpoint.next = root;
+        let at = self.layout.root_at(root.number);
+        let sectors = self.layout.root;
+        for device in 0..self.layout.devices {
+            let mut buf = self.checkpoint.bufs.pop().expect("a root for each device");
+            let pairs = self.checkpoint.top.iter().copied();
+            log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
+            let pages = buf.pages().len() as u32;
+            let mut gather = Gather::new();
+            gather.push(Piece::Meta { buf, pages });
+            let tally = Tally::of(Cause::Checkpoint, sectors);
+            self.count_sent(&tally);
+            let command = Command::Program { device, lba: at, gather, tally, placement: MAP };
+            self.submit(now, Op::Root { device }, command, out);
+        }
+        self.checkpoint.phase = Phase::Root(self.layout.devices);
+    }
+
+    /// A root was written to a device, or the device flushed after it.
+    pub(super) fn root_done(&mut self, now: Nanos, command: Command, out: &mut Out) {
+        if let Command::Program { gather, .. } = command {
+            for piece in gather {
+                if let Piece::Meta { buf, .. } = piece {
+                    self.checkpoint.bufs.push(buf);
+                }
+            }
+        }
+        let devices = self.layout.devices;
+        self.checkpoint.phase = match self.checkpoint.phase {
+            Phase::Root(1) if self.failed.is_none() => {
+                for device in 0..devices {
+                    self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                }
+                Phase::Flush(devices)
+            }
+            Phase::Root(left) => Phase::Root(left - 1),
+            Phase::Flush(1) if self.failed.is_none() => {
+                self.root_durable(out);
+                Phase::Idle
+            }
+            Phase::Flush(left) => Phase::Flush(left - 1),
+            other => unreachable!("no root is on its way in {other:?}"),
+        };
+    }
+
+    /// What the root before this one needed may be written again.
+    fn root_durable(&mut self, out: &mut Out) {
+        self.checkpoint.root = self.checkpoint.next;
+        if self.life != Life::Recovering {
+            out.push(Output::Event(Event::CheckpointDone));
+        }
+        self.more = true;
+    }
+
+    /// Frees segments that no root needs any more.
+    pub(super) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.checkpoint.phase != Phase::Idle || out.room() < 20 || self.ops.room() < 16 {
+            return false;
+        }
+        let Some(segment) = self.segments.reclaim() else { return false };
+        let at = At { segment, slot: 0, sector: 0 };
+        let sectors = u64::from(self.layout.slots * self.layout.chunk);
+        let (lba, devices) = (self.layout.lba(at), 0..self.layout.devices);
+        self.discarding[segment as usize] = 0;
+        for device in devices {
+            if self.discard[device as usize] {
+                self.discarding[segment as usize] += 1;
+                let command = Command::Reset { device, lba, sectors };
+                self.submit(now, Op::Discard { segment }, command, out);
+            }
+        }
+        if self.discarding[segment as usize] == 0 {
+            self.segments.release(segment);
+        }
+        true
+    }
+
+    /// A device forgot a segment.
+    pub(super) fn discarded(&mut self, segment: u32) {
+        let left = &mut self.discarding[segment as usize];
+        *left -= 1;
+        if *left == 0 && self.failed.is_none() {
+            self.segments.release(segment);
+        }
+    }
+}

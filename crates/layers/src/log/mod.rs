@@ -1,0 +1,396 @@
+//! The log array: blocks are compressed, packed into rows over all devices, protected, and written
+//! once.
+//!
+//! How a block moves: it is compressed into scratch, gets room in the open [`row`] of its stream, is
+//! copied there and published in the [`map`]. A row that is full, or that a flush needs, is sealed:
+//! it gets a number, a head that lists what it holds, and parity, and goes to all devices at once.
+//! Nothing written is ever updated in place, so there is no write hole. Collection moves what is
+//! live in a victim into a stream of its own, checked but not unpacked. The map is a tree of pages
+//! whose images are records of a third stream; a root points at its top, and recovery replays the
+//! heads of the rows since then.
+//!
+//! Invariants
+//! - Rows are replayed in the order of their numbers; a row lists nothing of which a row with a
+//!   lower number has a newer version.
+//! - A segment is written again only when a root is durable that needs nothing of it.
+//! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
+
+mod append;
+mod blocks;
+mod checkpoint;
+mod collect;
+mod images;
+mod layout;
+mod map;
+mod ops;
+mod params;
+mod recovery;
+mod replay;
+mod request;
+mod row;
+mod segments;
+mod write_out;
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    BLOCK, Codec, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError,
+    Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTORS_PER_BLOCK,
+};
+use hostftl_format::log::STREAMS;
+
+use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use append::Stream;
+use blocks::Blocks;
+use checkpoint::Checkpoint;
+use collect::Collection;
+use layout::{Layout, ROWS};
+use map::Table;
+use ops::{Op, Ops};
+pub use params::Params;
+use recovery::Recovery;
+use request::Requests;
+use row::Row;
+use segments::Segments;
+use write_out::Order;
+
+/// The most outputs that one round of the pump makes.
+const ROUND_OUTPUTS: usize = 24;
+/// Commands kept for everything that is not a block operation.
+const OWN_OPS: usize = 512;
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Recovering,
+    Running,
+    Stopping,
+    Over,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Log {
+    plan: Plan,
+    layout: Layout,
+    uuid: [u8; 16],
+    codec: Codec,
+    life: Life,
+    /// What everything is answered with since a device failed.
+    failed: Option<HostError>,
+    /// The blocks, and the pages in which they are mapped.
+    map: Table,
+    directory: Table,
+    segments: Segments,
+    streams: [Stream; STREAMS],
+    rows: Vec<Row>,
+    /// Of the rows, then scratch, then collection.
+    buffers: Vec<Payload>,
+    scratch_from: usize,
+    blocks: Blocks,
+    requests: Requests,
+    ops: Ops,
+    order: Order,
+    /// Rows opened so far, and one.
+    stamps: u64,
+    /// The youngest row in which something of the host's was published.
+    host_stamp: u64,
+    /// All of the host's rows up to this stamp are durable.
+    flushed_stamp: u64,
+    /// What `flushed_stamp` will be after the flush under way.
+    flush_stamp: u64,
+    /// The host's rows up to this stamp must become durable soon.
+    commit: u64,
+    /// All rows up to this stamp must.
+    commit_all: u64,
+    /// Counts versions; its low bits go into checksums and the map.
+    generation: u8,
+    /// What the rows of this life carry.
+    life_number: u32,
+    collection: Collection,
+    checkpoint: Checkpoint,
+    recovery: Option<Recovery>,
+    /// Which devices gain from knowing what is free, and how many of them were told of a segment
+    /// and have not answered.
+    discard: Vec<bool>,
+    discarding: Vec<u8>,
+    counters: Counters,
+    touched: usize,
+    more: bool,
+    /// A command ran past its deadline: what hangs is answered without its payload.
+    abandoning: bool,
+}
+
+impl Log {
+    /// What the layer needs over `devices`.
+    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+        Ok(Layout::new(config, devices)?.plan())
+    }
+
+    /// The layer; `buffers` become its rows and scratch.
+    pub fn new(
+        config: &LayerConfig,
+        devices: &[DeviceInfo],
+        buffers: Vec<Payload>,
+        mode: Mode,
+    ) -> Result<Self, PlanError> {
+        let layout = Layout::new(config, devices)?;
+        Ok(Log {
+            plan: layout.plan(),
+            layout,
+            uuid: config.uuid,
+            codec: config.log.compress,
+            life: Life::Recovering,
+            failed: None,
+            map: Table::new(layout.blocks),
+            directory: Table::new(layout.pages.into()),
+            segments: Segments::new(&layout, config.log.gc),
+            streams: [Stream::default(); STREAMS],
+            rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
+            buffers,
+            scratch_from: ROWS * usize::from(layout.devices),
+            blocks: Blocks::new(),
+            requests: Requests::new(),
+            ops: Ops::new(config.deadline),
+            order: Order::new(1),
+            stamps: 1,
+            host_stamp: 0,
+            flushed_stamp: 0,
+            flush_stamp: 0,
+            commit: 0,
+            commit_all: 0,
+            generation: 0,
+            life_number: 0,
+            collection: Collection::new(&layout),
+            checkpoint: Checkpoint::new(&layout),
+            recovery: Some(Recovery::new(&layout, mode)),
+            discarding: alloc::vec![0; layout.segments as usize],
+            discard: devices.iter().map(|device| device.discard).collect(),
+            counters: Counters::default(),
+            touched: 0,
+            more: true,
+            abandoning: false,
+        })
+    }
+
+    fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
+        let token = self.ops.begin(now, op, command.device().is_some());
+        out.push(Output::Submit(token, command));
+    }
+
+    /// Does what can be done, round by round, until nothing moves or the step is full.
+    fn pump(&mut self, now: Nanos, out: &mut Out) {
+        self.more = false;
+        loop {
+            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
+                self.more = true;
+                return;
+            }
+            let moved = match (self.life, self.failed) {
+                (_, Some(error)) => self.pump_failed(now, error, out),
+                (Life::Over, _) => false,
+                (Life::Recovering, _) => self.pump_recovery(now, out),
+                (Life::Running, _) => self.pump_running(now, out),
+                (Life::Stopping, _) => self.pump_running(now, out) | self.pump_stop(out),
+            };
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = self.pump_requests(now, out);
+        moved |= self.pump_blocks(now, out);
+        moved |= self.pump_writing(now, out);
+        moved |= self.pump_collection(now, out);
+        moved |= self.pump_reclaim(now, out);
+        moved | self.pump_checkpoint(now, out)
+    }
+
+    /// Everything between an open row and a durable one.
+    fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = self.pump_commit();
+        moved |= self.pump_rows(now, out);
+        moved |= self.pump_flush(now, out);
+        moved | self.answer_flushed(out)
+    }
+
+    /// Ends the layer when everything is durable and nothing would be replayed.
+    fn pump_stop(&mut self, out: &mut Out) -> bool {
+        if !self.requests.is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
+            return false;
+        }
+        if !self.all_durable(self.stamps) {
+            let asked = core::mem::replace(&mut self.commit_all, self.stamps);
+            return asked != self.stamps;
+        }
+        if !self.checkpoint.is_current(self.order.next) {
+            return self.checkpoint.hurry();
+        }
+        if !self.ops.is_empty() {
+            return false;
+        }
+        self.life = Life::Over;
+        out.push(Output::Event(Event::Stopped));
+        true
+    }
+
+    /// After a failure only answering is left.
+    fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
+        let mut moved = self.pump_requests(now, out) | self.pump_blocks(now, out);
+        if out.room() > ROUND_OUTPUTS / 2 {
+            moved |= self.requests.answer_waiting(Err(error), out);
+        }
+        if self.abandoning {
+            moved |= self.requests.abandon(out);
+        }
+        let quiet = self.requests.are_answered() && (self.ops.is_empty() || self.abandoning);
+        if self.life == Life::Stopping && quiet {
+            self.life = Life::Over;
+            out.push(Output::Event(Event::Stopped));
+        }
+        moved
+    }
+
+    /// A device can no longer be trusted with what is written.
+    fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, out: &mut Out) {
+        self.counters.device_errors += 1;
+        if self.failed.is_some() {
+            return;
+        }
+        self.failed = Some(HostError::Io);
+        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
+        if self.life == Life::Recovering {
+            self.give_up("a device failed during recovery", out);
+        }
+    }
+
+    fn give_up(&mut self, why: &'static str, out: &mut Out) {
+        self.failed = Some(HostError::Io);
+        self.life = Life::Over;
+        out.push(Output::Event(Event::Unrecoverable(why)));
+    }
+
+    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
+        let Done { token, command, result } = done;
+        let op = self.ops.end(token);
+        if let (Err(error), Some(device)) = (result, command.device()) {
+            match op.changes_media() {
+                true => self.fail(device, error, false, out),
+                false => self.counters.device_errors += 1,
+            }
+        }
+        match op {
+            Op::Block { index } => self.block_done(now, index, command, result, out),
+            Op::Seal { row } => self.seal_done(row, command),
+            Op::Chunk { row, .. } => self.chunk_done(row, command),
+            Op::Flush => self.flush_done(out),
+            Op::Images { chunk } => self.images_done(chunk, command),
+            Op::GcHead => self.gc_head_done(command, result, out),
+            Op::GcRead { chunk } => self.gc_read_done(chunk, command, result, out),
+            Op::GcDigest { item } => self.gc_digest_done(item, command, result, out),
+            Op::GcPlace { item, row, to } => self.gc_place_done(item, (row, to), command),
+            Op::Root { .. } => self.root_done(now, command, out),
+            Op::Discard { segment } => self.discarded(segment),
+            Op::Recover { index } => self.recover_done(now, index, command, result, out),
+        }
+    }
+
+    /// A command hangs: its device is given up.
+    fn look_for_late(&mut self, now: Nanos, out: &mut Out) {
+        if self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now) {
+            self.abandoning = true;
+            self.fail(0, DeviceError::Gone, true, out);
+        }
+    }
+}
+
+impl Layer for Log {
+    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
+        self.touched = 0;
+        match input {
+            Input::Host(request) => self.accept(request, out),
+            Input::Done(done) => self.done(now, done, out),
+            Input::Timer => self.look_for_late(now, out),
+            Input::Stop => self.life = Life::Stopping,
+        }
+        self.pump(now, out);
+        assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);
+    }
+
+    fn credits(&self) -> Credits {
+        let running = self.life == Life::Running;
+        let requests = if running { self.requests.room() } else { 0 };
+        Credits { requests, sectors: self.plan.limits.max_transfer }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        if self.more { Some(0) } else { self.ops.wake() }
+    }
+
+    fn limits(&self) -> Limits {
+        self.plan.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.plan.map_bytes
+    }
+
+    fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
+        let per = u64::from(SECTORS_PER_BLOCK);
+        let is = |block: u64| !self.map.place(block).is_nowhere();
+        let (first, last) = (lba / per, (lba + sectors - 1) / per);
+        let mapped = is(first);
+        let most = last.min(first + MAX_TOUCH as u64 - 1);
+        let end = (first + 1..=most).find(|block| is(*block) != mapped).unwrap_or(most + 1);
+        (mapped, (end * per).min(lba + sectors) - lba)
+    }
+
+    fn idle(&self) -> bool {
+        self.requests.is_empty() && self.ops.is_empty() && !self.more
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        if self.life == Life::Running { self.check_live() } else { Ok(()) }
+    }
+
+    fn power_off(&mut self) {
+        self.requests.void();
+        self.buffers.drain(..).for_each(|buffer| {
+            buffer.void();
+        });
+    }
+}
+
+impl Log {
+    /// Whether the live counts are the sums of what the map and the directory point at.
+    fn check_live(&self) -> Result<(), &'static str> {
+        let grain = hostftl_format::log::GRAIN;
+        let mut live = alloc::vec![0_u32; self.layout.segments as usize];
+        for table in [&self.map, &self.directory] {
+            for index in 0..table.len() {
+                let place = table.place(index);
+                if !place.is_nowhere() {
+                    let segment = self.layout.segment_of(place.byte());
+                    live[segment as usize] += place.len().div_ceil(grain);
+                }
+            }
+        }
+        for page in 0..self.layout.directories {
+            let place = self.checkpoint.directory_place(page);
+            if !place.is_nowhere() {
+                live[self.layout.segment_of(place.byte()) as usize] += BLOCK as u32 / grain;
+            }
+        }
+        let counted = (0..self.layout.segments).map(|segment| self.segments.live(segment));
+        match live.iter().copied().eq(counted) {
+            true => Ok(()),
+            false => Err("a segment's live count is not the sum of its live records"),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The parameters of a log volume, as words.
+
+use alloc::format;
+use alloc::string::String;
+
+use hostftl_core::Codec;
+
+use crate::policy::GcPolicy;
+
+/// See the key in [`Params::KEYS`] of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// How blocks are compressed.
+    pub compress: Codec,
+    /// Whether each row has a chunk of parity: a mirror on two devices.
+    pub parity: bool,
+    /// Which segment is collected next.
+    pub gc: GcPolicy,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { compress: Codec::Lz4, parity: false, gc: GcPolicy::CostBenefit }
+    }
+}
+
+impl Params {
+    /// The keys, for messages.
+    pub const KEYS: &'static str = "superpage (the chunk), spare, compress, parity, gc";
+
+    /// The parameters as `LayerConfig::parse` reads them.
+    pub fn to_text(self) -> String {
+        let compress = match self.compress {
+            Codec::Raw => String::from("none"),
+            Codec::Lz4 => String::from("lz4"),
+            Codec::Zstd(level) => format!("zstd-{level}"),
+        };
+        let parity = if self.parity { "yes" } else { "no" };
+        format!(":compress={compress}:parity={parity}:gc={}", self.gc)
+    }
+
+    /// Whether there is a parameter of that name.
+    pub fn has(key: &str) -> bool {
+        matches!(key, "compress" | "parity" | "gc")
+    }
+
+    /// Sets one of the parameters that there are.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let bad = |want: &str| format!("log: {key}={value}: use {want}");
+        match (key, value) {
+            ("compress", _) => {
+                self.compress = codec(value).ok_or_else(|| {
+                    bad("none, lz4, zstd, or zstd-LEVEL with a level from 1 to 19")
+                })?;
+            }
+            ("parity", "yes" | "no") => self.parity = value == "yes",
+            ("parity", _) => return Err(bad("yes or no")),
+            _ => self.gc = value.parse().map_err(|word| format!("log: {word}"))?,
+        }
+        Ok(())
+    }
+}
+
+fn codec(word: &str) -> Option<Codec> {
+    match word {
+        "none" => Some(Codec::Raw),
+        "lz4" => Some(Codec::Lz4),
+        "zstd" => Some(Codec::Zstd(3)),
+        _ => {
+            let level = word.strip_prefix("zstd-")?.parse().ok()?;
+            (1..=19).contains(&level).then_some(Codec::Zstd(level))
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Recovery: from what the devices hold to a layer that serves.
+//!
+//! 1. Flush, so that what is read is durable.
+//! 2. The root with the greatest number; a root like it that claims the next life.
+//! 3. The directory and the map pages that it points at.
+//! 4. The rows since then (see [`super::replay`]).
+//! 5. A checkpoint, after which nothing of the last life is replayed any more.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
+};
+use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
+
+use crate::config::Mode;
+
+use super::layout::Layout;
+use super::ops::Op;
+use super::replay::Replay;
+use super::row::Phase;
+use super::write_out::Order;
+use super::{Life, Log};
+
+/// Pages that are read at once.
+const READS: usize = 16;
+
+/// What is being done; the number is how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Start,
+    Flush,
+    Roots(u32),
+    Claim,
+    Directory(u32),
+    Pages(u32),
+    Replay,
+    Checkpoint,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Recovery {
+    mode: Mode,
+    pub step: Step,
+    pub pending: u32,
+    /// Buffers of a page, and the page that each is being read for.
+    bufs: Vec<Option<MetaBuf>>,
+    asked: [u32; READS],
+    root_buf: Option<MetaBuf>,
+    best: Option<(Root, MetaBuf)>,
+    pub replay: Replay,
+}
+
+impl Recovery {
+    pub fn new(layout: &Layout, mode: Mode) -> Self {
+        Recovery {
+            mode,
+            step: Step::Start,
+            pending: 0,
+            bufs: (0..READS).map(|_| Some(MetaBuf::new(1))).collect(),
+            asked: [0; READS],
+            root_buf: Some(MetaBuf::new(layout.root_pages() as usize)),
+            best: None,
+            replay: Replay::new(layout),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn recovery(&mut self) -> &mut Recovery {
+        self.recovery.as_mut().expect("the volume is being recovered")
+    }
+
+    /// Sends a command of recovery; `index` comes back with it.
+    pub(super) fn recover(&mut self, now: Nanos, index: u16, command: Command, out: &mut Out) {
+        self.recovery().pending += 1;
+        self.submit(now, Op::Recover { index }, command, out);
+    }
+
+    pub(super) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let step = self.recovery().step;
+        match step {
+            Step::Start => self.start(now, out),
+            Step::Flush => self.end_of_step(Step::Roots(0)),
+            Step::Roots(index) => self.read_root(now, index, out),
+            Step::Claim => self.end_of_claim(),
+            Step::Directory(page) => self.read_pages(now, Kind::Directory, page, out),
+            Step::Pages(page) => self.read_pages(now, Kind::Map, page, out),
+            Step::Replay => self.pump_replay(now, out),
+            Step::Checkpoint => {
+                let ready = self.serve_when_durable(out);
+                ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
+            }
+        }
+    }
+
+    fn go(&mut self, step: Step) -> bool {
+        self.recovery().step = step;
+        true
+    }
+
+    fn end_of_step(&mut self, next: Step) -> bool {
+        self.recovery().pending == 0 && self.go(next)
+    }
+
+    fn start(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.recovery().mode == Mode::Format {
+            self.life_number = 1;
+            self.begin_checkpoint();
+            return self.go(Step::Checkpoint);
+        }
+        for device in 0..self.layout.devices {
+            self.recover(now, 0, Command::Flush { device }, out);
+        }
+        self.go(Step::Flush)
+    }
+
+    /// Reads both slots of each device, one after the other.
+    fn read_root(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
+        if self.recovery().pending > 0 {
+            return false;
+        }
+        if index == 2 * u32::from(self.layout.devices) {
+            return self.choose_root(now, out);
+        }
+        let buf = self.recovery().root_buf.take().expect("no root is being read");
+        let pages = buf.pages().len() as u32;
+        let (device, lba) = ((index / 2) as u8, self.layout.root_at((index % 2).into()));
+        let into = Target::Meta { buf, pages };
+        let command = Command::Read { device, lba, into, cause: Cause::Checkpoint };
+        self.recover(now, index as u16, command, out);
+        self.go(Step::Roots(index + 1))
+    }
+
+    fn root_read(&mut self, index: u16, buf: MetaBuf, readable: bool) {
+        let at = self.layout.root_at((index % 2).into());
+        let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
+        let recovery = self.recovery();
+        let better = root.filter(|root| {
+            recovery.best.as_ref().is_none_or(|(best, _)| best.number < root.number)
+        });
+        recovery.root_buf = Some(match better {
+            Some(root) => {
+                let pages = buf.pages().len();
+                let old = recovery.best.replace((root, buf));
+                old.map_or_else(|| MetaBuf::new(pages), |(_, buf)| buf)
+            }
+            None => buf,
+        });
+    }
+
+    fn choose_root(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some((root, buf)) = self.recovery().best.take() else {
+            self.give_up("no sound root on any device", out);
+            return false;
+        };
+        for page in 0..self.layout.directories {
+            let (place, crc) = log::root_pair(&buf, page as usize);
+            self.checkpoint.set_directory(page, place, crc);
+        }
+        self.life_number = root.life + 1;
+        self.generation = root.generation as u8;
+        self.recovery().replay.begin(&root);
+        let claim = Root { number: root.number + 1, life: root.life + 1, ..root };
+        self.send_root(now, claim, out);
+        self.go(Step::Claim)
+    }
+
+    fn end_of_claim(&mut self) -> bool {
+        self.checkpoint.is_idle() && self.go(Step::Directory(0))
+    }
+
+    /// Reads images from `page` on.
+    fn read_pages(&mut self, now: Nanos, kind: Kind, page: u32, out: &mut Out) -> bool {
+        let (count, next) = match kind {
+            Kind::Directory => (self.layout.directories, Step::Pages(0)),
+            _ => (self.layout.pages, Step::Replay),
+        };
+        if page == count {
+            return self.end_of_step(next);
+        }
+        let step =
+            |page| if kind == Kind::Directory { Step::Directory(page) } else { Step::Pages(page) };
+        let (place, _) = self.image_of(kind, page);
+        if place.is_nowhere() {
+            self.touched += 1;
+            return self.go(step(page + 1));
+        }
+        if !self.is_sound(place) {
+            self.give_up("the root points beyond the devices", out);
+            return false;
+        }
+        let free = self.recovery().bufs.iter().position(Option::is_some);
+        let Some(index) = free else { return false };
+        let recovery = self.recovery();
+        let buf = recovery.bufs[index].take().expect("it was there just now");
+        recovery.asked[index] = page;
+        let command = Command::Read {
+            device: place.device(),
+            lba: place.byte() / SECTOR as u64,
+            into: Target::Meta { buf, pages: 1 },
+            cause: Cause::Checkpoint,
+        };
+        self.recover(now, index as u16, command, out);
+        self.go(step(page + 1))
+    }
+
+    /// Where the image of a page is, and its CRC.
+    fn image_of(&self, kind: Kind, page: u32) -> (Place, u32) {
+        match kind {
+            Kind::Directory => self.checkpoint.directory(page),
+            _ => self.directory.get(page.into()),
+        }
+    }
+
+    /// Whether a place lies in a segment.
+    pub(super) fn is_sound(&self, place: Place) -> bool {
+        place.device() < self.layout.devices
+            && place.byte() / SECTOR as u64 >= self.layout.first()
+            && self.layout.segment_of(place.byte()) < self.layout.segments
+    }
+
+    fn image_read(&mut self, index: u16, buf: MetaBuf, readable: bool, out: &mut Out) {
+        let page = self.recovery().asked[index as usize];
+        let kind = match self.recovery().step {
+            Step::Directory(_) => Kind::Directory,
+            _ => Kind::Map,
+        };
+        let (place, crc) = self.image_of(kind, page);
+        let image = &buf.pages()[0];
+        let sound =
+            readable && log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc;
+        if !sound {
+            self.recovery().bufs[index as usize] = Some(buf);
+            return self.give_up("an image of the map can't be read", out);
+        }
+        let table = if kind == Kind::Directory { &mut self.directory } else { &mut self.map };
+        table.load(page, image);
+        self.recovery().bufs[index as usize] = Some(buf);
+        let segment = self.layout.segment_of(place.byte());
+        self.segments.claim(segment, true);
+        self.segments.add(segment, place);
+        if kind == Kind::Map {
+            self.claim_page(page, out);
+        }
+    }
+
+    /// Counts what a map page points at.
+    fn claim_page(&mut self, page: u32, out: &mut Out) {
+        let first = u64::from(page) * PAIRS as u64;
+        self.touched += PAIRS;
+        for block in first..(first + PAIRS as u64).min(self.map.len()) {
+            let place = self.map.place(block);
+            if place.is_nowhere() {
+                continue;
+            }
+            if !self.is_sound(place) {
+                return self.give_up("the map points beyond the devices", out);
+            }
+            let segment = self.layout.segment_of(place.byte());
+            self.segments.claim(segment, false);
+            self.segments.add(segment, place);
+        }
+    }
+
+    /// A command of recovery is over.
+    pub(super) fn recover_done(
+        &mut self,
+        now: Nanos,
+        index: u16,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        self.recovery().pending -= 1;
+        let step = self.recovery().step;
+        match (step, command) {
+            (Step::Flush, Command::Flush { device }) => {
+                if let Err(error) = result {
+                    self.fail(device, error, false, out);
+                }
+            }
+            (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, .. }) => {
+                self.root_read(index, buf, result.is_ok());
+            }
+            (
+                Step::Directory(_) | Step::Pages(_),
+                Command::Read { into: Target::Meta { buf, .. }, .. },
+            ) => self.image_read(index, buf, result.is_ok(), out),
+            (Step::Replay, command) => self.replay_done(now, index, command, result, out),
+            (step, command) => unreachable!("{command:?} is over in {step:?}"),
+        }
+    }
+
+    /// All rows are replayed: the new life begins with a checkpoint.
+    pub(super) fn begin_life(&mut self, last: u64) -> bool {
+        self.order = Order::new(last + 1);
+        self.segments.rebuild();
+        assert!(self.rows.iter().all(|row| row.phase == Phase::Idle));
+        self.begin_checkpoint();
+        self.go(Step::Checkpoint)
+    }
+
+    fn serve_when_durable(&mut self, out: &mut Out) -> bool {
+        if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
+            return false;
+        }
+        let recovery = self.recovery.take().expect("the volume is being recovered");
+        let (replayed, dropped) = recovery.replay.counts();
+        self.life = Life::Running;
+        out.push(Output::Event(Event::Ready { replayed, dropped }));
+        true
+    }
+}

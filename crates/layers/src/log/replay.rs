@@ -1,0 +1,377 @@
+//! Replay: the rows since the root, in the order of their numbers, up to the first that is missing
+//! or not whole.
+//!
+//! Each stream is a chain: a row says how long it is, and in which segment the stream goes on. A
+//! row that a later head knows to be durable is taken as it is; of the others every record is
+//! checked, because heads may have reached the devices before what they list.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTOR, Target, Verdict};
+use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS, seed};
+
+use super::Log;
+use super::append::MAP;
+use super::layout::{At, Layout};
+use super::write_out::WINDOW;
+
+/// A row that was found.
+#[derive(Debug)]
+struct Found {
+    head: Head,
+    at: At,
+    buf: MetaBuf,
+}
+
+/// The rows of one stream.
+#[derive(Debug, Default)]
+struct Chain {
+    /// Where the next row may be; `None` at the end.
+    at: Option<At>,
+    /// Whether its head is being read.
+    asked: bool,
+    next: Option<Found>,
+}
+
+/// How far the check of a row has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// Not begun.
+    No,
+    /// Its chunks are being read.
+    Reading,
+    /// This entry is next.
+    Entry(u32),
+    /// All is as listed.
+    Good,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Replay {
+    chains: [Chain; STREAMS],
+    bufs: Vec<MetaBuf>,
+    epoch: u32,
+    /// The first row to replay, and the one that is looked for.
+    from: u64,
+    expected: u64,
+    /// All rows up to this one are known to be durable.
+    durable: u64,
+    /// Rows that are found and not applied.
+    queue: VecDeque<Found>,
+    /// Whether no more rows are looked for.
+    found_all: bool,
+    check: Check,
+    applied: u64,
+    dropped: u64,
+}
+
+impl Replay {
+    pub fn new(layout: &Layout) -> Self {
+        let pages = layout.head_pages(true) as usize;
+        let bufs = 2 * WINDOW as usize + 2 * STREAMS;
+        Replay {
+            chains: Default::default(),
+            bufs: (0..bufs).map(|_| MetaBuf::new(pages)).collect(),
+            epoch: 0,
+            from: 0,
+            expected: 0,
+            durable: 0,
+            queue: VecDeque::with_capacity(bufs),
+            found_all: false,
+            check: Check::No,
+            applied: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Begins where `root` says.
+    pub fn begin(&mut self, root: &Root) {
+        self.epoch = root.epoch;
+        self.from = root.replay_from;
+        self.expected = root.replay_from;
+        self.durable = root.durable;
+        for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
+            chain.at = begin.map(|[segment, slot, sector]| At { segment, slot, sector });
+        }
+    }
+
+    /// Rows that were applied, and rows that were found but not whole.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.applied, self.dropped)
+    }
+}
+
+impl Log {
+    fn replay(&mut self) -> &mut Replay {
+        &mut self.recovery().replay
+    }
+
+    pub(super) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.recovery().pending > 0 {
+            return false;
+        }
+        if !self.replay().found_all {
+            return self.read_heads(now, out) || self.take_next() || self.apply_durable(out);
+        }
+        let Some(first) = self.replay().queue.front() else {
+            let last = self.replay().expected - 1;
+            return self.begin_life(last);
+        };
+        let trusted = first.head.stream == MAP || first.head.seq <= self.replay().durable;
+        match self.replay().check {
+            _ if trusted => self.apply_first(out),
+            Check::Good => self.apply_first(out),
+            Check::No => self.read_row(now, out),
+            Check::Entry(index) => self.check_entry(now, index, out),
+            Check::Reading => false,
+        }
+    }
+
+    /// Reads the next head of each chain.
+    fn read_heads(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for stream in 0..STREAMS {
+            let chain = &self.replay().chains[stream];
+            let Some(at) = chain.at.filter(|_| chain.next.is_none()) else { continue };
+            if at.segment >= self.layout.segments || at.slot >= self.layout.slots {
+                self.replay().chains[stream].at = None;
+                continue;
+            }
+            let buf = self.replay().bufs.pop().expect("a buffer for each chain");
+            let pages = self.layout.head_pages(at.sector == 0);
+            let device = self.layout.device(at.segment, at.slot, 0);
+            let lba = self.layout.lba(at);
+            let into = Target::Meta { buf, pages };
+            self.replay().chains[stream].asked = true;
+            let command = Command::Read { device, lba, into, cause: Cause::Map };
+            self.recover(now, stream as u16, command, out);
+            moved = true;
+        }
+        moved
+    }
+
+    fn head_read(&mut self, stream: u16, buf: MetaBuf) {
+        let uuid = self.uuid;
+        let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
+        let head = log::open(&buf, &uuid, self.layout.lba(at));
+        let replay = self.replay();
+        let (epoch, expected) = (replay.epoch, replay.expected);
+        let head = head.filter(|head| {
+            head.epoch == epoch && head.seq >= expected && u16::from(head.stream) == stream
+        });
+        let chain = &mut replay.chains[stream as usize];
+        chain.asked = false;
+        match head {
+            Some(head) => chain.next = Some(Found { head, at, buf }),
+            None => {
+                chain.at = None;
+                replay.bufs.push(buf);
+            }
+        }
+    }
+
+    /// Takes the row that is next in order, from whichever chain has it.
+    fn take_next(&mut self) -> bool {
+        let replay = self.replay();
+        if replay.queue.front().is_some_and(|it| it.head.seq <= replay.durable) {
+            return false; // These are applied first: their buffers are needed.
+        }
+        let expected = replay.expected;
+        let is_next = |chain: &Chain| chain.next.as_ref().is_some_and(|it| it.head.seq == expected);
+        let Some(stream) = replay.chains.iter().position(is_next) else {
+            replay.found_all = true;
+            for chain in &mut replay.chains {
+                if let Some(found) = chain.next.take() {
+                    replay.dropped += 1;
+                    replay.bufs.push(found.buf);
+                }
+            }
+            return true;
+        };
+        let found = replay.chains[stream].next.take().expect("it was there just now");
+        replay.expected += 1;
+        replay.durable = replay.durable.max(found.head.durable);
+        let next = self.layout.after(found.at, found.head.first_sectors);
+        let next = next.unwrap_or(At { segment: found.head.next, slot: 0, sector: 0 });
+        self.replay().chains[stream].at = Some(next);
+        self.segments.claim(found.at.segment, found.head.stream == MAP);
+        self.replay().queue.push_back(found);
+        true
+    }
+
+    /// Applies the first row that is known to be durable.
+    fn apply_durable(&mut self, out: &mut Out) -> bool {
+        let replay = self.replay();
+        let durable = replay.durable;
+        let ready = replay.queue.front().is_some_and(|it| it.head.seq <= durable);
+        ready && self.apply_first(out)
+    }
+
+    /// Does once more what the first row in the queue lists.
+    fn apply_first(&mut self, out: &mut Out) -> bool {
+        let found = self.replay().queue.pop_front().expect("a row to apply");
+        self.replay().check = Check::No;
+        self.replay().applied += 1;
+        for entry in (0..found.head.entries).filter_map(|index| log::entry(&found.buf, index)) {
+            if !self.apply(entry) {
+                self.give_up("a row lists what can't be", out);
+                break;
+            }
+        }
+        self.replay().bufs.push(found.buf);
+        true
+    }
+
+    fn apply(&mut self, entry: Entry) -> bool {
+        let Entry { kind, block, place, crc } = entry;
+        self.touched += 1;
+        match kind {
+            Kind::Map | Kind::Directory => true,
+            Kind::Trim => {
+                let end = block.saturating_add(place.bits());
+                if end > self.map.len() {
+                    return false;
+                }
+                (block..end).for_each(|block| self.point(block, Place::NOWHERE, 0));
+                self.touched += (end - block) as usize;
+                true
+            }
+            Kind::Data => {
+                let sound = block < self.map.len() && self.is_sound(place);
+                if sound {
+                    self.point(block, place, crc);
+                }
+                sound
+            }
+        }
+    }
+
+    /// Points a block somewhere else.
+    fn point(&mut self, block: u64, place: Place, crc: u32) {
+        if self.map.place(block).is_nowhere() && place.is_nowhere() {
+            return;
+        }
+        let old = self.map.set(block, place, crc);
+        if !place.is_nowhere() {
+            let segment = self.layout.segment_of(place.byte());
+            self.segments.claim(segment, false);
+            self.segments.add(segment, place);
+        }
+        if !old.is_nowhere() {
+            self.segments.kill(self.layout.segment_of(old.byte()), old);
+        }
+    }
+
+    /// Reads all chunks of the first row in the queue.
+    fn read_row(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let found = self.replay().queue.front().expect("a row to check");
+        let (head, at) = (found.head, found.at);
+        let chunks = u32::from(head.chunks);
+        let sane = chunks >= 1
+            && chunks <= self.layout.width()
+            && (1..=self.layout.chunk).contains(&head.first_sectors)
+            && (1..=self.layout.chunk).contains(&head.last_sectors);
+        if !sane {
+            return self.end_here();
+        }
+        self.replay().check = Check::Reading;
+        for chunk in 0..chunks {
+            let last = chunk + 1 == chunks;
+            let sectors = if last { head.last_sectors } else { self.layout.chunk };
+            let buffer = self.row_buffer(0, chunk);
+            let into = Target::Data(self.buffers[buffer].view_mut_sectors(0, sectors));
+            let device = self.layout.device(at.segment, at.slot, chunk);
+            let lba = self.layout.lba(at);
+            let command = Command::Read { device, lba, into, cause: Cause::Map };
+            self.recover(now, chunk as u16, command, out);
+        }
+        true
+    }
+
+    /// Checks entry `index` of the first row in the queue.
+    fn check_entry(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
+        let found = self.replay().queue.front().expect("a row to check");
+        let (head, at) = (found.head, found.at);
+        if index == head.entries {
+            self.replay().check = Check::Good;
+            return true;
+        }
+        let Some(entry) = log::entry(&found.buf, index) else { return self.end_here() };
+        if entry.kind != Kind::Data {
+            self.replay().check = Check::Entry(index + 1);
+            return true;
+        }
+        let chunk = (0..u32::from(head.chunks))
+            .find(|chunk| self.layout.device(at.segment, at.slot, *chunk) == entry.place.device());
+        let first = self.layout.lba(at) * SECTOR as u64;
+        let byte = entry.place.byte().checked_sub(first);
+        let (Some(chunk), Some(byte)) = (chunk, byte) else { return self.end_here() };
+        if byte + u64::from(entry.place.len()) > u64::from(self.layout.chunk) * SECTOR as u64 {
+            return self.end_here();
+        }
+        let buffer = self.row_buffer(0, chunk);
+        let from = self.buffers[buffer].view(byte as u32, entry.place.len());
+        let seed = seed(entry.block, entry.place.generation());
+        self.recover(now, chunk as u16, Command::Digest { from, seed }, out);
+        true
+    }
+
+    /// The first row in the queue is not whole: the log ends before it.
+    fn end_here(&mut self) -> bool {
+        let replay = self.replay();
+        let first = replay.queue.front().expect("a row that is not whole").head.seq;
+        replay.dropped += replay.queue.len() as u64;
+        replay.expected = first;
+        replay.queue.clear();
+        replay.check = Check::No;
+        true
+    }
+
+    /// A command of replay is over.
+    pub(super) fn replay_done(
+        &mut self,
+        _now: Nanos,
+        index: u16,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        match command {
+            Command::Read { into: Target::Meta { buf, .. }, device, .. } => {
+                if let Err(error) = result {
+                    self.replay().bufs.push(buf);
+                    return self.fail(device, error, false, out);
+                }
+                self.head_read(index, buf);
+            }
+            Command::Read { into: Target::Data(view), device, .. } => {
+                let buffer = self.row_buffer(0, index.into());
+                self.buffers[buffer].repay_mut(view);
+                if let Err(error) = result {
+                    return self.fail(device, error, false, out);
+                }
+                if self.recovery().pending == 0 {
+                    self.replay().check = Check::Entry(0);
+                }
+            }
+            Command::Digest { from, .. } => {
+                let buffer = self.row_buffer(0, index.into());
+                self.buffers[buffer].repay(from);
+                let Check::Entry(index) = self.replay().check else {
+                    unreachable!("an entry is being checked")
+                };
+                let found = self.replay().queue.front().expect("a row to check");
+                let listed = log::entry(&found.buf, index).expect("it was read before").crc;
+                let crc = result.expect("a checksum in memory can't fail").crc;
+                if crc == listed {
+                    self.replay().check = Check::Entry(index + 1);
+                } else {
+                    self.end_here();
+                }
+            }
+            other => unreachable!("{other:?} is no command of replay"),
+        }
+    }
+}

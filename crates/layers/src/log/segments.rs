@@ -1,0 +1,292 @@
+//! Segments: what state each is in, and how much of it is live.
+//!
+//! Invariants
+//! - A segment is in `free` exactly when it is Free, in `empty` exactly when it is Empty, and
+//!   offered as a victim exactly when it is Full and none of the map's.
+//! - `live` is the sum of the lengths of the records in it to which the map or the directory
+//!   points, each rounded up to the grain.
+//! - An empty segment is free only when a root that was begun after it became empty is durable:
+//!   until then it may have the only durable version of something, or a row that replay needs.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_format::log::{GRAIN, Place};
+
+use crate::policy::{GcPolicy, Victims};
+
+use super::layout::Layout;
+
+/// How finely victims are told apart.
+const LEVELS: u32 = 64;
+
+/// What a segment is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing in it counts.
+    Free,
+    /// A stream fills it, or will do so next, or rows of it are on their way to the devices.
+    Open,
+    /// Nothing more will be written to it.
+    Full,
+    /// It is being collected.
+    Victim,
+    /// Nothing in it is live.
+    Empty,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    state: State,
+    /// In grains.
+    live: u32,
+    /// Reads under way.
+    reads: u32,
+    /// Rows that are not on the devices yet.
+    rows: u16,
+    /// Whether its stream has left it.
+    left: bool,
+    /// Whether it holds images of the map.
+    of_map: bool,
+    level: u8,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Segments {
+    list: Vec<Segment>,
+    free: VecDeque<u32>,
+    empty: VecDeque<(u32, u64)>,
+    victims: Victims,
+    capacity: u32,
+    /// Records written: the clock of the victim policy.
+    now: u64,
+    /// Roots begun so far.
+    roots: u64,
+}
+
+fn grains(len: u32) -> u32 {
+    len.div_ceil(GRAIN)
+}
+
+impl Segments {
+    /// All of them free.
+    pub fn new(layout: &Layout, gc: GcPolicy) -> Self {
+        let count = layout.segments;
+        let segment = Segment {
+            state: State::Free,
+            live: 0,
+            reads: 0,
+            rows: 0,
+            left: false,
+            of_map: false,
+            level: 0,
+        };
+        Segments {
+            list: alloc::vec![segment; count as usize],
+            free: (0..count).collect(),
+            empty: VecDeque::with_capacity(count as usize),
+            victims: Victims::new(gc, count, LEVELS, 1),
+            capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
+            now: 0,
+            roots: 0,
+        }
+    }
+
+    fn at(&mut self, segment: u32) -> &mut Segment {
+        &mut self.list[segment as usize]
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// How many are empty, and free after the next root.
+    pub fn empty(&self) -> u32 {
+        self.empty.len() as u32
+    }
+
+    /// Whether rows of it are not on the devices yet.
+    pub fn has_rows(&self, segment: u32) -> bool {
+        self.list[segment as usize].rows > 0
+    }
+
+    /// Takes a free one for a stream.
+    pub fn open(&mut self, of_map: bool) -> u32 {
+        let segment = self.free.pop_front().expect("a free segment");
+        let it = self.at(segment);
+        assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
+        it.state = State::Open;
+        it.of_map = of_map;
+        it.left = false;
+        segment
+    }
+
+    /// Takes this one, as recovery found it in use.
+    pub fn claim(&mut self, segment: u32, of_map: bool) {
+        let it = self.at(segment);
+        if it.state == State::Free {
+            it.state = State::Open;
+            it.of_map = of_map;
+            it.left = true;
+        }
+    }
+
+    /// A row in it was opened.
+    pub fn row_opened(&mut self, segment: u32) {
+        self.at(segment).rows += 1;
+    }
+
+    /// A row in it is on the devices.
+    pub fn row_written(&mut self, segment: u32) {
+        let it = self.at(segment);
+        it.rows -= 1;
+        self.settle(segment);
+    }
+
+    /// Its stream has gone on to another.
+    pub fn leave(&mut self, segment: u32) {
+        self.at(segment).left = true;
+        self.settle(segment);
+    }
+
+    /// A segment that is full, or empty, is known as such.
+    pub fn settle(&mut self, segment: u32) {
+        let now = self.now;
+        let level = self.level(segment);
+        let it = self.at(segment);
+        if it.state != State::Open || !it.left || it.rows > 0 {
+            return;
+        }
+        if it.live == 0 {
+            return self.emptied(segment);
+        }
+        it.state = State::Full;
+        it.level = level;
+        if !it.of_map {
+            self.victims.sealed(segment, level.into(), now);
+        }
+    }
+
+    fn emptied(&mut self, segment: u32) {
+        self.at(segment).state = State::Empty;
+        self.empty.push_back((segment, self.roots));
+    }
+
+    fn level(&self, segment: u32) -> u8 {
+        let live = u64::from(self.list[segment as usize].live);
+        (live * u64::from(LEVELS)).div_ceil(self.capacity.into()).min(LEVELS.into()) as u8
+    }
+
+    /// A record in it is pointed at from now on.
+    pub fn add(&mut self, segment: u32, place: Place) {
+        self.at(segment).live += grains(place.len());
+        self.now += 1;
+    }
+
+    /// A record in it is no longer pointed at.
+    pub fn kill(&mut self, segment: u32, place: Place) {
+        let it = self.at(segment);
+        it.live = it.live.checked_sub(grains(place.len())).expect("what dies was live");
+        if it.state != State::Full {
+            return;
+        }
+        let (live, of_map, old) = (it.live, it.of_map, it.level);
+        if live == 0 {
+            if !of_map {
+                self.victims.freed(segment);
+            }
+            return self.emptied(segment);
+        }
+        let level = self.level(segment);
+        if level != old {
+            self.at(segment).level = level;
+            if !of_map {
+                self.victims.live_changed(segment, level.into(), self.now);
+            }
+        }
+    }
+
+    /// The next victim; `None` when nothing would be gained.
+    pub fn pick(&mut self) -> Option<u32> {
+        let list = &self.list;
+        let live = |segment: u32| u32::from(list[segment as usize].level);
+        let victim = self.victims.pick(self.now, live)?;
+        if live(victim) == LEVELS {
+            return None;
+        }
+        self.victims.freed(victim);
+        self.at(victim).state = State::Victim;
+        Some(victim)
+    }
+
+    /// A victim was gone through.
+    pub fn collected(&mut self, victim: u32) {
+        let it = self.at(victim);
+        assert_eq!(it.state, State::Victim);
+        it.state = State::Open;
+        self.settle(victim);
+    }
+
+    /// A read of a segment begins.
+    pub fn pin(&mut self, segment: u32) {
+        self.at(segment).reads += 1;
+    }
+
+    /// A read of a segment is over.
+    pub fn unpin(&mut self, segment: u32) {
+        self.at(segment).reads -= 1;
+    }
+
+    /// A root is begun: what is empty now is free when it is durable.
+    pub fn root_begun(&mut self) {
+        self.roots += 1;
+    }
+
+    /// The root that was begun last is durable. Takes the next segment that is now out of use.
+    pub fn reclaim(&mut self) -> Option<u32> {
+        let &(segment, root) = self.empty.front()?;
+        if root >= self.roots || self.list[segment as usize].reads > 0 {
+            return None;
+        }
+        self.empty.pop_front();
+        Some(segment)
+    }
+
+    /// A segment out of use may be opened.
+    pub fn release(&mut self, segment: u32) {
+        let it = self.at(segment);
+        assert!(it.state == State::Empty && it.live == 0);
+        it.state = State::Free;
+        self.free.push_back(segment);
+    }
+
+    /// The oldest full segment with images of the map, when there are more than `most` of them.
+    pub fn surplus_map(&self, most: u32) -> Option<u32> {
+        let full = |it: &&Segment| it.of_map && it.state == State::Full;
+        let all = self.list.iter().enumerate().filter(|(_, it)| full(it));
+        if all.clone().count() <= most as usize {
+            return None;
+        }
+        all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
+    }
+
+    /// Forgets which are free, before recovery claims those in use.
+    pub fn rebuild(&mut self) {
+        self.free.clear();
+        for index in 0..self.list.len() as u32 {
+            let it = self.list[index as usize];
+            match it.state {
+                State::Free if it.live == 0 => self.free.push_back(index),
+                State::Free => unreachable!("what is live was claimed"),
+                _ => self.settle(index),
+            }
+        }
+    }
+
+    /// The live grains of a segment.
+    pub fn live(&self, segment: u32) -> u32 {
+        self.list[segment as usize].live
+    }
+}

@@ -1,0 +1,446 @@
+//! From a closed row to durable media.
+//!
+//! A row is sealed when all its data is in: then it gets its sequence number and its head, and the
+//! parity is made. Its chunks go to all devices at once. A flush is answered when all rows with the
+//! host's data up to it are written, with all rows of lower numbers, and the devices have flushed
+//! since: recovery takes rows in the order of their numbers and ends before the first that is not
+//! whole.
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{
+    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View,
+};
+use hostftl_format::log::{self, Entry, Head};
+
+use super::append::GC;
+use super::layout::ROWS;
+use super::ops::Op;
+use super::row::{NO_HEIR, Phase, Row, Stage};
+use super::{Log, OWN_OPS};
+
+/// Rows between device flushes that nobody asked for: this bounds what recovery must verify.
+pub const WINDOW: u64 = 64;
+
+/// A row that has its number.
+#[derive(Clone, Copy, Debug)]
+struct Sealed {
+    seq: u64,
+    stamp: u64,
+    of_host: bool,
+    written: bool,
+}
+
+/// Numbers of rows, and how far they are written and durable.
+#[derive(Debug)]
+pub struct Order {
+    /// The number of the next row.
+    pub next: u64,
+    /// All rows up to this one are written.
+    pub settled: u64,
+    /// All rows up to this one are durable.
+    pub durable: u64,
+    /// Rows that are sealed and not durable.
+    list: VecDeque<Sealed>,
+    /// What the flush under way will make durable, and how many devices have yet to answer.
+    flushing: Option<(u64, u8)>,
+}
+
+impl Order {
+    /// The next row is number `next`.
+    pub fn new(next: u64) -> Self {
+        let list = VecDeque::with_capacity(2 * WINDOW as usize + 16);
+        Order { next, settled: next - 1, durable: next - 1, list, flushing: None }
+    }
+
+    /// Takes the next number.
+    pub fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
+        let seq = self.next;
+        self.next += 1;
+        self.list.push_back(Sealed { seq, stamp, of_host, written: false });
+        seq
+    }
+
+    /// Row `seq` is written.
+    pub fn written(&mut self, seq: u64) {
+        let first = self.list.front().expect("a row that is not durable").seq;
+        self.list[(seq - first) as usize].written = true;
+        let open = self.list.iter().find(|it| !it.written).map(|it| it.seq);
+        self.settled = open.unwrap_or(self.next) - 1;
+    }
+
+    fn made_durable(&mut self, seq: u64) {
+        self.durable = seq;
+        while self.list.front().is_some_and(|it| it.seq <= seq) {
+            self.list.pop_front();
+        }
+    }
+
+    /// The lowest stamp of a row beyond `seq`, with or without the host's data.
+    fn first_stamp(&self, seq: u64, of_host: bool) -> Option<u64> {
+        let beyond = |it: &&Sealed| it.seq > seq && (it.of_host || !of_host);
+        self.list.iter().filter(beyond).map(|it| it.stamp).min()
+    }
+
+    /// Whether a flush is under way.
+    pub fn is_flushing(&self) -> bool {
+        self.flushing.is_some()
+    }
+}
+
+impl Log {
+    /// The buffer of chunk `chunk` of a row; the parity comes behind the data.
+    pub(super) fn row_buffer(&self, row: u8, chunk: u32) -> usize {
+        usize::from(row) * usize::from(self.layout.devices) + chunk as usize
+    }
+
+    /// Takes back a view of a row's buffers.
+    pub(super) fn repay_row(&mut self, row: u8, view: View) {
+        let first = self.row_buffer(row, 0);
+        let last = first + usize::from(self.layout.devices);
+        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == view.id());
+        buffer.expect("the view is of this row").repay(view);
+    }
+
+    /// Closes rows that a flush or a root waits for.
+    pub(super) fn pump_commit(&mut self) -> bool {
+        let mut moved = false;
+        for row in 0..self.rows.len() as u8 {
+            let it = &self.rows[row as usize];
+            let asked = it.stamp <= self.commit && it.of_host || it.stamp <= self.commit_all;
+            if it.phase == Phase::Filling && asked && !it.is_empty() {
+                self.close(row);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Seals and writes rows, a command at a time.
+    pub(super) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for row in 0..self.rows.len() as u8 {
+            if self.ops.room() <= OWN_OPS / 2 || out.room() < 8 {
+                return moved;
+            }
+            moved |= match self.rows[row as usize].phase {
+                Phase::Closed => self.seal(row),
+                Phase::Sealing => self.seal_step(now, row, out),
+                Phase::Draining => self.retire(row),
+                _ => false,
+            };
+        }
+        moved
+    }
+
+    /// Gives a row its number and its head.
+    fn seal(&mut self, row: u8) -> bool {
+        let it = &self.rows[row as usize];
+        if it.placing > 0 || self.order.next > self.order.durable + 2 * WINDOW {
+            return false;
+        }
+        let (stamp, of_host) = (it.stamp, it.of_host);
+        // The numbers of a stream's rows go up from place to place.
+        let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
+        if self.rows.iter().any(before) {
+            return false;
+        }
+        let mut open = [0; ROWS];
+        for (slot, row) in open.iter_mut().zip(&self.rows) {
+            *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
+        }
+        let mut heads = core::mem::take(&mut self.rows[row as usize].heads);
+        let mut entries = 0;
+        for item in &self.rows[row as usize].items {
+            let listed = item.heir == NO_HEIR || open.contains(&item.heir);
+            if listed {
+                let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
+                let entry = Entry { kind, block, place, crc };
+                heads.iter_mut().for_each(|head| log::put_entry(head, entries, &entry));
+                entries += 1;
+            }
+        }
+        let seq = self.order.seal(stamp, of_host);
+        let it = &mut self.rows[row as usize];
+        it.seq = seq;
+        it.phase = Phase::Sealing;
+        let last = it.used_chunks() - 1;
+        let head = Head {
+            seq,
+            durable: self.order.durable,
+            epoch: self.life_number,
+            next: it.ahead,
+            entries,
+            first_sectors: it.sectors(&self.layout, 0),
+            last_sectors: it.sectors(&self.layout, last),
+            chunks: last as u8 + 1,
+            stream: it.stream,
+        };
+        let protected = self.layout.parity && last > 0;
+        it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
+        let address = self.layout.lba(it.at);
+        heads.iter_mut().for_each(|buf| log::seal(buf, &self.uuid, address, &head));
+        it.heads = heads;
+        self.touched += entries as usize;
+        true
+    }
+
+    fn seal_step(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
+        match self.rows[row as usize].stage {
+            Stage::Fill(step) => self.fill_step(now, row, step, out),
+            Stage::Fold(chunk) => self.fold_step(now, row, chunk, out),
+            Stage::Write(chunk) => self.write_step(now, row, chunk, out),
+        }
+    }
+
+    /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
+    fn fill_step(&mut self, now: Nanos, row: u8, step: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        let (chunks, size) = (it.used_chunks(), it.size);
+        if u32::from(step) > chunks {
+            let over = it.pending == 0;
+            if over {
+                it.stage = Stage::Fold(0);
+            }
+            return over;
+        }
+        it.stage = Stage::Fill(step + 1);
+        let (from, chunk, at) = if step == 0 {
+            let buf = it.heads.pop().expect("a row has three heads");
+            (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
+        } else {
+            let used = it.used[usize::from(step) - 1];
+            (Piece::Zeros(size - used), u32::from(step) - 1, used)
+        };
+        if at == size {
+            return true;
+        }
+        it.pending += 1;
+        let (buffer, bytes) = (self.row_buffer(row, chunk), from.bytes());
+        let into = self.buffers[buffer].view_mut(at, bytes);
+        self.submit(now, Op::Seal { row }, Command::Place { from, into }, out);
+        true
+    }
+
+    fn fold_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        if it.pending > 0 {
+            return false;
+        }
+        let (chunks, size) = (it.used_chunks(), it.size);
+        if u32::from(chunk) >= chunks {
+            it.stage = Stage::Write(0);
+            return true;
+        }
+        let end = chunks.min(u32::from(chunk) + MAX_PIECES as u32);
+        it.stage = Stage::Fold(end as u8);
+        it.pending += 1;
+        let mut from = Few::new();
+        for index in u32::from(chunk)..end {
+            let buffer = self.row_buffer(row, index);
+            from.push(self.buffers[buffer].view(0, size));
+        }
+        let buffer = self.row_buffer(row, self.layout.width());
+        let into = self.buffers[buffer].view_mut(0, size);
+        let command = Command::Fold { from, into, keep: chunk > 0 };
+        self.submit(now, Op::Seal { row }, command, out);
+        true
+    }
+
+    /// A step of sealing in memory is over.
+    pub(super) fn seal_done(&mut self, row: u8, command: Command) {
+        let mut views = Few::<View, MAX_PIECES>::new();
+        let into = match command {
+            Command::Place { from, into } => {
+                if let Piece::Meta { buf, .. } = from {
+                    self.rows[row as usize].heads.push(buf);
+                }
+                into
+            }
+            Command::Fold { from, into, .. } => {
+                views = from;
+                into
+            }
+            other => unreachable!("{other:?} does not seal"),
+        };
+        for view in views {
+            self.repay_row(row, view);
+        }
+        let first = self.row_buffer(row, 0);
+        let last = first + usize::from(self.layout.devices);
+        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == into.id());
+        buffer.expect("the view is of this row").repay_mut(into);
+        self.rows[row as usize].pending -= 1;
+    }
+
+    /// Writes chunk `chunk`; the parity is the one behind the last.
+    fn write_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        let index = u32::from(chunk);
+        if index == 0 && it.pending > 0 {
+            return false;
+        }
+        let copies = it.used_chunks() + u32::from(self.layout.parity);
+        if index == copies {
+            it.phase = Phase::Programming;
+            return true;
+        }
+        it.stage = Stage::Write(chunk + 1);
+        it.pending += 1;
+        let (at, parity) = (it.at, index == it.used_chunks());
+        let (gather, tally) = self.chunk_of(row, index);
+        let device = match parity {
+            true => self.layout.parity_device(at.segment, at.slot),
+            false => self.layout.device(at.segment, at.slot, index),
+        };
+        self.count_sent(&tally);
+        let (lba, placement) = (self.layout.lba(at), self.rows[row as usize].stream);
+        let command = Command::Program { device, lba, gather, tally, placement };
+        self.submit(now, Op::Chunk { row, copy: chunk }, command, out);
+        true
+    }
+
+    /// What chunk `index` of a row is made of, and why its sectors are written.
+    fn chunk_of(&mut self, row: u8, index: u32) -> (Gather, Tally) {
+        let it = &mut self.rows[row as usize];
+        let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
+        let cause = if it.stream == GC { Cause::Gc } else { Cause::Host };
+        let mut gather = Gather::new();
+        if parity && chunks > 1 {
+            let sectors = it.sectors(&self.layout, 0);
+            let buffer = self.row_buffer(row, self.layout.width());
+            gather.push(Piece::Data(self.buffers[buffer].view_sectors(0, sectors)));
+            return (gather, Tally::of(Cause::Parity, sectors));
+        }
+        // The parity of one chunk is the same once more.
+        let chunk = if parity { 0 } else { index };
+        let (sectors, used) = (it.sectors(&self.layout, chunk), it.used[chunk as usize]);
+        let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
+        if chunk == 0 {
+            let buf = it.heads.pop().expect("a row has three heads");
+            gather.push(Piece::Meta { buf, pages: it.head_pages });
+        }
+        if used > head {
+            let buffer = self.row_buffer(row, chunk);
+            gather.push(Piece::Data(self.buffers[buffer].view(head, used - head)));
+        }
+        if sectors * SECTOR as u32 > used {
+            gather.push(Piece::Zeros(sectors * SECTOR as u32 - used));
+        }
+        if parity {
+            return (gather, Tally::of(Cause::Parity, sectors));
+        }
+        let mut tally = Tally::of(Cause::Map, head / SECTOR as u32);
+        let data = (used - head).div_ceil(SECTOR as u32);
+        tally.add(cause, data);
+        tally.add(Cause::Pad, sectors - data - head / SECTOR as u32);
+        (gather, tally)
+    }
+
+    pub(super) fn count_sent(&mut self, tally: &Tally) {
+        let counters = &mut self.counters;
+        counters.gc_copied += u64::from(tally.get(Cause::Gc));
+        counters.padded += u64::from(tally.get(Cause::Pad));
+        counters.map_written += u64::from(tally.get(Cause::Map));
+        counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+    }
+
+    /// A chunk of a row is written.
+    pub(super) fn chunk_done(&mut self, row: u8, command: Command) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        for piece in gather {
+            match piece {
+                Piece::Data(view) => self.repay_row(row, view),
+                Piece::Meta { buf, .. } => self.rows[row as usize].heads.push(buf),
+                Piece::Zeros(_) => {}
+            }
+        }
+        let it = &mut self.rows[row as usize];
+        it.pending -= 1;
+        if it.pending == 0 && it.phase == Phase::Programming && self.failed.is_none() {
+            it.phase = Phase::Draining;
+            let (seq, segment) = (it.seq, it.at.segment);
+            self.order.written(seq);
+            self.segments.row_written(segment);
+        }
+    }
+
+    /// A row whose buffers nobody reads is idle.
+    fn retire(&mut self, row: u8) -> bool {
+        let first = self.row_buffer(row, 0);
+        let last = first + usize::from(self.layout.devices);
+        let idle = self.buffers[first..last].iter().all(|buffer| buffer.is_idle());
+        if idle {
+            self.rows[row as usize].phase = Phase::Idle;
+        }
+        idle
+    }
+
+    /// The lowest stamp of a row that is not sealed and has something, of the host or of any.
+    fn first_unsealed(&self, of_host: bool) -> Option<u64> {
+        let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
+        self.rows.iter().filter(wanted).map(|it| it.stamp).min()
+    }
+
+    /// Whether every row that was opened up to `stamp` is durable.
+    pub(super) fn all_durable(&self, stamp: u64) -> bool {
+        let waits = |first: Option<u64>| first.is_some_and(|first| first <= stamp);
+        !waits(self.first_unsealed(false))
+            && !waits(self.order.first_stamp(self.order.durable, false))
+    }
+
+    /// Flushes the devices when somebody waits for that and all is written that it should cover.
+    pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let order = &self.order;
+        if order.is_flushing() || order.settled == order.durable {
+            return false;
+        }
+        let covers = |stamp: u64, of_host: bool| {
+            let unsealed = self.first_unsealed(of_host).is_none_or(|first| first > stamp);
+            let sealed = order.first_stamp(order.settled, of_host);
+            unsealed && sealed.is_none_or(|first| first > stamp)
+        };
+        let asked = self.commit > self.flushed_stamp && covers(self.commit, true);
+        let root = self.commit_all > 0 && covers(self.commit_all, false);
+        let many = order.settled >= order.durable + WINDOW;
+        if !asked && !root && !many || out.room() < 20 {
+            return false;
+        }
+        self.order.flushing = Some((self.order.settled, self.layout.devices));
+        // A host's row that is filled, empty or not, may get more: it is not covered.
+        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
+        let unsealed = of_host.map(|it| it.stamp).min().unwrap_or(u64::MAX);
+        let sealed = self.order.first_stamp(self.order.settled, true).unwrap_or(u64::MAX);
+        self.flush_stamp = unsealed.min(sealed).min(self.stamps + 1) - 1;
+        for device in 0..self.layout.devices {
+            self.submit(now, Op::Flush, Command::Flush { device }, out);
+        }
+        true
+    }
+
+    /// One device has flushed.
+    pub(super) fn flush_done(&mut self, out: &mut Out) {
+        let (seq, left) = self.order.flushing.expect("a flush is under way");
+        if left > 1 {
+            self.order.flushing = Some((seq, left - 1));
+            return;
+        }
+        self.order.flushing = None;
+        if self.failed.is_some() {
+            return;
+        }
+        self.order.made_durable(seq);
+        self.flushed_stamp = self.flushed_stamp.max(self.flush_stamp);
+        self.answer_flushed(out);
+    }
+
+    /// Answers what waits for rows that are durable.
+    pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
+        let mut moved = false;
+        while out.room() > 4 && self.requests.waits_for().is_some_and(|it| it <= self.flushed_stamp)
+        {
+            moved |= self.requests.answer_waiting(Ok(()), out);
+        }
+        moved
+    }
+}
