@@ -30,9 +30,10 @@
 //!
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
-//! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one, 56
-//! generation (u32), 60 life (u32), 64 streams of 16 bytes (segment, slot, sector, 1 when there is one), 128 the places
-//! of the directory's pages in pairs of 12 bytes. Further pages have 36 and, from 128, pairs.
+//! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
+//! 56 generation (u32), 60 life (u32), 64 streams of 16 bytes (segment, slot, sector, 1 when there
+//! is one), 128 the places of the directory's pages in pairs of 12 bytes. Further pages have 36
+//! and, from 128, pairs.
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
@@ -433,8 +434,8 @@ mod tests {
 
         #[test]
         fn a_root_comes_back(
-            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u32, at: u64, life: u32,
-            begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16], flip in 0..8192_usize * 8,
+            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u32, at: u64,
+            life: u32, begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16], flip in 0..8192_usize * 8,
             list in proptest::collection::vec((places(), any::<u32>()), 400),
         ) {
             let mut streams = [None; STREAMS];

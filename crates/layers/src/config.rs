@@ -141,8 +141,8 @@ impl LayerConfig {
         Ok(config)
     }
 
-    /// The canonical text: the name and every parameter that the layer has. It is what volumes keep,
-    /// and [`LayerConfig::parse`] reads it; `deadline` and `uuid` are not in it.
+    /// The canonical text: the name and every parameter that the layer has. It is what volumes
+    /// keep, and [`LayerConfig::parse`] reads it; `deadline` and `uuid` are not in it.
     pub fn to_text(&self) -> String {
         let mut text = String::from(self.kind.name());
         let bytes = |sectors: u64| size_text(sectors * SECTOR as u64);

@@ -29,7 +29,7 @@ pub struct Stream {
 }
 
 impl Log {
-    /// The row of `stream` that takes `len` bytes, and where in it. `None` when there is no row now.
+    /// The row of `stream` that takes `len` bytes, and where in it. `None` when there is none now.
     pub(super) fn take_room(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
         for _ in 0..2 {
             let row = match self.streams[stream as usize].filling {
