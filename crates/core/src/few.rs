@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub struct Few<T, const N: usize> {
     items: [Option<T>; N],
-    len: usize,
+    len: u8,
 }
 
 impl<T, const N: usize> Default for Few<T, N> {
@@ -24,14 +24,14 @@ impl<T, const N: usize> Few<T, N> {
     /// # Panics
     /// When the list is full.
     pub fn push(&mut self, item: T) {
-        assert!(self.len < N, "a list of at most {N} is full");
-        self.items[self.len] = Some(item);
+        assert!(self.len() < N, "a list of at most {N} is full");
+        self.items[self.len()] = Some(item);
         self.len += 1;
     }
 
     /// How many values there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.len.into()
     }
 
     /// Whether there is none.

@@ -16,25 +16,26 @@ impl Default for Page {
     }
 }
 
-/// A run of metadata pages. It is moved into a command and comes back with it.
+/// A run of metadata pages. It is moved into a command and comes back with it, often, and so it is
+/// one pointer wide.
 #[derive(Debug, Default)]
-pub struct MetaBuf(Box<[Page]>);
+pub struct MetaBuf(Option<Box<Box<[Page]>>>);
 
 impl MetaBuf {
     /// A buffer of `pages` zeroed pages.
     pub fn new(pages: usize) -> Self {
         let mut list = Vec::with_capacity(pages);
         list.resize_with(pages, Page::default);
-        MetaBuf(list.into_boxed_slice())
+        MetaBuf(Some(Box::new(list.into_boxed_slice())))
     }
 
     /// The pages.
     pub fn pages(&self) -> &[Page] {
-        &self.0
+        self.0.as_ref().map_or(&[], |pages| pages)
     }
 
     /// The pages, to change.
     pub fn pages_mut(&mut self) -> &mut [Page] {
-        &mut self.0
+        self.0.as_mut().map_or(&mut [], |pages| pages)
     }
 }

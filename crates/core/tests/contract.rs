@@ -99,3 +99,11 @@ fn pieces_know_their_length() {
     piece.void();
     payload.void();
 }
+
+/// Commands are moved several times on their way, and a simulated one costs little else.
+#[test]
+fn commands_are_small() {
+    assert!(size_of::<Piece>() <= 24, "{}", size_of::<Piece>());
+    assert!(size_of::<Command>() <= 152, "{}", size_of::<Command>());
+    assert!(size_of::<Output>() <= 160, "{}", size_of::<Output>());
+}
