@@ -55,7 +55,8 @@ pub enum TraceError {
     },
     /// The content is none of the known formats.
     #[error(
-        "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one of {}",
+        "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one \
+         of {}",
         path.display(),
         Format::names()
     )]

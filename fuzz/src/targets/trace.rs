@@ -3,15 +3,17 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use hostftl_trace::{Format, Reader, Record, TraceError, TraceFile, Writer};
+use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile, Writer};
 
 use super::fast_folder;
 
 /// Traces of every format.
 pub fn traces() -> Vec<Vec<u8>> {
-    let texts: [&[u8]; 12] = [
+    let texts: [&[u8]; 14] = [
         b"t_us,op,byte_off,byte_len\n0,W,0,4096\n10,R,4096,512\n20,F,0,0\n30,D,8192,65536\n",
         b"t_us,dev,op,byte_off,byte_len\n0,0,W,0,4096\n1,1,R,512,512\n",
+        b"t_us,dev,op,byte_off,byte_len,saved\n0,0,W,0,4096,67\n1,1,R,512,512,\n2,0,W,8,9,\n",
+        b"\xef\xbb\xbf0,W,0,4096\n9223372036854775807,D,9223372036854774784,512\n",
         b"0,W,100,50\n\n1.5,R,18446744073709551615,1\n",
         b"0,W,0,4096\r\n5,W,4096,4096",
         b"128166372003061629,web,0,Read,7014609920,24576,41286\n",
@@ -33,7 +35,21 @@ pub fn traces() -> Vec<Vec<u8>> {
     oracle[40..48].fill(0xff);
     seeds.push(oracle);
     seeds.push(b"HFTLTR\x00\x01\x04\0\0\0\x01\0\0\0\0\0\0\0\x09\x02\x10\x00".to_vec());
+    seeds.push(packed());
     seeds
+}
+
+/// Our own binary format as it is written, with writes that say how well they compress.
+fn packed() -> Vec<u8> {
+    let folder = tempfile::tempdir_in(fast_folder()).expect("there is room for a small file");
+    let path = folder.path().join("t.hft");
+    let mut writer = Writer::create(&path, true).expect("the file is new");
+    let write = Record { saved: Some(67), ..Record::new(5, Op::Write, 0, 8, 16) };
+    for record in [write, Record::flush(6, 0), Record::new(7, Op::Read, 1, 1 << 40, 3)] {
+        writer.write(&record).expect("the file takes it");
+    }
+    writer.finish().expect("the file takes it");
+    std::fs::read(&path).expect("it was just written")
 }
 
 /// Reads the input to its end, and once more without its bad lines: as its content says, or in a
