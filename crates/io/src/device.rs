@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::error::IoError;
 use crate::holder::holder_of;
 use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::queue::gains_from_discard;
+use crate::region::Region;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Call, NO_FILE, Transfer};
 
@@ -69,6 +70,8 @@ pub struct Device {
 enum Medium {
     /// The kernel.
     File(File),
+    /// A copy.
+    Memory(Region),
     /// A server.
     Remote(Remote),
 }
@@ -115,16 +118,13 @@ impl Device {
 
     fn memory(name: &str, size: &str) -> Result<Self, IoError> {
         let bytes = parse_bytes(size).map_err(|why| IoError::Name { name: name.into(), why })?;
-        // SAFETY: the name is a C string, and the call only makes a new descriptor.
-        let fd = unsafe { libc::memfd_create(c"hostftl".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(system(name, "make memory", io::Error::last_os_error()));
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(bytes).map_err(|error| system(name, "size memory", error))?;
+        let size = usize::try_from(bytes).map_err(|_| IoError::Name {
+            name: name.into(),
+            why: "no machine has so much memory".into(),
+        })?;
+        let memory = Region::new(size).map_err(|error| system(name, "have that memory", error))?;
         let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
-        let medium = Medium::File(file);
+        let medium = Medium::Memory(memory);
         Ok(Device { name, medium, backing, direct, discard: false, bytes, base: 0, len: bytes })
     }
 
@@ -196,6 +196,7 @@ impl Device {
                 transfer.push(page.0.as_mut_ptr(), BLOCK);
                 remote.run(transfer)
             }
+            Medium::Memory(_) => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "read it", error))?;
         Ok(page)
@@ -218,6 +219,7 @@ impl Device {
                 }
                 written
             }
+            Medium::Memory(_) => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "write to it", error))
     }
@@ -234,6 +236,7 @@ impl Device {
                 transfer::run(&mut transfer).map_err(other)
             }
             Medium::Remote(remote) => remote.run(transfer),
+            Medium::Memory(_) => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "clear it", error))?;
         self.sync()
@@ -247,6 +250,7 @@ impl Device {
         match &self.medium {
             Medium::File(file) => file.sync_all(),
             Medium::Remote(remote) => remote.run(Transfer::sync(0, NO_FILE)),
+            Medium::Memory(_) => Ok(()),
         }
         .map_err(|error| system(&self.name, "flush it", error))
     }
@@ -258,15 +262,22 @@ impl Device {
 
     pub(crate) fn as_remote(&self) -> Option<&Remote> {
         match &self.medium {
-            Medium::File(_) => None,
             Medium::Remote(remote) => Some(remote),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_memory(&self) -> Option<&Region> {
+        match &self.medium {
+            Medium::Memory(memory) => Some(memory),
+            _ => None,
         }
     }
 
     pub(crate) fn fd(&self) -> RawFd {
         match &self.medium {
             Medium::File(file) => file.as_raw_fd(),
-            Medium::Remote(_) => NO_FILE,
+            Medium::Remote(_) | Medium::Memory(_) => NO_FILE,
         }
     }
 
@@ -281,7 +292,7 @@ impl Device {
     pub fn node(&self) -> Option<(u64, u64)> {
         match &self.medium {
             Medium::File(file) => file.metadata().ok().map(|meta| (meta.dev(), meta.ino())),
-            Medium::Remote(_) => None,
+            Medium::Remote(_) | Medium::Memory(_) => None,
         }
     }
 }
@@ -318,6 +329,11 @@ fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
         }),
         Err(Error(error)) => Err((system(name, "lock it", error), false)),
     }
+}
+
+/// Memory is only the driver's own: it has no superblocks.
+fn no_head(name: &str) -> IoError {
+    system(name, "look at it", io::Error::other("memory holds nothing that outlives its volume"))
 }
 
 fn uri(name: &str) -> Result<Uri, IoError> {

@@ -50,6 +50,30 @@ impl Region {
     }
 }
 
+impl Region {
+    /// Makes the `len` bytes at `offset` zeros, and gives whole pages back to the kernel.
+    pub fn clear(&self, offset: usize, len: usize) {
+        const PAGE: usize = 4096;
+        let end = offset + len;
+        let (from, to) = (offset.next_multiple_of(PAGE), end / PAGE * PAGE);
+        // SAFETY: within the mapping, as `at` checks, and the caller keeps others away.
+        let zero =
+            |from: usize, to: usize| unsafe { self.at(from, to - from).write_bytes(0, to - from) };
+        if from >= to {
+            return zero(offset, end);
+        }
+        zero(offset, from);
+        zero(to, end);
+        // SAFETY: whole pages of our own private mapping, which read zeros afterwards.
+        let freed = unsafe {
+            libc::madvise(self.at(from, to - from).cast(), to - from, libc::MADV_DONTNEED)
+        };
+        if freed < 0 {
+            zero(from, to);
+        }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nothing that borrows from it outlives it.

@@ -11,18 +11,18 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, Token};
+use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, Token, Verdict};
 
 use crate::arena::Arena;
 use crate::compute::{Compute, INLINE};
-use crate::device::{Backing, Device};
+use crate::device::Device;
 use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::nbd::Remote;
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
 use crate::stats::Stats;
-use crate::transfer::{Call, Transfer};
+use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
 
 /// Threads where io_uring does the transfers, and where threads do.
@@ -145,13 +145,14 @@ impl World {
         if let Some(remote) = device.as_remote() {
             return remote.put(transfer);
         }
-        let memory = device.backing() == Backing::Memory;
+        if let Some(memory) = device.as_memory() {
+            // Here and now, whatever the length, because the memory is for one thread at a time.
+            let result = transfer::copy(&transfer, memory).map(|()| Verdict::default());
+            return self.finished.push_back(Finished { slot: transfer.slot, result });
+        }
         match &mut self.ring {
-            Some(ring) if !memory => ring.start(transfer),
-            _ => {
-                let short = memory && transfer.range().1 <= INLINE.into();
-                self.put(Task::Transfer(transfer), short);
-            }
+            Some(ring) => ring.start(transfer),
+            None => self.pool.put(Task::Transfer(transfer)),
         }
     }
 

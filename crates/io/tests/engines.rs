@@ -9,7 +9,7 @@ use hostftl_layers::LayerKind::Passthrough;
 
 const MIB: u64 = 1 << 20;
 
-fn everything(device: impl Fn() -> Device) {
+fn everything(mut device: impl FnMut() -> Device) {
     for engine in ENGINES {
         let small = vec![3; 512];
         let large: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
@@ -52,6 +52,75 @@ fn a_file() {
         std::fs::File::options().write(true).open(&path).unwrap().set_len(16 * MIB).unwrap();
         Device::open(&path).unwrap()
     });
+}
+
+/// A server whose export is memory; it ends when this is dropped.
+struct Export {
+    folder: tempfile::TempDir,
+    stopper: hostftl_serve::Stopper,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Export {
+    fn start(bytes: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("unix:{}", folder.path().join("s").display()).parse().unwrap();
+        let (port, log): (_, fn(&str)) = (hostftl_volume::ram_port("ram", bytes), |_| {});
+        let options = hostftl_serve::Options { address, port, tls: None, witness: None, log };
+        let server = hostftl_serve::Server::bind(options).unwrap();
+        let stopper = server.stopper();
+        let serve = move || {
+            server.run(&mut Vec::new()).unwrap();
+        };
+        Export { folder, stopper, thread: Some(std::thread::spawn(serve)) }
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///ram?socket={}&timeout=3", self.folder.path().join("s").display())
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn an_nbd_export() {
+    let mut exports = Vec::new();
+    everything(|| {
+        exports.push(Export::start(16 * MIB));
+        Device::open(&exports.last().unwrap().uri()).unwrap()
+    });
+}
+
+#[test]
+fn an_export_has_one_opener_and_is_an_error_when_it_is_gone_for_too_long() {
+    let export = Export::start(4 * MIB);
+    let device = Device::open(&export.uri()).unwrap();
+    let message = Device::open(&export.uri()).unwrap_err().to_string();
+    let holder = format!("is in use by process {} (this one)", std::process::id());
+    assert!(message.contains(&holder), "{message}");
+    drop(export);
+    let begun = std::time::Instant::now();
+    let message = device.read_page(0).unwrap_err().to_string();
+    assert!(message.contains("connection lost"), "{message}");
+    let took = begun.elapsed().as_secs();
+    assert!((2..10).contains(&took), "it took {took} s to give up after 3");
+}
+
+#[test]
+fn exports_that_are_none_are_refused_in_words() {
+    let message = Device::open("nbd+unix:///?socket=/nowhere/s").unwrap_err().to_string();
+    assert!(message.contains("/nowhere/s") && message.contains("No such file"), "{message}");
+    let message = Device::open("nbds://box/").unwrap_err().to_string();
+    assert!(message.contains("TLS"), "{message}");
+    let export = Export::start(4 * MIB);
+    let other = export.uri().replace("///ram", "///other");
+    let message = Device::open(&other).unwrap_err().to_string();
+    assert!(message.contains("no such export"), "{message}");
 }
 
 #[test]

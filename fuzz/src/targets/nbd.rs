@@ -6,7 +6,7 @@ use hostftl_nbd_proto::{
     Offer, Outcome, REQUEST_BYTES, Request, ServerHandshake, SimpleReply, Tls,
 };
 
-fn offer() -> Offer {
+fn offer(tls: Tls) -> Offer {
     Offer {
         name: "volume".into(),
         description: "a volume".into(),
@@ -14,7 +14,7 @@ fn offer() -> Offer {
         flags: 0x16d,
         block: BlockSizes { min: 512, preferred: 4096, max: 1 << 20 },
         contexts: vec!["base:allocation", "hostftl:state"],
-        tls: Tls::No,
+        tls,
     }
 }
 
@@ -50,6 +50,8 @@ pub fn client_says() -> Vec<Vec<u8>> {
     }
     all.extend(option(7, go));
     corpus.push(all);
+    let secure = [option(5, b""), option(8, b""), option(10, wish), option(7, go)].concat();
+    corpus.push([&[0, 0, 0, 3][..], &secure].concat());
     corpus
 }
 
@@ -60,7 +62,7 @@ pub fn server_says() -> Vec<Vec<u8>> {
         .map(|input| {
             let mut out = Vec::new();
             let mut server = ServerHandshake::greet(&mut out);
-            server.feed(&offer(), input, &mut out).expect("the corpus is good");
+            server.feed(&offer(Tls::No), input, &mut out).expect("the corpus is good");
             out
         })
         .collect()
@@ -109,14 +111,39 @@ pub fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let used = in_pieces(input, piece, |bytes| {
-            let (used, outcome) = server.feed(&offer(), bytes, &mut out)?;
+            let (used, outcome) = server.feed(&offer(Tls::No), bytes, &mut out)?;
             Ok((used, outcome != Outcome::More))
         });
         (used.map_err(|error| error.to_string()), out)
     };
+    check_secure(input, 1 + seed as usize % 40)?;
     let whole = talk(input.len().max(1));
     let pieces = talk(1 + seed as usize % 40);
     ensure!(whole == pieces, "whole: {whole:?}, in pieces: {pieces:?}");
+    Ok(())
+}
+
+/// A server that requires TLS: nothing begins without it, and what was said before is forgotten.
+fn check_secure(input: &[u8], piece: usize) -> anyhow::Result<()> {
+    let (mut out, mut secure) = (Vec::new(), false);
+    let mut server = ServerHandshake::greet(&mut out);
+    // What it refuses depends on the pieces: nothing may follow the wish for TLS in one of them.
+    let _refused = in_pieces(input, piece, |bytes| {
+        let (used, outcome) = server.feed(&offer(Tls::Required), bytes, &mut out)?;
+        match outcome {
+            Outcome::StartTls => {
+                assert!(!secure, "TLS began twice");
+                server.secured();
+                secure = true;
+                Ok((used, false))
+            }
+            Outcome::Transmission(_) => {
+                assert!(secure, "it begins without TLS");
+                Ok((used, true))
+            }
+            other => Ok((used, other == Outcome::Aborted)),
+        }
+    });
     Ok(())
 }
 
