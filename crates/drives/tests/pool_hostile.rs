@@ -1,0 +1,72 @@
+//! Hosts that want a pool to run dry: at the least spare space, whatever is written in whatever
+//! order with whatever placement, a frontier always finds a segment and no invariant breaks.
+
+use hostftl_drives::pool::{FlashOp, Frontiers, Pool, PoolSpec};
+use proptest::prelude::*;
+
+/// A stretch of host writes.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// One page again and again.
+    Same(u32),
+    /// On from a page, in order.
+    Onward(u32),
+    /// Every so many pages.
+    Strided(u32),
+    /// Trims, on from a page.
+    Trim(u32),
+}
+
+fn phase() -> impl Strategy<Value = (Phase, u8, u32)> {
+    let kind = prop_oneof![
+        any::<u32>().prop_map(Phase::Same),
+        any::<u32>().prop_map(Phase::Onward),
+        (2..999u32).prop_map(Phase::Strided),
+        any::<u32>().prop_map(Phase::Trim),
+    ];
+    (kind, 0..4u8, 1..3_000u32)
+}
+
+fn spec() -> impl Strategy<Value = PoolSpec> {
+    let gc = prop::sample::select(vec!["greedy", "fifo", "random", "d-choices:2", "cost-benefit"]);
+    let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
+    let frontiers = prop::sample::select(frontiers.to_vec());
+    (gc, frontiers, 1..4u8, 0..3u32, 1..20u32, 2..40u32, 1..9u32).prop_map(
+        |(gc, frontiers, placements, level, burst, pages, sealed)| {
+            let gc = gc.parse().expect("a policy");
+            let spec =
+                PoolSpec { gc, frontiers, placements, level, burst, ..PoolSpec::new(0, 0, 0) };
+            // Nothing to spare: as few segments as are possible for what is exported.
+            let segments = 2 * spec.aside() + sealed;
+            PoolSpec { segments, pages, logical: sealed * pages, ..spec }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn no_frontier_runs_dry(spec in spec(), phases in prop::collection::vec(phase(), 1..12)) {
+        let mut pool = Pool::new(spec).unwrap();
+        for (phase, placement, count) in phases {
+            for step in 0..count {
+                let at = match phase {
+                    Phase::Same(page) => u64::from(page),
+                    Phase::Onward(page) | Phase::Trim(page) => u64::from(page) + u64::from(step),
+                    Phase::Strided(by) => u64::from(by) * u64::from(step),
+                };
+                let page = (at % u64::from(spec.logical)) as u32;
+                let mut programs = 0;
+                match phase {
+                    Phase::Trim(_) => pool.trim(page),
+                    _ => pool.write_to(page, placement, &mut |op| {
+                        programs += u32::from(matches!(op, FlashOp::Program { .. }));
+                    }),
+                }
+                prop_assert_eq!(programs, u32::from(!matches!(phase, Phase::Trim(_))));
+            }
+            prop_assert_eq!(pool.check(), Ok(()));
+        }
+    }
+}
