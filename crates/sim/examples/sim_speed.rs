@@ -26,6 +26,14 @@ fn seconds() -> f64 {
     nanos.expect("it begins with ns on a processor") / 1e9
 }
 
+/// Bytes of memory that this process has.
+fn resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    kib.expect("it is in kB") * 1024.0
+}
+
 /// When a study played its first and its latest request, and which that was.
 #[derive(Default)]
 struct Clock(Mutex<Option<(f64, f64, u64)>>);
@@ -71,8 +79,18 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
     }
 }
 
-/// Ages a new drive: how long that took, what it came to, and what was programmed.
-fn age(spec: &DriveSpec, how: Warm) -> (f64, Warmed, u64) {
+/// A new drive that was aged.
+struct Aged {
+    seconds: f64,
+    warmed: Warmed,
+    /// Pages programmed.
+    programmed: u64,
+    /// Bytes that the process took meanwhile.
+    memory: f64,
+}
+
+fn age(spec: &DriveSpec, how: Warm) -> Aged {
+    let before = resident();
     let (config, devices) = (LayerConfig::new(LayerKind::Passthrough), [spec.device_info()]);
     let plan = AnyLayer::plan(&config, &devices).expect("it works on any drive");
     let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
@@ -80,9 +98,10 @@ fn age(spec: &DriveSpec, how: Warm) -> (f64, Warmed, u64) {
     let mut world = World::new(layer, std::slice::from_ref(spec), HostCosts::default()).unwrap();
     let start = seconds();
     let warmed = warm(&mut world, how, spec.exported, spec.map_unit, 1, &mut || false);
-    let took = seconds() - start;
+    let seconds = seconds() - start;
     let warmed = warmed.unwrap_or_else(|violation| panic!("{violation}"));
-    (took, warmed, Work::of(&world).programmed() / SECTORS_PER_PAGE)
+    let programmed = Work::of(&world).programmed() / SECTORS_PER_PAGE;
+    Aged { seconds, warmed, programmed, memory: resident() - before }
 }
 
 /// The median, the least and the greatest, with their unit.
@@ -107,7 +126,14 @@ fn timed(spec: &DriveSpec, runs: usize) -> Row {
 fn main() {
     let runs = std::env::args().nth(1).map_or(5, |runs| runs.parse().expect("a number of runs"));
     let spec = DriveSpec::find(DRIVE).expect("it is built in");
+    let pages = spec.shape.pages() as f64;
+    let (filled, own) = (age(&spec, Warm::Fill).memory, spec.memory() as f64);
     let row = timed(&spec, runs);
+    println!(
+        "memory     {:.2} B a page, {:.2} by the model's own account",
+        filled / pages,
+        own / pages
+    );
     println!(
         "           WAF {:.4}, conserved {}, digest {}",
         row.waf_total.expect("it wrote"),
@@ -116,12 +142,12 @@ fn main() {
     );
     let (mut fills, mut steadies, mut rates, mut last) = (vec![], vec![], vec![], None);
     for _ in 0..runs {
-        let (fill, _, filled) = age(&spec, Warm::Fill);
-        let (steady, warmed, programmed) = age(&spec, Warm::Steady);
-        fills.push(fill);
-        steadies.push(steady);
-        rates.push((programmed - filled) as f64 / (steady - fill) / 1e6);
-        last = Some(warmed);
+        let (fill, steady) = (age(&spec, Warm::Fill), age(&spec, Warm::Steady));
+        fills.push(fill.seconds);
+        steadies.push(steady.seconds);
+        let programmed = (steady.programmed - fill.programmed) as f64;
+        rates.push(programmed / (steady.seconds - fill.seconds) / 1e6);
+        last = Some(steady.warmed);
     }
     let warmed = last.expect("there was a run");
     println!("counted    {}", spread(rates, "M flash writes/s through passthrough"));
@@ -142,6 +168,4 @@ fn main() {
     }
     assert!(digests.iter().all(|rows| *rows == digests[0]), "threads change nothing");
     println!("threads    1, 2 and 8 give the same digests");
-    let pages = spec.shape.pages() as f64;
-    println!("memory     {:.2} B a page by the model's own account", spec.memory() as f64 / pages);
 }
