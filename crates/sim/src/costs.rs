@@ -1,6 +1,6 @@
 //! What the host's own work costs in modelled time.
 
-use hostftl_core::{Codec, Command, Nanos, Verdict};
+use hostftl_core::{ALL_ZEROS, Codec, Command, Nanos, Verdict, View};
 
 /// Times of the commands that need no device. Each has a processor to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,19 +13,11 @@ pub struct HostCosts {
     pub pack_rate: u64,
     /// Expanding, in bytes per microsecond.
     pub unpack_rate: u64,
-    /// What compression leaves of 100 bytes.
-    pub packed_percent: u32,
 }
 
 impl Default for HostCosts {
     fn default() -> Self {
-        HostCosts {
-            command_ns: 2_000,
-            copy_rate: 10_000,
-            pack_rate: 600,
-            unpack_rate: 2_500,
-            packed_percent: 50,
-        }
+        HostCosts { command_ns: 2_000, copy_rate: 10_000, pack_rate: 600, unpack_rate: 2_500 }
     }
 }
 
@@ -38,8 +30,7 @@ impl HostCosts {
                 (self.copy_rate, from.bytes(), from.bytes())
             }
             Command::Pack { from, into, .. } => {
-                let made = (u64::from(from.bytes()) * u64::from(self.packed_percent) / 100) as u32;
-                (self.pack_rate, from.bytes(), if made <= into.bytes() { made } else { 0 })
+                (self.pack_rate, from.bytes(), packed(from, into.bytes()))
             }
             Command::Unpack { into, .. } => (self.unpack_rate, into.bytes(), into.bytes()),
             Command::Digest { from, .. } => (self.copy_rate, from.bytes(), 0),
@@ -50,5 +41,55 @@ impl HostCosts {
         };
         let took = self.command_ns + u64::from(bytes) * 1_000 / rate;
         (took, Verdict { bytes: made, crc: 0 })
+    }
+}
+
+/// Set in the name of a payload that the host sent.
+const OF_HOST: u32 = 1 << 31;
+/// Where in such a name it says how much of a hundred bytes compression saves.
+const SAVED: u32 = 24;
+
+/// The name of a host's payload: there are no bytes, but this much is known of them. `number` keeps
+/// those under way apart.
+pub fn payload_name(number: u64, saved: Option<u8>) -> u32 {
+    let number = number as u32 & ((1 << SAVED) - 1);
+    OF_HOST | u32::from(saved.unwrap_or(0).min(100)) << SAVED | number
+}
+
+/// The length that compressing gives. What the layer mixed itself is taken for incompressible.
+fn packed(from: &View, room: u32) -> u32 {
+    let name = from.id();
+    let saved = if name & OF_HOST != 0 { name >> SAVED & 0x7f } else { 0 };
+    if saved == 100 {
+        return ALL_ZEROS;
+    }
+    let made = (u64::from(from.bytes()) * u64::from(100 - saved)).div_ceil(100) as u32;
+    if made <= room { made } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::Payload;
+
+    /// What packing a block that saves so much gives.
+    fn pack(saved: Option<u8>, room: u32) -> u32 {
+        let mut from = Payload::issue(payload_name(7, saved), 8);
+        let mut into = Payload::issue(1, 8);
+        let (view, target) = (from.view(0, 4096), into.view_mut(0, room));
+        let command = Command::Pack { from: view, into: target, codec: Codec::Lz4, seed: 0 };
+        let (_, verdict) = HostCosts::default().of(&command);
+        command.void();
+        (from.void(), into.void());
+        verdict.bytes
+    }
+
+    #[test]
+    fn a_payload_compresses_as_its_record_says() {
+        assert_eq!(pack(Some(67), 4032), 1352);
+        assert_eq!(pack(Some(100), 4032), ALL_ZEROS);
+        assert_eq!(pack(Some(1), 4032), 0, "it does not fit");
+        assert_eq!(pack(None, 4032), 0);
+        assert_eq!(pack(None, 4096), 4096);
     }
 }

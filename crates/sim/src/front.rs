@@ -10,14 +10,12 @@ use std::ops::AddAssign;
 use hostftl_core::{Cause, HostOp, Layer, Limits, Nanos, Payload, Request, Tally, Ticket};
 use hostftl_trace::{Op, Record};
 
+use crate::costs::payload_name;
 use crate::error::Violation;
 use crate::latency::Latencies;
 use crate::little::Little;
 use crate::series::Series;
 use crate::world::World;
-
-/// The first name of a payload that stands for a request's bytes; a layer's own are below.
-const FIRST_PAYLOAD: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -28,6 +26,8 @@ struct Pending {
     end: u64,
     parts: u32,
     since: Nanos,
+    /// What compression saves, in per cent.
+    saved: Option<u8>,
 }
 
 /// What the host asked for. Lengths are in sectors.
@@ -97,8 +97,8 @@ impl Front {
 
     /// Takes a request.
     pub fn issue(&mut self, now: Nanos, record: &Record) {
-        let (lba, end) = (record.lba, record.end());
-        let pending = Pending { op: record.op, lba, cursor: lba, end, parts: 0, since: now };
+        let (lba, end, saved) = (record.lba, record.end(), record.saved);
+        let pending = Pending { op: record.op, lba, cursor: lba, end, parts: 0, since: now, saved };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             (self.requests.len() - 1) as u32
@@ -135,7 +135,7 @@ impl Front {
             if pending.cursor == pending.end {
                 self.unsent.pop_front();
             }
-            let payload = self.sent as u32 & (FIRST_PAYLOAD - 1);
+            let payload = payload_name(self.sent, pending.saved);
             self.sent += 1;
             world.send(request(slot, payload, pending.op, lba, sectors))?;
             self.collect(world)?;
@@ -206,11 +206,10 @@ fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
     (pending.cursor, cut - pending.cursor)
 }
 
-/// A request whose ticket is `slot`; its payload, named by the lower bits of `payload`, is only a
-/// length.
+/// A request whose ticket is `slot`; its payload, of which `payload` is the name, is only a length.
 pub fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
     let ticket = Ticket::issue(slot.into());
-    let data = || Payload::issue(FIRST_PAYLOAD | payload, sectors as u32);
+    let data = || Payload::issue(payload, sectors as u32);
     let (op, tally) = match op {
         Op::Read => (HostOp::Read(data()), Tally::default()),
         Op::Write => {

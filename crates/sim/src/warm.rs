@@ -11,6 +11,7 @@ use hostftl_trace::Op;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::costs::payload_name;
 use crate::error::Violation;
 use crate::front::{self, Totals};
 use crate::world::World;
@@ -170,7 +171,13 @@ impl<L: Layer> Host<'_, L> {
         asked.issued += 1;
         asked.transfers += 1;
         asked.written_sectors += u64::from(sectors);
-        self.world.send(front::request(0, 0, Op::Write, lba, sectors.into()))?;
+        self.world.send(front::request(
+            0,
+            payload_name(0, None),
+            Op::Write,
+            lba,
+            sectors.into(),
+        ))?;
         while let Some(answer) = self.world.answer() {
             answer.result.map_err(|error| Violation::Request { lba, error })?;
         }
