@@ -1,8 +1,8 @@
 //! Golden numbers: what each policy does on fixed workloads, with one frontier and with two.
 //!
-//! `HOSTFTL_GOLDEN=write cargo test --release -p hostftl-drives --test pool_golden` writes the table
-//! anew. The whole trace is played when `HOSTFTL_TRACES` names its folder; its rows are kept as they
-//! are when it does not.
+//! `HOSTFTL_GOLDEN=write cargo test --release -p hostftl-drives --test pool_golden` writes the
+//! table anew. The whole trace is played when `HOSTFTL_TRACES` names its folder; its rows are kept
+//! as they are when it does not.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
