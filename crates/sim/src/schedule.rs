@@ -1,9 +1,11 @@
 //! Independent jobs over several threads, within a bound of memory.
 //!
 //! Invariants
-//! - Jobs begin in their order, and one that must wait for memory is not overtaken.
+//! - The largest jobs begin first, equal ones in their order, because they also tend to be the
+//!   longest; one that must wait for memory is not overtaken.
 //! - The memory of those under way is at most the limit.
 
+use std::cmp::Reverse;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 struct Shared {
@@ -38,11 +40,13 @@ pub fn run<R: Send>(
     job: impl Fn(usize) -> R + Sync,
 ) -> Vec<R> {
     assert!(costs.iter().all(|&cost| cost <= limit), "a job that never fits");
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    order.sort_by_key(|&index| Reverse(costs[index]));
     let shared = Mutex::new(Shared { next: 0, taken: 0 });
     let freed = Condvar::new();
     let work = || {
         let mut done = Vec::new();
-        while let Some(index) = begin(costs, limit, &shared, &freed) {
+        while let Some(index) = begin(&order, costs, limit, &shared, &freed) {
             let _taken = Taken { cost: costs[index], shared: &shared, freed: &freed };
             done.push((index, job(index)));
         }
@@ -61,11 +65,17 @@ pub fn run<R: Send>(
 }
 
 /// The next job, once there is memory for it.
-fn begin(costs: &[u64], limit: u64, shared: &Mutex<Shared>, freed: &Condvar) -> Option<usize> {
+fn begin(
+    order: &[usize],
+    costs: &[u64],
+    limit: u64,
+    shared: &Mutex<Shared>,
+    freed: &Condvar,
+) -> Option<usize> {
     let mut state = lock(shared);
     loop {
-        let index = state.next;
-        let cost = *costs.get(index)?;
+        let index = *order.get(state.next)?;
+        let cost = costs[index];
         if state.taken + cost <= limit {
             state.next += 1;
             state.taken += cost;
