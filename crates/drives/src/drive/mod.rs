@@ -22,7 +22,7 @@ mod window;
 
 use std::collections::VecDeque;
 
-use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
+use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
 
 use crate::flash::NONE;
 use crate::pool::Pool;
@@ -345,6 +345,7 @@ impl Drive {
     }
 
     /// Programs a map unit of which only some sectors may be new; the rest is read first.
+    #[inline]
     fn program(&mut self, now: Nanos, owner: u32, data: Data) {
         let Data { unit, mask, mut tally, placement } = data;
         let (pool, local) = self.home(unit);
@@ -359,17 +360,14 @@ impl Drive {
                 back.work.rmw += 1;
                 let rows = rows_left(spec, mask);
                 let sectors = rows * spec.shape.row_sectors.min(whole);
-                back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
                 if !back.is_open(pool, page) {
+                    back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
                     first = back.read(pool, page, rows, sectors, Cause::Rmw, now, NONE);
                 }
             }
         }
-        for cause in Cause::ALL {
-            let sectors = u64::from(tally.get(cause));
-            back.work.sectors[cause as usize] += sectors;
-            back.work.crossed[cause as usize] += sectors;
-        }
+        book(&mut back.work.sectors, &tally);
+        book(&mut back.work.crossed, &tally);
         let errand = Errand { now, owner, first };
         home.write_to(local, placement, &mut |op| back.take(pool, op, &errand));
     }
@@ -413,8 +411,21 @@ fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
     (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
 }
 
+/// Adds a tally to what is counted by cause. None of these counts can overflow, and without a check
+/// they are one addition.
+#[inline]
+fn book(counts: &mut [u64; CAUSES], tally: &Tally) {
+    for (count, cause) in counts.iter_mut().zip(Cause::ALL) {
+        *count = count.wrapping_add(tally.get(cause).into());
+    }
+}
+
 /// Takes `sectors` off a tally, in the order of the causes.
+#[inline]
 fn take(tally: &mut Tally, sectors: u32) -> Tally {
+    if tally.total() == sectors {
+        return std::mem::take(tally);
+    }
     let (mut taken, mut rest, mut left) = (Tally::default(), Tally::default(), sectors);
     for cause in Cause::ALL {
         let has = tally.get(cause);

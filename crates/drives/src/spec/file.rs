@@ -319,7 +319,7 @@ impl File {
                     spec.shape.rows = (spec.shape.rows / 2).next_multiple_of(least);
                     spec.shape.set_blocks(spec.exported as f64 / share);
                 }
-                at
+                if sliced { at } else { self.over_provisioning_percent.span().start }
             }
         };
         possible(spec, spare, at)
