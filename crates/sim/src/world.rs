@@ -334,18 +334,21 @@ impl<L: Layer> World<L> {
         let mut out = self.out.take().expect("a step does not step");
         self.steps += 1;
         self.layer.step(self.now, input, &mut out);
-        let mut result = Ok(());
         for output in out.drain() {
             self.digest.absorb(self.now, &output);
-            result = result.and(self.take(output));
+            self.take(output);
         }
         self.out = Some(out);
-        result.and(self.broken.clone().map_or(Ok(()), Err))
+        match &self.broken {
+            None => Ok(()),
+            Some(violation) => Err(violation.clone()),
+        }
     }
 
-    fn take(&mut self, output: Output) -> Result<(), Violation> {
+    #[inline]
+    fn take(&mut self, output: Output) {
         match output {
-            Output::Submit(token, command) => return self.execute(token, command),
+            Output::Submit(token, command) => self.execute(token, command),
             Output::Reply(reply) => {
                 reply.data.map(Payload::surrender);
                 let id = reply.ticket.close();
@@ -359,13 +362,14 @@ impl<L: Layer> World<L> {
             }
             Output::Event(_) => {}
         }
-        Ok(())
     }
 
-    fn execute(&mut self, token: Token, command: Command) -> Result<(), Violation> {
+    #[inline]
+    fn execute(&mut self, token: Token, command: Command) {
         if let Command::Program { tally, .. } = &command {
-            for cause in Cause::ALL {
-                self.sent_by[cause as usize] += u64::from(tally.get(cause));
+            // A count of sectors can't overflow, and without a check this is one addition.
+            for (sent, cause) in self.sent_by.iter_mut().zip(Cause::ALL) {
+                *sent = sent.wrapping_add(tally.get(cause).into());
             }
         }
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -383,7 +387,7 @@ impl<L: Layer> World<L> {
                 }
                 false => self.events.push(self.now + took, Event::Host(slot)),
             }
-            return Ok(());
+            return;
         };
         let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
         let drive = &mut self.drives[device as usize];
@@ -398,7 +402,6 @@ impl<L: Layer> World<L> {
         if let Some(result) = over {
             self.ended.push_back(Ended { slot, result, spent: Spent::default() });
         }
-        Ok(())
     }
 
     /// Moves the metadata of a command that is over.
