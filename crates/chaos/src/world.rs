@@ -1,7 +1,7 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan, Reclaim};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -73,6 +73,10 @@ impl World {
         config.log.parity = swarm.parity && swarm.devices > 1;
         config.log.compress = swarm.compress;
         config.deadline = swarm.deadline;
+        if layer == LayerKind::Shatl && dice.chance(300) {
+            config.reclaim = Reclaim::Batch;
+            config.threshold = Some(dice.between(2, 40) as u32);
+        }
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let (infos, plan) = loop {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);

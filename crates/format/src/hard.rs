@@ -16,8 +16,9 @@
 //!
 //! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of
 //! its data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot
-//! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A kill
-//! (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first u64.
+//! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A
+//! kill (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first
+//! u64.
 
 use hostftl_core::{BLOCK, Page};
 

@@ -6,8 +6,10 @@
 //! area holds anything of are moved in one batch, in the order of their addresses.
 //!
 //! Invariants
-//! - A mover goes Idle → Fetching → Laying → Writing → Killing → Idle, and no two move the same LSP.
-//! - `copies[o]` is the slot + 1 whose content the buffer has, or will have, at sector `o` of the LSP.
+//! - A mover goes Idle → Fetching → Laying → Writing → Killing → Idle, and no two move the same
+//!   LSP.
+//! - `copies[o]` is the slot + 1 whose content the buffer has, or will have, at sector `o` of the
+//!   LSP.
 //! - The buffer is written as a whole only when every sector of it was read.
 
 use alloc::vec;
@@ -20,7 +22,7 @@ use hostftl_core::{
 use crate::config::{LayerConfig, Reclaim};
 use crate::planted::{Bug, planted};
 use crate::vsp::Life;
-use crate::vsp::layout::Layout;
+use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::State;
 
@@ -146,7 +148,9 @@ impl Shatl {
             self.press_limbo(true);
         }
         if free + self.discarding + self.limbo.len() as u32 > reserve + MARGIN {
-            return free <= reserve && self.press_limbo(false);
+            // A host that fills a stage brings the log along; others wait for superpages.
+            let stuck = free <= FLOOR || self.scheme.route.waits;
+            return free <= reserve && stuck && self.press_limbo(false);
         }
         let victim = self.pool.victim(self.layout.superpage + 1);
         let Some(victim) = victim else { return self.press_limbo(false) };
@@ -238,7 +242,6 @@ impl Shatl {
             count += 1;
         }
         self.touched += sp as usize;
-        self.counters.gc_copied += u64::from(count);
         (mover.lsp, mover.cursor, mover.whole) = (lsp, 0, false);
         if count == sp {
             mover.phase = Phase::Laying;
@@ -332,6 +335,7 @@ impl Shatl {
         };
         mover.cursor = begin + len;
         mover.outstanding += 1;
+        self.counters.gc_copied += u64::from(len);
         let first = u64::from(mover.lsp) * u64::from(sp) + u64::from(begin);
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
         let lba = self.layout.home(first).expect("every sector has a home");

@@ -2,8 +2,8 @@
 //! superpage (LSP) the slots that hold its sectors.
 //!
 //! Invariants
-//! - `slots[v] = l + 1` when slot `v` holds sector `l`, with the top bit when it can't be read; 0 is
-//!   empty. No two slots hold the same sector once recovery is over.
+//! - `slots[v] = l + 1` when slot `v` holds sector `l`, with the top bit when it can't be read; 0
+//!   is empty. No two slots hold the same sector once recovery is over.
 //! - Every slot that is not empty is once in the chain of its LSP: `heads` and `next`, slot + 1.
 //! - A superpage weighs as many LSPs as its slots hold sectors of.
 //! - On media the entry of key `v` is `slots[v]`.

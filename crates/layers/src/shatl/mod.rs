@@ -9,8 +9,8 @@
 //!
 //! Invariants
 //! - A sector that the hidden area holds is read from there, every other from its home.
-//! - Of the writes, trims and moves under way, none that goes home overlaps another one: a read sees
-//!   the versions of a sector in one order.
+//! - Of the writes, trims and moves under way, none that goes home overlaps another one: a read
+//!   sees the versions of a sector in one order.
 //! - A hidden copy dies when what replaced it at home is over; see [`crate::vsp::direct`].
 
 mod collect;

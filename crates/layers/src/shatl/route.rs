@@ -1,7 +1,7 @@
 //! Where a write goes, and writes that go home.
 //!
-//! A direct write or a trim is one command. When it is over, the hidden copies that it replaced die,
-//! LSP by LSP, and then it is answered.
+//! A direct write or a trim is one command. When it is over, the hidden copies that it replaced
+//! die, LSP by LSP, and then it is answered.
 
 use alloc::collections::VecDeque;
 
@@ -32,6 +32,8 @@ pub struct Route {
     /// Where the last writes ended, when writes that go on there go home.
     streams: Option<[u64; STREAMS]>,
     oldest: usize,
+    /// Whether a direct write or a trim waits for free superpages.
+    pub waits: bool,
     /// Direct writes and trims under way.
     under_way: u32,
     /// Those that are over but for the copies that they replaced: request, and how far it is.
@@ -46,6 +48,7 @@ impl Route {
             threshold: config.direct_from().into(),
             streams: batch.then_some([u64::MAX; STREAMS]),
             oldest: 0,
+            waits: false,
             under_way: 0,
             killing: VecDeque::with_capacity(DIRECTS),
         }
@@ -80,6 +83,7 @@ impl Shatl {
         if home && !begun {
             // What dies by it needs log, and the superpages left are for collection.
             let log = self.free.len() > self.layout.reserve as usize;
+            self.scheme.route.waits = !log;
             let ready = log && self.ops.room() > OWN_OPS && !self.is_taken(req, lba, end);
             if ready {
                 self.write_home(now, req, out);
@@ -226,7 +230,8 @@ impl Shatl {
         }
     }
 
-    /// Ends an event of kills; the superpages that it emptied are in limbo from position `limbo` on.
+    /// Ends an event of kills; the superpages that it emptied are in limbo from position `limbo`
+    /// on.
     pub fn end_kills(&mut self, limbo: usize) {
         self.direct.end_event();
         let mark = self.mark_all();

@@ -2,9 +2,9 @@
 //! log, checkpoints and recovery. A [`Scheme`] brings the map and the collection.
 //!
 //! How a sector moves: a host write takes slots in the filling [`stage`], is copied there, and is
-//! published in the [`table`] when the copy is over. A stage that is full, or that a flush needs, is
-//! digested, listed in the [`log`] and programmed. A flush is answered when a log write that covers
-//! it is settled and the device has flushed since. Checkpoints write changed map groups in
+//! published in the [`table`] when the copy is over. A stage that is full, or that a flush needs,
+//! is digested, listed in the [`log`] and programmed. A flush is answered when a log write that
+//! covers it is settled and the device has flushed since. Checkpoints write changed map groups in
 //! rotation, each only after the log that explains it is durable, and then a root from which replay
 //! can begin. A scheme whose sectors have a home may write there too: see [`direct`].
 //!
@@ -90,7 +90,7 @@ pub struct Machine<S: Scheme> {
     pub stages: Vec<Stage>,
     /// Stages that are not listed yet, in the order of opening; the last may be filling.
     order: VecDeque<u8>,
-    filling: Option<u8>,
+    pub filling: Option<u8>,
     /// Stages opened so far.
     stamps: u64,
     /// The youngest stage in which a host's sector was published.

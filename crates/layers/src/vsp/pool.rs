@@ -2,8 +2,8 @@
 //! cheapest to empty.
 //!
 //! Invariants
-//! - `valid[p]` is the number of live slots of superpage `p`, and `weight[p]` what emptying it costs,
-//!   in a unit that the table chooses; a superpage without live slots weighs nothing.
+//! - `valid[p]` is the number of live slots of superpage `p`, and `weight[p]` what emptying it
+//!   costs, in a unit that the table chooses; a superpage without live slots weighs nothing.
 //! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the
 //!   one of its weight; lists are in the order in which superpages became candidates.
 

@@ -4,8 +4,8 @@
 //! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle.
 //! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under
 //!   way, and a stage is digested only when there is none.
-//! - `slots[i] = l + 1` when logical sector `l` was published in slot `i` and nothing newer that this
-//!   or a later stage lists has taken its place before: what the log will list.
+//! - `slots[i] = l + 1` when logical sector `l` was published in slot `i` and nothing newer that
+//!   this or a later stage lists has taken its place before: what the log will list.
 //! - The payload stays here for ever; what a command uses is lent.
 
 use alloc::vec;

@@ -8,6 +8,7 @@ use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
 
 use crate::planted::{Bug, planted};
 
+use super::layout::FLOOR;
 use super::log::Mark;
 use super::ops::{OWN_OPS, Op};
 use super::pool::{Lost, State};
@@ -28,7 +29,7 @@ impl<S: Scheme> Machine<S> {
 
     /// Sends the copy of as much of a write as the filling stage takes.
     fn write_run(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        if self.free.len() <= self.layout.reserve as usize || self.ops.room() <= OWN_OPS {
+        if !self.may_gather() || self.ops.room() <= OWN_OPS {
             return false;
         }
         let Some(index) = self.filling_stage() else { return false };
@@ -46,6 +47,15 @@ impl<S: Scheme> Machine<S> {
         self.submit(now, op, Command::Place { from, into }, out);
         self.close_if_full();
         true
+    }
+
+    /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
+    /// and open one more for the log that frees others.
+    fn may_gather(&self) -> bool {
+        let free = self.free.len();
+        let homes = self.layout.home.is_some();
+        let carries = free > FLOOR as usize && self.log_is_due();
+        free > self.layout.reserve as usize || homes && (self.filling.is_some() || carries)
     }
 
     /// Data of a write is in its stage: the map may point there.

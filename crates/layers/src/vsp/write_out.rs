@@ -52,11 +52,19 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Whether a log write is worth the pages it takes.
-    fn log_is_due(&self) -> bool {
+    pub fn log_is_due(&self) -> bool {
         self.log.has_entries()
             && (self.log.horizon <= self.log.listed / 2
                 || 2 * self.log.pages_used() >= self.log.max_pages()
-                || self.free.len() <= FLOOR as usize + 3)
+                || self.log_presses())
+    }
+
+    /// Whether superpages wait for a log write to be free again, and few others are.
+    fn log_presses(&self) -> bool {
+        match self.layout.home {
+            None => self.free.len() <= FLOOR as usize + 3,
+            Some(_) => self.limbo.len() > 2 * LAST_FREE,
+        }
     }
 
     /// Slots of the next stage that log pages will take, when some are due.
@@ -258,8 +266,9 @@ impl<S: Scheme> Machine<S> {
         true
     }
 
-    /// Whether a log write of its own frees more superpages than the one that it takes. Where sectors
-    /// have homes, collection goes on without log, and a host that waits for one can wait longer.
+    /// Whether a log write of its own frees more superpages than the one that it takes. Where
+    /// sectors have homes, collection goes on without log, and a host that waits for one can wait
+    /// longer.
     fn log_frees(&self) -> bool {
         if self.life != Life::Running {
             return true;
