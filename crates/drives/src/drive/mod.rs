@@ -10,8 +10,8 @@
 //! - Every sector that was sent is given to the flash once, or waits in the write buffer, or was
 //!   absorbed there.
 //!
-//! A partial write reads the old map unit first when there is one; over an unmapped unit the rest is
-//! zeros. A trim leaves units that it covers only in part as they are. Reading what is unmapped
+//! A partial write reads the old map unit first when there is one; over an unmapped unit the rest
+//! is zeros. A trim leaves units that it covers only in part as they are. Reading what is unmapped
 //! costs nothing. Modelled flash does not fail.
 
 mod acks;

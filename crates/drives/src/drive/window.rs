@@ -85,7 +85,7 @@ impl Window {
         at != NONE && mask & !self.entries[at as usize].data.mask == 0
     }
 
-    /// Adds sectors of a unit, of which `whole` has all; what has to go because of it is given back.
+    /// Adds sectors of a unit, of which `whole` has all; what must go because of it is given back.
     pub fn add(&mut self, data: Data, whole: u128) -> Option<Data> {
         let mut at = self.find(data.unit);
         if at == NONE {

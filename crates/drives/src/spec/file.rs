@@ -195,8 +195,8 @@ impl File {
             return Ok(sectors);
         }
         let why = format!(
-            "map_unit_kib must divide stripe * page_kib, which is {} KiB, or be a multiple of it by \
-             a divisor of pages",
+            "map_unit_kib must divide stripe * page_kib, which is {} KiB, or be a multiple of it \
+             by a divisor of pages",
             row / KIB
         );
         Err((unit.span().start, why))
