@@ -435,7 +435,8 @@ mod tests {
         #[test]
         fn a_root_comes_back(
             number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u32, at: u64,
-            life: u32, begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16], flip in 0..8192_usize * 8,
+            life: u32, begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16],
+            flip in 0..8192_usize * 8,
             list in proptest::collection::vec((places(), any::<u32>()), 400),
         ) {
             let mut streams = [None; STREAMS];

@@ -2,8 +2,9 @@
 //! once.
 //!
 //! How a block moves: it is compressed into scratch, gets room in the open [`row`] of its stream,
-//! is copied there and published in the [`map`]. A row that is full, or that a flush needs, is sealed:
-//! it gets a number, a head that lists what it holds, and parity, and goes to all devices at once.
+//! is copied there and published in the [`map`]. A row that is full, or that a flush needs, is
+//! sealed: it gets a number, a head that lists what it holds, and parity, and goes to all devices
+//! at once.
 //! Nothing written is ever updated in place, so there is no write hole. Collection moves what is
 //! live in a victim into a stream of its own, checked but not unpacked. The map is a tree of pages
 //! whose images are records of a third stream; a root points at its top, and recovery replays the
