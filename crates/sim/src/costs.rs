@@ -80,7 +80,8 @@ mod tests {
         let command = Command::Pack { from: view, into: target, codec: Codec::Lz4, seed: 0 };
         let (_, verdict) = HostCosts::default().of(&command);
         command.void();
-        (from.void(), into.void());
+        from.void();
+        into.void();
         verdict.bytes
     }
 

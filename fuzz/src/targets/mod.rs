@@ -2,6 +2,7 @@
 
 mod drive;
 mod hard;
+mod log;
 mod nbd;
 mod page;
 mod recording;
@@ -32,6 +33,8 @@ pub const ALL: &[Target] = &[
     Target { name: "hard-gens", made: hard::generations, check: hard::check_generations },
     Target { name: "hard-map", made: hard::maps, check: hard::check_map },
     Target { name: "hard-log", made: hard::logs, check: hard::check_log },
+    Target { name: "log-head", made: log::heads, check: log::check_head },
+    Target { name: "log-root", made: log::roots, check: log::check_root },
     Target { name: "trace", made: trace::traces, check: trace::check },
     Target { name: "drive-toml", made: drive::drives, check: drive::check },
     Target { name: "volume-toml", made: volume::volumes, check: volume::check },

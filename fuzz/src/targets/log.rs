@@ -1,0 +1,110 @@
+//! The heads and roots of `log` with sound checksums over anything: refused, or read within bounds
+//! and the same again when they are written.
+
+use anyhow::ensure;
+use hostftl_core::{MetaBuf, Page};
+use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS};
+use hostftl_format::page::{self, crc32c};
+
+use super::page::{AT, UUID, as_page, sealed, trim};
+
+/// The number of entries in a head.
+const ENTRIES: usize = 48;
+
+fn buffer(page: Page) -> MetaBuf {
+    let mut buf = MetaBuf::new(1);
+    buf.pages_mut()[0] = page;
+    buf
+}
+
+/// Heads of rows: empty, and with an entry of each kind.
+pub fn heads() -> Vec<Vec<u8>> {
+    let emit = |list: &[Entry]| {
+        let mut buf = MetaBuf::new(1);
+        for (index, entry) in list.iter().enumerate() {
+            log::put_entry(&mut buf, index as u32, entry);
+        }
+        let head = Head {
+            seq: 7,
+            durable: 5,
+            epoch: 2,
+            next: 9,
+            entries: list.len() as u32,
+            first_sectors: 128,
+            last_sectors: 16,
+            chunks: 3,
+            stream: 1,
+        };
+        log::seal(&mut buf, &UUID, AT, &head);
+        trim(&buf.pages()[0])
+    };
+    let entry = |kind, block| Entry { kind, block, place: Place::new(2, 4096, 1377, 9), crc: 5 };
+    let all = [
+        entry(Kind::Data, 4000),
+        Entry { place: Place::from_bits(32), ..entry(Kind::Trim, 8) },
+        entry(Kind::Map, 1),
+        entry(Kind::Directory, 0),
+    ];
+    vec![emit(&[]), emit(&all)]
+}
+
+/// A head with a sound checksum opens; what it lists is listed again.
+pub fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let mut page = as_page(input);
+    page.0[4..8].copy_from_slice(b"LROW");
+    page.0[8..24].copy_from_slice(&UUID);
+    let entries = page::u32_at(&page, ENTRIES) % (log::room(1) + 1);
+    page::put_u32(&mut page, ENTRIES, entries);
+    let end = log::HEAD + entries as usize * log::ENTRY;
+    let crc = crc32c(AT, &page.0[4..end]);
+    page::put_u32(&mut page, 0, crc);
+    let buf = buffer(page);
+    let Some(head) = log::open(&buf, &UUID, AT) else {
+        anyhow::bail!("a head with a sound checksum was refused");
+    };
+    ensure!(log::open(&buf, &UUID, AT ^ 8).is_none(), "a misplaced head was taken for a good one");
+    let mut again = MetaBuf::new(1);
+    let mut listed = 0;
+    for entry in (0..head.entries).filter_map(|index| log::entry(&buf, index)) {
+        log::put_entry(&mut again, listed, &entry);
+        ensure!(log::entry(&again, listed) == Some(entry), "{entry:?} is read in another way");
+        listed += 1;
+    }
+    log::seal(&mut again, &UUID, AT, &Head { entries: listed, ..head });
+    let read = log::open(&again, &UUID, AT);
+    ensure!(read == Some(Head { entries: listed, ..head }), "{head:?} is read in another way");
+    Ok(())
+}
+
+/// Roots: of a new volume, and of one with streams and a directory.
+pub fn roots() -> Vec<Vec<u8>> {
+    let emit = |root: &Root, places: u64| {
+        let mut buf = MetaBuf::new(1);
+        let pairs = (1..=places).map(|at| (Place::new(1, at * 4096, 4096, 0), at as u32));
+        log::emit_root(&mut buf, &UUID, AT, root, pairs);
+        trim(&buf.pages()[0])
+    };
+    let mut streams = [None; STREAMS];
+    (streams[0], streams[2]) = (Some([3, 1, 16]), Some([9, 0, 0]));
+    let used =
+        Root { number: 6, epoch: 2, replay_from: 40, durable: 44, generation: 3, life: 2, streams };
+    vec![emit(&Root { number: 1, ..Root::default() }, 0), emit(&used, 5)]
+}
+
+/// A root with a sound checksum is read again when it is written.
+pub fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let buf = buffer(sealed(input, *b"LGRT", UUID));
+    let Some(root) = log::open_root(&buf, &UUID, AT) else {
+        ensure!(page::u32_at(&buf.pages()[0], 36) != 0, "a sealed root was refused");
+        return Ok(());
+    };
+    let places = (0..300).map(|index| log::root_pair(&buf, index));
+    let mut again = MetaBuf::new(1);
+    log::emit_root(&mut again, &UUID, AT, &root, places);
+    ensure!(log::open_root(&again, &UUID, AT) == Some(root), "{root:?} is read in another way");
+    for index in 0..300 {
+        let (one, other) = (log::root_pair(&buf, index), log::root_pair(&again, index));
+        ensure!(one == other, "pair {index} is {other:?} and was {one:?}");
+    }
+    Ok(())
+}
