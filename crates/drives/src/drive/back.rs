@@ -28,12 +28,12 @@ pub struct Errand {
 
 /// A row that is not full yet.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    row: u32,
+pub(super) struct Open {
+    pub row: u32,
     /// Its program, prepared; nothing under the clock that only counts.
-    op: u32,
-    units: u32,
-    held: u32,
+    pub op: u32,
+    pub units: u32,
+    pub held: u32,
 }
 
 /// See the module text.
@@ -43,19 +43,19 @@ pub struct Back {
     pub timed: bool,
     pub work: DriveWork,
     pub acks: Acks,
-    lanes: u32,
-    lane_pools: bool,
-    unit: u32,
-    row_sectors: u32,
-    units_per_row: u32,
-    rows_per_unit: u32,
+    pub(super) lanes: u32,
+    pub(super) lane_pools: bool,
+    pub(super) unit: u32,
+    pub(super) row_sectors: u32,
+    pub(super) units_per_row: u32,
+    pub(super) rows_per_unit: u32,
     /// Map units of a segment of a pool.
     segment: u32,
-    copyback: bool,
+    pub(super) copyback: bool,
     /// Of each pool.
-    open: Vec<Vec<Open>>,
+    pub(super) open: Vec<Vec<Open>>,
     /// The row that collection read last, so that its units are read once.
-    copied: (u32, u32),
+    pub(super) copied: (u32, u32),
 }
 
 impl Back {
@@ -80,7 +80,7 @@ impl Back {
 
     /// The lane on which a page of a pool lies.
     #[inline]
-    fn lane(&self, pool: u32, page: u32) -> u32 {
+    pub(super) fn lane(&self, pool: u32, page: u32) -> u32 {
         match self.lane_pools {
             true => pool,
             false => page / self.units_per_row % self.lanes,
@@ -93,7 +93,7 @@ impl Back {
         self.flash.lane(self.lane(pool, page), || page / self.segment)
     }
 
-    /// What a pool does for a write of the host.
+    /// What a pool does in time for a write of the host.
     #[inline]
     pub fn take(&mut self, pool: u32, op: FlashOp, errand: &Errand) {
         match op {
@@ -108,9 +108,6 @@ impl Back {
     fn program(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) {
         if self.units_per_row > 1 {
             return self.fill(pool, page, cause, errand);
-        }
-        if !self.timed {
-            return self.flash.count(Kind::Program, cause, self.rows_per_unit);
         }
         let op = self.prepare(pool, page, cause, errand);
         if errand.first != NONE {
@@ -143,10 +140,7 @@ impl Back {
         let row = page / self.units_per_row;
         let list = &self.open[pool as usize];
         let at = list.iter().position(|open| open.row == row).unwrap_or_else(|| {
-            let op = match self.timed {
-                true => self.prepare(pool, page, cause, errand),
-                false => NONE,
-            };
+            let op = self.prepare(pool, page, cause, errand);
             let list = &mut self.open[pool as usize];
             list.push(Open { row, op, units: 0, held: 0 });
             list.len() - 1
@@ -164,9 +158,6 @@ impl Back {
         }
         self.open[pool as usize].swap_remove(at);
         self.work.open -= u64::from(self.row_sectors);
-        if !self.timed {
-            return self.flash.count(Kind::Program, cause, 1);
-        }
         let op = if op == NONE { self.prepare(pool, page, cause, errand) } else { op };
         if held > 0 {
             let it = self.flash.op(op);
@@ -210,9 +201,6 @@ impl Back {
         let lane = self.lane(pool, from);
         let mut errand = Errand { now, owner: NONE, first: NONE };
         if self.copyback && self.units_per_row == 1 && lane == self.lane(pool, to) {
-            if !self.timed {
-                return self.flash.count(Kind::Move, gc, rows);
-            }
             let op = self.flash.prepare(Op::new(Kind::Move, gc, self.place(pool, to), rows, now));
             return self.flash.queue(now, op);
         }
@@ -253,10 +241,6 @@ impl Back {
     fn erase(&mut self, pool: u32, segment: u32, now: Nanos) {
         let lanes = if self.lane_pools { pool..pool + 1 } else { 0..self.lanes };
         for lane in lanes {
-            if !self.timed {
-                self.flash.count(Kind::Erase, Cause::DriveGc, 0);
-                continue;
-            }
             let lane = self.flash.lane(lane, || segment);
             let op = self.flash.prepare(Op::new(Kind::Erase, Cause::DriveGc, lane, 0, now));
             self.flash.queue(now, op);

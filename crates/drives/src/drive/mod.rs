@@ -16,6 +16,7 @@
 
 mod acks;
 mod back;
+mod counted;
 mod hint;
 mod saved;
 mod window;
@@ -29,6 +30,7 @@ use crate::pool::Pool;
 use crate::spec::{DriveError, DriveSpec};
 use crate::work::{DriveWork, Spent};
 use back::{BUFFER, Back, Errand};
+use counted::Counted;
 use window::{Data, Window};
 
 /// Whether a drive takes time.
@@ -368,6 +370,10 @@ impl Drive {
         }
         book(&mut back.work.sectors, &tally);
         book(&mut back.work.crossed, &tally);
+        if !back.timed {
+            let held = if owner == BUFFER { whole } else { 0 };
+            return home.write_to(local, placement, &mut Counted { back, pool, held });
+        }
         let errand = Errand { now, owner, first };
         home.write_to(local, placement, &mut |op| back.take(pool, op, &errand));
     }

@@ -9,7 +9,7 @@
 //! frontiers that open the most worn segments: there it rests, and the segment it leaves wears like
 //! others.
 
-use super::{BITS, FlashOp, Frontiers, NONE, Pool, State};
+use super::{BITS, FlashOp, Frontier, Frontiers, NONE, Pool, Sink, State, bits};
 
 /// Host writes for each copy of levelling: it adds at most a fourth to write amplification.
 const WRITES_PER_MOVE: u32 = 4;
@@ -51,14 +51,14 @@ pub(super) const COLD: usize = 1;
 impl Pool {
     /// Goes on with the victim, or chooses one.
     #[inline]
-    pub(super) fn collect(&mut self, sink: &mut impl FnMut(FlashOp)) {
+    pub(super) fn collect(&mut self, sink: &mut impl Sink) {
         if self.victims_now[GC].segment != NONE || self.choose(sink) {
             self.work.copies += u64::from(self.advance(GC, sink));
         }
     }
 
     /// Goes on with the cold segment.
-    pub(super) fn move_cold(&mut self, sink: &mut impl FnMut(FlashOp)) {
+    pub(super) fn move_cold(&mut self, sink: &mut impl Sink) {
         self.work.levelled += u64::from(self.advance(COLD, sink));
     }
 
@@ -66,7 +66,7 @@ impl Pool {
     /// erased, which is gain enough: then there is none. One without stale pages is moved, without
     /// gain.
     #[cold]
-    fn choose(&mut self, sink: &mut impl FnMut(FlashOp)) -> bool {
+    fn choose(&mut self, sink: &mut impl Sink) -> bool {
         let pages = self.spec.pages;
         self.look_for_cold();
         loop {
@@ -98,7 +98,7 @@ impl Pool {
     /// Makes the copies that one more host write makes due, and erases a victim that has no live
     /// page left. Gives how many pages were moved.
     #[inline]
-    fn advance(&mut self, which: usize, sink: &mut impl FnMut(FlashOp)) -> u32 {
+    fn advance(&mut self, which: usize, sink: &mut impl Sink) -> u32 {
         let Victim { segment, copies, writes, .. } = self.victims_now[which];
         let due = self.victims_now[which].due + i64::from(copies);
         let mut moved = 0;
@@ -115,13 +115,7 @@ impl Pool {
     }
 
     /// Moves the first live pages of a victim, at most so many; gives how many there were.
-    fn move_pages(
-        &mut self,
-        which: usize,
-        segment: u32,
-        most: u32,
-        sink: &mut impl FnMut(FlashOp),
-    ) -> u32 {
+    fn move_pages(&mut self, which: usize, segment: u32, most: u32, sink: &mut impl Sink) -> u32 {
         let (pages, words) = (self.spec.pages, self.spec.pages.div_ceil(BITS));
         let placement = match self.spec.frontiers {
             Frontiers::Separate => 0,
@@ -132,35 +126,46 @@ impl Pool {
         let (mut word, mut moved) = (self.victims_now[which].word, 0);
         while moved < most && word < words {
             let at = (segment * words + word) as usize;
-            let mut live = !self.stale[at];
-            let now = live.count_ones().min(most - moved);
-            for _ in 0..now {
-                let from = segment * pages + word * BITS + live.trailing_zeros();
-                live &= live - 1;
-                self.copy(from, frontier, sink);
+            let live = !self.stale[at];
+            if live != 0 {
+                let Frontier { next, end } = self.room_of(frontier);
+                let now = lowest(live, (most - moved).min(end - next));
+                self.copy(segment * pages + word * BITS, now, frontier, sink);
+                self.stale[at] |= now;
+                moved += now.count_ones();
             }
-            self.stale[at] = !live;
-            moved += now;
-            word += u32::from(live == 0);
+            word += u32::from(self.stale[at] == u64::MAX);
         }
         self.victims_now[which].word = word;
         self.segments[segment as usize].stale += moved;
         moved
     }
 
-    /// Moves a live page to a frontier.
+    /// Moves the pages `from + bit`, for each bit of `live`, to a frontier that has room for them.
     #[inline]
-    fn copy(&mut self, from: u32, frontier: usize, sink: &mut impl FnMut(FlashOp)) {
-        let to = self.take(frontier);
-        let logical = self.back[from as usize];
-        self.back[to as usize] = logical;
-        self.map[logical as usize] = to;
-        sink(FlashOp::Copy { from, to });
+    fn copy(&mut self, from: u32, live: u64, frontier: usize, sink: &mut impl Sink) {
+        let count = live.count_ones();
+        if count > 1 {
+            // Looked at together, what the caches lack of the map comes at the same time.
+            let apart = bits(live).fold(0, |apart, bit| {
+                let logical = self.back[(from + bit) as usize];
+                apart | (self.map[logical as usize] ^ (from + bit))
+            });
+            assert_eq!(apart, 0, "a live page is where the map has its logical page");
+        }
+        let to = self.frontiers[frontier].next;
+        for (bit, to) in bits(live).zip(to..) {
+            let logical = self.back[(from + bit) as usize];
+            self.back[to as usize] = logical;
+            self.map[logical as usize] = to;
+        }
+        self.frontiers[frontier].next += count;
+        sink.copies(from, live, to);
         self.seal_if_full(frontier);
     }
 
     #[cold]
-    fn erase(&mut self, which: usize, sink: &mut impl FnMut(FlashOp)) {
+    fn erase(&mut self, which: usize, sink: &mut impl Sink) {
         let victim = std::mem::replace(&mut self.victims_now[which], Victim::NO);
         let index = victim.segment;
         self.clear(index);
@@ -172,7 +177,7 @@ impl Pool {
         self.room += self.spec.pages - victim.moved;
         self.work.erases += 1;
         self.free.push_back(index);
-        sink(FlashOp::Erase { segment: index });
+        sink.take(FlashOp::Erase { segment: index });
     }
 
     /// Takes the most worn of the free segments, where what is cold may rest.
@@ -198,4 +203,13 @@ impl Pool {
             }
         }
     }
+}
+
+/// The lowest bits that are set, at most so many.
+#[inline]
+fn lowest(word: u64, most: u32) -> u64 {
+    if word.count_ones() <= most {
+        return word;
+    }
+    word ^ (0..most).fold(word, |rest, _| rest & (rest - 1))
 }

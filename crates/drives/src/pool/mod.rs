@@ -30,7 +30,8 @@ use hostftl_layers::policy::Victims;
 pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
 pub use saved::LoadError;
 pub use spec::{PoolError, PoolSpec};
-pub use work::{FlashOp, PoolWork};
+pub(crate) use work::bits;
+pub use work::{FlashOp, PoolWork, Sink};
 
 /// No page.
 const NONE: u32 = u32::MAX;
@@ -137,7 +138,7 @@ impl Pool {
     /// # Panics
     /// When there is no such page.
     #[inline]
-    pub fn write(&mut self, logical: u32, sink: &mut impl FnMut(FlashOp)) {
+    pub fn write(&mut self, logical: u32, sink: &mut impl Sink) {
         self.write_to(logical, 0, sink);
     }
 
@@ -151,7 +152,7 @@ impl Pool {
     /// # Panics
     /// When there is no such page.
     #[inline]
-    pub fn write_to(&mut self, logical: u32, placement: u8, sink: &mut impl FnMut(FlashOp)) {
+    pub fn write_to(&mut self, logical: u32, placement: u8, sink: &mut impl Sink) {
         if self.room <= self.aside {
             self.collect(sink);
         }
@@ -159,7 +160,8 @@ impl Pool {
             self.move_cold(sink);
         }
         let placement = usize::from(placement.min(self.spec.placements - 1));
-        let page = self.take(placement);
+        let page = self.room_of(placement).next;
+        self.frontiers[placement].next += 1;
         self.work.host += 1;
         self.room -= 1;
         let old = std::mem::replace(&mut self.map[logical as usize], page);
@@ -169,7 +171,7 @@ impl Pool {
         } else {
             self.forget(old);
         }
-        sink(FlashOp::Program { page });
+        sink.take(FlashOp::Program { page });
         self.seal_if_full(placement);
     }
 
@@ -235,15 +237,13 @@ impl Pool {
         }
     }
 
-    /// The next page of a frontier, which opens a free segment when it has none.
+    /// The pages of a frontier that come next, of a free segment when it had none.
     #[inline]
-    fn take(&mut self, frontier: usize) -> u32 {
+    fn room_of(&mut self, frontier: usize) -> Frontier {
         if self.frontiers[frontier].next == self.frontiers[frontier].end {
             self.open(frontier);
         }
-        let open = &mut self.frontiers[frontier];
-        open.next += 1;
-        open.next - 1
+        self.frontiers[frontier]
     }
 
     #[cold]

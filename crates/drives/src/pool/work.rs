@@ -22,6 +22,38 @@ pub enum FlashOp {
     },
 }
 
+/// Is told what the flash does for a pool, in order.
+pub trait Sink {
+    /// One thing.
+    fn take(&mut self, op: FlashOp);
+
+    /// Copies of the pages `from + bit`, for each bit that is set in `live`, to as many pages that
+    /// follow each other, beginning with `to`.
+    #[inline]
+    fn copies(&mut self, from: u32, live: u64, to: u32) {
+        for (bit, to) in bits(live).zip(to..) {
+            self.take(FlashOp::Copy { from: from + bit, to });
+        }
+    }
+}
+
+impl<F: FnMut(FlashOp)> Sink for F {
+    #[inline]
+    fn take(&mut self, op: FlashOp) {
+        self(op);
+    }
+}
+
+/// The numbers of the bits that are set, the lowest first.
+#[inline]
+pub fn bits(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros();
+        word &= word.wrapping_sub(1);
+        (bit < u64::BITS).then_some(bit)
+    })
+}
+
 /// What a pool did since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolWork {

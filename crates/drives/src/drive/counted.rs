@@ -1,0 +1,113 @@
+//! What a pool decides under the clock that only counts: sums, and which rows are open.
+
+use hostftl_core::Cause;
+
+use super::back::{Back, Open};
+use crate::flash::{Kind, NONE};
+use crate::pool::{FlashOp, Sink, bits};
+
+/// What the flash does for a pool, counted.
+pub struct Counted<'a> {
+    pub back: &'a mut Back,
+    pub pool: u32,
+    /// Sectors of the write buffer that the host's unit holds until its row is programmed.
+    pub held: u32,
+}
+
+impl Sink for Counted<'_> {
+    #[inline]
+    fn take(&mut self, op: FlashOp) {
+        match op {
+            FlashOp::Program { page } => self.back.count_programs(self.pool, page, 1, self.held),
+            FlashOp::Copy { from, to } => self.copies(from, 1, to),
+            FlashOp::Erase { .. } => self.back.count_erase(),
+        }
+    }
+
+    #[inline]
+    fn copies(&mut self, from: u32, live: u64, to: u32) {
+        self.back.count_copies(self.pool, from, live, to);
+    }
+}
+
+impl Back {
+    /// Counts units that are programmed one after the other, of which each holds so many sectors.
+    #[inline]
+    pub fn count_programs(&mut self, pool: u32, page: u32, units: u32, held: u32) {
+        if self.units_per_row == 1 {
+            return self.flash.count(Kind::Program, Cause::Host, units * self.rows_per_unit);
+        }
+        let (mut row, mut within) = (page / self.units_per_row, page % self.units_per_row);
+        let mut left = units;
+        while left > 0 {
+            let now = left.min(self.units_per_row - within);
+            if now < self.units_per_row {
+                self.count_part(pool, row, now, now * held);
+            } else {
+                self.flash.count(Kind::Program, Cause::Host, 1);
+            }
+            (row, within) = (row + 1, 0);
+            left -= now;
+        }
+    }
+
+    /// Puts units into a row that has others too.
+    fn count_part(&mut self, pool: u32, row: u32, units: u32, held: u32) {
+        self.work.open += u64::from(units * self.unit);
+        let list = &mut self.open[pool as usize];
+        let Some(at) = list.iter().position(|open| open.row == row) else {
+            return list.push(Open { row, op: NONE, units, held });
+        };
+        let open = &mut list[at];
+        open.units += units;
+        open.held += held;
+        if open.units == self.units_per_row {
+            list.swap_remove(at);
+            self.work.open -= u64::from(self.row_sectors);
+            self.flash.count(Kind::Program, Cause::Host, 1);
+        }
+    }
+
+    #[inline]
+    fn count_copies(&mut self, pool: u32, from: u32, live: u64, to: u32) {
+        let (gc, units) = (Cause::DriveGc, live.count_ones());
+        self.work.sectors[gc as usize] += u64::from(units * self.unit);
+        let mut crossing = live;
+        let mut programs = units;
+        if self.copyback && self.units_per_row == 1 {
+            let stays =
+                |&(bit, to): &(u32, u32)| self.lane(pool, from + bit) == self.lane(pool, to);
+            let moves = bits(live).zip(to..).filter(stays);
+            let moved = moves.fold(0, |moved, (bit, _)| moved | 1 << bit);
+            crossing = live & !moved;
+            programs = crossing.count_ones();
+            self.flash.count(Kind::Move, gc, (units - programs) * self.rows_per_unit);
+        }
+        let reads = match self.units_per_row {
+            1 => programs,
+            _ => self.rows_of(pool, from, crossing),
+        };
+        let sectors = reads * self.rows_per_unit * self.row_sectors.min(self.unit);
+        self.work.crossed[gc as usize] += u64::from(programs * self.unit + sectors);
+        self.flash.count(Kind::Read, gc, reads * self.rows_per_unit);
+        self.count_programs(pool, to, programs, 0);
+    }
+
+    /// How many rows the pages `from + bit` lie in that were not read just before.
+    fn rows_of(&mut self, pool: u32, from: u32, mut live: u64) -> u32 {
+        let mut rows = 0;
+        while live != 0 {
+            let row = (from + live.trailing_zeros()) / self.units_per_row;
+            rows += u32::from(self.copied != (pool, row));
+            self.copied = (pool, row);
+            let end = (row + 1) * self.units_per_row - from;
+            live &= u64::MAX.checked_shl(end).unwrap_or(0);
+        }
+        rows
+    }
+
+    fn count_erase(&mut self) {
+        let lanes = if self.lane_pools { 1 } else { self.lanes };
+        (0..lanes).for_each(|_| self.flash.count(Kind::Erase, Cause::DriveGc, 0));
+    }
+}
