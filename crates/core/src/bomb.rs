@@ -25,12 +25,14 @@ impl Bomb {
     }
 
     /// Lets the owner be dropped.
+    #[inline]
     pub fn defuse(&mut self) {
         self.armed = false;
     }
 }
 
 impl Drop for Bomb {
+    #[inline]
     fn drop(&mut self) {
         if self.armed && !unwinding() {
             panic!("a {:?} was dropped instead of being handed back", self.guarded);
@@ -39,11 +41,13 @@ impl Drop for Bomb {
 }
 
 #[cfg(feature = "std")]
+#[inline]
 fn unwinding() -> bool {
     std::thread::panicking()
 }
 
 #[cfg(not(feature = "std"))]
+#[inline]
 fn unwinding() -> bool {
     false
 }

@@ -61,6 +61,7 @@ pub struct Tally([u32; CAUSES]);
 
 impl Tally {
     /// `sectors` that all have one cause.
+    #[inline]
     pub fn of(cause: Cause, sectors: u32) -> Self {
         let mut tally = Tally::default();
         tally.add(cause, sectors);
@@ -68,22 +69,27 @@ impl Tally {
     }
 
     /// Counts `sectors` more for `cause`.
+    #[inline]
     pub fn add(&mut self, cause: Cause, sectors: u32) {
         self.0[cause as usize] += sectors;
     }
 
     /// The sectors that `cause` has.
+    #[inline]
     pub fn get(&self, cause: Cause) -> u32 {
         self.0[cause as usize]
     }
 
     /// The sum over all causes, in sectors.
+    #[inline]
     pub fn total(&self) -> u32 {
-        self.0.iter().sum()
+        let wide = self.0.iter().fold(0, |sum: u64, &sectors| sum.wrapping_add(sectors.into()));
+        u32::try_from(wide).expect("a write is shorter than 2 TiB")
     }
 }
 
 impl AddAssign for Tally {
+    #[inline]
     fn add_assign(&mut self, other: Tally) {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
             *sum += more;

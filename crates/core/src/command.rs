@@ -34,11 +34,13 @@ pub enum Piece {
 
 impl Piece {
     /// Zeros, counted in sectors.
+    #[inline]
     pub fn zero_sectors(sectors: u32) -> Self {
         Piece::Zeros(sectors * SECTOR as u32)
     }
 
     /// Its length in bytes.
+    #[inline]
     pub fn bytes(&self) -> u32 {
         match self {
             Piece::Data(view) => view.bytes(),
@@ -74,6 +76,7 @@ pub enum Target {
 
 impl Target {
     /// Its length in sectors.
+    #[inline]
     pub fn sectors(&self) -> u32 {
         match self {
             Target::Data(view) => view.sectors(),
@@ -135,6 +138,7 @@ pub enum Command {
 
 impl Command {
     /// The device that the command goes to, if it goes to one.
+    #[inline]
     pub fn device(&self) -> Option<u8> {
         match self {
             Command::Read { device, .. }

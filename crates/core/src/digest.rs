@@ -16,10 +16,12 @@ impl Default for StreamDigest {
 
 impl StreamDigest {
     /// The digest so far.
+    #[inline]
     pub fn value(&self) -> u64 {
         self.0
     }
 
+    #[inline]
     fn word(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         self.0 ^= self.0 >> 29;
@@ -34,6 +36,7 @@ impl StreamDigest {
     }
 
     /// Takes in one output that was made at `now`. Buffer names, the driver's own, are left out.
+    #[inline]
     pub fn absorb(&mut self, now: Nanos, output: &Output) {
         self.word(now);
         match output {
@@ -51,6 +54,7 @@ impl StreamDigest {
         }
     }
 
+    #[inline]
     fn command(&mut self, command: &Command) {
         let mut place = |kind: u64, device: u8, lba: u64, sectors: u64| {
             self.word(kind << 8 | u64::from(device));
@@ -89,6 +93,7 @@ impl StreamDigest {
         }
     }
 
+    #[inline]
     fn piece(&mut self, piece: &Piece) {
         match piece {
             Piece::Data(view) => self.word(u64::from(view.from()) << 32 | u64::from(view.bytes())),

@@ -8,6 +8,7 @@ pub struct Few<T, const N: usize> {
 }
 
 impl<T, const N: usize> Default for Few<T, N> {
+    #[inline]
     fn default() -> Self {
         Few { items: [const { None }; N], len: 0 }
     }
@@ -15,6 +16,7 @@ impl<T, const N: usize> Default for Few<T, N> {
 
 impl<T, const N: usize> Few<T, N> {
     /// An empty list.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -23,6 +25,7 @@ impl<T, const N: usize> Few<T, N> {
     ///
     /// # Panics
     /// When the list is full.
+    #[inline]
     pub fn push(&mut self, item: T) {
         assert!(self.len() < N, "a list of at most {N} is full");
         self.items[self.len()] = Some(item);
@@ -30,21 +33,25 @@ impl<T, const N: usize> Few<T, N> {
     }
 
     /// How many values there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len.into()
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The values in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter().flatten()
     }
 
     /// The values in order, to change.
+    #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.items.iter_mut().flatten()
     }
@@ -54,12 +61,14 @@ impl<T, const N: usize> IntoIterator for Few<T, N> {
     type Item = T;
     type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<T>, N>>;
 
+    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.items.into_iter().flatten()
     }
 }
 
 impl<T, const N: usize> FromIterator<T> for Few<T, N> {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut few = Few::new();
         items.into_iter().for_each(|item| few.push(item));

@@ -134,6 +134,7 @@ impl Out {
     }
 
     /// How many more fit.
+    #[inline]
     pub fn room(&self) -> usize {
         MAX_OUTPUTS - self.0.len()
     }
@@ -142,12 +143,14 @@ impl Out {
     ///
     /// # Panics
     /// When the step has made too many.
+    #[inline]
     pub fn push(&mut self, output: Output) {
         assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
         self.0.push(output);
     }
 
     /// Takes the outputs, in order.
+    #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
         self.0.drain(..)
     }

@@ -13,16 +13,19 @@ pub struct Ticket {
 
 impl Ticket {
     /// A ticket for the front end's request `id`.
+    #[inline]
     pub fn issue(id: u64) -> Self {
         Ticket { id, bomb: Bomb::new(Guarded::Ticket) }
     }
 
     /// The front end's name for the request.
+    #[inline]
     pub fn id(&self) -> u64 {
         self.id
     }
 
     /// Ends the request: it was answered, or the power is off. Returns the name.
+    #[inline]
     pub fn close(mut self) -> u64 {
         self.bomb.defuse();
         self.id

@@ -81,14 +81,17 @@ macro_rules! each {
 }
 
 impl Layer for AnyLayer {
+    #[inline]
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         each!(self, layer => layer.step(now, input, out))
     }
 
+    #[inline]
     fn credits(&self) -> Credits {
         each!(self, layer => layer.credits())
     }
 
+    #[inline]
     fn next_timer(&self) -> Option<Nanos> {
         each!(self, layer => layer.next_timer())
     }

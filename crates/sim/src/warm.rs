@@ -22,6 +22,8 @@ const LOOKS: usize = 8;
 const STEADY: f64 = 0.01;
 /// Overwrites of the space after which it counts as not reached.
 const MOST_OVERWRITES: usize = 16;
+/// Writes that are drawn together, so that what they will change is looked at together.
+const AHEAD: usize = 64;
 /// Requests between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
 
@@ -129,9 +131,17 @@ fn overwrite<L: Layer>(
     let mut programmed = vec![host.world.sample().programmed];
     for look in 1..=MOST_OVERWRITES * LOOKS {
         let share = |look: usize| units * look as u64 / LOOKS as u64;
-        for _ in share(look - 1)..share(look) {
-            if host.write(rng.random_range(0..units) * u64::from(grain), grain)? {
-                return Ok(());
+        let mut left = share(look) - share(look - 1);
+        while left > 0 {
+            let mut lbas = [0; AHEAD];
+            let lbas = &mut lbas[..left.min(AHEAD as u64) as usize];
+            lbas.fill_with(|| rng.random_range(0..units) * u64::from(grain));
+            left -= lbas.len() as u64;
+            host.world.look_ahead(lbas);
+            for &mut lba in lbas {
+                if host.write(lba, grain)? {
+                    return Ok(());
+                }
             }
         }
         programmed.push(host.world.sample().programmed);

@@ -251,6 +251,15 @@ impl<L: Layer> World<L> {
         Ok(true)
     }
 
+    /// Tells which sectors will be written soon, which changes nothing but how long that takes.
+    pub(crate) fn look_ahead(&self, lbas: &[u64]) {
+        if self.layer.map_bytes() == 0
+            && let [drive] = &self.drives[..]
+        {
+            drive.look_ahead(lbas);
+        }
+    }
+
     /// Whether a command is under way anywhere.
     pub fn is_busy(&self) -> bool {
         self.free.len() < self.flying.len() || !self.drives.iter().all(Drive::idle)

@@ -22,6 +22,7 @@ mod saved;
 mod window;
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
 
@@ -149,6 +150,22 @@ impl Drive {
             other => unreachable!("{other:?} goes to no device"),
         };
         over.then_some(Ok(()))
+    }
+
+    /// Looks at what writes of these sectors will change, all at once, so that what the caches lack
+    /// of it comes at the same time. It changes nothing but how long the writes take.
+    ///
+    /// # Panics
+    /// When the drive has no such sector.
+    pub fn look_ahead(&self, lbas: &[u64]) {
+        let unit = u64::from(self.spec.map_unit);
+        let homes = lbas.iter().map(|lba| self.home((lba / unit) as u32));
+        for (pool, local) in homes.clone() {
+            black_box(self.pools[pool as usize].find(local));
+        }
+        for (pool, local) in homes {
+            black_box(self.pools[pool as usize].stale_word(local));
+        }
     }
 
     /// When the flash is done with something next.

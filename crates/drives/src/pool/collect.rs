@@ -93,6 +93,7 @@ impl Pool {
         self.policy.freed(victim.segment);
         self.segments[victim.segment as usize].state = State::Victim;
         self.victims_now[which] = victim;
+        self.look_ahead(victim.segment, 0);
     }
 
     /// Makes the copies that one more host write makes due, and erases a victim that has no live
@@ -134,25 +135,35 @@ impl Pool {
                 self.stale[at] |= now;
                 moved += now.count_ones();
             }
-            word += u32::from(self.stale[at] == u64::MAX);
+            if self.stale[at] == u64::MAX {
+                word += 1;
+                self.look_ahead(segment, word);
+            }
         }
         self.victims_now[which].word = word;
         self.segments[segment as usize].stale += moved;
         moved
     }
 
+    /// Looks at the map of the live pages of a word together, so that what the caches lack of it
+    /// comes at the same time.
+    fn look_ahead(&self, segment: u32, word: u32) {
+        let words = self.spec.pages.div_ceil(BITS);
+        if word == words {
+            return;
+        }
+        let from = segment * self.spec.pages + word * BITS;
+        let apart = bits(!self.stale[(segment * words + word) as usize]).fold(0, |apart, bit| {
+            let logical = self.back[(from + bit) as usize];
+            apart | (self.map[logical as usize] ^ (from + bit))
+        });
+        assert_eq!(apart, 0, "a live page is where the map has its logical page");
+    }
+
     /// Moves the pages `from + bit`, for each bit of `live`, to a frontier that has room for them.
     #[inline]
     fn copy(&mut self, from: u32, live: u64, frontier: usize, sink: &mut impl Sink) {
         let count = live.count_ones();
-        if count > 1 {
-            // Looked at together, what the caches lack of the map comes at the same time.
-            let apart = bits(live).fold(0, |apart, bit| {
-                let logical = self.back[(from + bit) as usize];
-                apart | (self.map[logical as usize] ^ (from + bit))
-            });
-            assert_eq!(apart, 0, "a live page is where the map has its logical page");
-        }
         let to = self.frontiers[frontier].next;
         for (bit, to) in bits(live).zip(to..) {
             let logical = self.back[(from + bit) as usize];

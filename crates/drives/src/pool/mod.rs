@@ -188,8 +188,24 @@ impl Pool {
     }
 
     /// Where a logical page lies.
+    #[inline]
     pub fn find(&self, logical: u32) -> Option<u32> {
         Some(self.map[logical as usize]).filter(|&page| page != NONE)
+    }
+
+    /// The word of the stale bits that a write of a logical page will change.
+    #[inline]
+    pub(crate) fn stale_word(&self, logical: u32) -> Option<u64> {
+        self.stale.get(self.bit(self.map[logical as usize]).0).copied()
+    }
+
+    /// The word of a page among the stale bits, its segment, and its bit in the word.
+    #[inline]
+    fn bit(&self, page: u32) -> (usize, u32, u32) {
+        let index = page / self.spec.pages;
+        let within = page - index * self.spec.pages;
+        let word = index as usize * self.spec.pages.div_ceil(BITS) as usize;
+        (word + (within / BITS) as usize, index, within % BITS)
     }
 
     /// What it did so far.
@@ -226,10 +242,8 @@ impl Pool {
     /// The content of `page` is not needed any more.
     #[inline]
     fn forget(&mut self, page: u32) {
-        let index = page / self.spec.pages;
-        let within = page - index * self.spec.pages;
-        let word = index * self.spec.pages.div_ceil(BITS) + within / BITS;
-        self.stale[word as usize] |= 1 << (within % BITS);
+        let (word, index, bit) = self.bit(page);
+        self.stale[word] |= 1 << bit;
         let segment = &mut self.segments[index as usize];
         segment.stale += 1;
         if segment.state == State::Sealed {

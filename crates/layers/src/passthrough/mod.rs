@@ -70,6 +70,7 @@ impl Passthrough {
         }
     }
 
+    #[inline]
     fn accept(&mut self, now: Nanos, request: Request, out: &mut Out) {
         assert!(!self.stopping, "a request after stop");
         self.count(&request);
@@ -95,12 +96,14 @@ impl Passthrough {
     }
 
     /// Makes sure that something looks at a deadline.
+    #[inline]
     fn watch(&mut self, deadline: Nanos) {
         if self.deadline > 0 {
             self.wake.get_or_insert(deadline);
         }
     }
 
+    #[inline]
     fn count(&mut self, request: &Request) {
         match request.op {
             HostOp::Read(_) => self.counters.host_read += request.sectors,
@@ -116,6 +119,7 @@ impl Passthrough {
     }
 
     /// Submits the slot's next command, or answers it when there is none.
+    #[inline]
     fn advance(&mut self, index: u16, out: &mut Out) {
         let slot = self.slots[index as usize].as_mut().expect("an advancing slot is taken");
         match slot.next(self.limits.max_transfer) {
@@ -124,12 +128,14 @@ impl Passthrough {
         }
     }
 
+    #[inline]
     fn finish(&mut self, index: u16, result: Result<(), HostError>, out: &mut Out) {
         let slot = self.slots[index as usize].take().expect("a finished slot is taken");
         self.free.push(index);
         slot.answer(result, out);
     }
 
+    #[inline]
     fn done(&mut self, done: Done, out: &mut Out) {
         let index = u16::try_from(done.token.0).expect("a token is a slot number");
         let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
@@ -187,6 +193,7 @@ fn host_error(error: DeviceError) -> HostError {
 }
 
 impl Layer for Passthrough {
+    #[inline]
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
             Input::Host(request) => self.accept(now, request, out),
@@ -206,10 +213,12 @@ impl Layer for Passthrough {
         }
     }
 
+    #[inline]
     fn credits(&self) -> Credits {
         Credits { requests: self.free.len() as u32, sectors: self.limits.max_transfer }
     }
 
+    #[inline]
     fn next_timer(&self) -> Option<Nanos> {
         self.wake
     }

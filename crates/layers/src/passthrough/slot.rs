@@ -41,6 +41,7 @@ pub struct Slot {
 }
 
 impl Slot {
+    #[inline]
     pub fn new(request: Request, deadline: Nanos) -> Self {
         let Request { ticket, op, lba, sectors, tally } = request;
         let (stage, data) = match op {
@@ -69,6 +70,7 @@ impl Slot {
 
     /// The next command, or `None` when the request is over; `most` is the longest transfer in
     /// sectors.
+    #[inline]
     pub fn next(&mut self, most: u32) -> Option<Command> {
         let lba = self.lba;
         let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {
@@ -113,6 +115,7 @@ impl Slot {
     }
 
     /// Takes back what a command borrowed.
+    #[inline]
     pub fn repay(&mut self, command: Command) {
         match command {
             Command::Read { into: Target::Data(view), .. } => {
@@ -131,6 +134,7 @@ impl Slot {
     }
 
     /// Ends the slot with a reply.
+    #[inline]
     pub fn answer(self, result: Result<(), HostError>, out: &mut Out) {
         out.push(match self.ticket {
             Some(ticket) => Output::Reply(Reply { ticket, data: self.data, result }),
@@ -159,6 +163,7 @@ impl Slot {
     }
 
     /// Whether only the payload is left.
+    #[inline]
     pub fn is_abandoned(&self) -> bool {
         self.ticket.is_none() && self.own.is_none()
     }
