@@ -129,13 +129,12 @@ impl Log {
             }
             let first = self.layout.lba(row.at) * 512;
             let byte = place.byte().checked_sub(first)?;
-            if byte >= row.size.into() {
-                return None;
-            }
             let slot = (row.at.segment, row.at.slot);
-            let chunk = (0..u32::from(row.chunks))
+            let chunk = (0..row.used_chunks())
                 .find(|chunk| self.layout.device(slot.0, slot.1, *chunk) == place.device())?;
-            Some((index as u8, chunk as u8, byte as u32))
+            // Behind a row that was sealed early the slot may hold the next one.
+            let inside = byte < row.used[chunk as usize].into();
+            inside.then_some((index as u8, chunk as u8, byte as u32))
         })
     }
 

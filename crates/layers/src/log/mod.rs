@@ -352,6 +352,10 @@ impl Layer for Log {
         (mapped, (end * per).min(lba + sectors) - lba)
     }
 
+    fn has_fast_zeroes(&self) -> bool {
+        true
+    }
+
     fn idle(&self) -> bool {
         self.requests.is_empty() && self.ops.is_empty() && !self.more
     }
