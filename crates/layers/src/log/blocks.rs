@@ -310,9 +310,12 @@ impl Log {
         if it.step == Step::Reading {
             self.segments.unpin(self.layout.segment_of(it.place.byte()));
         }
-        let verdict = match result {
-            Ok(verdict) if self.failed.is_none() => verdict,
-            _ => return self.end_block(index, Some(HostError::Io), out),
+        let stopped = self.failed.filter(|_| it.writes || self.abandoning);
+        let verdict = match (result, stopped) {
+            (Ok(verdict), None) => verdict,
+            (_, stopped) => {
+                return self.end_block(index, Some(stopped.unwrap_or(HostError::Io)), out);
+            }
         };
         match it.step {
             Step::Reading => {
@@ -430,9 +433,9 @@ impl Log {
     /// Gives the operation that has waited longest its room in a row.
     pub(super) fn pump_blocks(&mut self, now: Nanos, out: &mut Out) -> bool {
         let Some(&index) = self.blocks.waiting.front() else { return false };
-        if self.failed.is_some() {
+        if let Some(error) = self.failed {
             self.blocks.waiting.pop_front();
-            self.end_block(index, Some(HostError::Io), out);
+            self.end_block(index, Some(error), out);
             return true;
         }
         let it = *self.op(index);

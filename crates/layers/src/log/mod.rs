@@ -77,7 +77,7 @@ pub struct Log {
     uuid: [u8; 16],
     codec: Codec,
     life: Life,
-    /// What everything is answered with since a device failed.
+    /// What all but reads is answered with since a device failed.
     failed: Option<HostError>,
     /// The blocks, and the pages in which they are mapped.
     map: Table,
@@ -260,7 +260,10 @@ impl Log {
         if self.failed.is_some() {
             return;
         }
-        self.failed = Some(HostError::Io);
+        self.failed = Some(match error {
+            DeviceError::NoSpace => HostError::NoSpace,
+            _ => HostError::Io,
+        });
         out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
         if self.life == Life::Recovering {
             self.give_up("a device failed during recovery", out);

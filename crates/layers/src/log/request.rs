@@ -199,8 +199,10 @@ impl Log {
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
     pub(super) fn complete(&mut self, req: u16, out: &mut Out) {
-        let (failed, mark, flushed) = (self.failed, self.host_stamp, self.flushed_stamp);
+        let (mark, flushed) = (self.host_stamp, self.flushed_stamp);
+        let (failed, dead) = (self.failed, self.abandoning);
         let active = self.requests.at(req);
+        let failed = failed.filter(|_| dead || active.kind != Kind::Read);
         if let Some(error) = active.error.or(failed) {
             return self.requests.remove(req).reply(Err(error), out);
         }
@@ -228,7 +230,7 @@ impl Log {
 
     fn pump_read(&mut self, now: Nanos, out: &mut Out) -> bool {
         let Some(&req) = self.requests.reads.front() else { return false };
-        let failed = self.failed.is_some();
+        let failed = self.abandoning;
         let active = self.requests.at(req);
         if active.cursor < active.sectors && !failed {
             let (from, sectors) = active.part();

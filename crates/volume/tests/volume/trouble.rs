@@ -119,6 +119,18 @@ impl Drop for Small {
     }
 }
 
+/// A MiB that no layer can make smaller.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed | 1 << 40;
+    let word = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..MIB / 8).map(word).flat_map(u64::to_le_bytes).collect()
+}
+
 #[test]
 fn a_full_file_system_is_an_error_and_no_crash() {
     for layer in LayerKind::ALL.iter().copied() {
@@ -134,7 +146,7 @@ fn a_full_file_system_is_an_error_and_no_crash() {
         let client = Client::new(port);
         client.write(0, &block(1, 0), true).unwrap();
         let mut results = (1..40).map(|at| {
-            client.write(at * MIB, &vec![5; MIB as usize], false)?;
+            client.write(at * MIB, &noise(at), false)?;
             client.ask(JobOp::Flush, 0, 0).map(drop)
         });
         let error = results.find_map(Result::err).expect("40 MiB do not fit into 24");
