@@ -35,8 +35,17 @@ pub struct Arena {
     region: Region,
     /// The host's classes from small to large, then the layer's.
     classes: Vec<Placed>,
-    free: Mutex<Vec<Vec<u32>>>,
+    free: Mutex<Free>,
     room: Condvar,
+}
+
+/// The free buffers.
+#[derive(Debug)]
+struct Free {
+    /// Of each class.
+    lists: Vec<Vec<u32>>,
+    /// How many wait for one: without any, nobody needs the system call that wakes them.
+    waiting: u32,
 }
 
 /// A class and where its buffers lie.
@@ -71,9 +80,9 @@ impl Arena {
             offset += class.bytes as usize * class.count as usize;
         }
         let numbers = |placed: &Placed| (placed.first..placed.first + placed.class.count).rev();
-        let free = classes.iter().map(|placed| numbers(placed).collect()).collect();
-        let region = Region::new(offset)?;
-        Ok(Arc::new(Arena { region, classes, free: Mutex::new(free), room: Condvar::new() }))
+        let lists = classes.iter().map(|placed| numbers(placed).collect()).collect();
+        let (region, free) = (Region::new(offset)?, Mutex::new(Free { lists, waiting: 0 }));
+        Ok(Arc::new(Arena { region, classes, free, room: Condvar::new() }))
     }
 
     /// The longest lease in bytes.
@@ -88,18 +97,20 @@ impl Arena {
     /// When `bytes` is 0 or more than [`Arena::longest`].
     pub fn lease(self: &Arc<Self>, bytes: u32) -> Lease {
         let classes = self.classes_for(bytes);
-        let mut free = self.free_lists();
+        let mut free = self.free();
         loop {
-            if let Some(id) = free[classes.clone()].iter_mut().find_map(Vec::pop) {
+            if let Some(id) = free.lists[classes.clone()].iter_mut().find_map(Vec::pop) {
                 return Lease { arena: self.clone(), id, bytes };
             }
+            free.waiting += 1;
             free = self.room.wait(free).unwrap_or_else(|poisoned| poisoned.into_inner());
+            free.waiting -= 1;
         }
     }
 
     /// As [`Arena::lease`], but says `None` rather than wait.
     pub fn try_lease(self: &Arc<Self>, bytes: u32) -> Option<Lease> {
-        let id = self.free_lists()[self.classes_for(bytes)].iter_mut().find_map(Vec::pop)?;
+        let id = self.free().lists[self.classes_for(bytes)].iter_mut().find_map(Vec::pop)?;
         Some(Lease { arena: self.clone(), id, bytes })
     }
 
@@ -116,7 +127,7 @@ impl Arena {
     /// The second time, or when they are shorter than that.
     pub fn layer_buffers(&self, sectors: u32) -> Vec<Payload> {
         let class = self.classes.last().expect("the layer's class is last").class;
-        let ids = std::mem::take(self.free_lists().last_mut().expect("as above"));
+        let ids = std::mem::take(self.free().lists.last_mut().expect("as above"));
         assert_eq!(ids.len(), class.count as usize, "the layer's buffers are issued once");
         assert!(sectors as usize * SECTOR <= class.bytes as usize, "buffers that are too short");
         ids.into_iter().map(|id| Payload::issue(id, sectors)).collect()
@@ -146,14 +157,19 @@ impl Arena {
         &self.region
     }
 
-    fn free_lists(&self) -> MutexGuard<'_, Vec<Vec<u32>>> {
+    fn free(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn give_back(&self, id: u32) {
         let index = self.classes.partition_point(|placed| placed.first <= id) - 1;
-        self.free_lists()[index].push(id);
-        self.room.notify_all();
+        let mut free = self.free();
+        free.lists[index].push(id);
+        let waited_for = free.waiting > 0;
+        drop(free);
+        if waited_for {
+            self.room.notify_all();
+        }
     }
 }
 

@@ -32,4 +32,4 @@ pub use host::{Host, Pull, Tap};
 pub use nbd::{Link, LinkWatch};
 pub use size::parse_bytes;
 pub use stats::{Snapshot, Stats};
-pub use waker::{Waker, wait_readable, wait_writable};
+pub use waker::{Waker, set_send_room, wait_readable, wait_writable};

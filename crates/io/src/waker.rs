@@ -123,6 +123,16 @@ pub fn wait_writable(fd: RawFd, most: Duration) {
     wait(&mut [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }], Some(most));
 }
 
+/// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
+/// gives what it allows.
+pub fn set_send_room(fd: RawFd, bytes: u32) {
+    let bytes = bytes as libc::c_int;
+    let len = size_of_val(&bytes) as libc::socklen_t;
+    let start = std::ptr::from_ref(&bytes).cast();
+    // SAFETY: reads one live integer; without more room everything works as before.
+    unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, start, len) };
+}
+
 fn wait(all: &mut [libc::pollfd], most: Option<Duration>) {
     let time = most.map(|most| libc::timespec {
         tv_sec: most.as_secs().min(3600) as libc::time_t,

@@ -6,7 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use hostftl_volume::front::set_send_room;
+
 use crate::tls::Tls;
+
+/// How much of the replies a unix socket may hold, in bytes: what a client wants in flight goes
+/// out without waiting for it. A TCP socket grows by itself.
+const SEND_ROOM: u32 = 2 << 20;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -39,6 +45,13 @@ impl Socket {
     /// From now on nothing waits for the socket.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         each!(self, Socket: socket => socket.set_nonblocking(true))
+    }
+
+    /// Lets long replies go out at once.
+    pub(crate) fn make_room(&self) {
+        if let Socket::Unix(socket) = self {
+            set_send_room(socket.as_fd(), SEND_ROOM);
+        }
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

@@ -55,6 +55,7 @@ impl Service<'_> {
         match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, self.secure) {
             (Outcome::Transmission(agreed), _) => {
                 socket.set_nonblocking()?;
+                socket.make_room();
                 self.transmit(inlet, channel, Outlet::new(Table::new(agreed), Some(socket.clone())))
             }
             (Outcome::StartTls, Some(config)) => {

@@ -21,7 +21,7 @@ use crate::tls::is_slow;
 /// The most replies that are collected for one system call.
 pub(crate) const BATCH: usize = 32;
 /// No reply is added to a batch of so many bytes.
-const BATCH_BYTES: usize = 256 << 10;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// See the module text.
 pub(crate) struct Outlet {

@@ -36,6 +36,8 @@ pub(crate) struct State {
     slots: Vec<Slot>,
     free: Vec<u32>,
     held: u64,
+    /// How many wait for room: without any, nobody needs the system call that wakes them.
+    waiting: u32,
 }
 
 /// What kind of reply a request gets.
@@ -95,7 +97,7 @@ impl Table {
             Entry { cookie: 0, wants: Wants::Done, offset: 0, bytes: 0, parts: 0, fault: None };
         let slot = || Slot { entry: idle, body: Body::Nothing };
         let slots = std::iter::repeat_with(slot).take(MAX_REQUESTS).collect();
-        let state = Mutex::new(State { agreed, slots, free, held: 0 });
+        let state = Mutex::new(State { agreed, slots, free, held: 0, waiting: 0 });
         Table { agreed, state, room: Condvar::new() }
     }
 
@@ -110,8 +112,13 @@ impl Table {
 
     /// Waits until the window has room and gives the request a slot.
     pub(crate) fn enter(&self, entry: Entry) -> u32 {
-        let full = |state: &mut State| !state.has_room(&entry);
-        self.room.wait_while(self.lock(), full).expect("see lock").admit(entry)
+        let mut state = self.lock();
+        while !state.has_room(&entry) {
+            state.waiting += 1;
+            state = self.room.wait(state).expect("see lock");
+            state.waiting -= 1;
+        }
+        state.admit(entry)
     }
 
     /// As [`Table::enter`], but says `None` rather than wait.
@@ -132,8 +139,11 @@ impl Table {
             state.free.push(slot);
             state.held -= u64::from(held);
         }
+        let waited_for = state.waiting > 0;
         drop(state);
-        self.room.notify_one();
+        if waited_for {
+            self.room.notify_one();
+        }
     }
 }
 

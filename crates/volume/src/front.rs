@@ -18,6 +18,12 @@ pub fn wait_writable(fd: BorrowedFd<'_>, most: Duration) {
     hostftl_io::wait_writable(fd.as_raw_fd(), most);
 }
 
+/// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
+/// gives what it allows.
+pub fn set_send_room(fd: BorrowedFd<'_>, bytes: u32) {
+    hostftl_io::set_send_room(fd.as_raw_fd(), bytes);
+}
+
 /// The block device that a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
