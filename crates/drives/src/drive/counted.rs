@@ -95,15 +95,27 @@ impl Back {
 
     /// How many rows the pages `from + bit` lie in that were not read just before.
     fn rows_of(&mut self, pool: u32, from: u32, mut live: u64) -> u32 {
+        let per_row = self.units_per_row;
+        if live == 0 {
+            return 0;
+        }
+        let (first, last) = (live.trailing_zeros(), u64::BITS - 1 - live.leading_zeros());
+        let again = self.copied == (pool, (from + first) / per_row);
+        self.copied = (pool, (from + last) / per_row);
+        if u64::BITS.is_multiple_of(per_row) && from.is_multiple_of(per_row) && per_row < u64::BITS
+        {
+            // The first bit of each row, set when one of the row's is.
+            let firsts = u64::MAX / ((1 << per_row) - 1);
+            let any = (1..per_row).fold(live, |any, bit| any | live >> bit) & firsts;
+            return any.count_ones() - u32::from(again);
+        }
         let mut rows = 0;
         while live != 0 {
-            let row = (from + live.trailing_zeros()) / self.units_per_row;
-            rows += u32::from(self.copied != (pool, row));
-            self.copied = (pool, row);
-            let end = (row + 1) * self.units_per_row - from;
+            let end = ((from + live.trailing_zeros()) / per_row + 1) * per_row - from;
             live &= u64::MAX.checked_shl(end).unwrap_or(0);
+            rows += 1;
         }
-        rows
+        rows - u32::from(again)
     }
 
     fn count_erase(&mut self) {
