@@ -160,6 +160,7 @@ fn negotiate(stream: &Stream, name: &str) -> io::Result<Negotiated> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 return Err(io::Error::other("the server does not answer"));
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
