@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::superblock::{Superblock, data_window};
@@ -15,6 +16,9 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::error::{Error, device, file};
 use crate::stack::{Member, open_member, order};
+
+/// How long a lock that nobody known holds is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A volume that this process has, not running yet.
 #[derive(Debug)]
@@ -63,13 +67,19 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
 fn lock(path: &Path) -> Result<File, Error> {
     use std::fs::TryLockError::{Error as Other, WouldBlock};
     let lock = File::open(path).map_err(file(path, "open the volume file"))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(WouldBlock) => {
-            let holder = holder_of(&lock).unwrap_or_else(|| "another process".into());
-            Err(Error::Busy { path: path.into(), holder })
+    let begun = Instant::now();
+    loop {
+        let holder = match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(Other(error)) => return Err(file(path, "lock the volume file")(error)),
+            Err(WouldBlock) => holder_of(&lock),
+        };
+        // Held by nobody known: a process that is just ending, or one that is about to begin.
+        if holder.is_some() || begun.elapsed() > PATIENCE {
+            let holder = holder.unwrap_or_else(|| "another process".into());
+            return Err(Error::Busy { path: path.into(), holder });
         }
-        Err(Other(error)) => Err(file(path, "lock the volume file")(error)),
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
