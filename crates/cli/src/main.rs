@@ -34,6 +34,7 @@ violated · 130 ended by Ctrl-C";
 #[derive(Subcommand)]
 enum Command {
     Compare(commands::compare::Args),
+    Paper(commands::paper::Args),
     Create(commands::create::Args),
     Serve(commands::serve::Args),
     Status(commands::status::Args),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let mut console = Console::new(cli.json);
     let result = interrupt::install().and_then(|()| match cli.command {
         Command::Compare(args) => commands::compare::run(&args, &mut console),
+        Command::Paper(args) => commands::paper::run(&args, &mut console),
         Command::Create(args) => commands::create::run(args, &mut console),
         Command::Serve(args) => commands::serve::run(args, &mut console),
         Command::Status(args) => commands::status::run(&args, &mut console),

@@ -4,6 +4,7 @@ pub mod check;
 pub mod compare;
 pub mod create;
 pub mod import;
+pub mod paper;
 pub mod replay;
 pub mod serve;
 pub mod status;
