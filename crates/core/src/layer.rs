@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::command::{Command, DeviceError, Done, Token};
 use crate::counters::Counters;
+use crate::gauges::Gauges;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
 use crate::words::Nanos;
@@ -168,6 +169,15 @@ pub trait Layer {
     fn limits(&self) -> Limits;
     /// What it counted.
     fn counters(&self) -> Counters;
+    /// What it holds now; `None` when it keeps no account of that.
+    fn gauges(&self) -> Option<Gauges> {
+        None
+    }
+    /// The devices that it does without, as a set of bits by index in the stack: they are missing,
+    /// failed, or missed writes.
+    fn lost_devices(&self) -> u16 {
+        0
+    }
     /// Bytes of host memory that the map takes, all tables counted.
     fn map_bytes(&self) -> u64;
     /// Whether sector `lba` may hold something other than zeros, and for how many of `sectors`

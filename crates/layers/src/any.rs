@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Counters, Credits, DeviceInfo, Input, Layer, Limits, Nanos, Out, Payload};
+use hostftl_core::{
+    Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+};
 
 use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
@@ -102,6 +104,14 @@ impl Layer for AnyLayer {
 
     fn counters(&self) -> Counters {
         each!(self, layer => layer.counters())
+    }
+
+    fn gauges(&self) -> Option<Gauges> {
+        each!(self, layer => layer.gauges())
+    }
+
+    fn lost_devices(&self) -> u16 {
+        each!(self, layer => layer.lost_devices())
     }
 
     fn map_bytes(&self) -> u64 {

@@ -88,6 +88,9 @@ pub struct LayerConfig {
     pub deadline: Nanos,
     /// What only `log` has.
     pub log: log::Params,
+    /// The devices that are not there this time, as a set of bits by index in the stack: every
+    /// command to them fails. At most as many as [`LayerConfig::tolerates`].
+    pub missing: u16,
     /// The volume, so that metadata of another is never taken for its own.
     pub uuid: [u8; 16],
 }
@@ -104,6 +107,7 @@ impl LayerConfig {
             reclaim: Reclaim::Fewest,
             deadline: 0,
             log: log::Params::default(),
+            missing: 0,
             uuid: [0; 16],
         }
     }
@@ -115,6 +119,11 @@ impl LayerConfig {
             Reclaim::Fewest => self.superpage,
             Reclaim::Batch => 64,
         })
+    }
+
+    /// How many devices a volume can do without.
+    pub fn tolerates(&self) -> u32 {
+        u32::from(self.kind == LayerKind::Log && self.log.parity)
     }
 
     /// Reads `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.
@@ -143,7 +152,7 @@ impl LayerConfig {
     }
 
     /// The canonical text: the name and every parameter that the layer has. It is what volumes
-    /// keep, and [`LayerConfig::parse`] reads it; `deadline` and `uuid` are not in it.
+    /// keep, and [`LayerConfig::parse`] reads it; `deadline`, `missing` and `uuid` are not in it.
     pub fn to_text(&self) -> String {
         let mut text = String::from(self.kind.name());
         let bytes = |sectors: u64| size_text(sectors * SECTOR as u64);

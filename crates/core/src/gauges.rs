@@ -1,0 +1,24 @@
+//! What a layer holds at the moment. Lengths are in bytes.
+
+/// How full a layer is and what that cost; see `Layer::gauges`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// What the host would have to read to see everything that is not zeros.
+    pub mapped: u64,
+    /// What of it lies on the devices: compressed, without parity and without metadata.
+    pub live: u64,
+    /// What can be written, parity apart, before anything must be collected.
+    pub free: u64,
+    /// What lies on the devices and is of no use: collection could gain it. Its debt.
+    pub stale: u64,
+    /// What was given to compression since the start, all-zero blocks apart.
+    pub packed_from: u64,
+    /// What that became.
+    pub packed_into: u64,
+    /// All-zero blocks since the start, which take no room.
+    pub zeros: u64,
+    /// Reads that failed their check since the start and were mended from parity.
+    pub repaired: u64,
+    /// Blocks of the host that nothing can bring back, until they are written again.
+    pub beyond_repair: u64,
+}
