@@ -30,6 +30,30 @@ pub enum DeviceKind {
 }
 
 /// The geometry of a zoned device, in sectors. Segment `i` starts at `i * size`.
+///
+/// What every zoned device does, in every world:
+/// - **Order.** A layer may have several programs to one segment in flight; they take place in the
+///   order in which they were submitted, each at the pointer that the one before it leaves. A
+///   reset is sent when no command to its segment is in flight, and what it frees is programmed
+///   only when the reset is over. Segments have no order among each other.
+/// - **Programs** begin at the write pointer, are multiples of `write_unit` and end within the
+///   segment; the first opens the segment, and the one that reaches its end closes it. Anything
+///   else, and one open segment too many, is `DeviceError::Unsupported`: a bug of the layer.
+/// - **Reads** of what is not written, or not yet readable (see `unreadable`), are
+///   `DeviceError::Media`. There is no out-of-band area: what a layer wants to know of a sector
+///   lies in sectors.
+/// - **Resets** take one whole segment and cost an erase, but nothing when it is free. They are
+///   volatile as programs are: durable after a later flush.
+/// - **A power cut** leaves each segment as it was after some of its resets and programs, in their
+///   order: all that a flush covers, none that was not submitted, and of the last program any
+///   number of write units. The pointer says where that ends, and all before it is intact.
+/// - **Failures.** A program or a reset that fails with `DeviceError::Media` takes its segment
+///   offline for ever, and the programs behind it fail too. Offline segments take no program and
+///   no reset. After a failed program all that earlier programs wrote can still be read, and is as
+///   durable as before; after a failed reset nothing can. The report's pointer of an offline
+///   segment says how far it can be read. A segment may be offline from the beginning.
+/// - **The report** (`About::Segments`) is the truth after a start: states, pointers, wear, and the
+///   length of each segment, which may be less than `size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     /// Sectors from the start of one segment to the next.

@@ -13,7 +13,7 @@
 //! | 3..8 | zero |
 //! | 8..16 | first sector |
 //! | 16..24 | sectors that can be written |
-//! | 24..32 | write pointer, in sectors from the first |
+//! | 24..32 | write pointer, in sectors from the first; offline: how far it can be read |
 
 use hostftl_core::{BLOCK, Page};
 
@@ -34,7 +34,7 @@ pub enum SegmentState {
     Closed = 2,
     /// Written in part.
     Open = 4,
-    /// Worn out or broken: nothing can be done.
+    /// Worn out or broken: it can't be written or reset, only read up to the pointer.
     Offline = 8,
 }
 
