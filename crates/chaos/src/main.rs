@@ -69,8 +69,6 @@ fn layers(name: &str) -> Result<Vec<LayerKind>, String> {
     match name {
         "all" => Ok(all),
         "none" => Ok(vec![LayerKind::Passthrough]),
-        // Not yet one that everybody is offered.
-        "log" => Ok(vec![LayerKind::Log]),
         _ => match all.iter().find(|layer| layer.name() == name) {
             Some(layer) => Ok(vec![*layer]),
             None => {

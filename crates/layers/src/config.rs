@@ -18,8 +18,7 @@ pub enum LayerKind {
     Hard,
     /// Every sector has a home; small writes go to a hidden area first.
     Shatl,
-    /// Blocks are compressed and packed into rows over all devices, with parity. It is not offered
-    /// yet: only chaos runs it.
+    /// Blocks are compressed and packed into rows over all devices, with parity.
     Log,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
@@ -28,7 +27,7 @@ pub enum LayerKind {
 impl LayerKind {
     /// All of them that a user may choose.
     pub const ALL: &'static [LayerKind] =
-        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl];
+        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl, LayerKind::Log];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
@@ -321,13 +320,12 @@ mod tests {
             let config = LayerConfig::new(kind);
             assert_eq!(LayerConfig::parse(&config.to_text()), Ok(config));
         }
-        let text = "shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k";
-        assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
-        let mut log = LayerConfig::new(LayerKind::Log);
-        for (key, value) in [("compress", "zstd-5"), ("parity", "yes"), ("gc", "d-choices:4")] {
-            log.set(key, value).unwrap();
+        for text in [
+            "shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k",
+            "log:superpage=32k:spare=10:compress=zstd-5:parity=yes:gc=d-choices:4",
+        ] {
+            assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
         }
-        assert!(log.to_text().ends_with(":compress=zstd-5:parity=yes:gc=d-choices:4"));
         for permille in 0..=900 {
             let mut config = LayerConfig::new(LayerKind::Hard);
             (config.spare_permille, config.superpage) = (permille, 1 + permille);

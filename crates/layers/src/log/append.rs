@@ -74,7 +74,7 @@ impl Log {
     pub(super) fn next_at(&mut self, stream: u8) -> Option<At> {
         let floor = match stream {
             HOST => self.layout.reserve,
-            GC => self.layout.map_segments() + 1,
+            GC => self.layout.gc_floor(),
             _ => 0,
         };
         let it = &mut self.streams[stream as usize];

@@ -32,10 +32,10 @@ enum Phase {
     Directory(u32),
     /// All rows up to this stamp, and row `seq`, must be durable.
     Settle(u64, u64),
-    /// The root is written, to `left` more devices.
-    Root(u8),
-    /// The devices that hold it are flushed.
-    Flush(u8),
+    /// This copy of the root is written, to so many more devices.
+    Root(u32, u8),
+    /// This copy becomes durable, on so many more devices.
+    Flush(u32, u8),
 }
 
 /// See the module text.
@@ -102,9 +102,13 @@ impl Checkpoint {
 }
 
 impl Log {
+    /// A root frees segments, but seals rows early: it is worth that when somebody who can't go on
+    /// can do so afterwards.
     fn wants_checkpoint(&self) -> bool {
-        let few = self.segments.free() < self.layout.reserve + 4 && self.segments.empty() > 0;
-        few || self.order.next > self.checkpoint.root.replay_from + INTERVAL
+        let (free, after) = (self.segments.free(), self.segments.free() + self.segments.empty());
+        let host = free <= self.layout.reserve + 1 && after > self.layout.reserve + 1;
+        let collection = free <= self.layout.gc_floor() + 1 && after > free;
+        host || collection || self.order.next > self.checkpoint.root.replay_from + INTERVAL
     }
 
     pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
@@ -128,7 +132,7 @@ impl Log {
                 }
                 ready
             }
-            Phase::Root(_) | Phase::Flush(_) => false,
+            Phase::Root(..) | Phase::Flush(..) => false,
         }
     }
 
@@ -247,9 +251,15 @@ impl Log {
         self.send_root(now, root, out);
     }
 
+    /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
     pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
         self.checkpoint.next = root;
-        let at = self.layout.root_at(root.number);
+        self.send_copy(now, 0, out);
+    }
+
+    fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
+        let root = self.checkpoint.next;
+        let at = self.layout.root_at(root.number, copy);
         let sectors = self.layout.root;
         for device in 0..self.layout.devices {
             let mut buf = self.checkpoint.bufs.pop().expect("a root for each device");
@@ -263,7 +273,7 @@ impl Log {
             let command = Command::Program { device, lba: at, gather, tally, placement: MAP };
             self.submit(now, Op::Root { device }, command, out);
         }
-        self.checkpoint.phase = Phase::Root(self.layout.devices);
+        self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
     }
 
     /// A root was written to a device, or the device flushed after it.
@@ -276,19 +286,21 @@ impl Log {
             }
         }
         let devices = self.layout.devices;
+        let sound = self.failed.is_none();
         self.checkpoint.phase = match self.checkpoint.phase {
-            Phase::Root(1) if self.failed.is_none() => {
+            Phase::Root(copy, 1) if sound => {
                 for device in 0..devices {
                     self.submit(now, Op::Root { device }, Command::Flush { device }, out);
                 }
-                Phase::Flush(devices)
+                Phase::Flush(copy, devices)
             }
-            Phase::Root(left) => Phase::Root(left - 1),
-            Phase::Flush(1) if self.failed.is_none() => {
+            Phase::Root(copy, left) => Phase::Root(copy, left - 1),
+            Phase::Flush(0, 1) if sound => return self.send_copy(now, 1, out),
+            Phase::Flush(1, 1) if sound => {
                 self.root_durable(out);
                 Phase::Idle
             }
-            Phase::Flush(left) => Phase::Flush(left - 1),
+            Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
             other => unreachable!("no root is on its way in {other:?}"),
         };
     }

@@ -1,7 +1,7 @@
 //! Where everything lies on the devices, and how much of them the host gets.
 //!
-//! Each device begins with two slots for roots, and every root is on all devices. The rest is cut
-//! into segments: segment `s` is the same range on each device, and consists of slots of one chunk.
+//! Each device begins with two slots for roots and then a copy of both; every root is on all devices.
+//! The rest is cut into segments: segment `s` is the same range on each device, and consists of slots of one chunk.
 //! The devices of a slot take turns: the first one after the parity holds the first chunk of a row.
 //! A row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
@@ -116,10 +116,10 @@ impl Layout {
             self.segments = (free / column).min(1 << 30) as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.reserve = RESERVE + 3 * self.map_segments();
-            let live = self
-                .segments
-                .checked_sub((self.reserve + 2 * self.map_segments() + SLACK).max(spare))
-                .ok_or(too_small)?;
+            // What rows that a checkpoint sealed early waste must be less than what collection gains.
+            let early = self.segments / (2 * self.slots);
+            let kept = self.reserve + 2 * self.map_segments() + SLACK + early;
+            let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
             if live == 0 {
                 return Err(too_small);
             }
@@ -147,6 +147,11 @@ impl Layout {
         let pages = u64::from(self.pages + self.directories);
         let room = self.width() * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
+    }
+
+    /// Free segments that collection may not open: those that a checkpoint may need.
+    pub fn gc_floor(&self) -> u32 {
+        self.map_segments() + 1
     }
 
     /// Incompressible blocks of a full row.
@@ -189,14 +194,14 @@ impl Layout {
         self.first() + slots * u64::from(self.chunk) + u64::from(at.sector)
     }
 
-    /// The first sector of root slot `slot`.
-    pub fn root_at(&self, slot: u64) -> u64 {
-        slot % 2 * u64::from(self.root)
+    /// The first sector of copy 0 or 1 of root `number`.
+    pub fn root_at(&self, number: u64, copy: u32) -> u64 {
+        (number % 2 + u64::from(2 * copy)) * u64::from(self.root)
     }
 
     /// The first sector of the segments.
     pub fn first(&self) -> u64 {
-        u64::from(2 * self.root).next_multiple_of(self.chunk.into())
+        u64::from(4 * self.root).next_multiple_of(self.chunk.into())
     }
 
     /// The segment of byte `byte` of a device.

@@ -48,6 +48,8 @@ pub struct Recovery {
     bufs: Vec<Option<MetaBuf>>,
     asked: [u32; READS],
     root_buf: Option<MetaBuf>,
+    /// Whether any device has a sound root in each slot.
+    slots: [bool; 2],
     best: Option<(Root, MetaBuf)>,
     pub replay: Replay,
 }
@@ -61,6 +63,7 @@ impl Recovery {
             bufs: (0..READS).map(|_| Some(MetaBuf::new(1))).collect(),
             asked: [0; READS],
             root_buf: Some(MetaBuf::new(layout.root_pages() as usize)),
+            slots: [false; 2],
             best: None,
             replay: Replay::new(layout),
         }
@@ -116,27 +119,33 @@ impl Log {
         self.go(Step::Flush)
     }
 
-    /// Reads both slots of each device, one after the other.
+    /// Reads both copies of both slots of each device, one after the other.
     fn read_root(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
         if self.recovery().pending > 0 {
             return false;
         }
-        if index == 2 * u32::from(self.layout.devices) {
+        if index == 4 * u32::from(self.layout.devices) {
             return self.choose_root(now, out);
         }
         let buf = self.recovery().root_buf.take().expect("no root is being read");
         let pages = buf.pages().len() as u32;
-        let (device, lba) = ((index / 2) as u8, self.layout.root_at((index % 2).into()));
+        let (device, lba) = ((index / 4) as u8, self.root_place(index));
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Checkpoint };
         self.recover(now, index as u16, command, out);
         self.go(Step::Roots(index + 1))
     }
 
+    /// Where the root lies that is read as number `index`.
+    fn root_place(&self, index: u32) -> u64 {
+        self.layout.root_at((index % 2).into(), index / 2 % 2)
+    }
+
     fn root_read(&mut self, index: u16, buf: MetaBuf, readable: bool) {
-        let at = self.layout.root_at((index % 2).into());
+        let at = self.root_place(index.into());
         let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
         let recovery = self.recovery();
+        recovery.slots[usize::from(index % 2)] |= root.is_some();
         let better = root.filter(|root| {
             recovery.best.as_ref().is_none_or(|(best, _)| best.number < root.number)
         });
@@ -151,8 +160,10 @@ impl Log {
     }
 
     fn choose_root(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some((root, buf)) = self.recovery().best.take() else {
-            self.give_up("no sound root on any device", out);
+        // A slot always has a root, and a cut damages one copy: the newest may be lost.
+        let whole = self.recovery().slots == [true; 2];
+        let Some((root, buf)) = self.recovery().best.take().filter(|_| whole) else {
+            self.give_up("both copies of a root are damaged on every device", out);
             return false;
         };
         for page in 0..self.layout.directories {
@@ -305,6 +316,10 @@ impl Log {
     fn serve_when_durable(&mut self, out: &mut Out) -> bool {
         if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
             return false;
+        }
+        if self.checkpoint.root.number == 1 {
+            self.begin_checkpoint(); // Both slots have a root from the beginning.
+            return true;
         }
         let recovery = self.recovery.take().expect("the volume is being recovered");
         let (replayed, dropped) = recovery.replay.counts();

@@ -39,7 +39,8 @@ fn what_was_written_is_there_after_stop_and_start() {
             let traffic = last.traffic.unwrap();
             assert_eq!(traffic.requests_in, traffic.requests_out);
             assert_eq!(traffic.host_write_bytes, MIB + 8192);
-            assert!(traffic.waf_layer.unwrap() >= 1.0);
+            let packs = layer == LayerKind::Log;
+            assert!(packs || traffic.waf_layer.unwrap() >= 1.0);
             let after = client.write(0, &[0; 512], false);
             assert_eq!(after, Err(HostError::Io), "a stopped volume refuses jobs");
         }
