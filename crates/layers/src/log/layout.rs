@@ -1,9 +1,10 @@
 //! Where everything lies on the devices, and how much of them the host gets.
 //!
-//! Each device begins with two slots for roots and then a copy of both; every root is on all devices.
-//! The rest is cut into segments: segment `s` is the same range on each device, and consists of slots of one chunk.
-//! The devices of a slot take turns: the first one after the parity holds the first chunk of a row.
-//! A row that is sealed early leaves room in its slot for more rows, each of one chunk.
+//! Each device begins with two slots for roots and then a copy of both; every root is on all
+//! devices. The rest is cut into segments: segment `s` is the same range on each device, and
+//! consists of slots of one chunk. The devices of a slot take turns: the first one after the parity
+//! holds the first chunk of a row. A row that is sealed early leaves room in its slot for more
+//! rows, each of one chunk.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{PAIRS, room};
@@ -116,7 +117,7 @@ impl Layout {
             self.segments = (free / column).min(1 << 30) as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.reserve = RESERVE + 3 * self.map_segments();
-            // What rows that a checkpoint sealed early waste must be less than what collection gains.
+            // Rows that a checkpoint seals early must waste less than what collection gains.
             let early = self.segments / (2 * self.slots);
             let kept = self.reserve + 2 * self.map_segments() + SLACK + early;
             let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
