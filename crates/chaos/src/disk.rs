@@ -275,6 +275,11 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(fits)
     }
 
+    /// A sector of log at or after `start`, or around.
+    pub fn find_any_log(&self, start: u64) -> Option<u64> {
+        (start..self.sectors()).chain(0..start).find(|at| self.born[*at as usize] != 0)
+    }
+
     /// A sector of log at or after `start`, or around, which a later log page knows to be durable:
     /// without one a damaged page is the same as a torn one.
     pub fn find_log(&self, start: u64) -> Option<u64> {

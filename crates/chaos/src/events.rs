@@ -68,6 +68,8 @@ events! {
     LostWrite "write lost" "",
     MisdirectedWrite "write misdirected" "",
     Stale "device went stale" "",
+    Degraded "life without a missing device" "",
+    Returned "device that missed writes came back" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 

@@ -152,7 +152,7 @@ impl Life<'_> {
 
     fn refused(&mut self, wish: Wish, span: Span, error: HostError) {
         let given_up = self.w.gave_up && wish.kind == Kind::Read;
-        if self.errors == 0 && !given_up || error != HostError::Io {
+        if self.excuses == 0 && !given_up || error != HostError::Io {
             self.fail(format!("{wish:?} was answered {error:?} and no device had failed"));
         }
         self.w.tallies.note(Named::HostError);

@@ -14,6 +14,7 @@ use hostftl_layers::{AnyLayer, Mode};
 use crate::events::Named;
 use crate::exec::{Detour, Outcome};
 use crate::host::Pending;
+use crate::matrix::{Claim, Row};
 use crate::model::{Moment, Span};
 use crate::swarm::Order;
 use crate::trace;
@@ -84,6 +85,8 @@ pub struct Life<'w> {
     pub(crate) audited: bool,
     /// Device errors that the layer was given in this life, hangs included.
     pub(crate) errors: u64,
+    /// Those of them for which the host may be given an error.
+    pub(crate) excuses: u64,
     pub(crate) unflushed: Unflushed,
     pub(crate) steps: u64,
     /// Whether this life has any trouble.
@@ -129,6 +132,7 @@ impl<'w> Life<'w> {
             served: 0,
             audited: false,
             errors: 0,
+            excuses: 0,
             unflushed: Unflushed::default(),
             steps: 0,
             calm,
@@ -241,19 +245,30 @@ impl<'w> Life<'w> {
     }
 
     fn execute(&mut self, flight: &mut Flight) -> Outcome {
-        let is_device = flight.command.device().is_some();
-        if is_device && (self.dead() || flight.late && self.w.dice.chance(500)) {
-            self.errors += 1;
+        let device = flight.command.device();
+        if device.is_some_and(|device| self.is_dead(device)) {
+            self.err(Row::DeadDevice);
+            self.w.gone = self.w.swarm.victim.is_some();
             return Err(DeviceError::Gone);
         }
-        let detour = if is_device { self.detour(&flight.command) } else { Detour::None };
+        if device.is_some() && flight.late && self.w.dice.chance(500) {
+            self.err(Row::Hang);
+            return Err(DeviceError::Gone);
+        }
+        let detour = if device.is_some() { self.detour(&flight.command) } else { Detour::None };
         let dice = &mut self.w.dice;
         let result = self.w.machine.run(&mut flight.command, flight.stamp, detour, dice);
-        if result.is_err() {
-            self.errors += 1;
+        if result.is_err() && device.is_some() {
+            self.err(Row::ReadError);
             self.w.tallies.note(Named::ReadError);
         }
         result
+    }
+
+    /// A command fails because of a fault of kind `row`.
+    pub(crate) fn err(&mut self, row: Row) {
+        self.errors += 1;
+        self.excuses += u64::from(self.w.claims.get(row) != Claim::Kept);
     }
 
     /// Gives the layer an input and takes its outputs.
@@ -333,8 +348,10 @@ impl<'w> Life<'w> {
         }
         let sent = self.w.now;
         let flight = Flight { token, command, stamp, extent, sent, late: false };
-        if flight.command.device().is_some() && self.device_commands == self.hang_at {
-            self.errors += 1;
+        if self.hangs(&flight.command) {
+            self.hang_at = u64::MAX;
+            self.err(Row::Hang);
+            self.w.gone = self.w.swarm.victim.is_some();
             self.hung.push(flight);
         } else {
             self.flight.push(flight);
@@ -360,7 +377,7 @@ impl<'w> Life<'w> {
         match event {
             Event::Ready { replayed, dropped } => self.became_ready(replayed, dropped),
             Event::Stopped => self.stopped(),
-            Event::Unrecoverable(why) if self.w.damaged || self.errors > 0 => {
+            Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;
                 self.phase = Phase::Over(End::Refused);
@@ -374,7 +391,7 @@ impl<'w> Life<'w> {
                 }
                 self.w.tallies.note_if(abandoned, Named::Abandoned);
             }
-            Event::Lost { sectors } if !self.w.damaged && self.errors == 0 => {
+            Event::Lost { sectors } if !self.w.damaged && self.excuses == 0 => {
                 self.fail(format!("{sectors} sectors are said to be lost and nothing was damaged"));
             }
             Event::Lost { .. } => {
@@ -396,6 +413,11 @@ impl<'w> Life<'w> {
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
+        let (lost, missing) = (self.layer.lost_devices(), self.w.config.missing);
+        if lost & missing != missing || self.w.swarm.victim.is_some_and(|it| lost & !(1 << it) != 0)
+        {
+            self.fail(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
+        }
         if self.mode == Mode::Open && (self.audited || self.w.dice.chance(self.w.swarm.audit)) {
             self.audited = true;
             self.w.workload.audit();
@@ -408,10 +430,10 @@ impl<'w> Life<'w> {
         };
         self.phase = Phase::Over(End::Stopped);
         let late = |flight: &Flight| flight.late || flight.command.device().is_none();
-        if self.errors == 0 {
-            if !self.layer.idle() || !self.flight.iter().all(late) {
-                self.fail("stopped with something under way".into());
-            }
+        if self.errors == 0 && (!self.layer.idle() || !self.flight.iter().all(late)) {
+            self.fail("stopped with something under way".into());
+        }
+        if self.excuses == 0 {
             self.w.model.end_flush(begin);
             self.w.tallies.note(Named::CleanStop);
             self.w.tallies.note_if(self.audited, Named::Audit);

@@ -4,6 +4,8 @@ use hostftl_layers::LayerKind;
 
 const TEXT: &str = include_str!("../../../docs/SEMANTICS.md");
 const MARK: &str = "<!-- matrix: read by crates/chaos -->";
+/// The rows in which `log` says more when it has parity.
+const PARITY: &str = "<!-- log with parity: read by crates/chaos -->";
 
 /// What a layer says of a promise or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +74,35 @@ pub const ROWS: [&str; 20] = [
 pub struct Claims([Claim; ROWS.len()]);
 
 impl Claims {
-    /// The claims of `layer` in docs/SEMANTICS.md.
+    /// The claims of `layer` in docs/SEMANTICS.md; `parity` is for a log with parity or a mirror.
     ///
     /// # Errors
     /// The row or column that is missing, or the cell that says something else.
-    pub fn of(layer: LayerKind) -> Result<Self, String> {
-        parse(TEXT, layer.name())
+    pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
+        let mut claims = parse(TEXT, layer.name())?;
+        if parity && layer == LayerKind::Log {
+            claims.amend(TEXT)?;
+        }
+        Ok(claims)
+    }
+
+    /// Puts in what only holds with parity.
+    fn amend(&mut self, text: &str) -> Result<(), String> {
+        let (_, table) = text.split_once(PARITY).ok_or("SEMANTICS.md has no table of parity")?;
+        for cells in rows_of(table).skip(2) {
+            let key = cells[0].trim_matches('`');
+            let row = ROWS.iter().position(|row| *row == key);
+            let row = row.ok_or(format!("SEMANTICS.md, log with parity: what is {key}?"))?;
+            self.0[row] = claim(cells.get(1).copied().unwrap_or_default())
+                .ok_or(format!("SEMANTICS.md, {key} for log with parity: what is that?"))?;
+        }
+        Ok(())
+    }
+
+    /// The same of everything.
+    #[cfg(test)]
+    pub fn all(claim: Claim) -> Self {
+        Claims([claim; ROWS.len()])
     }
 
     /// What it says of `row`.
@@ -93,7 +118,7 @@ impl Claims {
 
 fn parse(text: &str, layer: &str) -> Result<Claims, String> {
     let (_, table) = text.split_once(MARK).ok_or("SEMANTICS.md has no matrix")?;
-    let mut lines = table.lines().filter(|line| line.starts_with('|')).map(cells);
+    let mut lines = rows_of(table);
     let header = lines.next().ok_or("the matrix of SEMANTICS.md is empty")?;
     let column = header.iter().position(|&cell| cell == layer);
     let column = column.ok_or(format!("SEMANTICS.md has no column for {layer}"))?;
@@ -106,14 +131,26 @@ fn parse(text: &str, layer: &str) -> Result<Claims, String> {
         let row = rows.iter().find(|row| row[0].trim_matches('`') == *key);
         let row = row.ok_or(format!("SEMANTICS.md has no row for {key}"))?;
         let cell = row.get(column).copied().unwrap_or_default();
-        *claim = match cell.split(':').next().unwrap_or_default().trim() {
-            "kept" => Claim::Kept,
-            "detected" => Claim::Detected,
-            "not claimed" => Claim::NotClaimed,
-            _ => return Err(format!("SEMANTICS.md, {key} for {layer}: what is \"{cell}\"?")),
-        };
+        *claim = self::claim(cell)
+            .ok_or_else(|| format!("SEMANTICS.md, {key} for {layer}: what is \"{cell}\"?"))?;
     }
     Ok(Claims(claims))
+}
+
+/// What a cell says before its colon.
+fn claim(cell: &str) -> Option<Claim> {
+    match cell.split(':').next().unwrap_or_default().trim() {
+        "kept" => Some(Claim::Kept),
+        "detected" => Some(Claim::Detected),
+        "not claimed" => Some(Claim::NotClaimed),
+        _ => None,
+    }
+}
+
+/// The lines of the first table in `text`.
+fn rows_of(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+    lines.take_while(|line| line.starts_with('|')).map(cells)
 }
 
 fn cells(line: &str) -> Vec<&str> {
@@ -127,8 +164,21 @@ mod tests {
     #[test]
     fn every_layer_says_something_of_every_promise_and_fault() {
         for &layer in LayerKind::ALL.iter().chain(&[LayerKind::Exerciser]) {
-            Claims::of(layer).unwrap_or_else(|why| panic!("{why}"));
+            Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
         }
+        Claims::of(LayerKind::Log, true).unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    #[test]
+    fn parity_changes_what_its_table_names_and_nothing_else() {
+        let with = |rows: &str| {
+            let mut claims = Claims([Claim::NotClaimed; ROWS.len()]);
+            claims.amend(&format!("{PARITY}\n| fault | log |\n|---|---|\n{rows}")).map(|()| claims)
+        };
+        let claims = with("| `dead-device` | kept: so |\n\n| `hang` | kept |").expect("sound");
+        assert_eq!(claims.get(Row::DeadDevice), Claim::Kept);
+        assert_eq!(claims.get(Row::Hang), Claim::NotClaimed, "the table ends at a blank line");
+        assert!(with("| `ded-device` | kept |").is_err() && with("| `hang` | maybe |").is_err());
     }
 
     #[test]

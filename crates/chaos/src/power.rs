@@ -7,6 +7,7 @@ use crate::disk::{Disk, Survival};
 use crate::events::Named;
 use crate::exec::{Detour, has_meta};
 use crate::life::{End, Flight, Life, Phase};
+use crate::matrix::{Claim, Row};
 
 /// How many causes a command in flight at a cut may have, for the table of events.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +48,10 @@ impl Life<'_> {
         if swarm.faults.hang && dice.chance(400) {
             self.hang_at = 1 + dice.below(300);
         }
-        if swarm.faults.dead && dice.chance(400) {
-            self.dead_at = 1 + dice.below(300);
+        // A stack that goes on without a device has a long life before and after.
+        let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
+        if swarm.faults.dead && dice.chance(often) {
+            self.dead_at = 1 + dice.below(within);
         }
         self.damage();
     }
@@ -89,51 +92,84 @@ impl Life<'_> {
 
     /// Harms the media between two lives, as far as the layer claims to notice.
     fn damage(&mut self) {
-        let faults = self.w.swarm.faults;
-        let dice = &mut self.w.dice;
-        for disk in &mut self.w.machine.disks {
-            if faults.read_error && dice.chance(150) {
-                disk.spoil(dice.below(disk.sectors()));
-                self.w.damaged = true;
-            }
-            let start = dice.below(disk.sectors());
-            type Find = fn(&Disk, u64) -> Option<u64>;
-            let kinds: [(bool, Find, Named); 3] = [
-                (faults.metadata_rot, Disk::find_meta, Named::MetadataRot),
-                (faults.log_rot, Disk::find_log, Named::LogRot),
-                (faults.data_rot, Disk::find_data, Named::DataRot),
-            ];
-            for (wanted, find, named) in kinds {
-                if !wanted || self.w.damaged || !dice.chance(150) {
-                    continue;
-                }
-                if let Some(sector) = find(disk, start) {
-                    if self.w.trace {
-                        eprintln!("{} sector {sector}: {named:?}", self.w.steps);
-                    }
-                    disk.rot(sector, dice.below(4096));
-                    self.w.tallies.note(named);
-                    self.w.damaged = true;
-                }
-            }
-            if faults.stale && dice.chance(100) {
-                self.w.tallies.note_if(disk.go_stale(), Named::Stale);
-                self.w.damaged = true;
-            } else if faults.stale {
-                disk.remember();
+        for device in 0..self.w.machine.disks.len() {
+            if self.may_fail(device as u8) {
+                self.damage_one(device);
             }
         }
     }
 
-    /// Whether the devices have died.
-    pub(crate) fn dead(&self) -> bool {
-        self.device_commands >= self.dead_at
+    fn damage_one(&mut self, device: usize) {
+        let faults = self.w.swarm.faults;
+        if faults.read_error && self.w.dice.chance(150) {
+            let disk = &mut self.w.machine.disks[device];
+            disk.spoil(self.w.dice.below(disk.sectors()));
+            self.w.harm(Row::ReadError);
+        }
+        let start = self.w.dice.below(self.w.machine.disks[device].sectors());
+        let log_rot = match self.w.claims.get(Row::LogRot) {
+            Claim::Kept => Disk::find_any_log,
+            _ => Disk::find_log,
+        };
+        type Find = fn(&Disk, u64) -> Option<u64>;
+        let kinds: [(bool, Find, Named, Row); 3] = [
+            (faults.metadata_rot, Disk::find_meta, Named::MetadataRot, Row::MetadataRot),
+            (faults.log_rot, log_rot, Named::LogRot, Row::LogRot),
+            (faults.data_rot, Disk::find_data, Named::DataRot, Row::DataRot),
+        ];
+        for (wanted, find, named, row) in kinds {
+            if !wanted || self.w.damaged || !self.w.dice.chance(150) {
+                continue;
+            }
+            let disk = &mut self.w.machine.disks[device];
+            if let Some(sector) = find(disk, start) {
+                if self.w.trace {
+                    eprintln!("{} device {device}, sector {sector}: {named:?}", self.w.steps);
+                }
+                disk.rot(sector, self.w.dice.below(4096));
+                self.w.tallies.note(named);
+                self.w.harm(row);
+            }
+        }
+        let disk = &mut self.w.machine.disks[device];
+        if faults.stale && self.w.dice.chance(100) {
+            self.w.tallies.note_if(disk.go_stale(), Named::Stale);
+            self.w.harm(Row::StaleDevice);
+        } else if faults.stale {
+            disk.remember();
+        }
+    }
+
+    /// Whether faults may happen to this device.
+    fn may_fail(&self, device: u8) -> bool {
+        self.w.swarm.victim.is_none_or(|victim| victim == device)
+    }
+
+    /// Whether a stack that needs all of its devices only to be made is being made.
+    fn is_made(&self) -> bool {
+        let starting = matches!(self.phase, Phase::New | Phase::Starting);
+        self.w.swarm.victim.is_some() && self.mode == Mode::Format && starting
+    }
+
+    /// Whether a device is missing, or has died.
+    pub(crate) fn is_dead(&self, device: u8) -> bool {
+        let died = self.device_commands >= self.dead_at && self.may_fail(device);
+        died && !self.is_made() || self.w.config.missing >> device & 1 == 1
+    }
+
+    /// Whether this command, which is being submitted, hangs.
+    pub(crate) fn hangs(&self, command: &Command) -> bool {
+        let due = self.device_commands >= self.hang_at && !self.is_made();
+        due && command.device().is_some_and(|device| self.may_fail(device))
     }
 
     /// Where a write really goes.
     pub(crate) fn detour(&mut self, command: &Command) -> Detour {
         let faults = self.w.swarm.faults;
         let Command::Program { device, tally, .. } = command else { return Detour::None };
+        if !self.may_fail(*device) {
+            return Detour::None;
+        }
         let dice = &mut self.w.dice;
         if faults.lost && dice.chance(2) {
             self.w.tallies.note(Named::LostWrite);

@@ -95,6 +95,7 @@ fn live(world: &mut World) -> Result<(), String> {
     world.blank();
     for _ in 0..LIVES {
         let formatting = mode == Mode::Format;
+        world.choose_missing(mode);
         match Life::new(world, mode, false)?.run()? {
             End::Refused if world.enough() => return Ok(()),
             End::Refused => {
@@ -110,6 +111,7 @@ fn live(world: &mut World) -> Result<(), String> {
     if mode == Mode::Format {
         mode = Mode::Open;
     }
+    world.choose_missing(mode);
     let mut last = Life::new(world, mode, true)?;
     last.demand_audit();
     last.run().map(|_| ())
@@ -118,6 +120,7 @@ fn live(world: &mut World) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matrix::{Claim, Claims};
     use crate::swarm::Faults;
 
     /// Whether one of the first seeds shows that passthrough does not hold against `faults`.
@@ -136,6 +139,31 @@ mod tests {
         assert!(is_seen(Faults { misdirected: true, ..Faults::default() }), "misdirected write");
         assert!(is_seen(Faults { data_rot: true, ..Faults::default() }), "bit rot");
         assert!(is_seen(Faults { stale: true, ..Faults::default() }), "stale device");
+    }
+
+    /// Whether one of the first seeds shows that a log without parity can't bear `faults` of one
+    /// device, as it must when it claims so.
+    fn is_seen_of_one(faults: Faults) -> bool {
+        let world = |seed| World::new(seed, LayerKind::Log, false).expect("a plan");
+        let mut worlds = (0..40).map(world).filter(|world| !world.swarm.parity);
+        worlds.any(|mut world| {
+            world.claims = Claims::all(Claim::Kept);
+            world.swarm.victim = Some(0);
+            world.swarm.faults = faults;
+            live(&mut world).is_err()
+        })
+    }
+
+    #[test]
+    fn what_only_parity_can_bear_is_demanded_where_it_is_claimed() {
+        assert!(!is_seen_of_one(Faults { cut: true, ..Faults::default() }), "a cut is borne");
+        assert!(is_seen_of_one(Faults { dead: true, ..Faults::default() }), "dead device");
+        assert!(is_seen_of_one(Faults { read_error: true, ..Faults::default() }), "read error");
+        assert!(is_seen_of_one(Faults { data_rot: true, ..Faults::default() }), "bit rot");
+        assert!(is_seen_of_one(Faults { lost: true, ..Faults::default() }), "lost write");
+        assert!(is_seen_of_one(Faults { stale: true, ..Faults::default() }), "stale device");
+        let misdirected = Faults { misdirected: true, ..Faults::default() };
+        assert!(is_seen_of_one(misdirected), "misdirected write");
     }
 
     #[test]

@@ -47,11 +47,31 @@ pub struct Faults {
     pub stale: bool,
 }
 
+impl Faults {
+    fn of(claims: &Claims, dice: &mut Dice) -> Self {
+        let mut some = |row: Row, permille| claims.admits(row) && dice.chance(permille);
+        Faults {
+            cut: some(Row::PowerCut, 900),
+            hang: some(Row::Hang, 250),
+            dead: some(Row::DeadDevice, 250),
+            read_error: some(Row::ReadError, 150),
+            metadata_rot: some(Row::MetadataRot, 150),
+            log_rot: some(Row::LogRot, 150),
+            data_rot: some(Row::DataRot, 150),
+            lost: some(Row::LostWrite, 150),
+            misdirected: some(Row::MisdirectedWrite, 150),
+            stale: some(Row::StaleDevice, 150),
+        }
+    }
+}
+
 /// The options of one seed. Chances are in thousandths.
 #[derive(Clone, Debug)]
 pub struct Swarm {
     /// Devices in the stack.
     pub devices: u32,
+    /// The only device to which faults happen, where a layer can do without one.
+    pub victim: Option<u8>,
     /// Sectors of each.
     pub sectors: u64,
     /// The unit in which the layer writes, in sectors.
@@ -61,6 +81,8 @@ pub struct Swarm {
     /// Whether a log over several devices has parity, and how it compresses.
     pub parity: bool,
     pub compress: Codec,
+    /// Whether small flushes follow one another, which stack short rows in a slot of a log.
+    pub stacked: bool,
     /// Spare of the layer, in thousandths.
     pub spare: u32,
     /// How long a command may take, in ns.
@@ -105,37 +127,52 @@ pub struct Swarm {
     pub faults: Faults,
 }
 
+/// What must be known before a layer's claims are.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// Devices.
+    pub devices: u32,
+    /// Whether one of them may be lost.
+    pub parity: bool,
+}
+
+impl Stack {
+    /// The stack of a seed for `layer`.
+    pub fn of(layer: LayerKind, dice: &mut Dice) -> Self {
+        let devices = match layer {
+            LayerKind::Exerciser => dice.between(1, 4) as u32,
+            LayerKind::Log => dice.pick(&[1, 2, 2, 3, 3, 4, 5]),
+            _ => 1,
+        };
+        let parity = layer == LayerKind::Log && devices > 1 && dice.chance(600);
+        Stack { devices, parity }
+    }
+}
+
 const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
 
 impl Swarm {
     /// The options of a seed for `layer`.
-    pub fn of(layer: LayerKind, claims: &Claims, dice: &mut Dice) -> Self {
+    pub fn of(layer: LayerKind, stack: Stack, claims: &Claims, dice: &mut Dice) -> Self {
         let is_log = layer == LayerKind::Log;
+        let Stack { devices, parity } = stack;
         let sizes = if is_log { [32, 32, 64, 64] } else { [16, 16, 32, 64] };
         let superpage = dice.pick(&sizes);
         let megabytes = dice.pick(&[1, 1, 1, 2, 2, 4, 8]);
-        let some =
-            |dice: &mut Dice, row: Row, permille| claims.admits(row) && dice.chance(permille);
-        let faults = Faults {
-            cut: some(dice, Row::PowerCut, 900),
-            hang: some(dice, Row::Hang, 250),
-            dead: some(dice, Row::DeadDevice, 250),
-            read_error: some(dice, Row::ReadError, 150),
-            metadata_rot: some(dice, Row::MetadataRot, 150),
-            log_rot: some(dice, Row::LogRot, 150),
-            data_rot: some(dice, Row::DataRot, 150),
-            lost: some(dice, Row::LostWrite, 150),
-            misdirected: some(dice, Row::MisdirectedWrite, 150),
-            stale: some(dice, Row::StaleDevice, 150),
-        };
-        let exerciser = layer == LayerKind::Exerciser;
-        Swarm {
-            devices: if exerciser || is_log { dice.between(1, 4) as u32 } else { 1 },
-            sectors: if exerciser { 512 } else { megabytes * 2048 + dice.below(256) * 8 },
+        let faults = Faults::of(claims, dice);
+        let mut swarm = Swarm {
+            devices,
+            victim: parity.then(|| dice.below(devices.into()) as u8),
+            sectors: if layer == LayerKind::Exerciser {
+                512
+            } else {
+                megabytes * 2048 + dice.below(256) * 8
+            },
             superpage,
             map_unit: if is_log { dice.pick(&[8, superpage]) } else { superpage },
-            parity: dice.chance(500),
+            parity,
+            stacked: dice.chance(500),
             compress: dice.pick(&[Codec::Lz4, Codec::Raw]),
             spare: dice.pick(&[20, 20, 70, 200]),
             deadline: if faults.hang { 1 << 40 } else { 0 },
@@ -171,6 +208,10 @@ impl Swarm {
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
             faults,
+        };
+        if is_log && swarm.stacked {
+            (swarm.mix[4], swarm.sizes) = (40, Sizes::Small);
         }
+        swarm
     }
 }

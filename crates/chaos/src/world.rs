@@ -1,15 +1,15 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan, Reclaim};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
-use crate::events::Tallies;
+use crate::events::{Named, Tallies};
 use crate::exec::Machine;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
-use crate::swarm::Swarm;
+use crate::swarm::{Stack, Swarm};
 use crate::workload::{LONGEST, Workload};
 
 /// Every layer must be able to work on so many sectors.
@@ -52,6 +52,8 @@ pub struct World {
     pub sent: (u64, u64),
     /// Whether the medium was damaged, so that the volume may refuse to open.
     pub damaged: bool,
+    /// Whether the victim missed writes, so that it does not belong to the volume any more.
+    pub gone: bool,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
     /// Whether every step is printed.
@@ -65,12 +67,13 @@ impl World {
     /// When SEMANTICS.md or the layer's own plan does not admit the run.
     pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
         let mut dice = Dice::new(seed, layer as u64);
-        let claims = Claims::of(layer)?;
-        let mut swarm = Swarm::of(layer, &claims, &mut dice);
+        let stack = Stack::of(layer, &mut dice);
+        let claims = Claims::of(layer, stack.parity)?;
+        let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
         let mut config = LayerConfig::new(layer);
         config.superpage = swarm.superpage;
         config.spare_permille = swarm.spare;
-        config.log.parity = swarm.parity && swarm.devices > 1;
+        config.log.parity = swarm.parity;
         config.log.compress = swarm.compress;
         config.deadline = swarm.deadline;
         if layer == LayerKind::Shatl && dice.chance(300) {
@@ -110,6 +113,7 @@ impl World {
             cuts: 0,
             sent: (0, 0),
             damaged: false,
+            gone: false,
             gave_up: false,
             trace,
         })
@@ -125,12 +129,34 @@ impl World {
     pub fn blank(&mut self) {
         self.damaged = false;
         self.gave_up = false;
+        self.gone = false;
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for disk in &mut self.machine.disks {
             disk.reset(self.swarm.sectors, self.swarm.volatile, self.swarm.destage);
         }
         let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;
         self.model.reset(self.plan.limits.exported, fixed);
+    }
+
+    /// Chooses whether the victim is missing from a life that begins in `mode`.
+    pub fn choose_missing(&mut self, mode: Mode) {
+        self.config.missing = 0;
+        let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
+        let faults = self.swarm.faults;
+        // What missed writes comes back only where a layer claims to notice by itself.
+        let returns = self.gone && faults.stale && self.dice.chance(300);
+        if self.gone && !returns || faults.dead && self.dice.chance(100) {
+            self.config.missing = 1 << victim;
+            self.gone = true;
+            self.tallies.note(Named::Degraded);
+        }
+        self.tallies.note_if(returns, Named::Returned);
+    }
+
+    /// A fault of kind `row` harmed what is on a device: unless the layer claims to hold under it,
+    /// the volume may refuse to open.
+    pub fn harm(&mut self, row: Row) {
+        self.damaged |= self.claims.get(row) != Claim::Kept;
     }
 
     /// Payload memory for a new life: the layer's own buffers, and names of those for the host.
