@@ -5,9 +5,13 @@
 //! - A sector is in `dirty` once exactly when its `stamp` is not 0.
 //! - A flush makes durable what completed before it was submitted, and promises nothing else.
 
-use hostftl_core::SECTOR;
+mod zoned;
+mod zones;
+
+use hostftl_core::{SECTOR, Segments};
 
 use crate::dice::Dice;
+pub use zones::{Refusal, Zones};
 
 /// The medium can't read this sector until it is written again.
 const BAD: u8 = 1;
@@ -63,7 +67,11 @@ pub struct Disk {
     covered: u32,
     destage: u32,
     volatile: bool,
-    old: Option<Vec<u8>>,
+    old: Option<(Vec<u8>, Option<Zones>)>,
+    /// Its segments, if it has any.
+    zones: Option<Zones>,
+    /// Of a zoned disk: flags, `born` and `settled` of what is durable.
+    kept: Vec<(u8, u32, u32)>,
     /// Flushes so far.
     epoch: u32,
     /// For log: the epoch in which it was submitted, else 0.
@@ -74,8 +82,15 @@ pub struct Disk {
 
 impl Disk {
     /// A blank device of `sectors`. With `volatile`, completed writes may be lost until a flush;
-    /// `destage` in 1000 overwritten sectors reach the medium before they are overwritten.
-    pub fn reset(&mut self, sectors: u64, volatile: bool, destage: u32) {
+    /// `destage` in 1000 overwritten sectors reach the medium before they are overwritten. It is
+    /// zoned when it gets `segments`.
+    pub fn reset(
+        &mut self,
+        sectors: u64,
+        volatile: bool,
+        destage: u32,
+        segments: Option<Segments>,
+    ) {
         let sectors = sectors as usize;
         for image in [&mut self.current, &mut self.durable] {
             image.clear();
@@ -92,6 +107,9 @@ impl Disk {
         self.dirty.clear();
         (self.clock, self.covered, self.epoch) = (1, 0, 1);
         (self.destage, self.volatile, self.old) = (destage, volatile, None);
+        self.zones = segments.map(Zones::new);
+        self.kept.clear();
+        self.kept.resize(if segments.is_some() { sectors } else { 0 }, (0, 0, 0));
     }
 
     /// Its length in sectors.
@@ -179,6 +197,9 @@ impl Disk {
     /// A flush that was submitted at `stamp` is done.
     pub fn flush(&mut self, stamp: u32) {
         self.epoch += 1;
+        if self.zones.is_some() {
+            return self.flush_zones(stamp);
+        }
         let mut dirty = core::mem::take(&mut self.dirty);
         dirty.retain(|&sector| {
             let sector = sector as usize;
@@ -204,6 +225,9 @@ impl Disk {
     /// The power fails: what is in the cache survives as `survival` says, and nothing else.
     pub fn cut(&mut self, survival: Survival, dice: &mut Dice) -> Losses {
         let mut losses = Losses::default();
+        if self.zones.is_some() {
+            return self.cut_zones(survival, dice);
+        }
         let oldest = self.dirty.iter().map(|&s| self.stamp[s as usize]).min().unwrap_or(self.clock);
         let moment = dice.between(oldest.into(), self.clock.into()) as u32;
         for sector in core::mem::take(&mut self.dirty) {
@@ -237,14 +261,14 @@ impl Disk {
 
     /// Remembers what is durable, for [`Disk::go_stale`].
     pub fn remember(&mut self) {
-        self.old = Some(self.durable.clone());
+        self.old = Some((self.durable.clone(), self.zones.as_ref().map(Zones::durable)));
     }
 
     /// The medium holds again what it held at [`Disk::remember`]. False when there was none.
     pub fn go_stale(&mut self) -> bool {
-        let Some(old) = self.old.take() else { return false };
+        let Some((old, zones)) = self.old.take() else { return false };
         self.current.copy_from_slice(&old);
-        self.durable = old;
+        (self.durable, self.zones) = (old, zones);
         true
     }
 
@@ -262,7 +286,7 @@ impl Disk {
 
     /// A sector of data at or after `start`, or around.
     pub fn find_data(&self, start: u64) -> Option<u64> {
-        let is_data = |at: &u64| self.flags[*at as usize] & META == 0;
+        let is_data = |at: &u64| self.flags[*at as usize] & META == 0 && self.is_written(*at);
         (start..self.sectors()).chain(0..start).find(is_data)
     }
 
@@ -270,7 +294,7 @@ impl Disk {
     pub fn find_meta(&self, start: u64) -> Option<u64> {
         let fits = |at: &u64| {
             let at = *at as usize;
-            self.flags[at] & META != 0 && self.born[at] == 0
+            self.flags[at] & META != 0 && self.born[at] == 0 && self.is_written(at as u64)
         };
         (start..self.sectors()).chain(0..start).find(fits)
     }
@@ -286,7 +310,8 @@ impl Disk {
         let newest = self.born.iter().copied().max().unwrap_or_default();
         let fits = |at: &u64| {
             let at = *at as usize;
-            self.born[at] != 0 && self.settled[at] != 0 && self.settled[at] <= newest
+            let known = self.settled[at] != 0 && self.settled[at] <= newest;
+            self.born[at] != 0 && known && self.is_written(at as u64)
         };
         (start..self.sectors()).chain(0..start).find(fits)
     }
@@ -298,7 +323,7 @@ mod tests {
 
     fn disk() -> (Disk, Dice) {
         let mut disk = Disk::default();
-        disk.reset(64, true, 0);
+        disk.reset(64, true, 0, None);
         (disk, Dice::new(1, 1))
     }
 
@@ -332,7 +357,7 @@ mod tests {
     #[test]
     fn a_device_without_a_cache_loses_nothing_that_completed() {
         let (mut disk, mut dice) = disk();
-        disk.reset(64, false, 0);
+        disk.reset(64, false, 0, None);
         disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         disk.cut(Survival::Nothing, &mut dice);
         assert_eq!(byte(&disk, 3), 1);
@@ -343,7 +368,7 @@ mod tests {
         let (mut disk, mut dice) = disk();
         let mut seen = [false; 4];
         for _ in 0..64 {
-            disk.reset(64, true, 0);
+            disk.reset(64, true, 0, None);
             disk.write(0, &[1; SECTOR], |_| Kind::Data, &mut dice);
             disk.write(1, &[1; SECTOR], |_| Kind::Data, &mut dice);
             disk.cut(Survival::Each(500), &mut dice);

@@ -70,6 +70,7 @@ events! {
     Stale "device went stale" "",
     Degraded "life without a missing device" "",
     Returned "device that missed writes came back" "",
+    BadSegment "segment went offline" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 

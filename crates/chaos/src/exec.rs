@@ -8,7 +8,7 @@ use hostftl_format::page::crc32c;
 
 use crate::arena::Arena;
 use crate::dice::Dice;
-use crate::disk::{Disk, Kind};
+use crate::disk::{Disk, Kind, Refusal};
 
 /// The result of a command, as a layer gets it.
 pub type Outcome = Result<Verdict, DeviceError>;
@@ -31,6 +31,8 @@ pub struct Machine {
     pub arena: Arena,
     /// The devices of the stack, in order.
     pub disks: Vec<Disk>,
+    /// Why a segment did not take the last command, if it did not.
+    pub refusal: Option<Refusal>,
     staging: Vec<u8>,
 }
 
@@ -44,29 +46,51 @@ impl Machine {
         detour: Detour,
         dice: &mut Dice,
     ) -> Outcome {
+        self.refusal = None;
         match command {
             Command::Read { device, lba, into, .. } => {
                 return self.read(*device as usize, *lba, into);
             }
             Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
+                let disk = &mut self.disks[*device as usize];
+                if disk.segment_of(*lba).is_some() {
+                    if detour == Detour::Lost {
+                        self.staging.fill(0);
+                    }
+                    let kinds = Kinds::of(gather, tally, stamp);
+                    let done = disk.append(*lba, &self.staging, |sector| kinds.get(sector));
+                    return self.ended(done);
+                }
                 let at = match detour {
                     Detour::None => *lba,
                     Detour::Lost => return Ok(Verdict::default()),
                     Detour::To(other) => other,
                 };
                 let kinds = Kinds::of(gather, tally, stamp);
-                let disk = &mut self.disks[*device as usize];
                 disk.write(at, &self.staging, |sector| kinds.get(sector), dice);
             }
             Command::Reset { device, lba, sectors } => {
-                self.disks[*device as usize].trim(*lba, *sectors, dice);
+                let disk = &mut self.disks[*device as usize];
+                if disk.segment_of(*lba).is_some() {
+                    let done = disk.wipe(*lba, *sectors, dice);
+                    return self.ended(done);
+                }
+                disk.trim(*lba, *sectors, dice);
             }
             Command::Flush { device } => self.disks[*device as usize].flush(stamp),
-            Command::Report { .. } => return Err(DeviceError::Unsupported),
+            Command::Report { device, about, into } => {
+                return self.disks[*device as usize].report(*about, into);
+            }
             _ => return self.compute(command),
         }
         Ok(Verdict::default())
+    }
+
+    /// What came of a command to a segment.
+    fn ended(&mut self, done: Result<(), Refusal>) -> Outcome {
+        self.refusal = done.err();
+        done.map(|()| Verdict::default()).map_err(DeviceError::from)
     }
 
     /// Carries out a command that touches no device.
@@ -142,6 +166,10 @@ impl Machine {
     }
 
     fn read(&mut self, device: usize, lba: u64, into: &mut Target) -> Outcome {
+        let readable = self.disks[device].may_read(lba, into.sectors().into());
+        if readable.is_err() {
+            return self.ended(readable);
+        }
         let bytes = self.disks[device].read(lba, into.sectors()).ok_or(DeviceError::Media)?;
         match into {
             Target::Data(view) => {
@@ -178,17 +206,19 @@ impl Machine {
         assert_eq!(self.staging.len() % SECTOR, 0, "a program writes whole sectors");
     }
 
-    /// The power fails while `command` is in flight: each of its sectors is written or is not, and
-    /// `keep` decides. Returns how many were and were not.
+    /// The power fails while `command` is in flight: each of its sectors is written, with a chance
+    /// of `permille` in 1000, or is not; within a segment in their order. Returns how many were and
+    /// were not.
     pub fn tear(
         &mut self,
         command: &Command,
         stamp: u32,
-        mut keep: impl FnMut() -> bool,
+        permille: u32,
+        dice: &mut Dice,
     ) -> (u32, u32) {
         let mut count = (0, 0);
         let mut each = |disk: &mut Disk, sector: u64, bytes: &[u8], kind: Kind| {
-            if keep() {
+            if dice.chance(permille) {
                 disk.survive_in_flight(sector, bytes, kind);
                 count.0 += 1;
             } else {
@@ -200,12 +230,22 @@ impl Machine {
                 self.gather(gather);
                 let kinds = Kinds::of(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
+                if disk.segment_of(*lba).is_some() {
+                    let keep = || dice.chance(permille);
+                    return disk.tear_append(*lba, &self.staging, |at| kinds.get(at), keep);
+                }
                 for (index, bytes) in self.staging.chunks_exact(SECTOR).enumerate() {
                     each(disk, lba + index as u64, bytes, kinds.get(index as u32));
                 }
             }
             Command::Reset { device, lba, sectors } => {
                 let disk = &mut self.disks[*device as usize];
+                if disk.segment_of(*lba).is_some() {
+                    if dice.chance(permille) {
+                        disk.tear_wipe(*lba, *sectors, dice);
+                    }
+                    return (0, 0);
+                }
                 (*lba..lba + sectors).for_each(|at| each(disk, at, &[0; SECTOR], Kind::Data));
             }
             _ => {}
@@ -272,12 +312,13 @@ mod tests {
 
     use super::*;
 
-    /// A chaos device tells nothing of itself, and a layer must live with that.
+    /// A chaos device without segments tells nothing of itself, and a layer must live with that.
     #[test]
     fn a_report_is_refused() {
         for about in [About::Collectible, About::Segments(0)] {
             let mut command = Command::Report { device: 0, about, into: MetaBuf::new(1) };
             let (mut machine, mut dice) = (Machine::default(), Dice::new(1, 0));
+            machine.disks.push(Disk::default());
             let outcome = machine.run(&mut command, 0, Detour::None, &mut dice);
             assert_eq!(outcome, Err(DeviceError::Unsupported));
         }

@@ -22,6 +22,7 @@ mod swarm;
 mod trace;
 mod workload;
 mod world;
+mod zoned;
 
 pub use campaign::{Campaign, Goal, Summary, replay_command};
 pub use events::Tallies;

@@ -19,6 +19,7 @@ use crate::model::{Moment, Span};
 use crate::swarm::Order;
 use crate::trace;
 use crate::world::World;
+use crate::zoned;
 
 /// So many steps without a reply to a request that waits are a stall.
 const PATIENCE: u64 = 200_000;
@@ -49,6 +50,8 @@ pub struct Flight {
     pub extent: Option<Extent>,
     /// When it was submitted.
     pub sent: Nanos,
+    /// How many commands were submitted before it.
+    pub seq: u64,
     /// Whether it is past its deadline.
     pub late: bool,
 }
@@ -95,6 +98,9 @@ pub struct Life<'w> {
     pub(crate) hang_at: u64,
     pub(crate) dead_at: u64,
     pub(crate) device_commands: u64,
+    pub(crate) commands: u64,
+    /// Whether a program was given up, so that those behind it in its segment can't be right.
+    pub(crate) disordered: bool,
     pub(crate) last_reply: u64,
     pub(crate) wrong: Option<String>,
 }
@@ -140,6 +146,8 @@ impl<'w> Life<'w> {
             hang_at: u64::MAX,
             dead_at: u64::MAX,
             device_commands: 0,
+            commands: 0,
+            disordered: false,
             last_reply: 0,
             wrong: None,
             w,
@@ -234,9 +242,10 @@ impl<'w> Life<'w> {
             Order::Newest if dice.chance(stubborn) => count - 1,
             _ => dice.below(count),
         };
+        let index = zoned::first_of_segment(&self.flight, &self.w.machine.disks, index as usize);
         let mut flight = match order {
-            Order::Any => self.flight.swap_remove(index as usize),
-            Order::Oldest | Order::Newest => self.flight.remove(index as usize),
+            Order::Any => self.flight.swap_remove(index),
+            Order::Oldest | Order::Newest => self.flight.remove(index),
         };
         let result = self.execute(&mut flight);
         self.w.tallies.note_if(flight.late, Named::LateDone);
@@ -248,17 +257,22 @@ impl<'w> Life<'w> {
         let device = flight.command.device();
         if device.is_some_and(|device| self.is_dead(device)) {
             self.err(Row::DeadDevice);
+            self.disordered = true;
             self.w.gone = self.w.swarm.victim.is_some();
             return Err(DeviceError::Gone);
         }
         if device.is_some() && flight.late && self.w.dice.chance(500) {
             self.err(Row::Hang);
+            self.disordered = true;
             return Err(DeviceError::Gone);
+        }
+        if let Some(error) = self.break_segment(&flight.command) {
+            return Err(error);
         }
         let detour = if device.is_some() { self.detour(&flight.command) } else { Detour::None };
         let dice = &mut self.w.dice;
         let result = self.w.machine.run(&mut flight.command, flight.stamp, detour, dice);
-        if result.is_err() && device.is_some() {
+        if result.is_err() && device.is_some() && !self.segment_refused(&flight.command) {
             self.err(Row::ReadError);
             self.w.tallies.note(Named::ReadError);
         }
@@ -346,9 +360,16 @@ impl<'w> Life<'w> {
             self.w.tallies.note_if(overlaps, Named::DeviceOverlap);
             self.w.tallies.note_if(self.device_commands == self.dead_at, Named::DeadDevice);
         }
-        let sent = self.w.now;
-        let flight = Flight { token, command, stamp, extent, sent, late: false };
-        if self.hangs(&flight.command) {
+        if let Err(what) = self.keeps_order(&command, extent) {
+            self.fail(what);
+        }
+        let (sent, seq) = (self.w.now, self.commands);
+        self.commands += 1;
+        let flight = Flight { token, command, stamp, extent, sent, seq, late: false };
+        if self.behind_a_hung_one(extent) {
+            self.err(Row::Hang);
+            self.hung.push(flight);
+        } else if self.hangs(&flight.command) {
             self.hang_at = u64::MAX;
             self.err(Row::Hang);
             self.w.gone = self.w.swarm.victim.is_some();
@@ -442,7 +463,7 @@ impl<'w> Life<'w> {
 }
 
 /// Device, first sector, sectors, and whether the command writes.
-type Extent = (u8, u64, u64, bool);
+pub(crate) type Extent = (u8, u64, u64, bool);
 
 fn extent(command: &Command) -> Option<Extent> {
     match command {

@@ -43,10 +43,11 @@ pub enum Row {
     LostWrite,
     MisdirectedWrite,
     StaleDevice,
+    BadSegment,
 }
 
 /// The keys of the rows, in the order of [`Row`].
-pub const ROWS: [&str; 20] = [
+pub const ROWS: [&str; 21] = [
     "newest",
     "one-order",
     "own-content",
@@ -67,6 +68,7 @@ pub const ROWS: [&str; 20] = [
     "lost-write",
     "misdirected-write",
     "stale-device",
+    "bad-segment",
 ];
 
 /// What one layer claims.

@@ -37,6 +37,19 @@ impl InFlight {
     }
 }
 
+/// What is under way; of a zoned device in the order of submission, which it keeps.
+fn in_order<'a>(
+    zoned: bool,
+    flight: &'a mut [Flight],
+    hung: &'a mut [Flight],
+) -> impl Iterator<Item = &'a mut Flight> {
+    let mut all: Vec<_> = flight.iter_mut().chain(hung).collect();
+    if zoned {
+        all.sort_by_key(|flight| flight.seq);
+    }
+    all.into_iter()
+}
+
 impl Life<'_> {
     /// Chooses what fails in this life, and whether it is cut while it starts.
     pub(crate) fn choose_fate(&mut self) {
@@ -175,7 +188,7 @@ impl Life<'_> {
             self.w.tallies.note(Named::LostWrite);
             return Detour::Lost;
         }
-        if faults.misdirected && dice.chance(2) {
+        if faults.misdirected && self.w.segments.is_none() && dice.chance(2) {
             self.w.tallies.note(Named::MisdirectedWrite);
             let size = self.w.machine.disks[*device as usize].sectors();
             return Detour::To(dice.below(size - u64::from(tally.total()) + 1));
@@ -216,7 +229,7 @@ impl Life<'_> {
         }
         let w = &mut *self.w;
         w.tallies.note(Named::Killed);
-        for flight in self.flight.iter_mut().chain(&mut self.hung) {
+        for flight in in_order(w.segments.is_some(), &mut self.flight, &mut self.hung) {
             if flight.command.device().is_some() && w.dice.chance(500) {
                 let (command, stamp) = (&mut flight.command, flight.stamp);
                 let _ = w.machine.run(command, stamp, Detour::None, &mut w.dice);
@@ -247,10 +260,8 @@ impl Life<'_> {
         }
         let mut torn = (kept > 0 && lost > 0, false);
         let permille = w.dice.pick(&[0, 300, 500, 700, 1000]);
-        for flight in self.flight.iter().chain(&self.hung) {
-            let dice = &mut w.dice;
-            let keep = || dice.chance(permille);
-            let (kept, lost) = w.machine.tear(&flight.command, flight.stamp, keep);
+        for flight in in_order(w.segments.is_some(), &mut self.flight, &mut self.hung) {
+            let (kept, lost) = w.machine.tear(&flight.command, flight.stamp, permille, &mut w.dice);
             let partly = kept > 0 && lost > 0;
             match &flight.command {
                 Command::Program { gather, .. } if has_meta(gather) => torn.0 |= partly,

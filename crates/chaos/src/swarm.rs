@@ -45,6 +45,7 @@ pub struct Faults {
     pub lost: bool,
     pub misdirected: bool,
     pub stale: bool,
+    pub bad_segment: bool,
 }
 
 impl Faults {
@@ -61,6 +62,7 @@ impl Faults {
             lost: some(Row::LostWrite, 150),
             misdirected: some(Row::MisdirectedWrite, 150),
             stale: some(Row::StaleDevice, 150),
+            bad_segment: some(Row::BadSegment, 300),
         }
     }
 }

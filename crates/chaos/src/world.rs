@@ -1,6 +1,6 @@
 //! Everything of one seed that outlives a power cut.
 
-use hostftl_core::{DeviceInfo, Nanos, Payload};
+use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
 use crate::dice::Dice;
@@ -11,9 +11,10 @@ use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::swarm::{Stack, Swarm};
 use crate::workload::{LONGEST, Workload};
+use crate::zoned;
 
 /// Every layer must be able to work on so many sectors.
-const ROOMY: u64 = 1 << 17;
+pub const ROOMY: u64 = 1 << 17;
 
 /// The world of one seed. It is kept from seed to seed for its memory only.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct World {
     pub config: LayerConfig,
     /// What the layer is told of its devices.
     pub infos: Vec<DeviceInfo>,
+    /// The segments of each device, if they are zoned.
+    pub segments: Option<Segments>,
     /// What the layer needs and gives.
     pub plan: Plan,
     /// What the host asks next.
@@ -81,15 +84,22 @@ impl World {
             config.threshold = Some(dice.between(2, 40) as u32);
         }
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut segments = zoned::choose(seed, &config, &swarm);
         let (infos, plan) = loop {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
+            if let Some(segments) = segments {
+                info = zoned::info(segments, swarm.volatile);
+            }
             let infos = vec![info; swarm.devices as usize];
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
                 Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
-                Err(_) => swarm.sectors *= 2,
+                Err(_) => {
+                    swarm.sectors *= 2;
+                    segments.iter_mut().for_each(|segments| segments.count *= 2);
+                }
             }
         };
         if trace {
@@ -106,6 +116,7 @@ impl World {
             claims,
             config,
             infos,
+            segments,
             plan,
             steps: 0,
             start_steps: 10,
@@ -132,8 +143,10 @@ impl World {
         self.gone = false;
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for disk in &mut self.machine.disks {
-            disk.reset(self.swarm.sectors, self.swarm.volatile, self.swarm.destage);
+            let sectors = self.infos[0].sectors;
+            disk.reset(sectors, self.swarm.volatile, self.swarm.destage, self.segments);
         }
+        zoned::break_some(self);
         let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;
         self.model.reset(self.plan.limits.exported, fixed);
     }

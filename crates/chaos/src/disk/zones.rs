@@ -1,0 +1,234 @@
+//! The segments of a zoned disk: what they demand of a layer, and what a cut leaves of them.
+//!
+//! Invariants
+//! - Below `pointer` everything was written since the last reset, in order; below `durable` the
+//!   medium holds what a cut can't take back.
+//! - While `reset` is not 0 the medium still holds what was before that reset.
+//! - No more segments are open than the geometry allows, and no cut can make it more.
+
+use hostftl_core::{About, DeviceError, MetaBuf, Segments, Verdict};
+use hostftl_format::report::{self, SegmentReport, SegmentState};
+
+use super::Survival;
+use crate::dice::Dice;
+
+/// One segment. Pointers are in sectors from its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Zone {
+    /// Where the next write goes.
+    pub pointer: u32,
+    /// Where it would go after a cut that takes all it can.
+    pub durable: u32,
+    /// The stamp of a reset that a cut can take back, else 0.
+    pub reset: u32,
+    /// The stamp of its last program or reset.
+    pub last: u32,
+    /// It broke.
+    pub offline: bool,
+    erased: u32,
+}
+
+/// What a segment says to a command that it does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The layer should have known better.
+    Rule(&'static str),
+    /// There is nothing to read there now.
+    Unreadable,
+    /// The segment broke.
+    Offline,
+}
+
+impl From<Refusal> for DeviceError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Rule(_) => DeviceError::Unsupported,
+            Refusal::Unreadable | Refusal::Offline => DeviceError::Media,
+        }
+    }
+}
+
+/// All segments of a disk.
+#[derive(Clone, Debug)]
+pub struct Zones {
+    /// The geometry.
+    pub shape: Segments,
+    /// The segments.
+    pub list: Vec<Zone>,
+}
+
+impl Zones {
+    /// Free segments.
+    pub fn new(shape: Segments) -> Self {
+        Zones { shape, list: vec![Zone::default(); shape.count as usize] }
+    }
+
+    /// The segment of a range and where in it the range begins.
+    ///
+    /// # Errors
+    /// When it is not within one segment.
+    pub fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), Refusal> {
+        let size = u64::from(self.shape.size);
+        let (index, at) = (lba / size, lba % size);
+        let fits = sectors > 0 && at + sectors <= size && index < self.list.len() as u64;
+        let place = fits.then_some((index as usize, at as u32));
+        place.ok_or(Refusal::Rule("a range beyond its segment"))
+    }
+
+    /// Whether a write may happen now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_write(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+        let (index, at) = self.place(lba, sectors)?;
+        let zone = &self.list[index];
+        if zone.offline {
+            return Err(Refusal::Offline);
+        }
+        if at != zone.pointer {
+            return Err(Refusal::Rule("a write that is not at the write pointer"));
+        }
+        if !sectors.is_multiple_of(self.shape.write_unit.into()) {
+            return Err(Refusal::Rule("a write that is not a multiple of the write unit"));
+        }
+        let most = self.shape.max_open;
+        if at == 0 && most > 0 && self.open() >= most {
+            return Err(Refusal::Rule("a write that opens one segment too many"));
+        }
+        Ok(())
+    }
+
+    /// Whether a segment may be reset now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_reset(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+        let (index, at) = self.place(lba, sectors)?;
+        if at != 0 || sectors != u64::from(self.shape.size) {
+            return Err(Refusal::Rule("a reset of something else than one segment"));
+        }
+        if self.list[index].offline { Err(Refusal::Offline) } else { Ok(()) }
+    }
+
+    /// Whether a range can be read now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+        let (index, at) = self.place(lba, sectors)?;
+        let Zone { pointer, offline, .. } = self.list[index];
+        let readable = match offline || pointer == self.shape.size {
+            true => pointer,
+            false => pointer.saturating_sub(self.shape.unreadable),
+        };
+        let fits = at + sectors as u32 <= readable;
+        if fits { Ok(()) } else { Err(Refusal::Unreadable) }
+    }
+
+    /// Whether a sector holds something.
+    pub fn is_written(&self, sector: u64) -> bool {
+        let size = u64::from(self.shape.size);
+        sector % size < self.list[(sector / size) as usize].pointer.into()
+    }
+
+    /// How many segments are partly written, as reads see it.
+    fn open(&self) -> u32 {
+        let open = |zone: &&Zone| self.is_partial(zone.pointer) && !zone.offline;
+        self.list.iter().filter(open).count() as u32
+    }
+
+    fn is_partial(&self, pointer: u32) -> bool {
+        pointer > 0 && pointer < self.shape.size
+    }
+
+    /// Whether one more open segment could make too many after a cut, unless all becomes durable.
+    pub fn is_tight(&self) -> bool {
+        let either = |zone: &&Zone| {
+            !zone.offline && (self.is_partial(zone.pointer) || self.is_partial(zone.durable))
+                || zone.reset > 0
+                || zone.durable < zone.pointer && zone.pointer == self.shape.size
+        };
+        let open = self.list.iter().filter(either).count() as u32;
+        self.shape.max_open > 0 && open >= self.shape.max_open
+    }
+
+    /// How far a segment is durable once everything up to stamp `upto` is; `None` when not even its
+    /// reset is.
+    pub fn reach(&self, index: usize, upto: u32, stamps: &[u32]) -> Option<u32> {
+        let zone = &self.list[index];
+        if zone.reset > upto {
+            return None;
+        }
+        let from = if zone.reset > 0 { 0 } else { zone.durable };
+        let of_zone = &stamps[index * self.shape.size as usize..];
+        (from..=zone.pointer).find(|&at| at == zone.pointer || of_zone[at as usize] > upto)
+    }
+
+    /// How far a segment is durable after a cut.
+    pub fn surviving(
+        &self,
+        index: usize,
+        survival: Survival,
+        moment: u32,
+        stamps: &[u32],
+        dice: &mut Dice,
+    ) -> Option<u32> {
+        let zone = &self.list[index];
+        match survival {
+            Survival::Nothing => self.reach(index, 0, stamps),
+            Survival::Everything => Some(zone.pointer),
+            Survival::Oldest => self.reach(index, moment - 1, stamps),
+            Survival::Newest if zone.last >= moment => Some(zone.pointer),
+            Survival::Newest => self.reach(index, 0, stamps),
+            Survival::Each(permille) => {
+                let least = self.reach(index, 0, stamps);
+                let units = (zone.pointer - least.unwrap_or(0)) / self.shape.write_unit;
+                if !dice.chance(permille) {
+                    return least;
+                }
+                let kept = dice.between(u64::from(least.is_some()).min(units.into()), units.into());
+                Some(least.unwrap_or(0) + kept as u32 * self.shape.write_unit)
+            }
+        }
+    }
+
+    /// What the medium holds.
+    pub fn durable(&self) -> Self {
+        let durable = |zone: &Zone| Zone { pointer: zone.durable, reset: 0, last: 0, ..*zone };
+        Zones { shape: self.shape, list: self.list.iter().map(durable).collect() }
+    }
+
+    /// A segment was erased.
+    pub fn count_erase(&mut self, index: usize) {
+        self.list[index].erased += 1;
+    }
+
+    /// Answers `About::Segments`.
+    ///
+    /// # Errors
+    /// `Unsupported` for other questions.
+    pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
+        let (size, mut count) = (u64::from(self.shape.size), 0);
+        for (index, zone) in self.list.iter().enumerate().skip(from as usize) {
+            let state = match zone.pointer {
+                _ if zone.offline => SegmentState::Offline,
+                0 => SegmentState::Free,
+                pointer if self.is_partial(pointer) => SegmentState::Open,
+                _ => SegmentState::Closed,
+            };
+            let told = SegmentReport {
+                state,
+                wear: zone.erased.min(255) as u8,
+                start: index as u64 * size,
+                length: size,
+                pointer: zone.pointer.into(),
+            };
+            if !report::put_segment(into.pages_mut(), count, &told) {
+                break;
+            }
+            count += 1;
+        }
+        Ok(Verdict { bytes: (count * report::SEGMENT_BYTES) as u32, crc: 0 })
+    }
+}

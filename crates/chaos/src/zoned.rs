@@ -1,0 +1,161 @@
+//! Zoned devices in a life: which a layer gets, in what order its commands take place, what breaks.
+
+use hostftl_core::{Command, DeviceError, DeviceInfo, DeviceKind, Segments};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use crate::dice::Dice;
+use crate::disk::{Disk, Refusal};
+use crate::events::Named;
+use crate::life::{Extent, Flight, Life};
+use crate::matrix::Row;
+use crate::swarm::Swarm;
+use crate::world::{ROOMY, World};
+
+/// Keeps this stream of chance apart from the seed's other one.
+const SALT: u64 = 0x5e67;
+/// At most one in so many segments breaks.
+const BAD_SHARE: usize = 32;
+
+/// What a layer is told of a device of `segments`.
+pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
+    let sectors = u64::from(segments.size) * u64::from(segments.count);
+    let kind = DeviceKind::Zoned(segments);
+    DeviceInfo { volatile_cache: volatile, kind, ..DeviceInfo::block(sectors, segments.write_unit) }
+}
+
+/// The segments of a seed's devices: for a layer that takes them, and always for one that takes
+/// nothing else.
+pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
+    let mut dice = Dice::new(seed, SALT);
+    let segments = draw(&mut dice, swarm.sectors);
+    let fits =
+        |info: DeviceInfo| AnyLayer::plan(config, &vec![info; swarm.devices as usize]).is_ok();
+    let many = ROOMY.div_ceil(segments.size.into()) as u32;
+    let roomy = Segments { count: many.next_multiple_of(segments.units), ..segments };
+    let by_block = fits(DeviceInfo::block(ROOMY, swarm.map_unit));
+    let wanted = fits(info(roomy, swarm.volatile)) && (!by_block || dice.chance(500));
+    wanted.then_some(segments)
+}
+
+/// A geometry of at least `sectors` sectors.
+fn draw(dice: &mut Dice, sectors: u64) -> Segments {
+    let units = dice.pick(&[1, 2, 4, 8]);
+    let write_unit = dice.pick(&[8, 8, 16, 32]);
+    let write_best = write_unit * dice.pick(&[1, 2, 4]);
+    let size = write_best * dice.pick(&[4, 8, 16]);
+    let open = units * dice.pick(&[0, 0, 4, 6]);
+    let each = sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
+    Segments {
+        size,
+        write_unit,
+        write_best,
+        unreadable: write_unit * dice.pick(&[0, 0, 1, 3]),
+        max_open: open,
+        count: each.max(8) * units,
+        units,
+    }
+}
+
+/// Some segments of blank devices are offline from the beginning.
+pub fn break_some(world: &mut World) {
+    if world.segments.is_none() || !world.swarm.faults.bad_segment {
+        return;
+    }
+    for disk in &mut world.machine.disks {
+        while may_break(disk) && world.dice.chance(300) {
+            disk.break_segment(world.dice.below(disk.sectors()), true);
+        }
+    }
+}
+
+fn may_break(disk: &Disk) -> bool {
+    let (bad, all) = disk.offline();
+    bad < all / BAD_SHARE
+}
+
+/// Instead of the command at `index`, the first that is to take place in its segment.
+pub fn first_of_segment(flight: &[Flight], disks: &[Disk], index: usize) -> usize {
+    let Some(place) = write_place(&flight[index], disks) else { return index };
+    let same = |&at: &usize| write_place(&flight[at], disks) == Some(place);
+    (0..flight.len()).filter(same).min_by_key(|&at| flight[at].seq).unwrap_or(index)
+}
+
+/// The device and segment that a command changes, on a zoned device.
+fn write_place(flight: &Flight, disks: &[Disk]) -> Option<(u8, u64)> {
+    place(flight.extent, disks).filter(|_| flight.extent.is_some_and(|(.., writes)| writes))
+}
+
+fn place(extent: Option<Extent>, disks: &[Disk]) -> Option<(u8, u64)> {
+    let (device, lba, ..) = extent?;
+    Some((device, disks.get(usize::from(device))?.segment_of(lba)?))
+}
+
+impl Life<'_> {
+    /// Whether a command to a segment comes at a time when it may.
+    pub(crate) fn keeps_order(
+        &self,
+        command: &Command,
+        extent: Option<Extent>,
+    ) -> Result<(), String> {
+        let disks = &self.w.machine.disks;
+        let Some(here) = place(extent, disks) else { return Ok(()) };
+        let hung = self.hung.iter().filter(|it| self.w.now < it.sent + self.w.config.deadline);
+        let others = self.flight.iter().filter(|it| !it.late).chain(hung);
+        for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
+            let resets = |command: &Command| matches!(command, Command::Reset { .. });
+            if resets(command) || resets(&other.command) {
+                let what = crate::trace::command(command);
+                let other = crate::trace::command(&other.command);
+                return Err(format!("{what} while {other} is in flight to the same segment"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command waits in its segment behind one that hangs.
+    pub(crate) fn behind_a_hung_one(&self, extent: Option<Extent>) -> bool {
+        let disks = &self.w.machine.disks;
+        let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
+        here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
+    }
+
+    /// Now and then a program or a reset fails, and its segment with it.
+    pub(crate) fn break_segment(&mut self, command: &Command) -> Option<DeviceError> {
+        let (&Command::Program { device, lba, .. } | &Command::Reset { device, lba, .. }) = command
+        else {
+            return None;
+        };
+        let w = &mut *self.w;
+        let disk = &mut w.machine.disks[usize::from(device)];
+        let breaks = w.swarm.faults.bad_segment
+            && !self.calm
+            && disk.segment_of(lba).is_some()
+            && w.dice.chance(3)
+            && may_break(disk);
+        if !breaks {
+            return None;
+        }
+        disk.break_segment(lba, matches!(command, Command::Reset { .. }));
+        w.tallies.note(Named::BadSegment);
+        self.err(Row::BadSegment);
+        Some(DeviceError::Media)
+    }
+
+    /// Whether a segment refused `command` and no fault of the device is to blame. What is against
+    /// the rules is a fault of the layer.
+    pub(crate) fn segment_refused(&mut self, command: &Command) -> bool {
+        match self.w.machine.refusal {
+            None => false,
+            Some(Refusal::Rule(_)) if self.disordered => true,
+            Some(Refusal::Rule(what)) => {
+                self.fail(format!("{}: {what}", crate::trace::command(command)));
+                true
+            }
+            Some(Refusal::Unreadable) => true,
+            Some(Refusal::Offline) => {
+                self.err(Row::BadSegment);
+                true
+            }
+        }
+    }
+}
