@@ -60,6 +60,13 @@ pub enum Verdict {
         /// Places in the list, by index in the stack.
         order: Vec<usize>,
     },
+    /// A stack that has all that it needs.
+    Degraded {
+        /// Places in the list, by index in the stack; `None` for a member that is not there.
+        order: Vec<Option<usize>>,
+        /// The places of members that missed changes of the stack, and so do not count.
+        stale: Vec<usize>,
+    },
     /// Members that are not in the list, by index in the stack.
     Missing {
         /// Indexes in the stack.
@@ -75,9 +82,9 @@ pub enum Verdict {
         /// The places of the two.
         at: [usize; 2],
     },
-    /// A member that missed changes of the stack.
+    /// A member that missed changes of the stack, and that is needed.
     Stale {
-        /// The place of the first that is older than another.
+        /// The place of the first such member.
         at: usize,
     },
     /// A member that describes the stack differently, though it is of the same generation.
@@ -89,18 +96,29 @@ pub enum Verdict {
     Nothing,
 }
 
-/// Judges a list of superblocks, one of each device.
-pub fn assemble(list: &[Superblock]) -> Verdict {
+/// Whether a member missed changes of the stack that `newest` knows of. A change is written to one
+/// superblock after the other: one that was cut off leaves members behind that missed nothing.
+pub fn is_stale(one: &Superblock, newest: &Superblock) -> bool {
+    let left_out = newest.missing >> one.index & 1 == 1;
+    let behind = newest.generation - one.generation;
+    behind > 1 || behind == 1 && left_out
+}
+
+/// Judges a list of superblocks, one of each device. The layer of the stack `tolerates` the loss of
+/// so many.
+pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     let Some(first) = list.first() else { return Verdict::Nothing };
     let find = |wrong: &dyn Fn(&Superblock) -> bool| list.iter().position(wrong);
     if let Some(at) = find(&|other| other.volume != first.volume) {
         return Verdict::Foreign { at };
     }
-    let newest = list.iter().map(|one| one.generation).max().unwrap_or_default();
-    if let Some(at) = find(&|other| other.generation < newest) {
-        return Verdict::Stale { at };
-    }
     if let Some(at) = find(&|other| shape(other) != shape(first)) {
+        return Verdict::Contradiction { at };
+    }
+    let newest = list.iter().max_by_key(|one| one.generation).unwrap_or(first);
+    let other_loss =
+        |one: &Superblock| one.generation == newest.generation && one.missing != newest.missing;
+    if let Some(at) = find(&other_loss) {
         return Verdict::Contradiction { at };
     }
     let mut places = [None; u8::MAX as usize + 1];
@@ -109,12 +127,22 @@ pub fn assemble(list: &[Superblock]) -> Verdict {
             return Verdict::Duplicate { at: [before, at] };
         }
     }
-    let members: Vec<u8> =
-        (0..first.count).filter(|index| places[usize::from(*index)].is_none()).collect();
-    if !members.is_empty() {
-        return Verdict::Missing { members };
+    let is_stale = |at: &usize| is_stale(&list[*at], newest);
+    let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
+    let member = |index: u8| places[usize::from(index)].filter(|at| !is_stale(at));
+    let order: Vec<Option<usize>> = (0..first.count).map(member).collect();
+    let lost = order.iter().filter(|at| at.is_none()).count();
+    if lost == 0 {
+        return Verdict::Complete { order: order.into_iter().flatten().collect() };
     }
-    Verdict::Complete { order: places.iter().flatten().copied().collect() }
+    if lost <= tolerates as usize {
+        return Verdict::Degraded { order, stale };
+    }
+    if let Some(at) = stale.first() {
+        return Verdict::Stale { at: *at };
+    }
+    let members = (0..first.count).filter(|index| order[usize::from(*index)].is_none());
+    Verdict::Missing { members: members.collect() }
 }
 
 /// What all members of a stack must agree on.
@@ -136,6 +164,8 @@ mod tests {
             device: [index; 16],
             index,
             count,
+            missing: 0,
+            smallest: 2048,
             layer: Text::new("hard").unwrap(),
             data_start: 2048,
             data_len: 2048,
@@ -154,7 +184,7 @@ mod tests {
                 Just(whole).prop_shuffle()
             })
         ) {
-            let Verdict::Complete { order } = assemble(&list) else { panic!("not complete") };
+            let Verdict::Complete { order } = assemble(&list, 1) else { panic!("not complete") };
             for (index, at) in order.iter().enumerate() {
                 prop_assert_eq!(usize::from(list[*at].index), index);
             }
@@ -168,21 +198,54 @@ mod tests {
             let with = |change: &dyn Fn(&mut Superblock)| {
                 let mut list = whole.clone();
                 change(&mut list[at]);
-                assemble(&list)
+                assemble(&list, 0)
             };
             prop_assert_eq!(with(&|one| one.volume = [1; 16]), Verdict::Foreign { at });
-            prop_assert_eq!(with(&|one| one.generation = 4), Verdict::Stale { at });
+            prop_assert_eq!(with(&|one| one.generation = 3), Verdict::Stale { at });
+            let order = (0..usize::from(count)).collect();
+            prop_assert_eq!(with(&|one| one.generation = 4), Verdict::Complete { order });
             prop_assert_eq!(with(&|one| one.exported += 1), Verdict::Contradiction { at });
             prop_assert_eq!(with(&|one| one.index = 0), Verdict::Duplicate { at: [0, at] });
             let mut list = whole.clone();
             list.remove(at);
-            prop_assert_eq!(assemble(&list), Verdict::Missing { members: vec![at as u8] });
+            prop_assert_eq!(assemble(&list, 0), Verdict::Missing { members: vec![at as u8] });
+        }
+
+        #[test]
+        fn a_stack_with_parity_goes_on_without_one(
+            count in 2..=16_u8, gone in any::<prop::sample::Index>(), step in 0..3_usize,
+        ) {
+            let gone = gone.index(count.into());
+            let mut list: Vec<_> = (0..count).map(|index| member(index, count)).collect();
+            let lost = |list: &[Superblock], stale| {
+                let order = (0..count).map(|index| list.iter().position(|one| one.index == index));
+                let mut order: Vec<_> = order.collect();
+                order[gone] = None;
+                Verdict::Degraded { order, stale }
+            };
+            // The others know of it: all of them, or only the first before that was cut off.
+            let others = list.iter_mut().filter(|one| usize::from(one.index) != gone);
+            for one in others.take(if step == 0 { 1 } else { 16 }) {
+                (one.generation, one.missing) = (6, 1 << gone);
+            }
+            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![gone]));
+            prop_assert_eq!(assemble(&list, 0), Verdict::Stale { at: gone });
+            list.remove(gone);
+            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![]));
         }
     }
 
     #[test]
+    fn members_that_lost_each_other_are_not_joined() {
+        let mut list = [member(0, 3), member(1, 3), member(2, 3)];
+        (list[0].generation, list[0].missing) = (6, 0b100);
+        (list[2].generation, list[2].missing) = (6, 0b001);
+        assert!(matches!(assemble(&list, 1), Verdict::Contradiction { .. }));
+    }
+
+    #[test]
     fn nothing_is_nothing() {
-        assert_eq!(assemble(&[]), Verdict::Nothing);
+        assert_eq!(assemble(&[], 1), Verdict::Nothing);
     }
 
     #[test]

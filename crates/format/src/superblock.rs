@@ -10,9 +10,10 @@
 //! | 40..44 | format version |
 //! | 44 | index of the device in the stack |
 //! | 45 | devices in the stack |
-//! | 46..48 | zero |
+//! | 46..48 | devices that do not belong any more, as a set of bits by index |
 //! | 48..64 | device UUID |
-//! | 64..88 | zero |
+//! | 64..72 | sectors of data on the smallest device of the stack; 0 = as on this one |
+//! | 72..88 | zero |
 //! | 88..96 | first sector of the data |
 //! | 96..104 | sectors of data |
 //! | 104..112 | sectors of the device |
@@ -49,6 +50,8 @@ pub struct Superblock {
     pub device: [u8; 16],
     pub index: u8,
     pub count: u8,
+    pub missing: u16,
+    pub smallest: u64,
     pub layer: Text<LAYER_BYTES>,
     pub data_start: u64,
     pub data_len: u64,
@@ -135,7 +138,9 @@ impl Superblock {
         put_u32(&mut page, 40, VERSION);
         page.0[44] = self.index;
         page.0[45] = self.count;
+        page.0[46..48].copy_from_slice(&self.missing.to_le_bytes());
         page.0[48..64].copy_from_slice(&self.device);
+        put_u64(&mut page, 64, self.smallest);
         let longs = [self.data_start, self.data_len, self.device_sectors, self.exported];
         for (index, value) in longs.into_iter().chain([self.created]).enumerate() {
             put_u64(&mut page, 88 + 8 * index, value);
@@ -167,6 +172,8 @@ impl Superblock {
             device: page.0[48..64].try_into().expect("sixteen bytes"),
             index: page.0[44],
             count: page.0[45],
+            missing: u16::from_le_bytes([page.0[46], page.0[47]]),
+            smallest: u64_at(page, 64),
             layer: Text::parse(&page.0[192..448]).ok_or(SuperFault::Nonsense("the layer"))?,
             data_start: u64_at(page, 88),
             data_len: u64_at(page, 96),
@@ -182,6 +189,9 @@ impl Superblock {
     fn check(&self) -> Result<(), &'static str> {
         if self.count == 0 || self.count > MAX_DEVICES || self.index >= self.count {
             return Err("the number of the device");
+        }
+        if self.smallest > self.data_len {
+            return Err("the length of the smallest device");
         }
         let end = self.data_start.checked_add(self.data_len);
         if self.data_len == 0 || end.is_none_or(|end| end > self.device_sectors) {
@@ -199,13 +209,14 @@ mod tests {
     prop_compose! {
         fn any_superblock()(
             generation: u64, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
-            index: u8, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
+            index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
             data_start in 0..u64::MAX / 2, data_len in 1..u64::MAX / 2, exported: u64, created: u64,
             label in "[ -~]{0,60}é?", more in 0..9_u64,
         ) -> Superblock {
             let device_sectors = data_start + data_len + more;
             Superblock {
-                generation, volume, device, index: index % count, count,
+                generation, volume, device, index: index % count, count, missing,
+                smallest: data_len / 2,
                 layer: Text::new(&layer).unwrap(), data_start, data_len,
                 device_sectors, exported, created, label: Text::new(&label).unwrap(),
             }
@@ -252,6 +263,8 @@ mod tests {
             device: [2; 16],
             index: 3,
             count: 3,
+            missing: 0,
+            smallest: 0,
             layer: text,
             data_start: 2048,
             data_len: 2048,

@@ -38,6 +38,8 @@ pub enum Backing {
     Memory,
     /// The export of an NBD server.
     Nbd,
+    /// Nothing: a member of a stack that is not there.
+    Absent,
 }
 
 impl Backing {
@@ -48,6 +50,7 @@ impl Backing {
             Backing::Block => "block device",
             Backing::Memory => "memory",
             Backing::Nbd => "NBD export",
+            Backing::Absent => "missing",
         }
     }
 }
@@ -74,6 +77,8 @@ enum Medium {
     Memory(Region),
     /// A server.
     Remote(Remote),
+    /// Nothing; every command ends with `DeviceError::Gone`.
+    Absent,
 }
 
 impl Device {
@@ -88,6 +93,13 @@ impl Device {
             None if Uri::is_meant(name) => Self::remote(name),
             None => Self::path(name),
         }
+    }
+
+    /// Stands for a member that is not there, of `sectors` sectors: every command to it fails.
+    pub fn absent(name: &str, sectors: u64) -> Self {
+        let (name, direct) = (name.into(), Direct::No("it is not there"));
+        let (medium, backing, len) = (Medium::Absent, Backing::Absent, sectors * SECTOR as u64);
+        Device { name, medium, backing, direct, discard: false, bytes: 0, base: 0, len }
     }
 
     /// The one way to write a device's name, from any folder: absolute paths, and complete URIs.
@@ -196,7 +208,7 @@ impl Device {
                 transfer.push(page.0.as_mut_ptr(), BLOCK);
                 remote.run(transfer)
             }
-            Medium::Memory(_) => return Err(no_head(&self.name)),
+            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "read it", error))?;
         Ok(page)
@@ -219,7 +231,7 @@ impl Device {
                 }
                 written
             }
-            Medium::Memory(_) => return Err(no_head(&self.name)),
+            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "write to it", error))
     }
@@ -236,7 +248,7 @@ impl Device {
                 transfer::run(&mut transfer).map_err(other)
             }
             Medium::Remote(remote) => remote.run(transfer),
-            Medium::Memory(_) => return Err(no_head(&self.name)),
+            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
         }
         .map_err(|error| system(&self.name, "clear it", error))?;
         self.sync()
@@ -250,7 +262,7 @@ impl Device {
         match &self.medium {
             Medium::File(file) => file.sync_all(),
             Medium::Remote(remote) => remote.run(Transfer::sync(0, NO_FILE)),
-            Medium::Memory(_) => Ok(()),
+            Medium::Memory(_) | Medium::Absent => Ok(()),
         }
         .map_err(|error| system(&self.name, "flush it", error))
     }
@@ -277,7 +289,7 @@ impl Device {
     pub(crate) fn fd(&self) -> RawFd {
         match &self.medium {
             Medium::File(file) => file.as_raw_fd(),
-            Medium::Remote(_) | Medium::Memory(_) => NO_FILE,
+            Medium::Remote(_) | Medium::Memory(_) | Medium::Absent => NO_FILE,
         }
     }
 
@@ -292,7 +304,7 @@ impl Device {
     pub fn node(&self) -> Option<(u64, u64)> {
         match &self.medium {
             Medium::File(file) => file.metadata().ok().map(|meta| (meta.dev(), meta.ino())),
-            Medium::Remote(_) | Medium::Memory(_) => None,
+            Medium::Remote(_) | Medium::Memory(_) | Medium::Absent => None,
         }
     }
 }
@@ -331,9 +343,9 @@ fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
     }
 }
 
-/// Memory is only the driver's own: it has no superblocks.
+/// Memory is only the driver's own, and nothing holds nothing: neither has superblocks.
 fn no_head(name: &str) -> IoError {
-    system(name, "look at it", io::Error::other("memory holds nothing that outlives its volume"))
+    system(name, "look at it", io::Error::other("it holds nothing that outlives its volume"))
 }
 
 fn uri(name: &str) -> Result<Uri, IoError> {

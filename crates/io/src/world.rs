@@ -15,7 +15,7 @@ use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, To
 
 use crate::arena::Arena;
 use crate::compute::{Compute, INLINE};
-use crate::device::Device;
+use crate::device::{Backing, Device};
 use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::nbd::Remote;
@@ -123,6 +123,9 @@ impl World {
         });
         self.count(&command);
         match command.device() {
+            Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
+                self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
+            }
             Some(_) if matches!(command, Command::Report { .. }) => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Unsupported) });
             }

@@ -42,6 +42,9 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
     let mut driver = machine.driver;
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;
+    let lost = volume.layer.missing | driver.layer().lost_devices();
+    let mut roster = volume.roster;
+    roster.settle(driver.devices(), lost)?;
     let mut problems = flaws;
     problems.extend(driver.layer().check().err().map(String::from));
     driver.stop(&mut host)?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, file};
+use crate::stack::MISSING;
 
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
 /// is the kernel that gives up on a device that still answers.
@@ -31,7 +32,8 @@ pub struct Config {
     pub label: String,
     /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
     pub layer: String,
-    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`, in the order of the stack.
+    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`, in the order of the stack;
+    /// `missing` for a device that is known to be lost.
     pub devices: Vec<String>,
 }
 
@@ -48,7 +50,9 @@ impl Config {
         if config.devices.is_empty() {
             return Err(wrong("devices is empty; name at least one".into()));
         }
-        let odd = |name: &&String| Device::full_name(name).ok().as_ref() != Some(*name);
+        let odd = |name: &&String| {
+            *name != MISSING && Device::full_name(name).ok().as_ref() != Some(*name)
+        };
         if let Some(name) = config.devices.iter().find(odd) {
             let why = "neither an absolute path nor mem:SIZE nor the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Ack, Page, SECTOR};
-use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window, places};
+use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use uuid::Uuid;
@@ -22,6 +22,7 @@ use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
 use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::quiet::Quiet;
+use crate::roster::write_ends;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -199,7 +200,7 @@ fn format(
         for (one, held) in driver.devices().iter().zip(held) {
             touched += 1;
             if held.is_some() {
-                write_ends(one, |_| Page::default())?;
+                clear_ends(one)?;
             }
         }
         let mut host = Quiet::of(driver.devices());
@@ -219,7 +220,7 @@ fn format(
 fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error {
     let mut lost = Vec::new();
     for (one, held) in devices.iter().zip(held) {
-        let cleared = write_ends(one, |_| Page::default()).and_then(|()| one.clear_window());
+        let cleared = clear_ends(one).and_then(|()| one.clear_window());
         let end = match cleared {
             Ok(()) => "was cleared, lest it be taken for that",
             Err(_) => "could not be cleared",
@@ -238,6 +239,8 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
 
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let window = |one: &Device| data_window(one.bytes() / SECTOR as u64).1;
+    let smallest = devices.iter().map(window).min().unwrap_or_default();
     let of = |(index, one): (usize, &Device)| {
         let device_sectors = one.bytes() / SECTOR as u64;
         let (data_start, data_len) = data_window(device_sectors);
@@ -247,6 +250,8 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             device: *Uuid::new_v4().as_bytes(),
             index: index as u8,
             count: devices.len() as u8,
+            missing: 0,
+            smallest,
             layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
             data_start,
             data_len,
@@ -261,17 +266,14 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
 
 fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(), Error> {
     for (one, superblock) in devices.iter().zip(superblocks) {
-        write_ends(one, |at| superblock.emit(at))?;
+        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
     }
     Ok(())
 }
 
-/// Writes the places of both superblocks, durably.
-fn write_ends(one: &Device, page: impl Fn(u64) -> Page) -> Result<(), IoError> {
-    for at in places(one.bytes() / SECTOR as u64) {
-        one.write_page(at, &page(at))?;
-    }
-    one.sync()
+/// Leaves no superblock on a device.
+fn clear_ends(one: &Device) -> Result<(), IoError> {
+    write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
 }
 
 /// Removes the files that were made, unless it is told to keep them.

@@ -31,6 +31,9 @@ pub struct Head {
     pub uuid: [u8; 16],
     /// Whether the layer wrote an empty volume first.
     pub format: bool,
+    /// Members that were not there, as a set of bits by index.
+    #[serde(default)]
+    pub missing: u16,
     pub devices: Vec<HeadDevice>,
 }
 

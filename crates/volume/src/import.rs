@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use hostftl_io::Device;
+use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device};
-use crate::stack::{open_member, order};
+use crate::stack::{Assembly, MISSING, Member, open_member, order};
 
-/// Writes the volume file `path` from `devices`, which may be named in any order.
+/// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
+/// volume can do without may be left out; the file then has `missing` in its place.
 ///
 /// # Errors
 /// When they are not exactly one whole volume, are in use, or `path` exists.
@@ -18,13 +20,19 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
     let members = devices.iter().map(|name| open_member(&Device::full_name(name)?));
-    let members = order(members.collect::<Result<_, _>>()?)?;
-    let superblock = members[0].superblock;
+    let members = members.collect::<Result<Vec<_>, _>>()?;
+    let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
+    let tolerates = layer.and_then(Result::ok).map_or(0, |layer| layer.tolerates());
+    let Assembly { members, superblock, .. } = order(members, Vec::new(), tolerates)?;
+    let name = |member: &Option<Member>| match member {
+        Some(member) => member.device.name().into(),
+        None => String::from(MISSING),
+    };
     let config = Config {
         uuid: Uuid::from_bytes(superblock.volume),
         label: superblock.label.as_str().into(),
         layer: superblock.layer.as_str().into(),
-        devices: members.iter().map(|member| member.device.name().into()).collect(),
+        devices: members.iter().map(name).collect(),
     };
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;

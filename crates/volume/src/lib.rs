@@ -18,6 +18,7 @@ mod quiet;
 mod ram;
 mod record;
 mod replay;
+mod roster;
 mod running;
 mod stack;
 mod status;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceInfo, SECTOR};
-use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_format::superblock::data_window;
 use hostftl_io::{
     Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker, holder_of,
 };
@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device, file};
-use crate::stack::{Member, open_member, order};
+use crate::roster::Roster;
+use crate::stack::{Assembly, assemble_all};
 
 /// How long a lock that nobody known holds is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,6 +29,7 @@ pub struct Volume {
     pub(crate) layer: LayerConfig,
     pub(crate) plan: Plan,
     pub(crate) devices: Vec<Device>,
+    pub(crate) roster: Roster,
     pub(crate) mode: Mode,
     /// What should be known: damaged copies, a slow engine, a volume that is only in memory.
     pub(crate) notes: Vec<String>,
@@ -43,25 +45,57 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
     let config = Config::load(path)?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
-    let mut notes = Vec::new();
-    let (devices, mode, exported) = if config.is_memory() {
-        notes.push("the volume is in memory: it is empty now, and gone when this ends".into());
-        (open_memory(&config)?, Mode::Format, None)
-    } else {
-        let members = config.devices.iter().map(|name| open_member(name));
-        let members = order(members.collect::<Result<_, _>>()?)?;
-        let first = members[0].superblock;
-        verify(path, &config, &first)?;
-        notes.extend(members.iter().filter_map(|member| member.flaw.clone()));
-        let devices = members.into_iter().map(|member: Member| member.device).collect();
-        (devices, Mode::Open, Some(first.exported))
-    };
+    if config.is_memory() {
+        let devices = open_memory(&config)?;
+        let plan = plan(&layer, &infos(&devices))?;
+        let notes =
+            vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
+        let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
+        return Ok(Volume { path, config, layer, plan, devices, roster, mode, notes, lock });
+    }
+    let found = assemble_all(&config.devices, layer.tolerates())?;
+    verify(path, &config, &found)?;
+    let layer = LayerConfig { missing: found.missing(), ..layer };
+    let mut notes = degraded(&config, &found);
+    notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
+    let superblock = found.superblock;
+    let (roster, devices) = seat(found);
     let plan = plan(&layer, &infos(&devices))?;
-    if exported.is_some_and(|exported| exported != plan.limits.exported) {
+    if superblock.exported != plan.limits.exported {
         let why = "this build lays the volume out in another way; use the one that made it".into();
         return Err(Error::Config { path: path.into(), why });
     }
-    Ok(Volume { path: path.into(), config, layer, plan, devices, mode, notes, lock })
+    let (path, mode) = (path.into(), Mode::Open);
+    Ok(Volume { path, config, layer, plan, devices, roster, mode, notes, lock })
+}
+
+/// What must be said of a volume that runs without a member: which, why, and what that means.
+fn degraded(config: &Config, found: &Assembly) -> Vec<String> {
+    let absent = found.members.iter().enumerate().filter(|(_, member)| member.is_none());
+    let mut notes: Vec<String> = absent
+        .map(|(index, _)| {
+            format!(
+                "DEGRADED: the volume runs without device {index} of {}; everything is served, but \
+                 the loss of another device would lose data",
+                config.devices.len()
+            )
+        })
+        .collect();
+    notes.extend(found.left_out.iter().map(|why| format!("left out: {why}")));
+    notes
+}
+
+/// Each member in its place, and in the place of one that is not there a device that fails.
+fn seat(found: Assembly) -> (Roster, Vec<Device>) {
+    let smallest = found.superblock.smallest;
+    let mut devices = Vec::new();
+    let superblocks =
+        found.members.iter().map(|member| Some(member.as_ref()?.superblock)).collect();
+    for (index, member) in found.members.into_iter().enumerate() {
+        let absent = || Device::absent(&format!("missing device {index}"), smallest);
+        devices.push(member.map_or_else(absent, |member| member.device));
+    }
+    (Roster::new(superblocks), devices)
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
@@ -103,15 +137,17 @@ pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
 /// The smallest device: 1 MiB of data between the reserves.
 const LEAST: u64 = 3 << 20;
 
-/// Whether the volume file says what the superblock says.
-fn verify(path: &Path, config: &Config, found: &Superblock) -> Result<(), Error> {
-    if *config.uuid.as_bytes() != found.volume {
-        let (theirs, ours) = (Uuid::from_bytes(found.volume), config.uuid);
+/// Whether the volume file says what the superblocks say.
+fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
+    let superblock = found.superblock;
+    if *config.uuid.as_bytes() != superblock.volume {
+        let (theirs, ours) = (Uuid::from_bytes(superblock.volume), config.uuid);
         let why = format!("holds volume {theirs}, but {} names volume {ours}", path.display());
-        return Err(device(&config.devices[0], why));
+        let member = found.members.iter().flatten().next();
+        return Err(device(member.map_or("", |member| member.device.name()), why));
     }
-    let same =
-        config.layer == found.layer.as_str() && config.devices.len() == usize::from(found.count);
+    let same = config.layer == superblock.layer.as_str()
+        && config.devices.len() == usize::from(superblock.count);
     if same {
         return Ok(());
     }

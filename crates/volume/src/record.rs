@@ -59,6 +59,7 @@ impl Recording {
             deadline: layer.deadline,
             uuid: layer.uuid,
             format: mode == Mode::Format,
+            missing: layer.missing,
             devices: devices.iter().map(HeadDevice::from).collect(),
         };
         let text = serde_json::to_vec(&head).expect("plain fields");

@@ -68,7 +68,7 @@ impl Volume {
     ///
     /// # Errors
     /// When the layer can't recover what the devices hold, or the recording can't be made.
-    pub fn start(self, options: &StartOptions) -> Result<(Running, Port), Error> {
+    pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
         let infos = crate::open::infos(&self.devices);
         let recording = match &options.record {
             Some(path) => Some(Recording::new(path, &self.layer, &infos, self.mode)?),
@@ -84,6 +84,8 @@ impl Volume {
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         let mut recovery = Quiet::of(driver.devices());
         driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+        let lost = self.layer.missing | driver.layer().lost_devices();
+        self.roster.settle(driver.devices(), lost)?;
         let news = Arc::new(Mutex::new(recovery));
         let limits = self.plan.limits;
         let longest =

@@ -16,6 +16,8 @@ fn member(index: u8, count: u8) -> Superblock {
         device: [index + 7; 16],
         index,
         count,
+        missing: 0,
+        smallest: 0,
         layer: Text::new("hard").expect("a short name"),
         data_start: 2048,
         data_len: 28672,
@@ -70,7 +72,7 @@ pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
             ensure!(chosen.superblock.generation == newest, "{chosen:?} of {pair:?}");
         }
     }
-    let verdict = assemble(&list);
+    let verdict = assemble(&list, 1);
     let is_true = match &verdict {
         Verdict::Nothing => list.is_empty(),
         Verdict::Complete { order } => {
@@ -79,19 +81,28 @@ pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
                 && order.len() == usize::from(list[0].count)
                 && order.iter().enumerate().all(right)
         }
+        Verdict::Degraded { order, stale } => {
+            let right = |(index, at): (usize, &Option<usize>)| {
+                at.is_none_or(|at| usize::from(list[at].index) == index && !stale.contains(&at))
+            };
+            let here = order.iter().flatten().count();
+            here + 1 == order.len()
+                && here + stale.len() == list.len()
+                && order.iter().enumerate().all(right)
+        }
         Verdict::Missing { members } => {
             let absent = |index: &u8| list.iter().all(|one| one.index != *index);
-            !members.is_empty() && members.iter().all(|it| *it < list[0].count && absent(it))
+            members.len() > 1 && members.iter().all(|it| *it < list[0].count && absent(it))
         }
         Verdict::Foreign { at } => list[*at].volume != list[0].volume,
         Verdict::Duplicate { at: [one, two] } => one != two && list[*one].index == list[*two].index,
         Verdict::Stale { at } => list.iter().any(|one| one.generation > list[*at].generation),
-        Verdict::Contradiction { at } => *at > 0 && list[*at] != list[0],
+        Verdict::Contradiction { at } => list.iter().any(|one| one != &list[*at]),
     };
     ensure!(is_true, "{verdict:?} of {list:?}");
     let backwards: Vec<Superblock> = list.iter().rev().copied().collect();
     let is_complete = |verdict: &Verdict| matches!(verdict, Verdict::Complete { .. });
-    let other = assemble(&backwards);
+    let other = assemble(&backwards, 1);
     ensure!(is_complete(&other) == is_complete(&verdict), "{verdict:?}, backwards {other:?}");
     Ok(())
 }

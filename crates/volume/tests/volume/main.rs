@@ -3,5 +3,6 @@
 mod blocks;
 mod common;
 mod life;
+mod members;
 mod refusals;
 mod trouble;
