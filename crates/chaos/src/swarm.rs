@@ -2,7 +2,7 @@
 
 use hostftl_core::Codec;
 use hostftl_core::Nanos;
-use hostftl_layers::LayerKind;
+use hostftl_layers::{LayerKind, TierPolicy};
 
 use crate::dice::Dice;
 use crate::matrix::{Claims, Row};
@@ -76,6 +76,9 @@ pub struct Swarm {
     pub victim: Option<u8>,
     /// Sectors of each.
     pub sectors: u64,
+    /// Sectors of the fast device of a tier, and which pages come to it.
+    pub fast: u64,
+    pub tier: TierPolicy,
     /// The unit in which the layer writes, in sectors.
     pub superpage: u32,
     /// Sectors in the devices' map unit.
@@ -144,6 +147,7 @@ impl Stack {
         let devices = match layer {
             LayerKind::Exerciser => dice.between(1, 4) as u32,
             LayerKind::Log => dice.pick(&[1, 2, 2, 3, 3, 4, 5]),
+            LayerKind::Tier => 2,
             _ => 1,
         };
         let parity = layer == LayerKind::Log && devices > 1 && dice.chance(600);
@@ -154,6 +158,18 @@ impl Stack {
 const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
 
+/// The size of a tier's fast device, from a few pages to more than the directory's first page tells
+/// of, and its policy.
+fn tiers(dice: &mut Dice, page: u32) -> (u64, TierPolicy) {
+    let slots = dice.pick(&[4, 6, 10, 30, 100, 300, 1500]);
+    let policies = [TierPolicy::Lru, TierPolicy::Lru, TierPolicy::Exclusive, TierPolicy::Writes];
+    let policy = match dice.below(5) {
+        4 => TierPolicy::After(dice.between(2, 4) as u8),
+        index => policies[index as usize],
+    };
+    (128 + slots * u64::from(page) + dice.below(u64::from(page)), policy)
+}
+
 impl Swarm {
     /// The options of a seed for `layer`.
     pub fn of(layer: LayerKind, stack: Stack, claims: &Claims, dice: &mut Dice) -> Self {
@@ -163,8 +179,12 @@ impl Swarm {
         let superpage = dice.pick(&sizes);
         let megabytes = dice.pick(&[1, 1, 1, 2, 2, 4, 8]);
         let faults = Faults::of(claims, dice);
+        let is_tier = layer == LayerKind::Tier;
+        let (fast, tier) = if is_tier { tiers(dice, superpage) } else { (0, TierPolicy::Lru) };
         let mut swarm = Swarm {
             devices,
+            fast,
+            tier,
             victim: parity.then(|| dice.below(devices.into()) as u8),
             sectors: if layer == LayerKind::Exerciser {
                 512

@@ -78,6 +78,10 @@ impl World {
         config.spare_permille = swarm.spare;
         config.log.parity = swarm.parity;
         config.log.compress = swarm.compress;
+        if layer == LayerKind::Tier {
+            config.tier.page = swarm.superpage;
+            (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
+        }
         config.deadline = swarm.deadline;
         if layer == LayerKind::Shatl && dice.chance(300) {
             config.reclaim = Reclaim::Batch;
@@ -92,7 +96,10 @@ impl World {
             if let Some(segments) = segments {
                 info = zoned::info(segments, swarm.volatile);
             }
-            let infos = vec![info; swarm.devices as usize];
+            let mut infos = vec![info; swarm.devices as usize];
+            if layer == LayerKind::Tier {
+                infos[0].sectors = swarm.fast;
+            }
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
                 Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
@@ -142,9 +149,8 @@ impl World {
         self.gave_up = false;
         self.gone = false;
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
-        for disk in &mut self.machine.disks {
-            let sectors = self.infos[0].sectors;
-            disk.reset(sectors, self.swarm.volatile, self.swarm.destage, self.segments);
+        for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {
+            disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);
         }
         zoned::break_some(self);
         let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;

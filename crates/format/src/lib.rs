@@ -12,3 +12,4 @@ pub mod log;
 pub mod page;
 pub mod report;
 pub mod superblock;
+pub mod tier;

@@ -12,6 +12,7 @@ use crate::hard::Hard;
 use crate::log::Log;
 use crate::passthrough::Passthrough;
 use crate::shatl::Shatl;
+use crate::tier::Tier;
 
 /// One layer of any kind. Driver code takes this type and nothing else.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum AnyLayer {
     Shatl(Shatl),
     /// See [`LayerKind::Log`].
     Log(Log),
+    /// See [`LayerKind::Tier`].
+    Tier(Tier),
     /// See [`LayerKind::Exerciser`].
     Exerciser(Exerciser),
 }
@@ -40,6 +43,7 @@ impl AnyLayer {
             LayerKind::Hard => Hard::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
+            LayerKind::Tier => Tier::plan(config, devices),
             LayerKind::Exerciser => Exerciser::plan(devices),
         }
     }
@@ -65,6 +69,7 @@ impl AnyLayer {
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
             LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
+            LayerKind::Tier => AnyLayer::Tier(Tier::new(config, devices, buffers, mode)?),
             LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
         })
     }
@@ -77,6 +82,7 @@ macro_rules! each {
             AnyLayer::Hard($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
             AnyLayer::Log($layer) => $body,
+            AnyLayer::Tier($layer) => $body,
             AnyLayer::Exerciser($layer) => $body,
         }
     };

@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Limits, Nanos, SECTOR};
 
-use crate::log;
+use crate::{log, tier};
 
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,8 @@ pub enum LayerKind {
     Shatl,
     /// Blocks are compressed and packed into rows over all devices, with parity.
     Log,
+    /// A fast device is a write-back cache over a slow one.
+    Tier,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
 }
@@ -27,7 +29,7 @@ pub enum LayerKind {
 impl LayerKind {
     /// All of them that a user may choose.
     pub const ALL: &'static [LayerKind] =
-        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl, LayerKind::Log];
+        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl, LayerKind::Log, LayerKind::Tier];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl LayerKind {
             LayerKind::Hard => "hard",
             LayerKind::Shatl => "shatl",
             LayerKind::Log => "log",
+            LayerKind::Tier => "tier",
             LayerKind::Exerciser => "exerciser",
         }
     }
@@ -90,6 +93,8 @@ pub struct LayerConfig {
     /// The devices that are not there this time, as a set of bits by index in the stack: every
     /// command to them fails. At most as many as [`LayerConfig::tolerates`].
     pub missing: u16,
+    /// What only `tier` has.
+    pub tier: tier::Params,
     /// The volume, so that metadata of another is never taken for its own.
     pub uuid: [u8; 16],
 }
@@ -107,6 +112,7 @@ impl LayerConfig {
             deadline: 0,
             log: log::Params::default(),
             missing: 0,
+            tier: tier::Params::default(),
             uuid: [0; 16],
         }
     }
@@ -158,6 +164,7 @@ impl LayerConfig {
         let superpage = bytes(self.superpage.into());
         match self.kind {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
+            LayerKind::Tier => text += &format!(":page={}", bytes(self.tier.page.into())),
             LayerKind::Hard | LayerKind::Log => {
                 let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
                 text += &format!(":superpage={superpage}:spare={whole}");
@@ -177,8 +184,10 @@ impl LayerConfig {
                 }
             }
         }
-        if self.kind == LayerKind::Log {
-            text += &self.log.to_text();
+        match self.kind {
+            LayerKind::Log => text += &self.log.to_text(),
+            LayerKind::Tier => text += &self.tier.to_text(),
+            _ => {}
         }
         text
     }
@@ -221,12 +230,15 @@ impl LayerConfig {
                     _ => return Err(bad("shatl or ressd")),
                 };
             }
+            (LayerKind::Tier, "page") => self.tier.page = short()?,
+            (LayerKind::Tier, "policy" | "free") => self.tier.set(key, value)?,
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
                     LayerKind::Log => log::Params::KEYS,
+                    LayerKind::Tier => tier::Params::KEYS,
                     LayerKind::Shatl => "superpage, hidden, threshold, mode",
                 };
                 return Err(format!("{kind} has no parameter '{key}': it has {has}"));

@@ -16,6 +16,7 @@ mod passthrough;
 mod planted;
 pub mod policy;
 mod shatl;
+mod tier;
 mod vsp;
 
 pub use any::AnyLayer;
@@ -23,3 +24,4 @@ pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;
+pub use tier::{Params as TierParams, Policy as TierPolicy};

@@ -34,6 +34,18 @@ pub enum Bug {
     MoveOverNewer,
     /// A write goes home while the logical superpage is being moved.
     DirectOverMove,
+    /// Tier names a slot in the directory before its content is durable.
+    ListBeforeData,
+    /// Tier gives a slot to another page while the directory still names it.
+    ReuseListed,
+    /// Tier calls a slot clean that was written while it was copied.
+    CleanOverWrite,
+    /// Tier fetches a page from the slow device while that is being changed there.
+    FetchOverChange,
+    /// Tier believes, after a power cut, what the directory says of clean slots.
+    TrustClean,
+    /// Tier drops a slot's entry before the slow device's copy is durable.
+    DropUnflushed,
 }
 
 impl Bug {
@@ -53,6 +65,12 @@ impl Bug {
         Bug::FlushBeforeKill,
         Bug::MoveOverNewer,
         Bug::DirectOverMove,
+        Bug::ListBeforeData,
+        Bug::ReuseListed,
+        Bug::CleanOverWrite,
+        Bug::FetchOverChange,
+        Bug::TrustClean,
+        Bug::DropUnflushed,
     ];
 
     /// The name on the command line.
@@ -72,6 +90,12 @@ impl Bug {
             Bug::FlushBeforeKill => "flush-before-kill",
             Bug::MoveOverNewer => "move-over-newer",
             Bug::DirectOverMove => "direct-over-move",
+            Bug::ListBeforeData => "list-before-data",
+            Bug::ReuseListed => "reuse-listed",
+            Bug::CleanOverWrite => "clean-over-write",
+            Bug::FetchOverChange => "fetch-over-change",
+            Bug::TrustClean => "trust-clean",
+            Bug::DropUnflushed => "drop-unflushed",
         }
     }
 
@@ -83,6 +107,12 @@ impl Bug {
             | Bug::FlushBeforeKill
             | Bug::MoveOverNewer
             | Bug::DirectOverMove => "shatl",
+            Bug::ListBeforeData
+            | Bug::ReuseListed
+            | Bug::CleanOverWrite
+            | Bug::FetchOverChange
+            | Bug::TrustClean
+            | Bug::DropUnflushed => "tier",
             _ => "hard",
         }
     }

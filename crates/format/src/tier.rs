@@ -1,0 +1,152 @@
+//! The pages of the `tier` layer on the fast device: roots and the directory.
+//!
+//! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
+//!
+//! Root page (`TIRT`, sequence = root number): 32 clean u32 (1 after a clean stop) · 36 page in
+//! sectors u32 · 40 slots u32 · 44 pages of the slow device u32.
+//!
+//! Directory page (`TIDR`, sequence = generation): 32 number of the page u32 · 40 entries, u32
+//! each, one for each slot: 0 = nothing, else 1 + the slow device's page that the slot holds, with
+//! bit 31 when the slow device has the same.
+
+use hostftl_core::{BLOCK, Page};
+
+use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
+
+/// Entries in a directory page.
+pub const ENTRIES: usize = (BLOCK - BODY) / 4;
+/// The most pages that a slow device can have.
+pub const MOST_PAGES: u32 = CLEAN - 2;
+
+const ROOT: [u8; 4] = *b"TIRT";
+const DIRECTORY: [u8; 4] = *b"TIDR";
+const BODY: usize = HEADER + 8;
+const CLEAN: u32 = 1 << 31;
+
+/// What a root says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Its number; the higher of two valid roots counts.
+    pub number: u64,
+    /// Whether the layer was stopped in peace, so that entries of clean pages count.
+    pub clean: bool,
+    /// Sectors in a page.
+    pub page: u32,
+    /// Slots on the fast device.
+    pub slots: u32,
+    /// Pages on the slow device.
+    pub pages: u32,
+}
+
+/// Writes a root; `at` is its sector.
+pub fn emit_root(page: &mut Page, root: &Root, uuid: [u8; 16], at: u64) {
+    page.0.fill(0);
+    put_u32(page, 32, root.clean.into());
+    put_u32(page, 36, root.page);
+    put_u32(page, 40, root.slots);
+    put_u32(page, 44, root.pages);
+    page::seal(page, Stamp { kind: ROOT, uuid, at }, root.number);
+}
+
+/// Reads a root.
+///
+/// # Errors
+/// [`Fault`] when it is not a whole root of this volume.
+pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
+    let number = page::open(page, Stamp { kind: ROOT, uuid, at })?;
+    if u32_at(page, 32) > 1 {
+        return Err(Fault::Damaged);
+    }
+    Ok(Root {
+        number,
+        clean: u32_at(page, 32) == 1,
+        page: u32_at(page, 36),
+        slots: u32_at(page, 40),
+        pages: u32_at(page, 44),
+    })
+}
+
+/// What a slot holds, as far as the medium knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    Nothing,
+    /// A page that is newer than the slow device's.
+    Dirty(u32),
+    /// A page as the slow device has it. It counts after a clean stop only.
+    Clean(u32),
+}
+
+/// Empties a directory page, so that entries can be put in.
+pub fn clear_directory(page: &mut Page) {
+    page.0.fill(0);
+}
+
+/// Puts an entry into a directory page.
+pub fn put_entry(page: &mut Page, index: usize, entry: Entry) {
+    let word = match entry {
+        Entry::Nothing => 0,
+        Entry::Dirty(held) => held + 1,
+        Entry::Clean(held) => (held + 1) | CLEAN,
+    };
+    put_u32(page, BODY + index * 4, word);
+}
+
+/// Entry `index` of a directory page that parsed.
+pub fn entry(page: &Page, index: usize) -> Entry {
+    match u32_at(page, BODY + index * 4) {
+        0 | CLEAN => Entry::Nothing,
+        word if word & CLEAN != 0 => Entry::Clean((word & !CLEAN) - 1),
+        word => Entry::Dirty(word - 1),
+    }
+}
+
+/// Completes a directory page, number `number` at sector `at`.
+pub fn seal_directory(page: &mut Page, number: u32, generation: u64, uuid: [u8; 16], at: u64) {
+    put_u32(page, 32, number);
+    page::seal(page, Stamp { kind: DIRECTORY, uuid, at }, generation);
+}
+
+/// Checks a directory page and returns its generation.
+///
+/// # Errors
+/// [`Fault`] when it is not the whole page `number` of this volume.
+pub fn parse_directory(page: &Page, number: u32, uuid: [u8; 16], at: u64) -> Result<u64, Fault> {
+    let generation = page::open(page, Stamp { kind: DIRECTORY, uuid, at })?;
+    if u32_at(page, 32) != number {
+        return Err(Fault::Foreign);
+    }
+    Ok(generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: [u8; 16] = [7; 16];
+
+    #[test]
+    fn a_root_is_read_as_it_was_written_and_nowhere_else() {
+        let root = Root { number: 9, clean: true, page: 32, slots: 100, pages: 5000 };
+        let mut page = Page::default();
+        emit_root(&mut page, &root, UUID, 8);
+        assert_eq!(parse_root(&page, UUID, 8), Ok(root));
+        assert!(parse_root(&page, UUID, 0).is_err());
+        page.0[37] ^= 1;
+        assert_eq!(parse_root(&page, UUID, 8), Err(Fault::Damaged));
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_written() {
+        let mut page = Page::default();
+        clear_directory(&mut page);
+        put_entry(&mut page, 0, Entry::Dirty(0));
+        put_entry(&mut page, ENTRIES - 1, Entry::Clean(MOST_PAGES));
+        seal_directory(&mut page, 3, 11, UUID, 64);
+        assert_eq!(parse_directory(&page, 3, UUID, 64), Ok(11));
+        assert_eq!(parse_directory(&page, 4, UUID, 64), Err(Fault::Foreign));
+        assert_eq!(entry(&page, 0), Entry::Dirty(0));
+        assert_eq!(entry(&page, 1), Entry::Nothing);
+        assert_eq!(entry(&page, ENTRIES - 1), Entry::Clean(MOST_PAGES));
+    }
+}

@@ -1,0 +1,138 @@
+//! Where things lie on the fast device: two roots, the directory, and the slots.
+
+use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
+use hostftl_format::tier::{ENTRIES, MOST_PAGES};
+
+use crate::config::PlanError;
+
+/// The fast device in the stack.
+pub const FAST: u8 = 0;
+/// The slow device in the stack.
+pub const SLOW: u8 = 1;
+/// Sectors of the longest transfer: 1 MiB.
+pub const MAX_TRANSFER: u32 = 2048;
+/// Fewer slots than this make no cache.
+const LEAST_SLOTS: u32 = 4;
+/// The first sector of the directory.
+const DIRECTORY: u64 = 2 * SECTORS_PER_BLOCK as u64;
+
+/// See the module text. Lengths are in sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What moves at once.
+    pub page: u32,
+    /// Pages that the fast device holds.
+    pub slots: u32,
+    /// Pages of the directory, each with two places.
+    pub directory: u32,
+    /// The first sector of slot 0.
+    pub first: u64,
+    /// Pages of the slow device.
+    pub pages: u32,
+}
+
+impl Layout {
+    /// Of a stack of two devices.
+    ///
+    /// # Errors
+    /// When there are not two block devices that are large enough.
+    pub fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+        let [fast, slow] = devices else {
+            return Err(PlanError("tier takes two devices: the fast one first, then the slow one"));
+        };
+        if fast.kind != DeviceKind::Block || slow.kind != DeviceKind::Block {
+            return Err(PlanError("tier needs devices that can be written anywhere"));
+        }
+        if page == 0 || !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
+            return Err(PlanError("tier needs a page of whole blocks of 4 KiB, up to 1 MiB"));
+        }
+        let wide = u64::from(page);
+        let pages = slow.sectors / wide;
+        let most = (fast.sectors.saturating_sub(DIRECTORY) / wide).min(pages);
+        if pages > MOST_PAGES.into() {
+            return Err(PlanError("tier needs larger pages for a slow device of that size"));
+        }
+        // The directory grows with the slots; what it takes is less than one slot in a thousand.
+        let mut slots = most as u32;
+        loop {
+            let directory = slots.div_ceil(ENTRIES as u32);
+            let end = DIRECTORY + u64::from(2 * directory * SECTORS_PER_BLOCK);
+            let first = end.next_multiple_of(wide);
+            let fit = (fast.sectors.saturating_sub(first) / wide) as u32;
+            if slots < LEAST_SLOTS {
+                return Err(PlanError("tier needs devices of at least four pages and a directory"));
+            }
+            if slots <= fit {
+                return Ok(Layout { page, slots, directory, first, pages: pages as u32 });
+            }
+            slots = fit.min(slots - 1);
+        }
+    }
+
+    /// What the host sees, in sectors.
+    pub fn exported(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.page)
+    }
+
+    /// The first sector of a slot on the fast device.
+    #[inline]
+    pub fn slot_at(&self, slot: u32) -> u64 {
+        self.first + u64::from(slot) * u64::from(self.page)
+    }
+
+    /// The first sector of a page on the slow device.
+    #[inline]
+    pub fn page_at(&self, page: u32) -> u64 {
+        u64::from(page) * u64::from(self.page)
+    }
+
+    /// The sector of a root.
+    pub fn root_at(number: u64) -> u64 {
+        number % 2 * u64::from(SECTORS_PER_BLOCK)
+    }
+
+    /// The sector of a page of the directory in its generation.
+    pub fn directory_at(page: u32, generation: u64) -> u64 {
+        let place = u64::from(page) * 2 + generation % 2;
+        DIRECTORY + place * u64::from(SECTORS_PER_BLOCK)
+    }
+
+    /// The slots that a page of the directory tells of.
+    pub fn slots_of(&self, page: u32) -> core::ops::Range<u32> {
+        let first = page * ENTRIES as u32;
+        first..(first + ENTRIES as u32).min(self.slots)
+    }
+
+    /// The page of the directory that tells of a slot.
+    #[inline]
+    pub fn directory_of(slot: u32) -> u32 {
+        slot / ENTRIES as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_lies_within_the_devices() {
+        for fast in [200, 1000, 4099, 1 << 20] {
+            let devices = [DeviceInfo::block(fast, 8), DeviceInfo::block(1 << 24, 8)];
+            let layout = Layout::new(32, &devices).unwrap();
+            let directory = Layout::directory_at(layout.directory - 1, 1) + 8;
+            assert!(directory <= layout.first);
+            assert!(layout.slot_at(layout.slots) <= fast);
+            assert!(layout.slot_at(layout.slots) + 2 * 32 + 16 > fast, "hardly any is left over");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_cache_is_refused() {
+        let of = |fast, slow| Layout::new(32, &[DeviceInfo::block(fast, 8), slow]);
+        assert!(of(100, DeviceInfo::block(1 << 20, 8)).is_err());
+        assert!(of(1 << 20, DeviceInfo::block(1 << 40, 8)).is_err(), "too many pages");
+        assert!(Layout::new(32, &[DeviceInfo::block(1 << 20, 8)]).is_err());
+        let small = of(1 << 20, DeviceInfo::block(320, 8)).unwrap();
+        assert_eq!(small.slots, 10, "no more slots than pages");
+    }
+}

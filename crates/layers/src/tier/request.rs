@@ -1,0 +1,480 @@
+//! Requests under way: each goes over its range page by page, to a slot or to the slow device.
+//!
+//! Invariants
+//! - A request is free, or unanswered (it has a ticket), or abandoned and waits for its payload.
+//! - A request that can't go on is not among the ready ones, and any command that ends makes it
+//!   ready again.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Gather, HostError, HostOp, Nanos, Out, Output, Payload, Piece,
+    Reply, Request, Tally, Target, Ticket,
+};
+
+use super::layout::{FAST, MAX_TRANSFER, SLOW};
+use super::moves::Fetched;
+use super::ops::{OWN_OPS, Op};
+use super::slots::State;
+use super::{Life, Policy, ROOM, Tier};
+
+/// Requests under way at once; a word has a bit for each.
+pub const REQUESTS: usize = 64;
+/// Commands of one request at once.
+const FLYING: u16 = 8;
+/// Pages that one command may trim: a bound for the work of a step.
+const TRIMMED: u32 = 4096;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Trim,
+    Zeroes,
+    Flush,
+}
+
+#[derive(Debug)]
+struct Req {
+    ticket: Option<Ticket>,
+    data: Option<Payload>,
+    kind: Kind,
+    fua: bool,
+    lba: u64,
+    cursor: u64,
+    end: u64,
+    flying: u16,
+    error: Option<HostError>,
+    /// Whether the page at the cursor is to come here; not decided yet if nothing.
+    choice: Option<bool>,
+    /// Whether it waits for a commit.
+    joined: bool,
+    late: bool,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Requests {
+    slots: Vec<Option<Req>>,
+    free: Vec<u8>,
+    taken: u64,
+    ready: u64,
+    late: bool,
+}
+
+impl Requests {
+    /// None.
+    pub fn new() -> Self {
+        Requests {
+            slots: (0..REQUESTS).map(|_| None).collect(),
+            free: (0..REQUESTS as u8).rev().collect(),
+            taken: 0,
+            ready: 0,
+            late: false,
+        }
+    }
+
+    /// How many more there may be.
+    #[inline]
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == REQUESTS
+    }
+
+    /// Whether one may be able to go on.
+    #[inline]
+    pub fn can_move(&self) -> bool {
+        self.ready != 0 || self.late
+    }
+
+    /// Something changed: all may be able to go on.
+    #[inline]
+    pub fn wake(&mut self) {
+        self.ready = self.taken;
+    }
+
+    /// A command of a request is past its deadline.
+    pub fn set_late(&mut self, req: u16) {
+        self.late = true;
+        self.get(req).late = true;
+    }
+
+    /// Requests that stand at a page which could not be fetched go around the fast device.
+    pub fn go_around(&mut self, page: u32, sectors: u32) {
+        let at = |req: &Req| req.cursor / u64::from(sectors) == u64::from(page);
+        for req in self.slots.iter_mut().flatten().filter(|req| at(req)) {
+            req.choice = Some(false);
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, req: u16) -> &mut Req {
+        self.slots[usize::from(req)].as_mut().expect("the request is under way")
+    }
+
+    fn end(&mut self, req: u16) -> Req {
+        self.free.push(req as u8);
+        self.taken &= !(1 << req);
+        self.ready &= self.taken;
+        self.slots[usize::from(req)].take().expect("the request is under way")
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        for req in self.slots.iter_mut().filter_map(Option::take) {
+            req.ticket.map(Ticket::close);
+            req.data.map(Payload::void);
+        }
+    }
+}
+
+/// Where the next piece of a request is to go.
+enum Way {
+    /// To a slot.
+    Slot(u32),
+    /// To the slow device, and the page stays there.
+    Slow,
+    /// Nowhere before something ends.
+    Wait,
+    /// The only newest copy is on a device that failed.
+    Lost,
+    /// Whole into a new slot.
+    Take(u32),
+}
+
+impl Tier {
+    /// Takes a request.
+    pub fn accept(&mut self, request: Request, out: &mut Out) {
+        let Request { ticket, op, lba, sectors, .. } = request;
+        self.count(&op, sectors);
+        let (kind, data, fua) = match op {
+            HostOp::Read(data) => (Kind::Read, Some(data), false),
+            HostOp::Write { data, fua } => (Kind::Write, Some(data), fua),
+            HostOp::Flush => (Kind::Flush, None, true),
+            HostOp::Trim { fua } => (Kind::Trim, None, fua),
+            HostOp::Zeroes { fua } => (Kind::Zeroes, None, fua),
+        };
+        if lba.checked_add(sectors).is_none_or(|end| end > self.layout.exported()) {
+            let result = Err(HostError::Range);
+            return out.push(Output::Reply(Reply { ticket, data, result }));
+        }
+        let req = self.requests.free.pop().expect("a request came without credit");
+        self.requests.slots[usize::from(req)] = Some(Req {
+            ticket: Some(ticket),
+            data,
+            kind,
+            fua,
+            lba,
+            cursor: lba,
+            end: lba + sectors,
+            flying: 0,
+            error: None,
+            choice: None,
+            joined: false,
+            late: false,
+        });
+        self.requests.taken |= 1 << req;
+        self.requests.ready |= 1 << req;
+    }
+
+    fn count(&mut self, op: &HostOp, sectors: u64) {
+        let counters = &mut self.counters;
+        match op {
+            HostOp::Read(_) => counters.host_read += sectors,
+            HostOp::Write { .. } => counters.host_written += sectors,
+            HostOp::Trim { .. } | HostOp::Zeroes { .. } => counters.host_trimmed += sectors,
+            HostOp::Flush => counters.flushes += 1,
+        }
+    }
+
+    /// Lets every request go on that can.
+    pub fn pump_requests(&mut self, now: Nanos, out: &mut Out) {
+        while self.requests.ready != 0 {
+            if out.room() < ROOM {
+                self.again = true;
+                return;
+            }
+            let req = self.requests.ready.trailing_zeros() as u16;
+            if !self.go_on(now, req, out) {
+                self.requests.ready &= !(1 << req);
+            }
+        }
+    }
+
+    /// Lets a request make one move; false when it can't.
+    fn go_on(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+        let broken = self.is_broken();
+        let it = self.requests.get(req);
+        if it.ticket.is_none() || it.joined {
+            return false;
+        }
+        if broken && it.kind != Kind::Read {
+            it.error.get_or_insert(HostError::Io);
+        }
+        if it.cursor == it.end || it.error.is_some() {
+            if it.flying == 0 {
+                self.finish(req, out);
+            }
+            return false;
+        }
+        if it.flying == FLYING || self.ops.room() <= OWN_OPS {
+            return false;
+        }
+        let page = (it.cursor / u64::from(self.layout.page)) as u32;
+        match self.way(now, req, page, out) {
+            Way::Wait => return false,
+            Way::Lost => self.requests.get(req).error = Some(HostError::Io),
+            Way::Slot(slot) => self.use_slot(now, req, page, slot, out),
+            Way::Slow => self.use_slow(now, req, page, out),
+            Way::Take(slot) => self.take_whole(now, req, slot, out),
+        }
+        true
+    }
+
+    /// Ends a request, or lets it wait for a commit.
+    fn finish(&mut self, req: u16, out: &mut Out) {
+        let it = self.requests.get(req);
+        match it.error {
+            Some(error) => self.reply(req, Err(error), out),
+            None if it.fua => {
+                it.joined = true;
+                self.commit.join(req);
+            }
+            None => self.reply(req, Ok(()), out),
+        }
+    }
+
+    /// Answers a request of which nothing is under way.
+    pub fn reply(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
+        let Req { ticket, data, .. } = self.requests.end(req);
+        let ticket = ticket.expect("it was not answered yet");
+        out.push(Output::Reply(Reply { ticket, data, result }));
+    }
+
+    /// Answers requests that wait for a late command; their payload follows when it ends.
+    pub fn abandon_late(&mut self, out: &mut Out) {
+        if !core::mem::take(&mut self.requests.late) {
+            return;
+        }
+        for req in self.requests.slots.iter_mut().flatten() {
+            if !req.late || req.ticket.is_none() {
+                continue;
+            }
+            if out.room() < ROOM {
+                self.requests.late = true;
+                return;
+            }
+            let ticket = req.ticket.take().expect("looked at just now");
+            let result = Err(HostError::Io);
+            out.push(Output::Reply(Reply { ticket, data: None, result }));
+        }
+    }
+
+    /// Where the next piece of a request, in `page`, is to go.
+    fn way(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) -> Way {
+        let found = self.slots.find(page);
+        if self.is_broken() {
+            return self.way_out(found);
+        }
+        let Some(slot) = found else { return self.way_in(now, req, page, out) };
+        match self.slots.get(slot).state {
+            State::Filling | State::Taking => Way::Wait,
+            _ => Way::Slot(slot),
+        }
+    }
+
+    /// Where to read when a device has failed.
+    fn way_out(&self, found: Option<u32>) -> Way {
+        let state = found.map_or(State::Free, |slot| self.slots.get(slot).state);
+        let [fast, slow] = self.lost;
+        match (state, found) {
+            (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot))
+                if !fast =>
+            {
+                Way::Slot(slot)
+            }
+            (State::Dirty | State::Cleaning, _) => Way::Lost,
+            _ if slow => Way::Lost,
+            _ => Way::Slow,
+        }
+    }
+
+    /// Where a piece goes whose page is not here.
+    fn way_in(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) -> Way {
+        let wide = u64::from(self.layout.page);
+        let Req { kind, cursor, end, choice, .. } = *self.requests.get(req);
+        if matches!(kind, Kind::Trim | Kind::Zeroes) {
+            return Way::Slow;
+        }
+        let is_write = kind == Kind::Write;
+        let wanted = choice.unwrap_or_else(|| self.promotes(page, is_write));
+        self.requests.get(req).choice = Some(wanted);
+        if !wanted || self.life == Life::Stopping {
+            return Way::Slow;
+        }
+        let whole = is_write && cursor % wide == 0 && end - cursor >= wide;
+        if whole
+            && !self.ops.changes(page)
+            && let Some(slot) = self.slots.take(page, State::Taking)
+        {
+            self.note(slot);
+            return Way::Take(slot);
+        }
+        match self.fetch(now, page, out) {
+            Fetched::Begun | Fetched::Later => Way::Wait,
+            Fetched::Full => Way::Slow,
+        }
+    }
+
+    /// The sectors from a request's cursor to the end of `pages` pages, `page` being the first.
+    fn piece(&mut self, req: u16, page: u32, pages: u32) -> u32 {
+        let behind = (u64::from(page) + u64::from(pages)) * u64::from(self.layout.page);
+        let it = self.requests.get(req);
+        (it.end.min(behind) - it.cursor) as u32
+    }
+
+    /// What a write, trim or zeroing puts at the cursor.
+    fn content(&mut self, req: u16, sectors: u32) -> (Gather, Tally) {
+        let it = self.requests.get(req);
+        let from = (it.cursor - it.lba) as u32;
+        let piece = match &mut it.data {
+            Some(data) => Piece::Data(data.view_sectors(from, sectors)),
+            None => Piece::zero_sectors(sectors),
+        };
+        (Gather::from_iter([piece]), Tally::of(Cause::Host, sectors))
+    }
+
+    fn read(&mut self, req: u16, device: u8, lba: u64, sectors: u32) -> Command {
+        let it = self.requests.get(req);
+        let from = (it.cursor - it.lba) as u32;
+        let data = it.data.as_mut().expect("a read has a payload");
+        let into = Target::Data(data.view_mut_sectors(from, sectors));
+        Command::Read { device, lba, into, cause: Cause::Host }
+    }
+
+    fn submit(
+        &mut self,
+        now: Nanos,
+        (req, sectors): (u16, u64),
+        op: Op,
+        command: Command,
+        out: &mut Out,
+    ) {
+        let device = command.device().expect("requests go to devices");
+        let token = self.ops.begin(now, device, op);
+        out.push(Output::Submit(token, command));
+        let it = self.requests.get(req);
+        it.cursor += sectors;
+        it.flying += 1;
+        it.choice = None;
+    }
+
+    /// A piece within a page that is here.
+    fn use_slot(&mut self, now: Nanos, req: u16, page: u32, slot: u32, out: &mut Out) {
+        let sectors = self.piece(req, page, 1);
+        let Req { kind, cursor, .. } = *self.requests.get(req);
+        let lba = self.layout.slot_at(slot) + cursor % u64::from(self.layout.page);
+        if kind == Kind::Read {
+            self.slots.get_mut(slot).readers += 1;
+            if self.slots.is_ordered(slot) {
+                self.slots.unuse(slot);
+                self.slots.use_now(slot);
+            }
+            let command = self.read(req, FAST, lba, sectors);
+            let op = Op::ReadSlot { req, slot };
+            return self.submit(now, (req, sectors.into()), op, command, out);
+        }
+        self.dirty(slot);
+        self.slots.get_mut(slot).writers += 1;
+        let (gather, tally) = self.content(req, sectors);
+        let command = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
+        self.submit(now, (req, sectors.into()), Op::WriteSlot { req, slot }, command, out);
+    }
+
+    /// A whole page into a new slot.
+    fn take_whole(&mut self, now: Nanos, req: u16, slot: u32, out: &mut Out) {
+        let (lba, sectors) = (self.layout.slot_at(slot), self.layout.page);
+        let (gather, tally) = self.content(req, sectors);
+        let command = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
+        self.submit(now, (req, sectors.into()), Op::Take { req, slot }, command, out);
+    }
+
+    /// A piece that goes to the slow device, over as many pages as are not here.
+    fn use_slow(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) {
+        let Req { kind, cursor: lba, end, .. } = *self.requests.get(req);
+        let most = match kind {
+            Kind::Trim => TRIMMED,
+            Kind::Zeroes => MAX_TRANSFER / self.layout.page,
+            Kind::Read if self.params.policy == Policy::Writes => MAX_TRANSFER / self.layout.page,
+            _ => 1,
+        };
+        let last = ((end - 1) / u64::from(self.layout.page)) as u32;
+        let more = (page + 1..=last.min(page + most - 1))
+            .take_while(|&next| self.slots.find(next).is_none());
+        let pages = 1 + more.count() as u32;
+        let sectors = self.piece(req, page, pages);
+        if kind == Kind::Read {
+            let command = self.read(req, SLOW, lba, sectors);
+            return self.submit(now, (req, sectors.into()), Op::ReadSlow { req }, command, out);
+        }
+        let op = Op::WriteSlow { req, first: page, last: page + pages - 1 };
+        let command = match kind {
+            Kind::Trim => Command::Reset { device: SLOW, lba, sectors: sectors.into() },
+            _ => {
+                let (gather, tally) = self.content(req, sectors);
+                Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
+            }
+        };
+        self.submit(now, (req, sectors.into()), op, command, out);
+    }
+
+    /// A command of a request is over.
+    pub fn request_done(
+        &mut self,
+        op: Op,
+        command: Command,
+        error: Option<DeviceError>,
+        out: &mut Out,
+    ) {
+        match op {
+            Op::ReadSlot { slot, .. } => self.slots.get_mut(slot).readers -= 1,
+            Op::WriteSlot { slot, .. } => self.slots.get_mut(slot).writers -= 1,
+            Op::Take { slot, .. } if error.is_none() => self.arrived(slot, State::Dirty),
+            _ => {}
+        }
+        let req = op.request().expect("it belongs to a request");
+        let it = self.requests.get(req);
+        repay(it.data.as_mut(), command);
+        it.flying -= 1;
+        if let Some(error) = error {
+            it.error.get_or_insert(match error {
+                DeviceError::NoSpace => HostError::NoSpace,
+                _ => HostError::Io,
+            });
+        }
+        if it.ticket.is_none() && it.flying == 0 {
+            let Req { data, .. } = self.requests.end(req);
+            data.into_iter().for_each(|data| out.push(Output::Reclaim(data)));
+        }
+    }
+}
+
+fn repay(data: Option<&mut Payload>, command: Command) {
+    match (command, data) {
+        (Command::Read { into: Target::Data(view), .. }, Some(data)) => data.repay_mut(view),
+        (Command::Program { gather, .. }, Some(data)) => {
+            for piece in gather {
+                if let Piece::Data(view) = piece {
+                    data.repay(view);
+                }
+            }
+        }
+        (Command::Program { .. } | Command::Reset { .. }, None) => {}
+        (other, _) => unreachable!("no request sends {other:?}"),
+    }
+}

@@ -1,0 +1,300 @@
+//! What the slots of the fast device hold: look-up by page, order of use, and the free ones.
+//!
+//! Invariants
+//! - A page is in at most one slot; a slot that is not free is found by its page.
+//! - In the order of use are exactly the slots that are `Clean` or `Dirty` and not stuck.
+//! - A slot is free only when nothing reads it and no entry of it as dirty can be on the medium.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Free,
+    /// A page is on its way from the slow device.
+    Filling,
+    /// A page of the host's is on its way; the slow device has an older one.
+    Taking,
+    /// What the slow device has too.
+    Clean,
+    /// What is newer than the slow device's.
+    Dirty,
+    /// The same, and it is on its way to the slow device.
+    Cleaning,
+    /// The slow device has it too, but the directory may call it dirty.
+    Cleaned,
+}
+
+/// One slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// The page that it holds.
+    pub page: u32,
+    /// How it holds it.
+    pub state: State,
+    /// Reads of it under way.
+    pub readers: u16,
+    /// Writes of it under way.
+    pub writers: u16,
+    /// Whether it was written while it was on its way to the slow device.
+    pub touched: bool,
+    /// Whether a directory on the medium may say that it is dirty.
+    pub listed: bool,
+    /// Whether a directory that no longer says so is under way.
+    pub dropping: bool,
+    /// Whether it waits in the list of cleaned slots.
+    pub queued: bool,
+    /// Whether it can't be read, and so can't be cleaned.
+    pub stuck: bool,
+    /// Flushes of the fast device begun when the page arrived: the next one makes it durable.
+    pub born: u32,
+    /// Flushes of the slow device begun when it was cleaned.
+    pub cleaned: u32,
+    prev: u32,
+    next: u32,
+    chain: u32,
+}
+
+const EMPTY: Slot = Slot {
+    page: NONE,
+    state: State::Free,
+    readers: 0,
+    writers: 0,
+    touched: false,
+    listed: false,
+    dropping: false,
+    queued: false,
+    stuck: false,
+    born: 0,
+    cleaned: 0,
+    prev: NONE,
+    next: NONE,
+    chain: NONE,
+};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Slots {
+    slots: Vec<Slot>,
+    /// The first slot of each chain of pages.
+    heads: Vec<u32>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Slots {
+    /// So many free slots.
+    pub fn new(count: u32) -> Self {
+        Slots {
+            slots: vec![EMPTY; count as usize],
+            heads: vec![NONE; Self::chains(count)],
+            free: (0..count).rev().collect(),
+            newest: NONE,
+            oldest: NONE,
+        }
+    }
+
+    fn chains(count: u32) -> usize {
+        (count as usize).next_power_of_two()
+    }
+
+    /// Bytes of so many slots.
+    pub fn bytes(count: u32) -> u64 {
+        (count as usize * (size_of::<Slot>() + 4) + Self::chains(count) * 4) as u64
+    }
+
+    /// One slot.
+    #[inline]
+    pub fn get(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    /// One slot, to change what is not about lists.
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// How many slots there are.
+    pub fn count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// How many of them are free.
+    #[inline]
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    #[inline]
+    fn head_of(&self, page: u32) -> usize {
+        let mixed = page.wrapping_mul(0x9e37_79b9);
+        (mixed ^ mixed >> 15) as usize & (self.heads.len() - 1)
+    }
+
+    /// The slot that holds a page.
+    #[inline]
+    pub fn find(&self, page: u32) -> Option<u32> {
+        let mut at = self.heads[self.head_of(page)];
+        while at != NONE {
+            let slot = self.get(at);
+            if slot.page == page {
+                return Some(at);
+            }
+            at = slot.chain;
+        }
+        None
+    }
+
+    /// Gives a free slot to a page; it is in no order of use yet.
+    pub fn take(&mut self, page: u32, state: State) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.hold(slot, page, state);
+        Some(slot)
+    }
+
+    /// As [`Slots::take`], of a certain slot, while the directory is read.
+    pub fn restore(&mut self, slot: u32, page: u32, state: State) {
+        self.hold(slot, page, state);
+        self.use_now(slot);
+    }
+
+    /// After [`Slots::restore`]: which slots are free.
+    pub fn recount(&mut self) {
+        let Slots { slots, free, .. } = self;
+        free.retain(|&slot| slots[slot as usize].state == State::Free);
+    }
+
+    fn hold(&mut self, slot: u32, page: u32, state: State) {
+        debug_assert!(self.find(page).is_none(), "a page in two slots");
+        let head = self.head_of(page);
+        self.slots[slot as usize] = Slot { page, state, chain: self.heads[head], ..EMPTY };
+        self.heads[head] = slot;
+    }
+
+    /// Frees a slot that is in no order of use.
+    pub fn release(&mut self, slot: u32) {
+        let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
+        assert!(readers == 0 && writers == 0 && !listed, "a slot is free when nobody needs it");
+        let head = self.head_of(page);
+        if self.heads[head] == slot {
+            self.heads[head] = chain;
+        } else {
+            let mut at = self.heads[head];
+            while self.get(at).chain != slot {
+                at = self.get(at).chain;
+            }
+            self.slots[at as usize].chain = chain;
+        }
+        self.slots[slot as usize] = EMPTY;
+        self.free.push(slot);
+    }
+
+    /// Puts a slot, which is in no order, before all others.
+    #[inline]
+    pub fn use_now(&mut self, slot: u32) {
+        let newest = core::mem::replace(&mut self.newest, slot);
+        (self.get_mut(slot).prev, self.get_mut(slot).next) = (NONE, newest);
+        match newest {
+            NONE => self.oldest = slot,
+            _ => self.get_mut(newest).prev = slot,
+        }
+    }
+
+    /// Puts a slot, which is in no order, behind all others.
+    pub fn use_last(&mut self, slot: u32) {
+        let oldest = core::mem::replace(&mut self.oldest, slot);
+        (self.get_mut(slot).prev, self.get_mut(slot).next) = (oldest, NONE);
+        match oldest {
+            NONE => self.newest = slot,
+            _ => self.get_mut(oldest).next = slot,
+        }
+    }
+
+    /// Takes a slot out of the order of use.
+    #[inline]
+    pub fn unuse(&mut self, slot: u32) {
+        let Slot { prev, next, .. } = *self.get(slot);
+        match prev {
+            NONE => self.newest = next,
+            _ => self.get_mut(prev).next = next,
+        }
+        match next {
+            NONE => self.oldest = prev,
+            _ => self.get_mut(next).prev = prev,
+        }
+    }
+
+    /// Whether a slot is in the order of use.
+    #[inline]
+    pub fn is_ordered(&self, slot: u32) -> bool {
+        let Slot { state, stuck, .. } = *self.get(slot);
+        matches!(state, State::Clean | State::Dirty) && !stuck
+    }
+
+    /// Slots from the one that was not used for the longest time.
+    pub fn oldest(&self) -> impl Iterator<Item = u32> + '_ {
+        let some = |slot: u32| (slot != NONE).then_some(slot);
+        core::iter::successors(some(self.oldest), move |&slot| some(self.get(slot).prev))
+    }
+
+    /// Whether every invariant holds; looks at every slot.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let ordered = (0..self.count()).filter(|&slot| self.is_ordered(slot)).count();
+        let mut last = NONE;
+        let mut seen = 0;
+        for slot in self.oldest() {
+            if !self.is_ordered(slot) || self.get(slot).next != last || seen > ordered {
+                return Err("tier: the order of use is broken");
+            }
+            (last, seen) = (slot, seen + 1);
+        }
+        if seen != ordered || self.newest != last {
+            return Err("tier: the order of use lost a slot");
+        }
+        let held = |slot: &u32| self.get(*slot).state != State::Free;
+        if (0..self.count()).filter(held).any(|slot| self.find(self.get(slot).page) != Some(slot)) {
+            return Err("tier: a slot is not found by its page");
+        }
+        match (0..self.count()).filter(held).count() + self.free.len() == self.slots.len() {
+            true => Ok(()),
+            false => Err("tier: a slot is neither free nor held"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_found_and_the_oldest_goes_first() {
+        let mut slots = Slots::new(8);
+        for page in 0..8 {
+            let slot = slots.take(page * 8, State::Filling).unwrap();
+            slots.get_mut(slot).state = State::Clean;
+            slots.use_now(slot);
+            assert_eq!(slots.check(), Ok(()));
+        }
+        assert_eq!(slots.take(99, State::Filling), None);
+        let first = slots.find(0).unwrap();
+        assert_eq!(slots.oldest().next(), Some(first));
+        slots.unuse(first);
+        slots.use_now(first);
+        let second = slots.find(8).unwrap();
+        assert_eq!(slots.oldest().next(), Some(second));
+        slots.unuse(second);
+        slots.release(second);
+        assert_eq!((slots.find(8), slots.free()), (None, 1));
+        assert_eq!(slots.check(), Ok(()));
+    }
+}
