@@ -220,7 +220,7 @@ impl Tier {
         let stops = self.life == Life::Stopping && self.jobs.is_idle() && !self.commit.closed;
         let commit = &mut self.commit;
         let worth = commit.cleaned.len() >= half.min(WORTH);
-        if commit.waiting == 0 && !worth && !stops {
+        if commit.closed || (commit.waiting == 0 && !worth && !stops) {
             return false;
         }
         commit.members = core::mem::take(&mut commit.waiting);
@@ -284,8 +284,8 @@ impl Tier {
         let (word, bit) = (page as usize / 64, 1 << (page % 64));
         if !left {
             self.commit.must[word] &= !bit;
+            self.commit.differs[word] &= !bit;
         }
-        self.commit.differs[word] &= !bit;
         let generation = &mut self.commit.generations[page as usize];
         *generation += 1;
         let generation = u64::from(*generation);

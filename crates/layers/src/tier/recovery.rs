@@ -250,7 +250,12 @@ impl Tier {
                     Entry::Clean(page) if self.start.clean || planted(Bug::TrustClean) => {
                         (page, State::Clean)
                     }
-                    _ => continue,
+                    Entry::Clean(_) => {
+                        // The next clean stop must not leave it as it is.
+                        self.note(slot);
+                        continue;
+                    }
+                    Entry::Nothing => continue,
                 };
                 if page >= self.layout.pages || self.slots.find(page).is_some() {
                     return self.give_up("the directory of the fast device makes no sense", out);
