@@ -28,8 +28,13 @@ pub enum LayerKind {
 
 impl LayerKind {
     /// All of them that a user may choose.
-    pub const ALL: &'static [LayerKind] =
-        &[LayerKind::Passthrough, LayerKind::Hard, LayerKind::Shatl, LayerKind::Log, LayerKind::Tier];
+    pub const ALL: &'static [LayerKind] = &[
+        LayerKind::Passthrough,
+        LayerKind::Hard,
+        LayerKind::Shatl,
+        LayerKind::Log,
+        LayerKind::Tier,
+    ];
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {

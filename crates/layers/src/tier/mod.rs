@@ -149,7 +149,8 @@ impl Tier {
         if let Err(error) = result {
             self.counters.device_errors += 1;
             let medium = op.is_read() && error == DeviceError::Media;
-            if !medium && !(op == Op::Own && self.life == Life::Over) {
+            let over = op == Op::Own && self.life == Life::Over;
+            if !medium && !over {
                 self.fail(device, error, false, out);
             }
         }

@@ -212,7 +212,7 @@ impl Tier {
     }
 
     fn take_roots(&mut self, buf: &MetaBuf, out: &mut Out) {
-        let places = [0, 1].map(|number| Layout::root_at(number));
+        let places = [0, 1].map(Layout::root_at);
         let read = |(page, at): (_, u64)| parse_root(page, self.uuid, at).ok();
         let roots = buf.pages().iter().zip(places).filter_map(read);
         let Some(root) = roots.max_by_key(|root| root.number) else {
