@@ -7,7 +7,10 @@ const FIXED: u64 = 1 << 20;
 
 /// Bytes that the model of `spec` takes.
 pub fn of(spec: &DriveSpec) -> u64 {
-    let pools = u64::from(spec.pool_count()) * spec.pool(0).memory();
+    let pools = match spec.zoned {
+        Some(zoned) => 12 * u64::from(zoned.count()),
+        None => u64::from(spec.pool_count()) * spec.pool(0).memory(),
+    };
     let units = spec.write_buffer / u64::from(spec.map_unit);
     let pending = match spec.suspend {
         Some(_) => 2 * u64::from(spec.shape.lanes()) * u64::from(spec.shape.blocks),

@@ -39,7 +39,8 @@ pub struct DriveWork {
     pub sectors: [u64; CAUSES],
     /// Sectors that crossed a bus, read or programmed, by [`Cause`].
     pub crossed: [u64; CAUSES],
-    /// Sectors that were overwritten or trimmed in the write buffer and never programmed.
+    /// Sectors that were overwritten or trimmed in the write buffer, or that a raw device did not
+    /// take, and so never programmed.
     pub absorbed: [u64; CAUSES],
     /// Sectors that wait in the write buffer now: a state, no count.
     pub waiting: [u64; CAUSES],
@@ -128,12 +129,13 @@ impl DriveWork {
         busy.reads.iter().sum::<Nanos>() + busy.programs + busy.erases
     }
 
-    /// Energy for `cause`, in nJ; erases are the drive's own collection's.
+    /// Energy for `cause`, in nJ; erases are the collection's, the drive's own or the layer's.
     pub fn energy(&self, spec: &DriveSpec, cause: Cause) -> u64 {
         let Energy { read, program, erase, bus } = spec.energy;
         let row = u64::from(spec.shape.row_sectors);
         let crossed = self.crossed[cause as usize] * bus / row;
-        let erases = if cause == Cause::DriveGc { self.flash.erases * erase } else { 0 };
+        let collects = if spec.zoned.is_some() { Cause::Gc } else { Cause::DriveGc };
+        let erases = if cause == collects { self.flash.erases * erase } else { 0 };
         let reads = self.flash.reads[cause as usize] * read;
         reads + self.share(self.flash.programs * program, cause) + crossed + erases
     }

@@ -51,7 +51,7 @@ fn play(drive: &mut Drive, mut now: u64, count: u64, payload: &mut Payload) -> u
 
 #[test]
 fn no_command_allocates() {
-    for name in DriveSpec::names() {
+    for name in DriveSpec::names().filter(|name| *name != "open-channel") {
         let spec = DriveSpec::find(&format!("{name}:capacity=512m:over_provisioning_percent=60"));
         let mut drive = Drive::new(&spec.expect("a possible drive")).expect("it fits");
         let mut now = 0;

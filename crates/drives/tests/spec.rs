@@ -90,7 +90,7 @@ fn a_wrong_option_is_named() {
     assert!(why("tlc:plp=maybe").starts_with("tlc:plp=maybe: invalid type: string"));
     let unknown = DriveSpec::find("tcl").unwrap_err();
     assert!(matches!(unknown, DriveError::Unknown { .. }), "{unknown}");
-    assert!(unknown.to_string().contains("use hatl-1g, hatl-2g, hatl-32g, mlc-32g, qlc-16k"));
+    assert!(unknown.to_string().contains("use hatl-1g, hatl-2g, hatl-32g, mlc-32g, open-channel"));
     assert!(why("nowhere/drive.toml").starts_with("nowhere/drive.toml: can't read the drive"));
 }
 

@@ -91,9 +91,9 @@ fn a_worn_segment_goes_offline() {
         zoned.reset(0, 32, &mut |_| {}).unwrap();
     }
     zoned.write(0, 8, &mut |_| {}).unwrap();
-    assert_eq!(zoned.reset(0, 32, &mut |_| {}), Err(Refusal::Offline));
+    assert_eq!(zoned.reset(0, 32, &mut |_| {}), Err(Refusal::Failed));
     assert_eq!(zoned.write(0, 8, &mut |_| {}), Err(Refusal::Offline));
-    assert_eq!(zoned.read(0, 8), Err(Refusal::Offline));
+    assert_eq!(zoned.read(0, 8), Err(Refusal::Unreadable(0)));
     assert_eq!(zoned.erased().collect::<Vec<_>>(), [2, 0, 0]);
     assert_eq!(zoned.check(), Ok(()));
     assert_eq!(zoned.write(32, 8, &mut |_| {}), Ok(()), "its neighbours work on");

@@ -40,9 +40,10 @@ pub struct Cell<'a> {
 impl Cell<'_> {
     /// Bytes of memory that the row takes, at most.
     pub fn memory(&self) -> u64 {
-        // A world that is saved or loaded keeps the metadata: the map, and its log and roots.
+        // A world that is saved or loaded keeps the metadata: the map, and its log and roots. So
+        // does one whose layer finds in its segments what they hold.
         let kept = match self.study.snapshots {
-            Snapshots::None => 0,
+            Snapshots::None if self.drive.zoned.is_none() => 0,
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
         };
         OWN_MEMORY + self.drive.memory() + self.plan.map_bytes + kept
@@ -117,6 +118,7 @@ impl Cell<'_> {
         let drive = Drive::new(self.drive).map_err(|why| Violation::Drive(why.to_string()));
         let drives = vec![drive.map_err(broken)?];
         let layer = self.layer(Mode::Format)?;
+        let media = media.or_else(|| self.drive.zoned.map(|_| Media::default()));
         let mut world = World::over(layer, drives, media, HostCosts::default()).map_err(broken)?;
         let (how, unit, seed) = (self.study.warm, self.drive.map_unit, self.study.seed);
         let warmed = warm(&mut world, how, self.exported, unit, seed, &mut || {

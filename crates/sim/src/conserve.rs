@@ -98,7 +98,13 @@ mod tests {
         drive.sectors[Cause::Rmw as usize] = 120;
         let mut sent_by = [0; CAUSES];
         sent_by[Cause::Host as usize] = 8;
-        Work { drives: vec![drive], erased: Vec::new(), counters: Counters::default(), sent_by }
+        Work {
+            drives: vec![drive],
+            erased: Vec::new(),
+            counters: Counters::default(),
+            sent_by,
+            raw: false,
+        }
     }
 
     fn broken(change: impl FnOnce(&mut Work)) -> String {

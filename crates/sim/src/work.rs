@@ -18,6 +18,8 @@ pub struct Work {
     pub counters: Counters,
     /// Sectors that the layer sent to its devices, by cause.
     pub sent_by: [u64; CAUSES],
+    /// Whether it is the layer that erases.
+    pub raw: bool,
 }
 
 impl Work {
@@ -28,6 +30,7 @@ impl Work {
             erased: world.drives.iter().flat_map(Drive::erased).collect(),
             counters: world.layer().counters(),
             sent_by: world.sent_by,
+            raw: world.drives.iter().any(|drive| drive.spec().zoned.is_some()),
         }
     }
 
@@ -44,6 +47,7 @@ impl Work {
             erased: erased.map(|(now, before)| now - before).collect(),
             counters,
             sent_by: std::array::from_fn(|i| self.sent_by[i] - before.sent_by[i]),
+            raw: self.raw,
         }
     }
 
@@ -61,9 +65,13 @@ impl Work {
     pub fn busy(&self) -> Busy {
         let mut busy = Busy::default();
         for work in &self.drives {
-            let drive_gc = work.flash.busy.erases;
-            busy.copyback += drive_gc;
-            busy.drive_gc += drive_gc;
+            let erases = work.flash.busy.erases;
+            if self.raw {
+                busy.vgc += erases;
+            } else {
+                busy.copyback += erases;
+                busy.drive_gc += erases;
+            }
             for cause in Cause::ALL {
                 let programs = work.program_busy(cause);
                 let reads = work.read_busy(cause);

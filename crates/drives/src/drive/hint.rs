@@ -6,12 +6,15 @@ use hostftl_format::report;
 use super::Drive;
 
 impl Drive {
-    /// Answers a `Command::Report`. Of a drive with several pools the next victim of each is told,
-    /// pool by pool, until `into` is full.
+    /// Answers a `Command::Report`: a raw device tells of its segments. Of a drive with several
+    /// pools the next victim of each is told, pool by pool, until `into` is full.
     ///
     /// # Errors
     /// `Unsupported` when the drive gives no hint, or is asked for segments.
     pub fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        if let Some(raw) = self.raw() {
+            return raw.report(about, into);
+        }
         if about != About::Collectible || !self.spec.hint {
             return Err(DeviceError::Unsupported);
         }

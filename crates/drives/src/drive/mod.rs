@@ -12,12 +12,14 @@
 //!
 //! A partial write reads the old map unit first when there is one; over an unmapped unit the rest
 //! is zeros. A trim leaves units that it covers only in part as they are. Reading what is unmapped
-//! costs nothing. Modelled flash does not fail.
+//! costs nothing. Modelled flash does not fail, but for that of a raw device, which
+//! has segments for a layer that translates.
 
 mod acks;
 mod back;
 mod counted;
 mod hint;
+mod raw;
 mod saved;
 mod window;
 
@@ -30,6 +32,7 @@ use crate::flash::NONE;
 use crate::pool::Pool;
 use crate::spec::{DriveError, DriveSpec};
 use crate::work::{DriveWork, Spent};
+use crate::zoned::Zoned;
 use back::{BUFFER, Back, Errand};
 use counted::Counted;
 use window::{Data, Window};
@@ -55,9 +58,15 @@ pub struct Ended {
 }
 
 /// A command under way: the operations that it waits for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     pending: u32,
+    /// What will have come of it.
+    result: Result<(), DeviceError>,
+}
+
+impl Slot {
+    const FREE: Slot = Slot { pending: 0, result: Ok(()) };
 }
 
 /// The part of a command in one map unit.
@@ -77,6 +86,10 @@ pub struct Drive {
     back: Back,
     window: Option<Window>,
     slots: Vec<Slot>,
+    /// Instead of pools: segments for a layer that translates.
+    raw: Option<Zoned>,
+    /// Sectors of programs that a raw device did not take.
+    refused: [u64; CAUSES],
 }
 
 impl Drive {
@@ -87,14 +100,18 @@ impl Drive {
     pub fn new(spec: &DriveSpec) -> Result<Self, DriveError> {
         spec.fits(None)?;
         let units = spec.write_buffer / 2 / u64::from(spec.map_unit);
-        let pools = (0..spec.pool_count()).map(|index| Pool::new(spec.pool(index)));
+        let count = if spec.zoned.is_some() { 0 } else { spec.pool_count() };
+        let pools = (0..count).map(|index| Pool::new(spec.pool(index)));
         let pools: Result<_, _> = pools.collect();
         let name = spec.name.clone();
+        let raw = spec.zoned.map(|zoned| Zoned::new(zoned).expect("the spec was checked"));
         Ok(Drive {
             pools: pools.map_err(|source| DriveError::Pool { name, source })?,
             back: Back::new(spec),
             window: spec.merge.then(|| Window::new(units as usize)),
-            slots: vec![Slot::default(); 1024],
+            slots: vec![Slot::FREE; 1024],
+            raw,
+            refused: [0; CAUSES],
             spec: spec.clone(),
         })
     }
@@ -121,7 +138,10 @@ impl Drive {
         command: &Command,
     ) -> Option<Result<(), DeviceError>> {
         if slot as usize >= self.slots.len() {
-            self.slots.resize(2 * slot as usize, Slot::default());
+            self.slots.resize(2 * slot as usize, Slot::FREE);
+        }
+        if self.raw.is_some() {
+            return self.submit_raw(now, slot, command);
         }
         let in_range = |lba: u64, sectors: u64| {
             lba.checked_add(sectors).is_some_and(|end| end <= self.spec.exported)
@@ -158,6 +178,9 @@ impl Drive {
     /// # Panics
     /// When the drive has no such sector.
     pub fn look_ahead(&self, lbas: &[u64]) {
+        if self.raw.is_some() {
+            return;
+        }
         let unit = u64::from(self.spec.map_unit);
         let homes = lbas.iter().map(|lba| self.home((lba / unit) as u32));
         for (pool, local) in homes.clone() {
@@ -199,7 +222,8 @@ impl Drive {
             let slot = &mut self.slots[over.owner as usize];
             slot.pending -= 1;
             if slot.pending == 0 {
-                ended.push_back(Ended { slot: over.owner, result: Ok(()), spent: over.spent });
+                let result = std::mem::replace(&mut slot.result, Ok(()));
+                ended.push_back(Ended { slot: over.owner, result, spent: over.spent });
             }
         }
         while released && let Some(waited) = acks.next() {
@@ -226,19 +250,21 @@ impl Drive {
     pub fn work(&self) -> DriveWork {
         let (waiting, absorbed) = match &self.window {
             Some(window) => (window.waiting, window.absorbed),
-            None => Default::default(),
+            None => (Default::default(), self.refused),
         };
         DriveWork { flash: *self.back.flash.work(), waiting, absorbed, ..self.back.work }
     }
 
     /// How often each segment was erased, a segment being what the drive erases at once.
     pub fn erased(&self) -> impl Iterator<Item = u32> {
-        self.pools.iter().flat_map(Pool::erased)
+        let raw = self.raw.iter().flat_map(Zoned::erased);
+        self.pools.iter().flat_map(Pool::erased).chain(raw)
     }
 
-    /// Map units that hold data.
+    /// Map units that hold data; of a raw device, written ones.
     pub fn mapped(&self) -> u64 {
-        self.pools.iter().map(Pool::mapped).sum()
+        self.pools.iter().map(Pool::mapped).sum::<u64>()
+            + self.raw.as_ref().map_or(0, Zoned::written)
     }
 
     /// α, physical map units in circulation to mapped ones; of all pools together.
@@ -249,7 +275,8 @@ impl Drive {
 
     /// Bytes of all tables.
     pub fn bytes(&self) -> u64 {
-        self.pools.iter().map(|pool| pool.bytes()).sum()
+        let raw = self.raw.as_ref().map_or(0, Zoned::bytes);
+        self.pools.iter().map(|pool| pool.bytes()).sum::<u64>() + raw
     }
 
     /// Whether every invariant holds, for a moment when nothing is under way. Looks at every page.
@@ -271,6 +298,7 @@ impl Drive {
         if work.flash.programs * row != work.programmed() - work.open {
             return Err("programmed rows are not the sectors of all causes");
         }
+        self.raw.iter().try_for_each(Zoned::check)?;
         self.pools.iter().try_for_each(Pool::check)
     }
 

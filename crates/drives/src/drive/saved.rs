@@ -12,6 +12,7 @@ use super::window::Data;
 use super::{Clock, Drive};
 use crate::pool::{LoadError, Pool};
 use crate::spec::DriveSpec;
+use crate::zoned::Zoned;
 
 impl Drive {
     /// Writes the state of the drive, which [`Drive::load`] reads.
@@ -23,6 +24,9 @@ impl Drive {
     /// When something is under way.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         assert!(self.idle(), "a drive is saved when nothing is under way");
+        if let Some(raw) = &self.raw {
+            return raw.save(out);
+        }
         self.pools.iter().try_for_each(|pool| pool.save(out))?;
         let rows: Vec<[u32; 4]> = self.back.rows().collect();
         put(out, rows.len() as u32)?;
@@ -43,6 +47,10 @@ impl Drive {
     /// When there is no memory for it, or what is read is no drive that was saved from `spec`.
     pub fn load(spec: &DriveSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let mut drive = Drive::new(spec).map_err(|error| io::Error::other(error.to_string()))?;
+        if let Some(zoned) = spec.zoned {
+            drive.raw = Some(Zoned::load(zoned, from)?);
+            return Ok(drive);
+        }
         drive.set_clock(Clock::Counts);
         for (index, pool) in drive.pools.iter_mut().enumerate() {
             *pool = Pool::load(spec.pool(index as u32), from)?;

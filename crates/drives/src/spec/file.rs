@@ -25,8 +25,9 @@ const SUSPEND_US: f64 = 20.0;
 /// The file's keys; each keeps its place for messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     cell: Cell,
+    pub kind: Option<Spanned<String>>,
     channels: Spanned<u32>,
     ways: Spanned<u32>,
     dies: Option<Spanned<u32>>,
@@ -35,16 +36,16 @@ struct File {
     page_kib: Spanned<u32>,
     blocks: Option<Spanned<u32>>,
     capacity: Option<Spanned<String>>,
-    over_provisioning_percent: Spanned<f64>,
-    map_unit_kib: Option<Spanned<u32>>,
+    pub over_provisioning_percent: Option<Spanned<f64>>,
+    pub map_unit_kib: Option<Spanned<u32>>,
     stripe: Option<Spanned<toml::Value>>,
-    pools: Option<Spanned<String>>,
-    gc: Option<Spanned<String>>,
-    frontiers: Option<Spanned<String>>,
+    pub pools: Option<Spanned<String>>,
+    pub gc: Option<Spanned<String>>,
+    pub frontiers: Option<Spanned<String>>,
     placements: Option<Spanned<u8>>,
     level: Option<Spanned<u32>>,
     hint: Option<bool>,
-    write_buffer_kib: Option<Spanned<u32>>,
+    pub write_buffer_kib: Option<Spanned<u32>>,
     #[serde(default)]
     merge: Option<Spanned<bool>>,
     plp: Option<bool>,
@@ -63,10 +64,19 @@ struct File {
     erase_uj: Option<Spanned<f64>>,
     bus_uj: Option<Spanned<f64>>,
     cycles: Option<Spanned<u32>>,
+    pub write_pages: Option<Spanned<u32>>,
+    pub write_best_pages: Option<Spanned<u32>>,
+    pub unreadable_pages: Option<Spanned<u32>>,
+    pub max_open: Option<Spanned<u32>>,
+    pub wears_out: Option<Spanned<bool>>,
+    pub bad_percent: Option<Spanned<f64>>,
+    pub failing_programs_ppm: Option<Spanned<u32>>,
+    pub failing_erases_ppm: Option<Spanned<u32>>,
+    pub fault_seed: Option<Spanned<u32>>,
 }
 
 /// Where in the file, and what is wrong there.
-type Fault = (usize, String);
+pub(super) type Fault = (usize, String);
 
 /// The drive that a text describes.
 ///
@@ -128,9 +138,14 @@ impl File {
             bus,
             energy: self.energy(&shape, [read, program, erase, bus])?,
             cycles: optional("cycles", &self.cycles, 1, u32::MAX, self.cell.defaults().cycles)?,
+            zoned: None,
         };
         self.buffered(&spec)?;
-        self.sizes(&mut spec, sliced)?;
+        let raw = self.is_raw()?;
+        self.sizes(&mut spec, sliced, raw)?;
+        if raw {
+            self.make_raw(&mut spec)?;
+        }
         Ok(spec)
     }
 
@@ -287,9 +302,14 @@ impl File {
 
     /// Blocks from the capacity, or the capacity from the blocks. A drive that was cut to a slice
     /// gets smaller blocks rather than few.
-    fn sizes(&self, spec: &mut DriveSpec, sliced: bool) -> Result<(), Fault> {
-        let spare =
-            within("over_provisioning_percent", &self.over_provisioning_percent, 0.0, 90.0)?;
+    fn sizes(&self, spec: &mut DriveSpec, sliced: bool, raw: bool) -> Result<(), Fault> {
+        let (spare_at, spare) = match &self.over_provisioning_percent {
+            Some(spare) => {
+                (spare.span().start, within("over_provisioning_percent", spare, 0.0, 90.0)?)
+            }
+            None if raw => (0, 0.0),
+            None => return Err((0, "missing field `over_provisioning_percent`".into())),
+        };
         let share = 1.0 - spare / 100.0;
         let unit = u64::from(spec.map_unit);
         let at = match (&self.capacity, &self.blocks) {
@@ -302,7 +322,7 @@ impl File {
             }
             (None, Some(_)) => {
                 spec.exported = (spec.shape.sectors() as f64 * share) as u64 / unit * unit;
-                self.over_provisioning_percent.span().start
+                spare_at
             }
             (Some(capacity), None) => {
                 let at = capacity.span().start;
@@ -315,14 +335,14 @@ impl File {
                 }
                 spec.shape.set_blocks(spec.exported as f64 / share);
                 let least = 2 * (spec.map_unit / spec.shape.row_sectors).max(1);
-                while sliced && spec.shape.blocks < SLICED && spec.shape.rows >= 2 * least {
+                while sliced && !raw && spec.shape.blocks < SLICED && spec.shape.rows >= 2 * least {
                     spec.shape.rows = (spec.shape.rows / 2).next_multiple_of(least);
                     spec.shape.set_blocks(spec.exported as f64 / share);
                 }
-                if sliced { at } else { self.over_provisioning_percent.span().start }
+                if sliced { at } else { spare_at }
             }
         };
-        possible(spec, spare, at)
+        if raw { Ok(()) } else { possible(spec, spare, at) }
     }
 }
 
@@ -378,7 +398,13 @@ where
     Err((value.span().start, format!("{key} must be from {least} to {most}")))
 }
 
-fn optional<T>(key: &str, value: &Option<Spanned<T>>, least: T, most: T, or: T) -> Result<T, Fault>
+pub(super) fn optional<T>(
+    key: &str,
+    value: &Option<Spanned<T>>,
+    least: T,
+    most: T,
+    or: T,
+) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
 {

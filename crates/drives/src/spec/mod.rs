@@ -3,6 +3,7 @@
 mod cell;
 mod error;
 mod file;
+mod raw;
 mod shape;
 mod text;
 
@@ -10,6 +11,7 @@ use hostftl_core::{DeviceInfo, Nanos};
 
 use crate::memory;
 use crate::pool::{Frontiers, GcPolicy, PoolSpec};
+use crate::zoned::ZonedSpec;
 pub use error::DriveError;
 pub use shape::Shape;
 use text::Text;
@@ -72,6 +74,9 @@ pub struct DriveSpec {
     pub energy: Energy,
     /// Erases that a block survives.
     pub cycles: u32,
+    /// The segments of a raw device, which leaves translation to the layer; one of its units is a
+    /// lane.
+    pub zoned: Option<ZonedSpec>,
 }
 
 /// Energy in nJ.
@@ -113,6 +118,9 @@ impl DriveSpec {
 
     /// What the host sees of the drive.
     pub fn device_info(&self) -> DeviceInfo {
+        if let Some(zoned) = &self.zoned {
+            return zoned.device_info();
+        }
         let block = DeviceInfo::block(self.exported, self.map_unit);
         let volatile_cache = self.write_buffer > 0 && !self.plp;
         DeviceInfo {

@@ -5,11 +5,12 @@ use std::path::Path;
 use super::error::DriveError;
 
 /// The drives that every program has built in, by name.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("hatl-1g", include_str!("../../../../stacks/drives/hatl-1g.toml")),
     ("hatl-2g", include_str!("../../../../stacks/drives/hatl-2g.toml")),
     ("hatl-32g", include_str!("../../../../stacks/drives/hatl-32g.toml")),
     ("mlc-32g", include_str!("../../../../stacks/drives/mlc-32g.toml")),
+    ("open-channel", include_str!("../../../../stacks/drives/open-channel.toml")),
     ("qlc-16k", include_str!("../../../../stacks/drives/qlc-16k.toml")),
     ("qlc-64k", include_str!("../../../../stacks/drives/qlc-64k.toml")),
     ("sata-mlc", include_str!("../../../../stacks/drives/sata-mlc.toml")),

@@ -10,19 +10,23 @@
 //! - Its write pointer is a multiple of the smallest write; free ones are at 0, closed ones at the
 //!   end.
 //! - No more segments are open than the device allows.
-//! - A command that is refused changes nothing, but for a reset that finds a segment worn out.
+//! - A command that is refused changes nothing. One that fails takes its segment offline, which
+//!   then can be read up to its pointer: all that was written, or nothing after a reset.
 
 pub mod rules;
+mod saved;
 mod spec;
 
 use std::ops::Range;
 
 use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use thiserror::Error;
 
 use crate::pool::FlashOp;
-pub use spec::{ZonedSpec, ZonedSpecError};
+pub use spec::{ZonedFaults, ZonedSpec, ZonedSpecError};
 
 /// Why a raw device refuses a command. Places are in sectors.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub enum Refusal {
     Unreadable(u32),
     #[error("the segment is offline")]
     Offline,
+    #[error("it failed, and its segment is offline now")]
+    Failed,
     #[error("a raw device has no such command")]
     Unknown,
 }
@@ -47,7 +53,7 @@ pub enum Refusal {
 impl From<Refusal> for DeviceError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Unreadable(_) | Refusal::Offline => DeviceError::Media,
+            Refusal::Unreadable(_) | Refusal::Offline | Refusal::Failed => DeviceError::Media,
             _ => DeviceError::Unsupported,
         }
     }
@@ -68,22 +74,50 @@ pub struct Zoned {
     spec: ZonedSpec,
     segments: Vec<Segment>,
     open: u32,
+    dice: Xoshiro256PlusPlus,
 }
 
 impl Zoned {
-    /// A device of erased segments.
+    /// A device of erased segments, of which some may be bad.
     ///
     /// # Errors
     /// As [`ZonedSpec::check`].
     pub fn new(spec: ZonedSpec) -> Result<Self, ZonedSpecError> {
         spec.check()?;
-        let segment = Segment { pointer: 0, erased: 0, offline: false };
-        Ok(Zoned { segments: vec![segment; spec.count() as usize], open: 0, spec })
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(spec.faults.seed ^ 0x0cdd);
+        let bad = spec.faults.bad_permille;
+        let mut segment = || Segment {
+            pointer: 0,
+            erased: 0,
+            offline: bad > 0 && dice.random_range(0..1000) < bad,
+        };
+        let segments = (0..spec.count()).map(|_| segment()).collect();
+        Ok(Zoned { segments, open: 0, dice, spec })
+    }
+
+    /// Whether something fails of which `ppm` in a million do.
+    fn fails(&mut self, ppm: u32) -> bool {
+        ppm > 0 && self.dice.random_range(0..1_000_000) < ppm
     }
 
     /// What the host sees of it.
     pub fn info(&self) -> DeviceInfo {
         self.spec.device_info()
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &ZonedSpec {
+        &self.spec
+    }
+
+    /// Bytes of its tables.
+    pub fn bytes(&self) -> u64 {
+        (self.segments.len() * size_of::<Segment>()) as u64
+    }
+
+    /// Pages that are written.
+    pub fn written(&self) -> u64 {
+        self.segments.iter().map(|segment| u64::from(segment.pointer)).sum()
     }
 
     /// Takes a read, a write, a reset or a flush. What the flash does is told to `sink`, but for a
@@ -109,7 +143,7 @@ impl Zoned {
     /// Writes at the pointer of a segment.
     ///
     /// # Errors
-    /// When it is not at the pointer, not whole, too long, or opens one segment too many.
+    /// When it is not at the pointer, not whole, too long, opens one segment too many, or fails.
     pub fn write(
         &mut self,
         lba: u64,
@@ -135,6 +169,11 @@ impl Zoned {
         let end = pointer + sectors as u32 / self.spec.page_sectors;
         let first = index * self.spec.pages;
         (pointer..end).for_each(|within| sink(FlashOp::Program { page: first + within }));
+        if self.fails(self.spec.faults.programs_ppm) {
+            self.segments[index as usize].offline = true;
+            self.open -= u32::from(pointer > 0);
+            return Err(Refusal::Failed);
+        }
         self.segments[index as usize].pointer = end;
         self.open += u32::from(pointer == 0);
         self.open -= u32::from(end == self.spec.pages);
@@ -148,10 +187,7 @@ impl Zoned {
     pub fn read(&self, lba: u64, sectors: u64) -> Result<Range<u32>, Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Segment { pointer, offline, .. } = self.segments[index as usize];
-        if offline {
-            return Err(Refusal::Offline);
-        }
-        let readable = match pointer == self.spec.pages {
+        let readable = match offline || pointer == self.spec.pages {
             true => pointer,
             false => pointer.saturating_sub(self.spec.unreadable),
         };
@@ -188,11 +224,12 @@ impl Zoned {
         self.open -= u32::from(segment.pointer < self.spec.pages);
         segment.pointer = 0;
         sink(FlashOp::Erase { segment: index });
-        if self.spec.cycles > 0 && segment.erased == self.spec.cycles {
-            segment.offline = true;
-            return Err(Refusal::Offline);
+        let worn = self.spec.cycles > 0 && segment.erased == self.spec.cycles;
+        if worn || self.fails(self.spec.faults.resets_ppm) {
+            self.segments[index as usize].offline = true;
+            return Err(Refusal::Failed);
         }
-        segment.erased += 1;
+        self.segments[index as usize].erased += 1;
         Ok(())
     }
 
@@ -222,7 +259,7 @@ impl Zoned {
     /// # Errors
     /// The first one that does not.
     pub fn check(&self) -> Result<(), &'static str> {
-        let partly = |it: &&Segment| it.pointer > 0 && it.pointer < self.spec.pages;
+        let partly = |it: &&Segment| !it.offline && it.pointer > 0 && it.pointer < self.spec.pages;
         if self.segments.iter().filter(partly).count() as u32 != self.open {
             return Err("the count of open segments is wrong");
         }
@@ -230,9 +267,7 @@ impl Zoned {
             return Err("more segments are open than may be");
         }
         let broken = |it: &Segment| {
-            it.pointer > self.spec.pages
-                || !it.pointer.is_multiple_of(self.spec.write)
-                || it.offline && it.pointer > 0
+            it.pointer > self.spec.pages || !it.pointer.is_multiple_of(self.spec.write)
         };
         match self.segments.iter().any(broken) {
             true => Err("a write pointer where none can be"),

@@ -25,6 +25,21 @@ pub struct ZonedSpec {
     pub max_open: u32,
     /// Resets that a segment survives; the next one takes it offline. 0 = all.
     pub cycles: u32,
+    /// What fails before it is worn out.
+    pub faults: ZonedFaults,
+}
+
+/// What fails of a raw device, by chance: a seed fixes which of its commands do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZonedFaults {
+    /// Of a thousand segments, so many are offline from the beginning.
+    pub bad_permille: u32,
+    /// Of a million programs, so many fail.
+    pub programs_ppm: u32,
+    /// Of a million resets, so many fail.
+    pub resets_ppm: u32,
+    /// Fixes the chances.
+    pub seed: u64,
 }
 
 /// Why there can't be such a device.
@@ -45,7 +60,9 @@ impl ZonedSpec {
     /// A device without limits: any page can be written and read at once, and none wears out.
     pub fn new(units: u32, segments: u32, pages: u32, page_sectors: u32) -> Self {
         let (write, write_best, unreadable, max_open, cycles) = (1, 1, 0, 0, 0);
+        let faults = ZonedFaults::default();
         ZonedSpec {
+            faults,
             units,
             segments,
             pages,

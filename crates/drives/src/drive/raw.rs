@@ -1,0 +1,120 @@
+//! A raw device in time: what segments demand, over the same flash as every other drive.
+//!
+//! Invariants
+//! - A segment is a block of one lane, and its rows are its pages: what is queued for a lane begins
+//!   in order, so programs to a segment do.
+//! - A program or reset that fails takes as long as one that does not, and is counted alike.
+
+use std::ops::Range;
+
+use hostftl_core::{Cause, Command, DeviceError, Nanos, Tally};
+
+use super::back::Errand;
+use super::{Drive, book};
+use crate::flash::{Kind, NONE, Op};
+use crate::pool::FlashOp;
+use crate::zoned::{Refusal, Zoned};
+
+impl Drive {
+    /// As [`Drive::submit`], of a raw device.
+    pub(super) fn submit_raw(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
+        let raw = self.raw.as_mut().expect("a raw device");
+        let mut pages = 0..0;
+        let mut erased = None;
+        let mut sink = |op: FlashOp| match op {
+            FlashOp::Program { page } if pages.is_empty() => pages = page..page + 1,
+            FlashOp::Program { page } => pages.end = page + 1,
+            FlashOp::Erase { segment } => erased = Some(segment),
+            FlashOp::Copy { .. } => unreachable!("a raw device copies nothing"),
+        };
+        let done = raw.submit(command, &mut sink);
+        let started = match command {
+            Command::Read { into, cause, .. } => {
+                let pages = done.clone().unwrap_or(0..0);
+                self.read_rows(now, slot, pages, into.sectors(), *cause)
+            }
+            Command::Program { tally, .. } if pages.is_empty() => {
+                self.refuse(tally);
+                0
+            }
+            Command::Program { tally, .. } => self.program_rows(now, slot, pages, tally),
+            _ => erased.map_or(0, |segment| self.erase_segment(now, slot, segment)),
+        };
+        let result = done.map(|_: Range<u32>| ()).map_err(Refusal::into);
+        if started == 0 || !self.back.timed {
+            return Some(result);
+        }
+        let slot = &mut self.slots[slot as usize];
+        (slot.pending, slot.result) = (started, result);
+        None
+    }
+
+    /// Reads a range of pages of one segment; how many operations that takes.
+    fn read_rows(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        pages: Range<u32>,
+        sectors: u32,
+        cause: Cause,
+    ) -> u32 {
+        if pages.is_empty() {
+            return 0;
+        }
+        let (lane, page) = self.lane_of(pages.start);
+        self.back.work.crossed[cause as usize] += u64::from(sectors);
+        self.back.read(lane, page, pages.len() as u32, sectors, cause, now, slot);
+        1
+    }
+
+    fn program_rows(&mut self, now: Nanos, slot: u32, pages: Range<u32>, tally: &Tally) -> u32 {
+        book(&mut self.back.work.sectors, tally);
+        book(&mut self.back.work.crossed, tally);
+        let (lane, page) = self.lane_of(pages.start);
+        let rows = pages.len() as u32;
+        if !self.back.timed {
+            self.back.count_programs(lane, page, rows, 0);
+            return rows;
+        }
+        let errand = Errand { now, owner: slot, first: NONE };
+        for page in page..page + rows {
+            self.back.take(lane, FlashOp::Program { page }, &errand);
+        }
+        rows
+    }
+
+    /// Nothing of a program arrives.
+    fn refuse(&mut self, tally: &Tally) {
+        book(&mut self.refused, tally);
+    }
+
+    fn erase_segment(&mut self, now: Nanos, slot: u32, segment: u32) -> u32 {
+        let blocks = self.spec.shape.blocks;
+        let lane = self.back.flash.lane(segment / blocks, || segment % blocks);
+        if !self.back.timed {
+            self.back.flash.count(Kind::Erase, Cause::Gc, 0);
+            return 1;
+        }
+        let mut op = Op::new(Kind::Erase, Cause::Gc, lane, 0, now);
+        op.owner = slot;
+        let op = self.back.flash.prepare(op);
+        self.back.flash.queue(now, op);
+        1
+    }
+
+    /// The lane of a page, which is numbered through all segments, and its number there.
+    fn lane_of(&self, page: u32) -> (u32, u32) {
+        let of_lane = self.spec.shape.blocks * self.spec.shape.rows;
+        (page / of_lane, page % of_lane)
+    }
+
+    /// The raw device, if it is one.
+    pub(super) fn raw(&self) -> Option<&Zoned> {
+        self.raw.as_ref()
+    }
+}
