@@ -302,7 +302,9 @@ impl<L: Layer> Driver<L> {
 
     fn show(&mut self, now: Nanos) {
         let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
-        let snapshot = Snapshot { stats, counters, map_bytes: self.layer.map_bytes() };
+        let (map_bytes, gauges) = (self.layer.map_bytes(), self.layer.gauges());
+        let lost = self.layer.lost_devices();
+        let snapshot = Snapshot { stats, counters, map_bytes, gauges, lost };
         *self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = snapshot;
         self.shown_at = now;
     }

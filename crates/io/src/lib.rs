@@ -31,5 +31,5 @@ pub use holder::holder_of;
 pub use host::{Host, Pull, Tap};
 pub use nbd::{Link, LinkWatch};
 pub use size::parse_bytes;
-pub use stats::{Snapshot, Stats};
+pub use stats::{DeviceStats, Snapshot, Stats};
 pub use waker::{Waker, set_send_room, wait_readable, wait_writable};

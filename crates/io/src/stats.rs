@@ -1,6 +1,6 @@
 //! What a driver counts, beside what its layer counts.
 
-use hostftl_core::{CAUSES, Cause, Counters, Tally};
+use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Tally};
 
 /// Totals since the driver started. Lengths are in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,13 +21,41 @@ pub struct Stats {
     pub reset: u64,
     /// Flushes of devices.
     pub flushes: u64,
-    /// Failed commands, by device.
-    pub errors: Vec<u64>,
+    /// By device.
+    pub devices: Vec<DeviceStats>,
+}
+
+/// Totals of one device. Lengths are in sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Sectors written to it.
+    pub sent: u64,
+    /// Sectors read from it.
+    pub read: u64,
+    /// Commands that failed.
+    pub errors: u64,
 }
 
 impl Stats {
+    /// Counts a command.
+    pub(crate) fn count(&mut self, command: &Command) {
+        match command {
+            Command::Read { device, into, .. } => {
+                self.read += u64::from(into.sectors());
+                self.devices[usize::from(*device)].read += u64::from(into.sectors());
+            }
+            Command::Program { device, tally, .. } => {
+                self.count_sent(tally);
+                self.devices[usize::from(*device)].sent += u64::from(tally.total());
+            }
+            Command::Reset { sectors, .. } => self.reset += sectors,
+            Command::Flush { .. } => self.flushes += 1,
+            _ => {}
+        }
+    }
+
     /// Counts a program.
-    pub(crate) fn count_sent(&mut self, tally: &Tally) {
+    fn count_sent(&mut self, tally: &Tally) {
         for cause in Cause::ALL {
             self.sent[cause as usize] += u64::from(tally.get(cause));
         }
@@ -48,4 +76,8 @@ pub struct Snapshot {
     pub counters: Counters,
     /// Bytes of map in host memory.
     pub map_bytes: u64,
+    /// What the layer holds, if it keeps an account of that.
+    pub gauges: Option<Gauges>,
+    /// The devices that the layer does without, as a set of bits by index.
+    pub lost: u16,
 }

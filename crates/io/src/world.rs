@@ -21,7 +21,7 @@ use crate::error::IoError;
 use crate::nbd::Remote;
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
-use crate::stats::Stats;
+use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
 
@@ -65,7 +65,8 @@ impl World {
         };
         let threads = if ring.is_some() { THREADS } else { THREADS_WITHOUT_RING };
         let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
-        let stats = Stats { errors: vec![0; devices.len()], ..Stats::default() };
+        let stats =
+            Stats { devices: vec![DeviceStats::default(); devices.len()], ..Stats::default() };
         let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
         let patience = PATIENCE;
         for remote in devices.iter().filter_map(Device::as_remote) {
@@ -121,7 +122,7 @@ impl World {
             self.flights.push(None);
             self.flights.len() as u32 - 1
         });
-        self.count(&command);
+        self.stats.count(&command);
         match command.device() {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
@@ -231,16 +232,6 @@ impl World {
         }
     }
 
-    fn count(&mut self, command: &Command) {
-        match command {
-            Command::Read { into, .. } => self.stats.read += u64::from(into.sectors()),
-            Command::Program { tally, .. } => self.stats.count_sent(tally),
-            Command::Reset { sectors, .. } => self.stats.reset += sectors,
-            Command::Flush { .. } => self.stats.flushes += 1,
-            _ => {}
-        }
-    }
-
     /// Hands what was begun to the kernel and looks for what is finished.
     pub fn poll(&mut self) {
         if let Some(ring) = &mut self.ring {
@@ -264,7 +255,7 @@ impl World {
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
         self.free.push(slot);
         if let (Err(_), Some(device)) = (result, command.device()) {
-            self.stats.errors[usize::from(device)] += 1;
+            self.stats.devices[usize::from(device)].errors += 1;
         }
         Some(Done { token, command, result })
     }

@@ -12,7 +12,7 @@ pub enum ServeError {
     #[error("{0:?} is not an NBD address: write {forms}", forms = Address::FORMS)]
     Address(String),
     /// The address means all networks.
-    #[error("{0}: name the one address to listen on, as in tcp:127.0.0.1:10809")]
+    #[error("{0}: name the one address to listen on, as in 127.0.0.1")]
     Everywhere(String),
     /// Not exactly one socket was handed over.
     #[error("{0} sockets were handed over (LISTEN_FDS); exactly one is needed")]

@@ -17,6 +17,7 @@ mod error;
 mod fault;
 mod inlet;
 mod listen;
+mod metrics;
 mod outlet;
 mod piece;
 mod reader;
@@ -32,6 +33,7 @@ mod writer;
 
 pub use address::Address;
 pub use error::ServeError;
+pub use metrics::Metrics;
 pub use server::{Options, Served, Server, Stopper};
 pub use tls::Certificates;
 pub use witness::{Seen, Witness};

@@ -5,6 +5,7 @@
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use hostftl_core::{
     Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
@@ -13,13 +14,14 @@ use hostftl_core::{
 use hostftl_io::{Host, Pull};
 
 use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
+use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Jobs {
     inbox: Inbox,
-    waiting: Vec<Option<(u64, Arc<dyn Answers>)>>,
+    waiting: Vec<Option<Waiting>>,
     /// Who got answers since the last [`Jobs::told`].
     told: Vec<Arc<dyn Answers>>,
     free: Vec<u32>,
@@ -27,13 +29,23 @@ pub struct Jobs {
     asked: Option<Job>,
     /// What happened, for other threads.
     news: Arc<Mutex<Quiet>>,
+    latencies: Arc<Mutex<Latencies>>,
+}
+
+/// A job that the layer has.
+#[derive(Debug)]
+struct Waiting {
+    cookie: u64,
+    reply: Arc<dyn Answers>,
+    kind: Kind,
+    since: Instant,
 }
 
 impl Jobs {
-    /// Takes jobs out of `inbox`, and tells `news` what happens.
-    pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>) -> Self {
+    /// Takes jobs out of `inbox`, and tells `news` what happens and `latencies` how long it takes.
+    pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
-        Jobs { inbox, waiting, told, free, asked: None, news }
+        Jobs { inbox, waiting, told, free, asked: None, news, latencies }
     }
 
     /// Who got answers since the last call, to be flushed.
@@ -54,7 +66,8 @@ impl Jobs {
             self.waiting.push(None);
             self.waiting.len() as u32 - 1
         });
-        self.waiting[place as usize] = Some((cookie, reply));
+        let (kind, since) = (Kind::of(&op), Instant::now());
+        self.waiting[place as usize] = Some(Waiting { cookie, reply, kind, since });
         let sectors = bytes / SECTOR as u64;
         let (op, written) = match op {
             JobOp::Read(data) => (HostOp::Read(data.0.into_payload()), 0),
@@ -74,9 +87,9 @@ impl Jobs {
 impl Drop for Jobs {
     /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
     fn drop(&mut self) {
-        for (cookie, sender) in self.waiting.drain(..).flatten() {
-            sender.take(Answer::new(cookie, Err(HostError::Io), None));
-            sender.flush();
+        for Waiting { cookie, reply, .. } in self.waiting.drain(..).flatten() {
+            reply.take(Answer::new(cookie, Err(HostError::Io), None));
+            reply.flush();
         }
     }
 }
@@ -108,10 +121,14 @@ impl Host for Jobs {
     fn answer(&mut self, reply: Reply) {
         let Reply { ticket, data, result } = reply;
         let place = ticket.close() as usize;
-        let (cookie, sender) = self.waiting[place].take().expect("one answer for each job");
+        let waiting = self.waiting[place].take().expect("one answer for each job");
+        let Waiting { cookie, reply, kind, since } = waiting;
+        let mut latencies = self.latencies.lock().unwrap_or_else(|poison| poison.into_inner());
+        latencies.note(kind, since.elapsed());
+        drop(latencies);
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
-        self.tell(sender, Answer::new(cookie, result, data));
+        self.tell(reply, Answer::new(cookie, result, data));
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -157,7 +174,7 @@ mod tests {
         let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
         let export = export(4096);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
-        let mut jobs = Jobs::new(inbox, Arc::default());
+        let mut jobs = Jobs::new(inbox, Arc::default(), Arc::default());
         let (reply, answers) = channel();
         let reply: Arc<dyn Answers> = Arc::new(reply);
         for cookie in 0..2 {
@@ -179,7 +196,7 @@ mod tests {
         let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
         let export = export(8192);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
-        let mut jobs = Jobs::new(inbox, Arc::default());
+        let mut jobs = Jobs::new(inbox, Arc::default(), Arc::default());
         let (reply, _answers) = channel();
         let reply = Arc::new(reply);
         let op = JobOp::Read(port.buffer(8192));

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
+use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::Quiet;
 use crate::record::Recording;
@@ -44,6 +45,7 @@ pub(crate) struct Live {
     still: Arc<Still>,
     shown: Arc<Mutex<Snapshot>>,
     news: Arc<Mutex<Quiet>>,
+    latencies: Arc<Mutex<Latencies>>,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
 }
@@ -53,13 +55,26 @@ impl Live {
     pub fn status(&self) -> Status {
         let snapshot = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut status = self.still.with(&snapshot, &news);
+        let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut status = self.still.with(&snapshot, &news, &latencies);
+        drop((news, latencies));
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(Link { reconnects, trouble }) = watch.as_ref().map(LinkWatch::link) {
                 (device.reconnects, device.trouble) = (Some(reconnects), trouble);
             }
         }
         status
+    }
+}
+
+/// Tells the figures of a running volume, from any thread and for as long as one likes.
+#[derive(Clone, Debug)]
+pub struct Figures(Live);
+
+impl Figures {
+    /// The figures now; the last ones when the volume was stopped.
+    pub fn status(&self) -> Status {
+        self.0.status()
     }
 }
 
@@ -98,9 +113,10 @@ impl Volume {
             fast_zeroes: driver.layer().has_fast_zeroes(),
         };
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
-        let jobs = Jobs::new(inbox, news.clone());
+        let latencies = Arc::new(Mutex::new(Latencies::default()));
+        let jobs = Jobs::new(inbox, news.clone(), latencies.clone());
         still.notes.extend(notes.iter().cloned());
-        let live = Live { still: Arc::new(still), shown: driver.shown(), news, links };
+        let live = Live { still: Arc::new(still), shown: driver.shown(), news, latencies, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
@@ -137,6 +153,11 @@ impl Running {
     /// The figures now.
     pub fn status(&self) -> Status {
         self.live.status()
+    }
+
+    /// Something that goes on telling the figures.
+    pub fn figures(&self) -> Figures {
+        Figures(self.live.clone())
     }
 
     /// Whether the driver's thread still runs; when not, [`Running::stop`] says why.

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use hostftl_core::{Cause, SECTOR};
-use hostftl_io::{Driver, Snapshot};
+use hostftl_core::{Gauges, SECTOR};
+use hostftl_io::{Driver, HOST_CLASSES, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
+use crate::latency::{Latencies, Latency};
 use crate::open::open;
 use crate::quiet::Quiet;
+use crate::traffic::Traffic;
 
 /// See the module text. Lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,8 +37,20 @@ pub struct Status {
     /// `io_uring` or `pread`; empty when the volume is not served.
     pub engine: String,
     pub devices: Vec<DeviceStatus>,
+    /// Whether a device is missing, or the layer does without one.
+    #[serde(default)]
+    pub degraded: bool,
+    /// What the layer holds; none when it keeps no account, or the volume is not served.
+    #[serde(default)]
+    pub space: Option<Space>,
+    /// The serving process's memory.
+    #[serde(default)]
+    pub memory: Memory,
     /// Since the volume was started; none when it is not served.
     pub traffic: Option<Traffic>,
+    /// The kinds of request that there were since the volume was started.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
     pub notes: Vec<String>,
 }
 
@@ -52,6 +66,13 @@ pub struct DeviceStatus {
     pub direct: bool,
     /// Why they do not.
     pub why_not_direct: Option<String>,
+    /// `good`, `errors` (commands failed), `lost` (the layer does without it) or `missing`.
+    #[serde(default)]
+    pub health: String,
+    #[serde(default)]
+    pub sent_bytes: u64,
+    #[serde(default)]
+    pub read_bytes: u64,
     pub errors: u64,
     /// How often the connection to a server was made again; none without a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,41 +82,51 @@ pub struct DeviceStatus {
     pub trouble: Option<String>,
 }
 
-/// What went through a volume since it was started.
+/// How full a volume is. Lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
-pub struct Traffic {
-    pub requests_in: u64,
-    pub requests_out: u64,
-    pub requests_failed: u64,
-    pub host_read_bytes: u64,
-    pub host_write_bytes: u64,
-    pub host_trim_bytes: u64,
-    pub flushes: u64,
-    pub sent_bytes: Sent,
-    /// Bytes sent to the devices over bytes that the host wrote; none before it wrote any.
-    pub waf_layer: Option<f64>,
-    pub device_read_bytes: u64,
-    pub device_reset_bytes: u64,
-    pub device_flushes: u64,
-    pub gc_runs: u64,
-    pub gc_copied_bytes: u64,
-    pub device_errors: u64,
-    pub log_writes_replayed: u64,
-    pub log_writes_dropped: u64,
+pub struct Space {
+    /// What the host has written and not trimmed, zeros apart.
+    pub logical_bytes: u64,
+    /// What that takes on the devices, without parity.
+    pub physical_bytes: u64,
+    /// What can be written before anything must be collected.
+    pub free_bytes: u64,
+    /// What collection could gain: its debt.
+    pub stale_bytes: u64,
+    /// What was compressed since the start over what became of it; none before anything was.
+    pub compression_ratio: Option<f64>,
+    pub zero_bytes: u64,
+    /// Reads that were mended from parity.
+    pub repaired: u64,
+    /// Blocks that nothing can bring back.
+    pub beyond_repair: u64,
 }
 
-/// Bytes written to the devices, by cause.
+impl Space {
+    fn of(gauges: &Gauges) -> Self {
+        let Gauges { packed_from, packed_into, .. } = *gauges;
+        Space {
+            logical_bytes: gauges.mapped,
+            physical_bytes: gauges.live,
+            free_bytes: gauges.free,
+            stale_bytes: gauges.stale,
+            compression_ratio: (packed_into > 0).then(|| packed_from as f64 / packed_into as f64),
+            zero_bytes: gauges.zeros,
+            repaired: gauges.repaired,
+            beyond_repair: gauges.beyond_repair,
+        }
+    }
+}
+
+/// The memory of the process that serves a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
-pub struct Sent {
-    pub total: u64,
-    pub host: u64,
-    pub gc: u64,
-    pub pad: u64,
-    pub map: u64,
-    pub checkpoint: u64,
-    pub rmw: u64,
+pub struct Memory {
+    /// What `create` said: the map, and the buffers of the layer and its clients.
+    pub stated_bytes: u64,
+    /// What the process has in use now; none when the volume is not served.
+    pub used_bytes: Option<u64>,
 }
 
 /// The part of a status that does not change while a volume is served.
@@ -113,6 +144,7 @@ impl Status {
             ack: plan.limits.ack.name().into(),
             exported_bytes: plan.limits.exported * SECTOR as u64,
             map_bytes: plan.map_bytes,
+            memory: Memory { stated_bytes: stated_memory(plan), used_bytes: None },
             superpage_bytes: layer.superpage * SECTOR as u32,
             spare_permille: layer.spare_permille,
             ..Status::default()
@@ -122,6 +154,7 @@ impl Status {
     fn set_devices(&mut self, devices: &[hostftl_io::Device]) {
         self.device_bytes = devices.iter().map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
+        self.degraded = self.devices.iter().any(|device| device.health == MISSING);
     }
 
     /// A volume that is being served by this process.
@@ -140,16 +173,48 @@ impl Status {
     }
 
     /// With what changed since.
-    pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet) -> Self {
+    pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.map_bytes = snapshot.map_bytes;
         status.notes.extend(news.troubles.iter().cloned());
-        for (device, errors) in status.devices.iter_mut().zip(&snapshot.stats.errors) {
-            device.errors = *errors;
+        status.degraded |= snapshot.lost != 0;
+        let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
+        for (index, (device, stats)) in devices.enumerate() {
+            device.errors = stats.errors;
+            device.sent_bytes = stats.sent * SECTOR as u64;
+            device.read_bytes = stats.read * SECTOR as u64;
+            let word = match (snapshot.lost >> index & 1 == 1, stats.errors) {
+                (true, _) => "lost",
+                (false, 0) => "good",
+                (false, _) => "errors",
+            };
+            if device.health != MISSING {
+                device.health = word.into();
+            }
         }
-        status.traffic = Some(traffic(snapshot, news));
+        status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
+        status.memory.used_bytes = used_memory();
+        status.latencies = latencies.list();
+        status.traffic = Some(Traffic::of(snapshot, news));
         status
     }
+}
+
+/// Bytes of memory that a volume needs: the map, and the buffers of the layer and its clients.
+pub(crate) fn stated_memory(plan: &Plan) -> u64 {
+    let own = u64::from(plan.buffers) * u64::from(plan.buffer_sectors) * SECTOR as u64;
+    let host = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
+    plan.map_bytes + own + host.sum::<u64>()
+}
+
+/// The health of a device that is not there.
+const MISSING: &str = "missing";
+
+/// Bytes of memory that this process has in use (its resident set), as far as the system tells.
+fn used_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
@@ -163,43 +228,15 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         bytes: device.bytes(),
         direct: why_not_direct.is_none(),
         why_not_direct,
+        health: match device.backing() {
+            hostftl_io::Backing::Absent => MISSING.into(),
+            _ => "good".into(),
+        },
+        sent_bytes: 0,
+        read_bytes: 0,
         errors: 0,
         reconnects: None,
         trouble: None,
-    }
-}
-
-fn traffic(snapshot: &Snapshot, news: &Quiet) -> Traffic {
-    let Snapshot { stats, counters, .. } = snapshot;
-    let bytes = |sectors: u64| sectors * SECTOR as u64;
-    let sent = |cause: Cause| bytes(stats.sent[cause as usize]);
-    let (host, total) = (bytes(counters.host_written), bytes(stats.sent_sectors()));
-    Traffic {
-        requests_in: stats.requests_in,
-        requests_out: stats.requests_out,
-        requests_failed: stats.requests_failed,
-        host_read_bytes: bytes(counters.host_read),
-        host_write_bytes: host,
-        host_trim_bytes: bytes(counters.host_trimmed),
-        flushes: counters.flushes,
-        sent_bytes: Sent {
-            total,
-            host: sent(Cause::Host),
-            gc: sent(Cause::Gc),
-            pad: sent(Cause::Pad),
-            map: sent(Cause::Map),
-            checkpoint: sent(Cause::Checkpoint),
-            rmw: sent(Cause::Rmw),
-        },
-        waf_layer: (host > 0).then(|| total as f64 / host as f64),
-        device_read_bytes: bytes(stats.read),
-        device_reset_bytes: bytes(stats.reset),
-        device_flushes: stats.flushes,
-        gc_runs: counters.gc_runs,
-        gc_copied_bytes: bytes(counters.gc_copied),
-        device_errors: counters.device_errors,
-        log_writes_replayed: news.replayed,
-        log_writes_dropped: news.dropped,
     }
 }
 

@@ -1,12 +1,13 @@
 //! `hostftl serve`: the block device.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Options, Served, Server};
+use hostftl_serve::{Address, Certificates, Metrics, Options, Served, Server};
 use hostftl_volume::{Running, StartOptions};
 
 use crate::console::Console;
@@ -38,6 +39,9 @@ pub struct Args {
     /// Take only clients whose certificate ca-cert.pem in that folder has signed
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
+    /// Tell figures to Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it can read them
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Record everything that the layer is told, for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -56,12 +60,14 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
     running.notes().iter().for_each(|note| log(note));
     let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, log)).transpose()?;
+    let metrics = args.metrics.map(|address| metrics(address, &running)).transpose()?;
     let verify_peer = args.tls_verify_peer;
     let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer });
     let (address, witness) = (args.nbd, tracing.as_ref().map(Tracing::witness));
     let served = Server::bind(Options { address, port, tls, witness, log })
         .map_err(Failure::failed)
         .and_then(|server| serve(server, &running, console));
+    drop(metrics);
     // The volume is closed clean also when the server failed.
     let status = running.stop();
     let traced = tracing.map(Tracing::finish).transpose();
@@ -83,6 +89,13 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
             ))
         }
     }
+}
+
+/// Answers scrapers from now on.
+fn metrics(address: SocketAddr, running: &Running) -> Result<Metrics, Failure> {
+    let metrics = Metrics::serve(address, running.figures()).map_err(Failure::failed)?;
+    log(&format!("figures for Prometheus at http://{}/metrics", metrics.address()));
+    Ok(metrics)
 }
 
 /// Serves until a signal comes or the volume's driver ends.

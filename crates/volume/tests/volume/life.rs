@@ -39,6 +39,16 @@ fn what_was_written_is_there_after_stop_and_start() {
             let traffic = last.traffic.unwrap();
             assert_eq!(traffic.requests_in, traffic.requests_out);
             assert_eq!(traffic.host_write_bytes, MIB + 8192);
+            let step = |name: &str| traffic.waf_stack.iter().find(|it| it.step == name).unwrap();
+            let parts = ["data", "padding", "metadata", "collection", "rest of units", "parity"];
+            let sum: u64 = parts.iter().map(|name| step(name).bytes.unwrap()).sum();
+            assert_eq!(sum, traffic.sent_bytes.total, "{layer}: the steps add up");
+            assert_eq!((step("sent").bytes, step("flash").bytes), (Some(sum), None));
+            assert_eq!(last.devices[0].sent_bytes, sum);
+            let counts = last.latencies.iter().map(|it| (it.request.as_str(), it.count));
+            let counts: Vec<_> = counts.collect();
+            let reads = if round > 0 { 3 } else { 1 };
+            assert_eq!(counts, [("read", reads), ("write", 2), ("flush", 1), ("trim", 2)]);
             let packs = layer == LayerKind::Log;
             assert!(packs || traffic.waf_layer.unwrap() >= 1.0);
             let after = client.write(0, &[0; 512], false);

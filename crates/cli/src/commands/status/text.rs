@@ -1,0 +1,137 @@
+//! A status in words.
+
+use std::time::Duration;
+
+use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::{bytes, count, nanos};
+
+/// Prints a status, and what went through `since` an earlier one.
+pub fn print(
+    status: &Status,
+    since: Option<(Duration, &Status)>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let served = match status.served_by {
+        Some(process) => format!("served by process {process} with {}", status.engine),
+        None => "not served".to_owned(),
+    };
+    let label = match status.label.as_str() {
+        "" => String::new(),
+        label => format!(" ({label})"),
+    };
+    let degraded = if status.degraded { "DEGRADED, " } else { "" };
+    console
+        .line(format!("{}{label}: {degraded}layer {}, {served}", status.volume, status.layer))?;
+    let sizes = format!("{} of {}", bytes(status.exported_bytes), bytes(status.device_bytes));
+    console.field("usable", sizes)?;
+    if let Some(held) = &status.space {
+        space(held, console)?;
+    }
+    console.field("map", format!("{} of memory", bytes(status.map_bytes)))?;
+    console.field("memory", memory(&status.memory))?;
+    console.field("answers", crate::commands::answers(&status.ack))?;
+    status.devices.iter().try_for_each(|one| console.field("device", device(one)))?;
+    if let Some(traffic) = &status.traffic {
+        flow(traffic, console)?;
+    }
+    status.latencies.iter().try_for_each(|one| console.field("latency", latency(one)))?;
+    if let Some((time, before)) = since {
+        console.field("now", rates(status, before, time))?;
+    }
+    status.notes.iter().try_for_each(|note| console.field("note", note))
+}
+
+/// How full it is.
+fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
+    let ratio = match space.compression_ratio {
+        Some(ratio) => format!(", compressed {ratio:.3} to 1 since the start"),
+        None => String::new(),
+    };
+    let (logical, physical) = (bytes(space.logical_bytes), bytes(space.physical_bytes));
+    console.field("holds", format!("{logical} in {physical} before parity{ratio}"))?;
+    let (free, stale) = (bytes(space.free_bytes), bytes(space.stale_bytes));
+    console.field("free", format!("{free} at once, {stale} more by collection"))?;
+    if space.repaired + space.beyond_repair > 0 {
+        let (mended, lost) = (count(space.repaired), count(space.beyond_repair));
+        console.field("repairs", format!("{mended} reads mended, {lost} blocks beyond repair"))?;
+    }
+    Ok(())
+}
+
+fn memory(memory: &Memory) -> String {
+    let stated = bytes(memory.stated_bytes);
+    match memory.used_bytes {
+        Some(used) => format!("{stated} stated, {} in use by the process", bytes(used)),
+        None => format!("{stated} while it is served"),
+    }
+}
+
+fn device(one: &DeviceStatus) -> String {
+    if one.health == "missing" {
+        return format!("{}: MISSING", one.name);
+    }
+    let way = match (&one.why_not_direct, one.reconnects, &one.trouble) {
+        (_, Some(times), None) => format!("reconnected {times} times"),
+        (_, Some(_), Some(trouble)) => trouble.clone(),
+        (None, None, _) => "past the page cache".to_owned(),
+        (Some(why), None, _) => format!("through the page cache ({why})"),
+    };
+    let lost = if one.health == "lost" { ", LOST: the volume goes on without it" } else { "" };
+    let (kind, size, errors) = (&one.kind, bytes(one.bytes), one.errors);
+    let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));
+    format!(
+        "{}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors} errors{lost}",
+        one.name
+    )
+}
+
+/// What went through since the volume was started.
+fn flow(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
+    let (wrote, read) = (bytes(traffic.host_write_bytes), bytes(traffic.host_read_bytes));
+    let (trimmed, flushes) = (bytes(traffic.host_trim_bytes), count(traffic.flushes));
+    let host = format!("wrote {wrote}, read {read}, trimmed {trimmed}, flushed {flushes} times");
+    console.field("host", host)?;
+    for step in traffic.waf_stack.iter().filter(|step| step.step != "host") {
+        let share = match step.per_host_byte {
+            Some(share) => format!("{share:.3} for each byte of the host"),
+            None => String::new(),
+        };
+        match step.bytes {
+            Some(0) => {}
+            None if step.step != "flash" => {}
+            Some(some) => {
+                console.line(format!("    {:<14} {:<10} {share}", step.step, bytes(some)))?
+            }
+            None => console.line(format!("    {:<14} unknown", step.step))?,
+        }
+    }
+    let (came, answered) = (count(traffic.requests_in), count(traffic.requests_out));
+    let failed = count(traffic.requests_failed);
+    let requests = format!("{came} came, {answered} answered, {failed} of them with an error");
+    console.field("requests", requests)
+}
+
+fn latency(one: &Latency) -> String {
+    let Latency { request, p50_ns, p99_ns, p999_ns, longest_ns, .. } = one;
+    let [half, most, nearly, longest] = [p50_ns, p99_ns, p999_ns, longest_ns].map(|it| nanos(*it));
+    format!("{request}: median {half}, p99 {most}, p99.9 {nearly}, longest {longest}")
+}
+
+/// What goes through now, by what went through between two statuses.
+fn rates(now: &Status, before: &Status, time: Duration) -> String {
+    let (Some(now), Some(before)) = (&now.traffic, &before.traffic) else {
+        return "not served".into();
+    };
+    let seconds = time.as_secs_f64();
+    let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds) as u64;
+    format!(
+        "{} requests/s, host writes {}/s and reads {}/s, sent {}/s",
+        count(rate(now.requests_out, before.requests_out)),
+        bytes(rate(now.host_write_bytes, before.host_write_bytes)),
+        bytes(rate(now.host_read_bytes, before.host_read_bytes)),
+        bytes(rate(now.sent_bytes.total, before.sent_bytes.total)),
+    )
+}

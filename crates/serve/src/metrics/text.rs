@@ -1,0 +1,158 @@
+//! A volume's status as metrics. Sizes are in bytes, times in seconds.
+
+use std::sync::atomic::AtomicU64;
+
+use hostftl_volume::{DeviceStatus, Latency, Space, Status, Traffic};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+type Labels = Vec<(String, String)>;
+type Level = Gauge<f64, AtomicU64>;
+
+/// The text that a scraper gets.
+pub fn emit(status: &Status) -> String {
+    let labels = [("volume", name(status)), ("layer", status.layer.clone())];
+    let labels = labels.map(|(key, value)| (key.into(), escaped(&value).into()));
+    let mut sheet = Sheet(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));
+    volume(&mut sheet, status);
+    if let Some(space) = &status.space {
+        self::space(&mut sheet, space);
+    }
+    devices(&mut sheet, &status.devices);
+    if let Some(traffic) = &status.traffic {
+        self::traffic(&mut sheet, traffic);
+    }
+    latencies(&mut sheet, &status.latencies);
+    let mut text = String::new();
+    encode(&mut text, &sheet.0).expect("a string takes everything");
+    text
+}
+
+/// What a volume is called.
+fn name(status: &Status) -> String {
+    if status.label.is_empty() { status.uuid.clone() } else { status.label.clone() }
+}
+
+/// Where metrics are written down.
+struct Sheet(Registry);
+
+impl Sheet {
+    fn level(&mut self, name: &str, help: &str, value: f64) {
+        let gauge = Level::default();
+        gauge.set(value);
+        self.0.register(name, help, gauge);
+    }
+
+    fn levels(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+        let family = Family::<Labels, Level>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
+        }
+        self.0.register(name, help, family);
+    }
+
+    fn total(&mut self, name: &str, help: &str, value: u64) {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        self.0.register(name, help, counter);
+    }
+
+    fn totals(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, u64)>) {
+        let family = Family::<Labels, Counter>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).inc_by(value);
+        }
+        self.0.register(name, help, family);
+    }
+}
+
+fn label(key: &str, value: &str) -> Labels {
+    vec![(key.into(), escaped(value))]
+}
+
+/// A label's value as the format wants it, which the encoder leaves to us.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn volume(sheet: &mut Sheet, status: &Status) {
+    let degraded = f64::from(u8::from(status.degraded));
+    sheet.level("degraded", "Whether the volume runs without a device", degraded);
+    sheet.level("usable_bytes", "What clients see", status.exported_bytes as f64);
+    sheet.level("device_bytes", "What the devices have together", status.device_bytes as f64);
+    let stated = status.memory.stated_bytes as f64;
+    sheet.level("memory_stated_bytes", "Memory that the volume said it needs", stated);
+    if let Some(used) = status.memory.used_bytes {
+        sheet.level("memory_used_bytes", "Memory that the process has in use", used as f64);
+    }
+}
+
+fn space(sheet: &mut Sheet, space: &Space) {
+    let logical = space.logical_bytes as f64;
+    sheet.level("logical_bytes", "Written and not trimmed, zeros apart", logical);
+    let physical = space.physical_bytes as f64;
+    sheet.level("physical_bytes", "What that takes on the devices, parity apart", physical);
+    let free = space.free_bytes as f64;
+    sheet.level("free_bytes", "What can be written before collection", free);
+    sheet.level("stale_bytes", "What collection could gain", space.stale_bytes as f64);
+    if let Some(ratio) = space.compression_ratio {
+        sheet.level("compression_ratio", "Bytes compressed over what became of them", ratio);
+    }
+    sheet.total("repaired", "Reads mended from parity", space.repaired);
+    let lost = space.beyond_repair as f64;
+    sheet.level("blocks_beyond_repair", "Blocks that nothing can bring back", lost);
+}
+
+fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
+    let of = |index: usize| {
+        let name = escaped(&devices[index].name);
+        vec![("index".to_owned(), index.to_string()), ("device".to_owned(), name)]
+    };
+    let all = || devices.iter().enumerate();
+    let sent = all().map(|(index, one)| (of(index), one.sent_bytes));
+    sheet.totals("device_sent_bytes", "Bytes written to a device", sent);
+    let read = all().map(|(index, one)| (of(index), one.read_bytes));
+    sheet.totals("device_read_bytes", "Bytes read from a device", read);
+    let errors = all().map(|(index, one)| (of(index), one.errors));
+    sheet.totals("device_errors", "Commands of a device that failed", errors);
+    let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "good"));
+    let health = all().map(|(index, one)| (of(index), good(one)));
+    sheet.levels("device_good", "Whether a device is there and had no errors", health);
+}
+
+fn traffic(sheet: &mut Sheet, traffic: &Traffic) {
+    sheet.total("requests", "Requests answered", traffic.requests_out);
+    sheet.total("requests_failed", "Requests answered with an error", traffic.requests_failed);
+    sheet.total("host_read_bytes", "Bytes that clients read", traffic.host_read_bytes);
+    sheet.total("host_written_bytes", "Bytes that clients wrote", traffic.host_write_bytes);
+    sheet.total("host_trimmed_bytes", "Bytes that clients trimmed", traffic.host_trim_bytes);
+    sheet.total("host_flushes", "Flushes of clients", traffic.flushes);
+    let steps = traffic.waf_stack.iter();
+    let known = steps.filter_map(|it| Some((label("step", &it.step), it.bytes?)));
+    sheet.totals("written_bytes", "From clients to devices: bytes at each step", known);
+    if let Some(waf) = traffic.waf_layer {
+        sheet.level("waf_layer", "Bytes sent to the devices over bytes of clients", waf);
+    }
+    sheet.total("collections", "Victims of garbage collection", traffic.gc_runs);
+    sheet.total("device_flushes", "Flushes of devices", traffic.device_flushes);
+}
+
+fn latencies(sheet: &mut Sheet, list: &[Latency]) {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let quantiles = |it: &Latency| {
+        let all =
+            [("0.5", it.p50_ns), ("0.99", it.p99_ns), ("0.999", it.p999_ns), ("1", it.longest_ns)];
+        let request = it.request.clone();
+        all.map(|(quantile, nanos)| {
+            let quantile = ("quantile".into(), quantile.into());
+            (vec![("request".into(), request.clone()), quantile], seconds(nanos))
+        })
+    };
+    let help = "How long requests took in the layer and its devices, since the start";
+    sheet.levels("latency_seconds", help, list.iter().flat_map(quantiles));
+    let counts = list.iter().map(|it| (label("request", &it.request), it.count));
+    sheet.totals("answers", "Requests answered, by kind", counts);
+}

@@ -1,0 +1,67 @@
+//! What a scraper of Prometheus gets from a volume that is served.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use hostftl_layers::LayerConfig;
+use hostftl_serve::Metrics;
+use hostftl_volume::{CreateSpec, StartOptions, create, open};
+
+fn ask(metrics: &Metrics, request: &str) -> String {
+    let mut stream = TcpStream::connect(metrics.address()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn figures_are_there_until_it_is_closed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = CreateSpec {
+        path: folder.path().join("v.toml"),
+        devices: vec!["mem:64M".into(), "mem:64M".into(), "mem:64M".into()],
+        size: None,
+        layer: LayerConfig::parse("log:parity=yes").unwrap(),
+        label: "a \"label\"".into(),
+        force: false,
+    };
+    create(&spec).unwrap();
+    let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), running.figures()).unwrap();
+    let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    assert!(body.ends_with("# EOF\n"));
+    for line in [
+        "hostftl_degraded{volume=\"a \\\"label\\\"\",layer=\"log\"} 0.0\n",
+        "# TYPE hostftl_written_bytes counter\n",
+        "step=\"sent\"} ",
+        "index=\"2\",device=\"mem:64M\"} 1.0\n",
+    ] {
+        assert!(body.contains(line), "no {line} in {body}");
+    }
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("PUT /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("nonsense\r\n\r\n", "400"),
+    ] {
+        let answer = ask(&metrics, request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    let address = metrics.address();
+    drop(metrics);
+    assert!(TcpStream::connect(address).is_err(), "it listens no more");
+    running.stop().unwrap();
+    let everywhere = Metrics::serve("0.0.0.0:0".parse().unwrap(), figures(&spec)).unwrap_err();
+    assert!(everywhere.to_string().contains("the one address to listen on"), "{everywhere}");
+}
+
+/// The figures of a volume that was stopped.
+fn figures(spec: &CreateSpec) -> hostftl_volume::Figures {
+    let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    let figures = running.figures();
+    running.stop().unwrap();
+    figures
+}
