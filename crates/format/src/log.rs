@@ -31,9 +31,9 @@
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
 //! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
-//! 56 generation (u32), 60 life (u32), 64 streams of 16 bytes (segment, slot, sector, 1 when there
-//! is one), 128 the places of the directory's pages in pairs of 12 bytes. Further pages have 36
-//! and, from 128, pairs.
+//! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 streams of 16 bytes (segment, slot,
+//! sector, 1 when there is one), 128 the last root on all devices, 136 the places of the pages of
+//! the directory in pairs of 12 bytes. Further pages have 36 and, from 136, pairs.
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
@@ -288,7 +288,7 @@ pub fn pair(page: &Page, index: usize) -> (Place, u32) {
 }
 
 const ROOT: [u8; 4] = *b"LGRT";
-const ROOT_PAIRS: usize = 128;
+const ROOT_PAIRS: usize = 136;
 const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / 12;
 /// Streams that a root knows.
 pub const STREAMS: usize = 4;
@@ -302,7 +302,11 @@ pub struct Root {
     pub epoch: u32,
     pub replay_from: u64,
     pub durable: u64,
-    pub generation: u32,
+    pub generation: u8,
+    /// Devices that miss what was written since they were lost, as a set of bits.
+    pub lost: u16,
+    /// The last root that was known to be on all devices that are not lost.
+    pub everywhere: u64,
     /// The last life that was begun: rows of the next one carry a greater number.
     pub life: u32,
     /// Segment, slot and sector where the rows of each stream begin that are replayed.
@@ -328,8 +332,9 @@ pub fn emit_root(
         put_u32(page, 36, index as u32);
         put_u64(page, 40, root.replay_from);
         put_u64(page, 48, root.durable);
-        put_u32(page, 56, root.generation);
+        put_u32(page, 56, u32::from(root.generation) | u32::from(root.lost) << 16);
         put_u32(page, 60, root.life);
+        put_u64(page, 128, root.everywhere);
         for (stream, begin) in root.streams.iter().enumerate() {
             let words = begin.map_or([0; 4], |[segment, slot, sector]| [segment, slot, sector, 1]);
             for (word, value) in words.into_iter().enumerate() {
@@ -364,7 +369,9 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
         epoch: u32_at(page, 32),
         replay_from: u64_at(page, 40),
         durable: u64_at(page, 48),
-        generation: u32_at(page, 56),
+        generation: u32_at(page, 56) as u8,
+        lost: (u32_at(page, 56) >> 16) as u16,
+        everywhere: u64_at(page, 128),
         life: u32_at(page, 60),
         streams: core::array::from_fn(stream),
     })
@@ -434,14 +441,17 @@ mod tests {
 
         #[test]
         fn a_root_comes_back(
-            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u32, at: u64,
-            life: u32, begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16],
+            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
+            life: u32, lost: u16, everywhere: u64,
+            begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16],
             flip in 0..8192_usize * 8,
             list in proptest::collection::vec((places(), any::<u32>()), 400),
         ) {
             let mut streams = [None; STREAMS];
             streams[which] = Some(begin);
-            let root = Root { number, epoch, replay_from, durable, generation, life, streams };
+            let root = Root {
+                number, epoch, replay_from, durable, generation, lost, everywhere, life, streams,
+            };
             let mut buf = MetaBuf::new(root_pages(400) as usize);
             prop_assert_eq!(buf.pages().len(), 2);
             let at = at >> 1;

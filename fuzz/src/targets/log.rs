@@ -86,8 +86,15 @@ pub fn roots() -> Vec<Vec<u8>> {
     };
     let mut streams = [None; STREAMS];
     (streams[0], streams[2]) = (Some([3, 1, 16]), Some([9, 0, 0]));
-    let used =
-        Root { number: 6, epoch: 2, replay_from: 40, durable: 44, generation: 3, life: 2, streams };
+    let used = Root {
+        number: 6,
+        epoch: 2,
+        replay_from: 40,
+        durable: 44,
+        life: 2,
+        streams,
+        ..Root::default()
+    };
     vec![emit(&Root { number: 1, ..Root::default() }, 0), emit(&used, 5)]
 }
 

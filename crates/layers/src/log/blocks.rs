@@ -15,27 +15,29 @@ use hostftl_core::{
 };
 use hostftl_format::log::{Place, seed};
 
-use super::append::HOST;
 use super::layout::{BLOCK_OPS, SCRATCH};
 use super::ops::Op;
+use super::rescue::Rescue;
 use super::{Log, OWN_OPS};
 
 /// Where the plain block begins in the scratch, in bytes.
-const PLAIN: u32 = 16 * SECTOR as u32;
+pub const PLAIN: u32 = 16 * SECTOR as u32;
 /// Where the packed block begins.
-const PACKED: u32 = PLAIN + BLOCK as u32;
+pub const PACKED: u32 = PLAIN + BLOCK as u32;
 /// A packed block is no longer than this, or it stays as it is.
 const MOST_PACKED: u32 = BLOCK as u32 - 64;
 
 /// What an operation is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     /// Its record is read from a device.
     Reading,
     /// The record is expanded into the host's buffer.
     Expanding,
     /// The record is expanded into the scratch, or that is filled with zeros.
     Plain,
+    /// The record is made from other chunks; see [`super::rescue`].
+    Rescuing(Rescue),
     /// Part of the plain block goes to the host, or zeros do.
     Giving,
     /// The host's part goes into the plain block.
@@ -54,23 +56,25 @@ enum Step {
 
 /// See the module text.
 #[derive(Clone, Copy, Debug)]
-struct BlockOp {
-    req: u16,
-    block: u64,
+pub struct BlockOp {
+    pub req: u16,
+    pub block: u64,
     /// The host's part: the first sector within the block, and how many.
-    from: u32,
-    sectors: u32,
+    pub from: u32,
+    pub sectors: u32,
     /// Where in the host's buffer that is, in sectors.
-    at: u32,
+    pub at: u32,
     /// Whether it writes; without `data` it writes zeros.
-    writes: bool,
-    data: bool,
-    generation: u8,
-    place: Place,
-    crc: u32,
+    pub writes: bool,
+    pub data: bool,
+    pub generation: u8,
+    pub place: Place,
+    pub crc: u32,
     /// The row from which it reads.
-    row: Option<u8>,
-    step: Step,
+    pub row: Option<u8>,
+    /// Where the record lies that had to be made from other chunks.
+    pub rescued: Option<Place>,
+    pub step: Step,
 }
 
 impl BlockOp {
@@ -82,14 +86,16 @@ impl BlockOp {
 /// All operations, and those that wait for a row.
 #[derive(Debug)]
 pub struct Blocks {
-    list: Vec<Option<BlockOp>>,
-    free: Vec<u8>,
+    pub list: Vec<Option<BlockOp>>,
+    pub free: Vec<u8>,
     /// The block that each operation writes, else none.
     writing: Vec<u64>,
-    waiting: VecDeque<u8>,
+    pub waiting: VecDeque<u8>,
 }
 
 const NONE: u64 = u64::MAX;
+/// Of an operation: no request waits for it.
+pub const NOBODY: u16 = u16::MAX;
 
 impl Blocks {
     pub fn new() -> Self {
@@ -114,18 +120,25 @@ impl Blocks {
 
 impl Log {
     /// Scratch of operation `index`: the buffer, and where in it the scratch begins, in bytes.
-    fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
+    pub(super) fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
         let per = (self.plan.buffer_sectors / SCRATCH) as usize;
         let buffer = self.scratch_from + usize::from(index) / per;
         let from = (usize::from(index) % per) as u32 * SCRATCH * SECTOR as u32;
         (&mut self.buffers[buffer], from)
     }
 
-    fn op(&mut self, index: u8) -> &mut BlockOp {
+    pub(super) fn op(&mut self, index: u8) -> &mut BlockOp {
         self.blocks.list[index as usize].as_mut().expect("an operation under way")
     }
 
-    fn send(&mut self, now: Nanos, index: u8, step: Step, command: Command, out: &mut Out) {
+    pub(super) fn send(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        step: Step,
+        command: Command,
+        out: &mut Out,
+    ) {
         self.op(index).step = step;
         self.submit(now, Op::Block { index }, command, out);
     }
@@ -201,6 +214,7 @@ impl Log {
             place,
             crc,
             row: None,
+            rescued: None,
             step: Step::Plain,
         });
         index
@@ -218,15 +232,26 @@ impl Log {
             let from = self.buffers[buffer].view(byte, it.place.len());
             return self.expand(now, index, from, out);
         }
-        let segment = self.layout.segment_of(it.place.byte());
-        self.segments.pin(segment);
-        let first = it.place.byte() / SECTOR as u64;
-        let end = (it.place.byte() + u64::from(it.place.len())).div_ceil(SECTOR as u64);
+        self.read_range(now, index, (it.place.device(), 0), Step::Reading, out);
+    }
+
+    /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
+    pub(super) fn read_range(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (device, to): (u8, u32),
+        step: Step,
+        out: &mut Out,
+    ) {
+        let place = self.op(index).place;
+        self.segments.pin(self.layout.segment_of(place.byte()));
+        let lba = place.byte() / SECTOR as u64;
+        let bytes = self.range_bytes(index);
         let (scratch, at) = self.scratch(index);
-        let into = Target::Data(scratch.view_mut(at, (end - first) as u32 * SECTOR as u32));
-        let device = it.place.device();
-        let command = Command::Read { device, lba: first, into, cause: Cause::Host };
-        self.send(now, index, Step::Reading, command, out);
+        let into = Target::Data(scratch.view_mut(at + to, bytes));
+        let command = Command::Read { device, lba, into, cause: Cause::Host };
+        self.send(now, index, step, command, out);
     }
 
     fn fetch_zeros(&mut self, now: Nanos, index: u8, out: &mut Out) {
@@ -243,7 +268,13 @@ impl Log {
     }
 
     /// Checks and expands a record.
-    fn expand(&mut self, now: Nanos, index: u8, from: hostftl_core::View, out: &mut Out) {
+    pub(super) fn expand(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        from: hostftl_core::View,
+        out: &mut Out,
+    ) {
         let it = *self.op(index);
         let whole = it.is_whole() && !it.writes;
         let (step, into) = if whole {
@@ -278,7 +309,7 @@ impl Log {
     }
 
     /// What is written, as it came.
-    fn plain_view(&mut self, index: u8) -> hostftl_core::View {
+    pub(super) fn plain_view(&mut self, index: u8) -> hostftl_core::View {
         let it = *self.op(index);
         if it.is_whole() && it.data {
             return self.requests.data(it.req).view_sectors(it.at, it.sectors);
@@ -306,9 +337,12 @@ impl Log {
         out: &mut Out,
     ) {
         let it = *self.op(index);
-        self.repay(index, command);
-        if it.step == Step::Reading {
+        if matches!(command, Command::Read { .. }) {
             self.segments.unpin(self.layout.segment_of(it.place.byte()));
+        }
+        self.repay(index, command);
+        if result.is_err() && self.can_be_rescued(index) {
+            return self.begin_rescue(now, index, out);
         }
         let stopped = self.failed.filter(|_| it.writes || self.abandoning);
         let verdict = match (result, stopped) {
@@ -319,11 +353,10 @@ impl Log {
         };
         match it.step {
             Step::Reading => {
-                let (len, skip) = (it.place.len(), (it.place.byte() % SECTOR as u64) as u32);
-                let (scratch, at) = self.scratch(index);
-                let from = scratch.view(at + skip, len);
+                let from = self.record_view(index);
                 self.expand(now, index, from, out);
             }
+            Step::Rescuing(step) => self.rescue_goes_on(now, index, (step, verdict), out),
             Step::Expanding | Step::Giving => self.end_block(index, None, out),
             Step::Plain if it.writes => self.merge(now, index, out),
             Step::Plain => self.give(now, index, out),
@@ -334,7 +367,7 @@ impl Log {
                 self.wait_for_row(index, step);
             }
             Step::Placing { row, item } => {
-                self.placed(row, item);
+                self.placed(index, row, item);
                 self.end_block(index, None, out);
             }
             Step::Waiting { .. } | Step::Unmapping => unreachable!("it has no command"),
@@ -362,6 +395,13 @@ impl Log {
             Command::Pack { from, into, .. } => {
                 self.repay_plain(index, from);
                 self.scratch(index).0.repay_mut(into);
+            }
+            Command::Fold { from, into, .. } => {
+                from.into_iter().for_each(|view| self.scratch(index).0.repay(view));
+                self.scratch(index).0.repay_mut(into);
+            }
+            Command::Digest { from, .. } if matches!(it.step, Step::Rescuing(_)) => {
+                self.scratch(index).0.repay(from);
             }
             Command::Digest { from, .. } => self.repay_plain(index, from),
             Command::Place { from, into } => self.repay_place(index, from, into),
@@ -425,65 +465,7 @@ impl Log {
         }
     }
 
-    fn wait_for_row(&mut self, index: u8, step: Step) {
-        self.op(index).step = step;
-        self.blocks.waiting.push_back(index);
-    }
-
-    /// Gives the operation that has waited longest its room in a row.
-    pub(super) fn pump_blocks(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(&index) = self.blocks.waiting.front() else { return false };
-        if let Some(error) = self.failed {
-            self.blocks.waiting.pop_front();
-            self.end_block(index, Some(error), out);
-            return true;
-        }
-        let it = *self.op(index);
-        match it.step {
-            Step::Unmapping => {
-                let mapped = !self.map.place(it.block).is_nowhere();
-                if mapped && !self.append_trim(it.block, 1) {
-                    return false;
-                }
-                self.blocks.waiting.pop_front();
-                self.end_block(index, None, out);
-            }
-            Step::Waiting { len, crc } => {
-                let record = (it.block, len, it.generation);
-                let Some((row, item)) = self.append(HOST, record, crc) else { return false };
-                self.blocks.waiting.pop_front();
-                self.put_in(now, index, (row, item, len), out);
-            }
-            other => unreachable!("an operation that is {other:?} does not wait"),
-        }
-        true
-    }
-
-    fn put_in(&mut self, now: Nanos, index: u8, (row, item, len): (u8, u32, u32), out: &mut Out) {
-        let raw = len == BLOCK as u32;
-        let from = if raw {
-            self.plain_view(index)
-        } else {
-            let (scratch, at) = self.scratch(index);
-            scratch.view(at + PACKED, len)
-        };
-        let noted = self.rows[row as usize].items[item as usize];
-        self.op(index).place = noted.place;
-        let buffer = self.row_buffer(row, noted.chunk.into());
-        let into = self.buffers[buffer].view_mut(noted.byte, len);
-        let command = Command::Place { from: Piece::Data(from), into };
-        self.send(now, index, Step::Placing { row, item }, command, out);
-    }
-
-    /// A host's record is in its row.
-    fn placed(&mut self, row: u8, item: u32) {
-        self.publish(row, item);
-        let it = &mut self.rows[row as usize];
-        it.placing -= 1;
-        self.host_stamp = self.host_stamp.max(it.stamp);
-    }
-
-    fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
+    pub(super) fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
         let it = self.blocks.list[index as usize].take().expect("an operation under way");
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
@@ -491,7 +473,13 @@ impl Log {
             self.rows[row as usize].placing -= 1;
         }
         self.blocks.writing[index as usize] = NONE;
-        self.blocks.free.push(index);
+        if it.req == NOBODY {
+            return self.blocks.free.push(index);
+        }
+        match error.is_none() && it.rescued.is_some() && !it.writes {
+            true => self.begin_repair(index, it),
+            false => self.blocks.free.push(index),
+        }
         let active = self.requests.at(it.req);
         active.outstanding -= 1;
         active.error = active.error.or(error);

@@ -48,6 +48,8 @@ pub struct Checkpoint {
     /// The last root that is durable, and the one that is being made.
     pub root: Root,
     next: Root,
+    /// The last root that is on all devices.
+    pub everywhere: u64,
     bufs: Vec<MetaBuf>,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
@@ -62,6 +64,7 @@ impl Checkpoint {
             top: alloc::vec![(Place::NOWHERE, 0); layout.directories as usize],
             root: Root::default(),
             next: Root::default(),
+            everywhere: 0,
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
             begun_at: 0,
@@ -106,7 +109,8 @@ impl Log {
     /// can do so afterwards.
     fn wants_checkpoint(&self) -> bool {
         let (free, after) = (self.segments.free(), self.segments.free() + self.segments.empty());
-        let host = free <= self.layout.reserve + 1 && after > self.layout.reserve + 1;
+        let most = self.layout.reserve + 1;
+        let host = free < most && after >= most || free == most && after > most;
         let collection = free <= self.layout.gc_floor() + 1 && after > free;
         host || collection || self.order.next > self.checkpoint.root.replay_from + INTERVAL
     }
@@ -155,7 +159,9 @@ impl Log {
             epoch: self.life_number,
             replay_from: self.order.next,
             durable: 0,
-            generation: self.generation.into(),
+            generation: self.generation,
+            lost: 0,
+            everywhere: 0,
             life: self.life_number,
             streams,
         };
@@ -245,15 +251,14 @@ impl Log {
     /// Everything that the images show is durable: the root may say so.
     fn write_root(&mut self, now: Nanos, out: &mut Out) {
         self.commit_all = 0;
-        let mut root = self.checkpoint.next;
-        root.durable = self.order.durable;
-        self.checkpoint.next = root;
+        let root = Root { durable: self.order.durable, ..self.checkpoint.next };
         self.send_root(now, root, out);
     }
 
     /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
     pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
-        self.checkpoint.next = root;
+        let everywhere = self.checkpoint.everywhere;
+        self.checkpoint.next = Root { lost: self.lost.set(), everywhere, ..root };
         self.send_copy(now, 0, out);
     }
 
@@ -308,6 +313,8 @@ impl Log {
     /// What the root before this one needed may be written again.
     fn root_durable(&mut self, out: &mut Out) {
         self.checkpoint.root = self.checkpoint.next;
+        self.checkpoint.everywhere = self.checkpoint.root.number;
+        self.lost.told(self.checkpoint.root.lost);
         if self.life != Life::Recovering {
             out.push(Output::Event(Event::CheckpointDone));
         }

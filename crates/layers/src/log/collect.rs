@@ -10,11 +10,13 @@ use alloc::vec::Vec;
 use hostftl_core::{
     Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, Piece, SECTOR, Target, Verdict,
 };
-use hostftl_format::log::{self, Entry, Kind, Place, seed};
+use hostftl_format::log::{self, Entry, Head, Kind, Place, seed};
 
 use super::append::GC;
 use super::layout::{At, Layout};
+use super::mend::Mend;
 use super::ops::Op;
+use super::salvage::Wanted;
 use super::{Log, OWN_OPS};
 
 /// What is done with the row of the victim.
@@ -26,6 +28,8 @@ enum Phase {
     Head { asked: bool },
     /// Its chunks are to be read, or are being read.
     Reading { asked: bool },
+    /// A chunk is made from the others; see [`super::mend`].
+    Mending(Mend),
     /// Its records are being moved.
     Moving,
 }
@@ -39,7 +43,20 @@ struct Live {
     chunk: u8,
     /// The first byte in the buffer of its chunk.
     byte: u32,
-    checked: bool,
+    state: Checked,
+}
+
+/// What is known of a live record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checked {
+    /// Its checksum is being made, or will be.
+    No,
+    /// It is as it should be.
+    Good,
+    /// It is not: its chunk has to be made from the others.
+    Bad,
+    /// Nothing can bring it back.
+    Gone,
 }
 
 /// See the module text.
@@ -55,10 +72,13 @@ pub struct Collection {
     cursor: usize,
     moved: usize,
     outstanding: u32,
-    /// Sectors on the first and the last device of the row.
+    /// Sectors on the first device of the row.
     sectors: u32,
-    /// Whether it must not begin another victim.
-    stuck: bool,
+    /// The row's chunks; those that can't be read, or hold something wrong; those that were made
+    /// from the others.
+    chunks: u32,
+    bad: u32,
+    mended: u32,
 }
 
 impl Collection {
@@ -74,7 +94,9 @@ impl Collection {
             moved: 0,
             outstanding: 0,
             sectors: 0,
-            stuck: false,
+            chunks: 0,
+            bad: 0,
+            mended: 0,
         }
     }
 
@@ -90,22 +112,27 @@ impl Log {
         self.segments.free() + self.segments.empty() < self.layout.reserve + 4
     }
 
-    fn gc_buffer(&self, chunk: u8) -> usize {
-        self.buffers.len() - self.layout.width() as usize + usize::from(chunk)
+    /// The buffer of a chunk of the victim; the one behind the last is for mending.
+    pub(super) fn gc_buffer(&self, chunk: u8) -> usize {
+        self.buffers.len() - 1 - self.layout.width() as usize + usize::from(chunk)
     }
 
     pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
         match self.collection.phase {
             Phase::Idle => self.choose_victim(out),
             Phase::Head { asked: false } => self.read_head(now, out),
-            Phase::Moving => self.check_next(now, out) | self.move_next(now, out),
+            Phase::Moving => {
+                let moved = self.check_next(now, out) | self.move_next(now, out);
+                moved || self.mend_next()
+            }
+            Phase::Mending(mend) => self.pump_mend(now, mend, out),
             Phase::Reading { asked: false } => self.read_chunks(now, out),
             Phase::Head { .. } | Phase::Reading { .. } => false,
         }
     }
 
     fn choose_victim(&mut self, out: &mut Out) -> bool {
-        if !self.wants_collection() || self.collection.stuck || self.life == super::Life::Stopping {
+        if !self.wants_collection() || self.life == super::Life::Stopping {
             return false;
         }
         let Some(victim) = self.segments.pick() else { return false };
@@ -137,30 +164,41 @@ impl Log {
         true
     }
 
-    /// The head of a row was read: what of it is live?
-    pub(super) fn gc_head_done(
-        &mut self,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-        out: &mut Out,
-    ) {
-        let Command::Read { into: Target::Meta { buf, .. }, device, .. } = command else {
+    /// The device has answered: is that the head, or what it should have been?
+    pub(super) fn gc_head_done(&mut self, command: Command, result: Result<Verdict, DeviceError>) {
+        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let at = self.collection.at;
-        let head = log::open(&buf, &self.uuid, self.layout.lba(at));
-        let head = head.filter(|head| head.seq > self.collection.seq);
-        if let Err(error) = result {
-            self.collection.head = Some(buf);
-            return self.fail(device, error, false, out);
+        let found = result.is_ok() && self.victims_head(&buf, lba).is_some();
+        match !found && self.layout.parity {
+            true => self.salvage(Wanted::Victim, (device, lba, pages), buf),
+            false => self.gc_head_read(buf, found),
         }
+    }
+
+    fn victims_head(&self, buf: &MetaBuf, lba: u64) -> Option<Head> {
+        log::open(buf, &self.uuid, lba).filter(|head| head.seq > self.collection.seq)
+    }
+
+    /// Whether `buf` is the head of the victim's row at `lba`, with so many chunks.
+    pub(super) fn is_victims_head(&self, buf: &MetaBuf, lba: u64, chunks: u32) -> bool {
+        self.victims_head(buf, lba).is_some_and(|head| u32::from(head.chunks) == chunks)
+    }
+
+    /// The head of a row was read, or there is none any more: what of it is live?
+    pub(super) fn gc_head_read(&mut self, buf: MetaBuf, found: bool) {
+        let at = self.collection.at;
+        let head = self.victims_head(&buf, self.layout.lba(at)).filter(|_| found);
         let Some(head) = head else {
             self.collection.head = Some(buf);
             return self.leave_victim();
         };
-        self.collection.seq = head.seq;
-        self.collection.sectors = head.first_sectors;
-        self.collection.live.clear();
+        let it = &mut self.collection;
+        it.seq = head.seq;
+        it.sectors = head.first_sectors;
+        it.chunks = u32::from(head.chunks).min(self.layout.width());
+        (it.bad, it.mended) = (0, 0);
+        it.live.clear();
         for entry in (0..head.entries).filter_map(|index| log::entry(&buf, index)) {
             self.note_live(at, entry);
         }
@@ -185,7 +223,7 @@ impl Log {
         let Some(chunk) = chunk else { return };
         let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
         let chunk = chunk as u8;
-        self.collection.live.push(Live { block, place, crc, chunk, byte, checked: false });
+        self.collection.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
     }
 
     fn next_row(&mut self) {
@@ -204,7 +242,6 @@ impl Log {
     fn leave_victim(&mut self) {
         let victim = self.collection.victim;
         self.collection.phase = Phase::Idle;
-        self.collection.stuck = self.segments.live(victim) > 0;
         self.segments.collected(victim);
         self.more = true;
     }
@@ -216,11 +253,7 @@ impl Log {
         }
         self.collection.phase = Phase::Reading { asked: true };
         for chunk in 0..self.layout.width() as u8 {
-            let live = || self.collection.live.iter().filter(|live| live.chunk == chunk);
-            let Some(first) = live().map(|live| live.byte).min() else { continue };
-            let end = live().map(|live| live.byte + live.place.len()).max().unwrap_or(first);
-            let from = first / SECTOR as u32;
-            let sectors = end.div_ceil(SECTOR as u32) - from;
+            let Some((from, sectors)) = self.live_range(chunk) else { continue };
             let buffer = self.gc_buffer(chunk);
             let into = Target::Data(self.buffers[buffer].view_mut_sectors(from, sectors));
             let at = self.collection.at;
@@ -236,21 +269,29 @@ impl Log {
         true
     }
 
+    /// The sectors of a chunk of the row that have anything live: the first, and how many.
+    fn live_range(&self, chunk: u8) -> Option<(u32, u32)> {
+        let live = || self.collection.live.iter().filter(|live| live.chunk == chunk);
+        let first = live().map(|live| live.byte).min()?;
+        let end = live().map(|live| live.byte + live.place.len()).max().unwrap_or(first);
+        let from = first / SECTOR as u32;
+        Some((from, end.div_ceil(SECTOR as u32) - from))
+    }
+
     pub(super) fn gc_read_done(
         &mut self,
         chunk: u8,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
     ) {
-        let Command::Read { into: Target::Data(view), device, .. } = command else {
+        let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
         };
         let buffer = self.gc_buffer(chunk);
         self.buffers[buffer].repay_mut(view);
         self.collection.outstanding -= 1;
-        if let Err(error) = result {
-            return self.fail(device, error, false, out);
+        if result.is_err() {
+            self.distrust(chunk);
         }
         if self.collection.outstanding == 0 {
             self.collection.phase = Phase::Moving;
@@ -266,6 +307,9 @@ impl Log {
         }
         let item = it.cursor as u16;
         self.collection.cursor += 1;
+        if live.state != Checked::No {
+            return true;
+        }
         self.collection.outstanding += 1;
         let buffer = self.gc_buffer(live.chunk);
         let from = self.buffers[buffer].view(live.byte, live.place.len());
@@ -279,7 +323,6 @@ impl Log {
         item: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
     ) {
         let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
         let live = self.collection.live[item as usize];
@@ -287,10 +330,13 @@ impl Log {
         self.buffers[buffer].repay(from);
         self.collection.outstanding -= 1;
         let crc = result.expect("a checksum in memory can't fail").crc;
-        if crc != live.crc {
-            return self.fail(live.place.device(), DeviceError::Media, false, out);
-        }
-        self.collection.live[item as usize].checked = true;
+        let mended = self.collection.mended >> live.chunk & 1 == 1;
+        self.collection.live[item as usize].state = match (crc == live.crc, mended) {
+            (true, _) => Checked::Good,
+            (false, false) => Checked::Bad,
+            (false, true) => Checked::Gone,
+        };
+        self.collection.bad |= u32::from(crc != live.crc && !mended) << live.chunk;
     }
 
     /// Moves the next record that was checked.
@@ -303,12 +349,12 @@ impl Log {
             }
             return over;
         };
-        if !live.checked || self.ops.room() <= OWN_OPS / 2 {
-            return false;
-        }
-        if self.map.place(live.block) != live.place {
+        if self.map.place(live.block) != live.place || live.state == Checked::Gone {
             self.collection.moved += 1;
             return true;
+        }
+        if live.state != Checked::Good || self.ops.room() <= OWN_OPS / 2 {
+            return false;
         }
         let record = (live.block, live.place.len(), live.place.generation());
         let Some((row, to)) = self.append(GC, record, live.crc) else { return false };
@@ -338,5 +384,59 @@ impl Log {
         self.collection.outstanding -= 1;
         self.publish_copy(row, to.into(), live.place);
         self.rows[row as usize].placing -= 1;
+    }
+
+    /// What was read of a chunk can't be used.
+    fn distrust(&mut self, chunk: u8) {
+        let it = &mut self.collection;
+        it.bad |= 1 << chunk;
+        let live = it.live.iter_mut().filter(|live| live.chunk == chunk);
+        live.for_each(|live| live.state = Checked::Bad);
+    }
+
+    /// Begins to make a bad chunk from the others when nothing else can be done with the row.
+    fn mend_next(&mut self) -> bool {
+        let it = &self.collection;
+        if it.bad == 0 || it.outstanding > 0 || it.cursor < it.live.len() {
+            return false;
+        }
+        let chunk = it.bad.trailing_zeros() as u8;
+        let (from, sectors) = self.live_range(chunk).expect("it has live records");
+        self.collection.bad &= !(1 << chunk);
+        self.collection.mended |= 1 << chunk;
+        match self.layout.parity {
+            true => {
+                let mend =
+                    Mend::new(self.collection.at, (from, sectors), (chunk, self.collection.chunks));
+                self.collection.phase = Phase::Mending(mend);
+            }
+            false => self.chunk_mended(chunk, false),
+        }
+        true
+    }
+
+    /// How far mending has come.
+    pub(super) fn mending(&self) -> Mend {
+        match self.collection.phase {
+            Phase::Mending(mend) => mend,
+            other => unreachable!("nothing is mended in {other:?}"),
+        }
+    }
+
+    /// The next step of mending.
+    pub(super) fn mend_goes_on(&mut self, mend: Mend) {
+        self.collection.phase = Phase::Mending(mend);
+    }
+
+    /// A chunk was made from the others, or could not be: its records are checked again.
+    pub(super) fn chunk_mended(&mut self, chunk: u8, well: bool) {
+        let it = &mut self.collection;
+        let bad = |live: &&mut Live| live.chunk == chunk && live.state == Checked::Bad;
+        let state = if well { Checked::No } else { Checked::Gone };
+        it.live.iter_mut().filter(bad).for_each(|live| live.state = state);
+        it.cursor = 0;
+        it.phase = Phase::Moving;
+        self.gauges.repaired += u64::from(well);
+        self.more = true;
     }
 }

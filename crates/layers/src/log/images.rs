@@ -118,10 +118,10 @@ impl Log {
         let total = self.checkpoint.images.count + self.images_room(at).1;
         let chunks = total.div_ceil(per);
         let pages = |chunk: u32| (total - chunk * per).min(per);
-        let align = self.layout.align;
-        let sectors = |chunk: u32| {
-            let sectors = pages(chunk) * SECTORS_PER_BLOCK;
-            if chunk + 1 < chunks { sectors } else { sectors.next_multiple_of(align) }
+        let (align, parity, full) = (self.layout.align, self.layout.parity, self.layout.chunk);
+        let sectors = |chunk: u32| match chunk + 1 < chunks || parity && chunks > 1 {
+            true => full,
+            false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
         let seq = self.order.seal(self.stamps, false);
         let head = Head {

@@ -117,8 +117,9 @@ impl Layout {
             self.segments = (free / column).min(1 << 30) as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.reserve = RESERVE + 3 * self.map_segments();
-            // Rows that a checkpoint seals early must waste less than what collection gains.
-            let early = self.segments / (2 * self.slots);
+            // Rows that a checkpoint seals early must waste less than what collection gains, and a
+            // segment with less than a 64th to gain is not collected.
+            let early = self.segments / (2 * self.slots).min(32);
             let kept = self.reserve + 2 * self.map_segments() + SLACK + early;
             let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
             if live == 0 {
@@ -211,6 +212,12 @@ impl Layout {
         (sector / u64::from(self.slots * self.chunk)) as u32
     }
 
+    /// The segment and the slot of sector `lba` of a device.
+    pub fn slot_of(&self, lba: u64) -> (u32, u32) {
+        let slot = (lba - self.first()) / u64::from(self.chunk);
+        ((slot / u64::from(self.slots)) as u32, (slot % u64::from(self.slots)) as u32)
+    }
+
     /// Where the next row of the stream begins, in the same segment, after one at `at` that took
     /// `sectors` on its first device.
     pub fn after(&self, at: At, sectors: u32) -> Option<At> {
@@ -226,7 +233,7 @@ impl Layout {
         let sectors = self.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
         let rows = ROWS as u32 * u32::from(self.devices);
-        (rows + scratch + self.width(), sectors)
+        (rows + scratch + self.width() + 1, sectors)
     }
 
     /// What the layer needs and gives.

@@ -22,20 +22,26 @@ mod checkpoint;
 mod collect;
 mod images;
 mod layout;
+mod lost;
 mod map;
+mod mend;
 mod ops;
 mod params;
+mod put;
 mod recovery;
 mod replay;
 mod request;
+mod rescue;
 mod row;
+mod salvage;
 mod segments;
+mod verify;
 mod write_out;
 
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError,
+    BLOCK, Codec, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Gauges, HostError,
     Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTORS_PER_BLOCK,
 };
 use hostftl_format::log::STREAMS;
@@ -46,12 +52,14 @@ use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use layout::{Layout, ROWS};
+use lost::Lost;
 use map::Table;
-use ops::{Op, Ops};
+use ops::Ops;
 pub use params::Params;
 use recovery::Recovery;
 use request::Requests;
 use row::Row;
+use salvage::Salvage;
 use segments::Segments;
 use write_out::Order;
 
@@ -91,6 +99,8 @@ pub struct Log {
     blocks: Blocks,
     requests: Requests,
     ops: Ops,
+    lost: Lost,
+    salvage: Salvage,
     order: Order,
     /// Rows opened so far, and one.
     stamps: u64,
@@ -116,6 +126,7 @@ pub struct Log {
     discard: Vec<bool>,
     discarding: Vec<u8>,
     counters: Counters,
+    gauges: Gauges,
     touched: usize,
     more: bool,
     /// A command ran past its deadline: what hangs is answered without its payload.
@@ -136,6 +147,9 @@ impl Log {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
+        if config.missing.count_ones() > config.tolerates() {
+            return Err(PlanError("too many devices are missing"));
+        }
         Ok(Log {
             plan: layout.plan(),
             layout,
@@ -153,6 +167,8 @@ impl Log {
             blocks: Blocks::new(),
             requests: Requests::new(),
             ops: Ops::new(config.deadline),
+            lost: Lost::new(config.missing, config.tolerates()),
+            salvage: Salvage::new(&layout),
             order: Order::new(1),
             stamps: 1,
             host_stamp: 0,
@@ -168,15 +184,11 @@ impl Log {
             discarding: alloc::vec![0; layout.segments as usize],
             discard: devices.iter().map(|device| device.discard).collect(),
             counters: Counters::default(),
+            gauges: Gauges::default(),
             touched: 0,
             more: true,
             abandoning: false,
         })
-    }
-
-    fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, command.device().is_some());
-        out.push(Output::Submit(token, command));
     }
 
     /// Does what can be done, round by round, until nothing moves or the step is full.
@@ -187,7 +199,8 @@ impl Log {
                 self.more = true;
                 return;
             }
-            let moved = match (self.life, self.failed) {
+            let mut moved = self.pump_unsent(now, out);
+            moved |= match (self.life, self.failed) {
                 (_, Some(error)) => self.pump_failed(now, error, out),
                 (Life::Over, _) => false,
                 (Life::Recovering, _) => self.pump_recovery(now, out),
@@ -201,12 +214,21 @@ impl Log {
     }
 
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let mut moved = self.pump_requests(now, out);
+        let mut moved = self.pump_told(now, out);
+        moved |= self.pump_requests(now, out);
         moved |= self.pump_blocks(now, out);
         moved |= self.pump_writing(now, out);
-        moved |= self.pump_collection(now, out);
+        moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
         moved |= self.pump_reclaim(now, out);
-        moved | self.pump_checkpoint(now, out)
+        moved |= self.pump_checkpoint(now, out);
+        moved || self.refuse_when_full(out)
+    }
+
+    /// Refuses what waits for room when nothing is under way that could make any: what can't be
+    /// read can't be collected.
+    fn refuse_when_full(&mut self, out: &mut Out) -> bool {
+        let still = self.ops.is_empty() && self.lost.is_quiet() && self.life == Life::Running;
+        still && (self.refuse_block(out) || self.refuse_trim(out))
     }
 
     /// Everything between an open row and a durable one.
@@ -229,7 +251,7 @@ impl Log {
         if !self.checkpoint.is_current(self.order.next) {
             return self.checkpoint.hurry();
         }
-        if !self.ops.is_empty() {
+        if !self.ops.is_empty() || !self.lost.is_quiet() || !self.lost.is_told() {
             return false;
         }
         self.life = Life::Over;
@@ -279,26 +301,10 @@ impl Log {
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
         let op = self.ops.end(token);
-        if let (Err(error), Some(device)) = (result, command.device()) {
-            match op.changes_media() {
-                true => self.fail(device, error, false, out),
-                false => self.counters.device_errors += 1,
-            }
+        if let Err(error) = result {
+            self.judge(op, &command, error, out);
         }
-        match op {
-            Op::Block { index } => self.block_done(now, index, command, result, out),
-            Op::Seal { row } => self.seal_done(row, command),
-            Op::Chunk { row, .. } => self.chunk_done(row, command),
-            Op::Flush => self.flush_done(out),
-            Op::Images { chunk } => self.images_done(chunk, command),
-            Op::GcHead => self.gc_head_done(command, result, out),
-            Op::GcRead { chunk } => self.gc_read_done(chunk, command, result, out),
-            Op::GcDigest { item } => self.gc_digest_done(item, command, result, out),
-            Op::GcPlace { item, row, to } => self.gc_place_done(item, (row, to), command),
-            Op::Root { .. } => self.root_done(now, command, out),
-            Op::Discard { segment } => self.discarded(segment),
-            Op::Recover { index } => self.recover_done(now, index, command, result, out),
-        }
+        self.finish(now, op, command, result, out);
     }
 
     /// A command hangs: its device is given up.
@@ -360,14 +366,19 @@ impl Layer for Log {
     }
 
     fn idle(&self) -> bool {
-        self.requests.is_empty() && self.ops.is_empty() && !self.more
+        self.requests.is_empty() && self.ops.is_empty() && self.lost.is_quiet() && !self.more
     }
 
     fn check(&self) -> Result<(), &'static str> {
         if self.life == Life::Running { self.check_live() } else { Ok(()) }
     }
 
+    fn lost_devices(&self) -> u16 {
+        self.lost.set()
+    }
+
     fn power_off(&mut self) {
+        self.lost.void();
         self.requests.void();
         self.buffers.drain(..).for_each(|buffer| {
             buffer.void();

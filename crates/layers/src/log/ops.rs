@@ -24,6 +24,8 @@ pub enum Op {
     GcHead,
     /// A chunk of a row in the victim.
     GcRead { chunk: u8 },
+    /// A step of making a chunk of the victim from the others.
+    GcMend,
     /// The checksum of an item of the victim.
     GcDigest { item: u16 },
     /// An item of the victim on its way to a row.
@@ -34,6 +36,8 @@ pub enum Op {
     Discard { segment: u32 },
     /// A step of recovery.
     Recover { index: u16 },
+    /// Metadata of another chunk, from which lost metadata is made.
+    Salvage,
 }
 
 impl Op {

@@ -19,6 +19,7 @@ use super::layout::Layout;
 use super::ops::Op;
 use super::replay::Replay;
 use super::row::Phase;
+use super::salvage::Wanted;
 use super::write_out::Order;
 use super::{Life, Log};
 
@@ -50,6 +51,8 @@ pub struct Recovery {
     root_buf: Option<MetaBuf>,
     /// Whether any device has a sound root in each slot.
     slots: [bool; 2],
+    /// The greatest number of a root on each device.
+    newest: [u64; 16],
     best: Option<(Root, MetaBuf)>,
     pub replay: Replay,
 }
@@ -64,6 +67,7 @@ impl Recovery {
             asked: [0; READS],
             root_buf: Some(MetaBuf::new(layout.root_pages() as usize)),
             slots: [false; 2],
+            newest: [0; 16],
             best: None,
             replay: Replay::new(layout),
         }
@@ -82,6 +86,9 @@ impl Log {
     }
 
     pub(super) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.pump_salvage(now, out) {
+            return true;
+        }
         let step = self.recovery().step;
         match step {
             Step::Start => self.start(now, out),
@@ -92,7 +99,7 @@ impl Log {
             Step::Pages(page) => self.read_pages(now, Kind::Map, page, out),
             Step::Replay => self.pump_replay(now, out),
             Step::Checkpoint => {
-                let ready = self.serve_when_durable(out);
+                let ready = self.serve_when_durable(out) || self.pump_told(now, out);
                 ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
             }
         }
@@ -146,6 +153,8 @@ impl Log {
         let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
         let recovery = self.recovery();
         recovery.slots[usize::from(index % 2)] |= root.is_some();
+        let newest = &mut recovery.newest[usize::from(index / 4)];
+        *newest = root.map_or(0, |root| root.number).max(*newest);
         let better = root.filter(|root| {
             recovery.best.as_ref().is_none_or(|(best, _)| best.number < root.number)
         });
@@ -166,16 +175,31 @@ impl Log {
             self.give_up("both copies of a root are damaged on every device", out);
             return false;
         };
+        let stale = root.lost | self.stale_devices(root.everywhere);
+        if !self.lost.can_do_without(stale) {
+            self.give_up("more devices are missing or stale than parity makes up for", out);
+            return false;
+        }
+        self.lost.add(stale);
         for page in 0..self.layout.directories {
             let (place, crc) = log::root_pair(&buf, page as usize);
             self.checkpoint.set_directory(page, place, crc);
         }
         self.life_number = root.life + 1;
-        self.generation = root.generation as u8;
+        self.checkpoint.everywhere = root.everywhere;
+        self.generation = root.generation;
         self.recovery().replay.begin(&root);
         let claim = Root { number: root.number + 1, life: root.life + 1, ..root };
         self.send_root(now, claim, out);
         self.go(Step::Claim)
+    }
+
+    /// Devices that have not seen root `number`, which was on all of them.
+    fn stale_devices(&mut self, number: u64) -> u16 {
+        let devices = usize::from(self.layout.devices);
+        let newest = &self.recovery().newest[..devices];
+        let stale = newest.iter().enumerate().filter(|(_, newest)| **newest < number);
+        stale.fold(0, |set, (device, _)| set | 1 << device)
     }
 
     fn end_of_claim(&mut self) -> bool {
@@ -232,20 +256,32 @@ impl Log {
             && self.layout.segment_of(place.byte()) < self.layout.segments
     }
 
-    fn image_read(&mut self, index: u16, buf: MetaBuf, readable: bool, out: &mut Out) {
-        let page = self.recovery().asked[index as usize];
-        let kind = match self.recovery().step {
+    /// The page that was asked for as number `index`.
+    fn asked(&self, index: u16) -> (Kind, u32) {
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let kind = match recovery.step {
             Step::Directory(_) => Kind::Directory,
             _ => Kind::Map,
         };
-        let (place, crc) = self.image_of(kind, page);
-        let image = &buf.pages()[0];
-        let sound =
-            readable && log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc;
-        if !sound {
+        (kind, recovery.asked[index as usize])
+    }
+
+    /// Whether `buf` has the image that was asked for as number `index`.
+    pub(super) fn is_image(&self, index: u16, buf: &MetaBuf) -> bool {
+        let ((kind, page), image) = (self.asked(index), &buf.pages()[0]);
+        let (_, crc) = self.image_of(kind, page);
+        log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc
+    }
+
+    /// An image was read from its device, or made from the others.
+    pub(super) fn image_read(&mut self, index: u16, buf: MetaBuf, well: bool, out: &mut Out) {
+        let (kind, page) = self.asked(index);
+        let (place, _) = self.image_of(kind, page);
+        if !well {
             self.recovery().bufs[index as usize] = Some(buf);
             return self.give_up("an image of the map can't be read", out);
         }
+        let image = &buf.pages()[0];
         let table = if kind == Kind::Directory { &mut self.directory } else { &mut self.map };
         table.load(page, image);
         self.recovery().bufs[index as usize] = Some(buf);
@@ -288,7 +324,9 @@ impl Log {
         let step = self.recovery().step;
         match (step, command) {
             (Step::Flush, Command::Flush { device }) => {
-                if let Err(error) = result {
+                if let Err(error) = result
+                    && !self.lost.has(device)
+                {
                     self.fail(device, error, false, out);
                 }
             }
@@ -298,8 +336,20 @@ impl Log {
             (
                 Step::Directory(_) | Step::Pages(_),
                 Command::Read { into: Target::Meta { buf, .. }, .. },
-            ) => self.image_read(index, buf, result.is_ok(), out),
-            (Step::Replay, command) => self.replay_done(now, index, command, result, out),
+            ) => {
+                let well = result.is_ok() && self.is_image(index, &buf);
+                let (kind, page) = self.asked(index);
+                let (place, _) = self.image_of(kind, page);
+                let there = (place.device(), place.byte() / SECTOR as u64, 1);
+                match well || !self.layout.parity {
+                    true => self.image_read(index, buf, well, out),
+                    false => self.salvage(Wanted::Image(index), there, buf),
+                }
+            }
+            (Step::Replay, command @ Command::Read { into: Target::Meta { .. }, .. }) => {
+                self.head_came(index, command, result.is_err(), out);
+            }
+            (Step::Replay, command) => self.verified(now, index, command, result, out),
             (step, command) => unreachable!("{command:?} is over in {step:?}"),
         }
     }
@@ -315,6 +365,9 @@ impl Log {
 
     fn serve_when_durable(&mut self, out: &mut Out) -> bool {
         if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
+            return false;
+        }
+        if !self.lost.is_told() {
             return false;
         }
         if self.checkpoint.root.number == 1 {

@@ -2,26 +2,28 @@
 //! or not whole.
 //!
 //! Each stream is a chain: a row says how long it is, and in which segment the stream goes on. A
-//! row that a later head knows to be durable is taken as it is; of the others every record is
-//! checked, because heads may have reached the devices before what they list.
+//! row that a later head knows to be durable is taken as it is; the others are verified first (see
+//! [`super::verify`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTOR, Target, Verdict};
-use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS, seed};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, Target};
+use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS};
 
 use super::Log;
 use super::append::MAP;
 use super::layout::{At, Layout};
+use super::salvage::Wanted;
+use super::verify::Verify;
 use super::write_out::WINDOW;
 
 /// A row that was found.
 #[derive(Debug)]
-struct Found {
-    head: Head,
-    at: At,
-    buf: MetaBuf,
+pub struct Found {
+    pub head: Head,
+    pub at: At,
+    pub buf: MetaBuf,
 }
 
 /// The rows of one stream.
@@ -29,22 +31,7 @@ struct Found {
 struct Chain {
     /// Where the next row may be; `None` at the end.
     at: Option<At>,
-    /// Whether its head is being read.
-    asked: bool,
     next: Option<Found>,
-}
-
-/// How far the check of a row has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Check {
-    /// Not begun.
-    No,
-    /// Its chunks are being read.
-    Reading,
-    /// This entry is next.
-    Entry(u32),
-    /// All is as listed.
-    Good,
 }
 
 /// See the module text.
@@ -62,7 +49,7 @@ pub struct Replay {
     queue: VecDeque<Found>,
     /// Whether no more rows are looked for.
     found_all: bool,
-    check: Check,
+    pub verify: Verify,
     applied: u64,
     dropped: u64,
 }
@@ -80,7 +67,7 @@ impl Replay {
             durable: 0,
             queue: VecDeque::with_capacity(bufs),
             found_all: false,
-            check: Check::No,
+            verify: Verify::default(),
             applied: 0,
             dropped: 0,
         }
@@ -104,7 +91,7 @@ impl Replay {
 }
 
 impl Log {
-    fn replay(&mut self) -> &mut Replay {
+    pub(super) fn replay(&mut self) -> &mut Replay {
         &mut self.recovery().replay
     }
 
@@ -120,12 +107,9 @@ impl Log {
             return self.begin_life(last);
         };
         let trusted = first.head.stream == MAP || first.head.seq <= self.replay().durable;
-        match self.replay().check {
-            _ if trusted => self.apply_first(out),
-            Check::Good => self.apply_first(out),
-            Check::No => self.read_row(now, out),
-            Check::Entry(index) => self.check_entry(now, index, out),
-            Check::Reading => false,
+        match trusted || self.replay().verify.is_over() {
+            true => self.apply_first(out),
+            false => self.pump_verify(now, out),
         }
     }
 
@@ -144,7 +128,6 @@ impl Log {
             let device = self.layout.device(at.segment, at.slot, 0);
             let lba = self.layout.lba(at);
             let into = Target::Meta { buf, pages };
-            self.replay().chains[stream].asked = true;
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             self.recover(now, stream as u16, command, out);
             moved = true;
@@ -152,17 +135,25 @@ impl Log {
         moved
     }
 
-    fn head_read(&mut self, stream: u16, buf: MetaBuf) {
-        let uuid = self.uuid;
+    /// Whether `buf` is the head of the next row of a stream, read at `lba`, with so many chunks.
+    pub(super) fn is_next_head(&self, stream: u16, buf: &MetaBuf, lba: u64, chunks: u32) -> bool {
+        let head = self.next_head(stream, buf, lba);
+        head.is_some_and(|head| u32::from(head.chunks) == chunks)
+    }
+
+    fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
+        let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
+        let head = log::open(buf, &self.uuid, lba)?;
+        let next = head.epoch == replay.epoch && head.seq >= replay.expected;
+        (next && u16::from(head.stream) == stream).then_some(head)
+    }
+
+    /// A head was read from its device, or made from the others, or could not be.
+    pub(super) fn head_read(&mut self, stream: u16, buf: MetaBuf) {
         let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
-        let head = log::open(&buf, &uuid, self.layout.lba(at));
+        let head = self.next_head(stream, &buf, self.layout.lba(at));
         let replay = self.replay();
-        let (epoch, expected) = (replay.epoch, replay.expected);
-        let head = head.filter(|head| {
-            head.epoch == epoch && head.seq >= expected && u16::from(head.stream) == stream
-        });
         let chain = &mut replay.chains[stream as usize];
-        chain.asked = false;
         match head {
             Some(head) => chain.next = Some(Found { head, at, buf }),
             None => {
@@ -170,6 +161,22 @@ impl Log {
                 replay.bufs.push(buf);
             }
         }
+    }
+
+    /// The device has answered: is that the head, or what it should have been?
+    pub(super) fn head_came(&mut self, stream: u16, command: Command, failed: bool, out: &mut Out) {
+        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
+            unreachable!("a head comes back")
+        };
+        let found = !failed && self.next_head(stream, &buf, lba).is_some();
+        if !found && self.layout.parity {
+            return self.salvage(Wanted::Chain(stream), (device, lba, pages), buf);
+        }
+        if failed {
+            self.replay().bufs.push(buf);
+            return self.fail(device, DeviceError::Media, false, out);
+        }
+        self.head_read(stream, buf);
     }
 
     /// Takes the row that is next in order, from whichever chain has it.
@@ -212,7 +219,7 @@ impl Log {
     /// Does once more what the first row in the queue lists.
     fn apply_first(&mut self, out: &mut Out) -> bool {
         let found = self.replay().queue.pop_front().expect("a row to apply");
-        self.replay().check = Check::No;
+        self.replay().verify = Verify::default();
         self.replay().applied += 1;
         for entry in (0..found.head.entries).filter_map(|index| log::entry(&found.buf, index)) {
             if !self.apply(entry) {
@@ -264,114 +271,19 @@ impl Log {
         }
     }
 
-    /// Reads all chunks of the first row in the queue.
-    fn read_row(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let found = self.replay().queue.front().expect("a row to check");
-        let (head, at) = (found.head, found.at);
-        let chunks = u32::from(head.chunks);
-        let sane = chunks >= 1
-            && chunks <= self.layout.width()
-            && (1..=self.layout.chunk).contains(&head.first_sectors)
-            && (1..=self.layout.chunk).contains(&head.last_sectors);
-        if !sane {
-            return self.end_here();
-        }
-        self.replay().check = Check::Reading;
-        for chunk in 0..chunks {
-            let last = chunk + 1 == chunks;
-            let sectors = if last { head.last_sectors } else { self.layout.chunk };
-            let buffer = self.row_buffer(0, chunk);
-            let into = Target::Data(self.buffers[buffer].view_mut_sectors(0, sectors));
-            let device = self.layout.device(at.segment, at.slot, chunk);
-            let lba = self.layout.lba(at);
-            let command = Command::Read { device, lba, into, cause: Cause::Map };
-            self.recover(now, chunk as u16, command, out);
-        }
-        true
-    }
-
-    /// Checks entry `index` of the first row in the queue.
-    fn check_entry(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
-        let found = self.replay().queue.front().expect("a row to check");
-        let (head, at) = (found.head, found.at);
-        if index == head.entries {
-            self.replay().check = Check::Good;
-            return true;
-        }
-        let Some(entry) = log::entry(&found.buf, index) else { return self.end_here() };
-        if entry.kind != Kind::Data {
-            self.replay().check = Check::Entry(index + 1);
-            return true;
-        }
-        let chunk = (0..u32::from(head.chunks))
-            .find(|chunk| self.layout.device(at.segment, at.slot, *chunk) == entry.place.device());
-        let first = self.layout.lba(at) * SECTOR as u64;
-        let byte = entry.place.byte().checked_sub(first);
-        let (Some(chunk), Some(byte)) = (chunk, byte) else { return self.end_here() };
-        if byte + u64::from(entry.place.len()) > u64::from(self.layout.chunk) * SECTOR as u64 {
-            return self.end_here();
-        }
-        let buffer = self.row_buffer(0, chunk);
-        let from = self.buffers[buffer].view(byte as u32, entry.place.len());
-        let seed = seed(entry.block, entry.place.generation());
-        self.recover(now, chunk as u16, Command::Digest { from, seed }, out);
-        true
+    /// The first row in the queue.
+    pub(super) fn first_found(&mut self) -> &Found {
+        self.replay().queue.front().expect("a row to verify")
     }
 
     /// The first row in the queue is not whole: the log ends before it.
-    fn end_here(&mut self) -> bool {
+    pub(super) fn end_here(&mut self) -> bool {
         let replay = self.replay();
         let first = replay.queue.front().expect("a row that is not whole").head.seq;
         replay.dropped += replay.queue.len() as u64;
         replay.expected = first;
         replay.queue.clear();
-        replay.check = Check::No;
+        replay.verify = Verify::default();
         true
-    }
-
-    /// A command of replay is over.
-    pub(super) fn replay_done(
-        &mut self,
-        _now: Nanos,
-        index: u16,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-        out: &mut Out,
-    ) {
-        match command {
-            Command::Read { into: Target::Meta { buf, .. }, device, .. } => {
-                if let Err(error) = result {
-                    self.replay().bufs.push(buf);
-                    return self.fail(device, error, false, out);
-                }
-                self.head_read(index, buf);
-            }
-            Command::Read { into: Target::Data(view), device, .. } => {
-                let buffer = self.row_buffer(0, index.into());
-                self.buffers[buffer].repay_mut(view);
-                if let Err(error) = result {
-                    return self.fail(device, error, false, out);
-                }
-                if self.recovery().pending == 0 {
-                    self.replay().check = Check::Entry(0);
-                }
-            }
-            Command::Digest { from, .. } => {
-                let buffer = self.row_buffer(0, index.into());
-                self.buffers[buffer].repay(from);
-                let Check::Entry(index) = self.replay().check else {
-                    unreachable!("an entry is being checked")
-                };
-                let found = self.replay().queue.front().expect("a row to check");
-                let listed = log::entry(&found.buf, index).expect("it was read before").crc;
-                let crc = result.expect("a checksum in memory can't fail").crc;
-                if crc == listed {
-                    self.replay().check = Check::Entry(index + 1);
-                } else {
-                    self.end_here();
-                }
-            }
-            other => unreachable!("{other:?} is no command of replay"),
-        }
     }
 }

@@ -292,4 +292,14 @@ impl Log {
         self.requests.at(req).cursor += blocks * block;
         true
     }
+
+    /// The first trim gets no room to be listed.
+    pub(super) fn refuse_trim(&mut self, out: &mut Out) -> bool {
+        let Some(req) = self.requests.writes.pop_front() else { return false };
+        let active = self.requests.at(req);
+        active.cursor = active.sectors;
+        active.error = Some(HostError::NoSpace);
+        self.complete_if_over(req, out);
+        true
+    }
 }

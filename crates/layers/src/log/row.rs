@@ -202,7 +202,8 @@ impl Row {
 
     /// Sectors that chunk `chunk` takes on its device.
     pub fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
-        if chunk + 1 < self.used_chunks() {
+        // Parity is of whole chunks, so that it can be used without knowing the row.
+        if chunk + 1 < self.used_chunks() || layout.parity && self.used_chunks() > 1 {
             return layout.chunk;
         }
         let used = self.used[chunk as usize].div_ceil(SECTOR as u32);

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - A segment is in `free` exactly when it is Free, in `empty` exactly when it is Empty, and
-//!   offered as a victim exactly when it is Full and none of the map's.
+//!   offered as a victim exactly when it is Full, none of the map's, and not shunned.
 //! - `live` is the sum of the lengths of the records in it to which the map or the directory
 //!   points, each rounded up to the grain.
 //! - An empty segment is free only when a root that was begun after it became empty is durable:
@@ -48,6 +48,8 @@ struct Segment {
     left: bool,
     /// Whether it holds images of the map.
     of_map: bool,
+    /// Whether it was gone through and has something live still, which nothing can bring back.
+    shunned: bool,
     level: u8,
 }
 
@@ -80,6 +82,7 @@ impl Segments {
             rows: 0,
             left: false,
             of_map: false,
+            shunned: false,
             level: 0,
         };
         Segments {
@@ -120,6 +123,7 @@ impl Segments {
         it.state = State::Open;
         it.of_map = of_map;
         it.left = false;
+        it.shunned = false;
         segment
     }
 
@@ -164,7 +168,7 @@ impl Segments {
         }
         it.state = State::Full;
         it.level = level;
-        if !it.of_map {
+        if !it.of_map && !it.shunned {
             self.victims.sealed(segment, level.into(), now);
         }
     }
@@ -192,9 +196,9 @@ impl Segments {
         if it.state != State::Full {
             return;
         }
-        let (live, of_map, old) = (it.live, it.of_map, it.level);
+        let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
         if live == 0 {
-            if !of_map {
+            if offered {
                 self.victims.freed(segment);
             }
             return self.emptied(segment);
@@ -202,7 +206,7 @@ impl Segments {
         let level = self.level(segment);
         if level != old {
             self.at(segment).level = level;
-            if !of_map {
+            if offered {
                 self.victims.live_changed(segment, level.into(), self.now);
             }
         }
@@ -226,6 +230,7 @@ impl Segments {
         let it = self.at(victim);
         assert_eq!(it.state, State::Victim);
         it.state = State::Open;
+        it.shunned = it.live > 0;
         self.settle(victim);
     }
 

@@ -437,6 +437,9 @@ impl Log {
     /// Answers what waits for rows that are durable.
     pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
         let mut moved = false;
+        if !self.lost.is_told() {
+            return false;
+        }
         while out.room() > 4 && self.requests.waits_for().is_some_and(|it| it <= self.flushed_stamp)
         {
             moved |= self.requests.answer_waiting(Ok(()), out);

@@ -1,0 +1,148 @@
+//! Doing without a device.
+//!
+//! A device that can't be written is lost: nothing is sent to it any more, and what it holds is
+//! older than what the host was promised.
+//!
+//! Invariants
+//! - No more devices are lost than parity makes up for.
+//! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
+//!   back must never be believed.
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{Command, DeviceError, Event, Nanos, Out, Output, Verdict};
+use hostftl_format::log::Root;
+
+use super::Log;
+use super::ops::{OPS, Op};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lost {
+    set: u16,
+    told: u16,
+    most: u32,
+    /// Commands to lost devices: they fail without being sent.
+    unsent: VecDeque<(Op, Command)>,
+}
+
+impl Lost {
+    /// Begins without the devices of `set`; `most` may be lost in all.
+    pub fn new(set: u16, most: u32) -> Self {
+        Lost { set, told: 0, most, unsent: VecDeque::with_capacity(OPS) }
+    }
+
+    /// The lost devices, as a set of bits.
+    pub fn set(&self) -> u16 {
+        self.set
+    }
+
+    /// Whether `device` is lost.
+    pub fn has(&self, device: u8) -> bool {
+        self.set >> device & 1 == 1
+    }
+
+    /// Whether all of `set` may be lost.
+    pub fn can_do_without(&self, set: u16) -> bool {
+        (self.set | set).count_ones() <= self.most
+    }
+
+    /// These devices are lost.
+    pub fn add(&mut self, set: u16) {
+        self.set |= set;
+    }
+
+    /// A durable root says that `set` is lost.
+    pub fn told(&mut self, set: u16) {
+        self.told = set;
+    }
+
+    /// Whether a durable root says who is lost.
+    pub fn is_told(&self) -> bool {
+        self.told == self.set
+    }
+
+    /// Whether no command waits to fail.
+    pub fn is_quiet(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        self.unsent.drain(..).for_each(|(_, command)| command.void());
+    }
+}
+
+impl Log {
+    /// Sends a command, unless it goes to a lost device: then it fails soon.
+    pub(super) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
+        if command.device().is_some_and(|device| self.lost.has(device)) {
+            self.lost.unsent.push_back((op, command));
+            self.more = true;
+            return;
+        }
+        let token = self.ops.begin(now, op, command.device().is_some());
+        out.push(Output::Submit(token, command));
+    }
+
+    /// Lets one command to a lost device fail.
+    pub(super) fn pump_unsent(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some((op, command)) = self.lost.unsent.pop_front() else { return false };
+        self.finish(now, op, command, Err(DeviceError::Gone), out);
+        true
+    }
+
+    /// A command failed: is its device lost, or the volume?
+    pub(super) fn judge(&mut self, op: Op, command: &Command, error: DeviceError, out: &mut Out) {
+        let Some(device) = command.device() else { return };
+        self.counters.device_errors += 1;
+        let writes = matches!(command, Command::Program { .. } | Command::Flush { .. });
+        if self.lost.has(device) || !writes && error != DeviceError::Gone {
+            return;
+        }
+        // A full file system may hold them all: that is no device's own fault.
+        if error != DeviceError::NoSpace && self.lost.can_do_without(1 << device) {
+            self.lost.add(1 << device);
+            out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+        } else if op.changes_media() || error == DeviceError::Gone {
+            self.fail(device, error, false, out);
+        }
+    }
+
+    /// Writes a root that says who is lost, when none does.
+    pub(super) fn pump_told(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.lost.is_told() || !self.checkpoint.is_idle() || out.room() < 20 {
+            return false;
+        }
+        let root = self.checkpoint.root;
+        self.send_root(now, Root { number: root.number + 1, ..root }, out);
+        true
+    }
+
+    /// A command is over, sent or not.
+    pub(super) fn finish(
+        &mut self,
+        now: Nanos,
+        op: Op,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        match op {
+            Op::Block { index } => self.block_done(now, index, command, result, out),
+            Op::Seal { row } => self.seal_done(row, command),
+            Op::Chunk { row, .. } => self.chunk_done(row, command),
+            Op::Flush => self.flush_done(out),
+            Op::Images { chunk } => self.images_done(chunk, command),
+            Op::GcHead => self.gc_head_done(command, result),
+            Op::GcRead { chunk } => self.gc_read_done(chunk, command, result),
+            Op::GcMend => self.gc_mend_done(now, command, result, out),
+            Op::GcDigest { item } => self.gc_digest_done(item, command, result),
+            Op::GcPlace { item, row, to } => self.gc_place_done(item, (row, to), command),
+            Op::Root { .. } => self.root_done(now, command, out),
+            Op::Discard { segment } => self.discarded(segment),
+            Op::Recover { index } => self.recover_done(now, index, command, result, out),
+            Op::Salvage => self.salvage_done(command, result, out),
+        }
+    }
+}

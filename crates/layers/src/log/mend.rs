@@ -1,0 +1,95 @@
+//! A chunk of the victim that is made from the other chunks of its row.
+
+use hostftl_core::{Cause, Command, DeviceError, Few, Nanos, Out, Target, Verdict};
+
+use super::Log;
+use super::layout::At;
+use super::ops::Op;
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mend {
+    at: At,
+    /// The first sector of the chunk that is wanted, and how many.
+    from: u32,
+    sectors: u32,
+    chunk: u8,
+    /// Chunks of the row.
+    chunks: u32,
+    /// What is read next: 0 is the parity, `n` is chunk `n − 1`.
+    next: u32,
+    /// Whether a command is under way.
+    busy: bool,
+}
+
+impl Mend {
+    /// Makes `sectors` sectors from `from` on of a chunk of the row at `at`, which has so many.
+    pub fn new(at: At, (from, sectors): (u32, u32), (chunk, chunks): (u8, u32)) -> Self {
+        Mend { at, from, sectors, chunk, chunks, next: 0, busy: false }
+    }
+}
+
+impl Log {
+    /// Reads the next chunk; the first goes where the sum will be.
+    pub(super) fn pump_mend(&mut self, now: Nanos, mut mend: Mend, out: &mut Out) -> bool {
+        if mend.busy || self.ops.room() == 0 {
+            return false;
+        }
+        if mend.next == u32::from(mend.chunk) + 1 {
+            mend.next += 1;
+        }
+        if mend.next > mend.chunks {
+            self.chunk_mended(mend.chunk, true);
+            return true;
+        }
+        let At { segment, slot, .. } = mend.at;
+        let device = match mend.next {
+            0 => self.layout.parity_device(segment, slot),
+            chunk => self.layout.device(segment, slot, chunk - 1),
+        };
+        let buffer = if mend.next == 0 { mend.chunk } else { self.layout.width() as u8 };
+        let buffer = self.gc_buffer(buffer);
+        let view = self.buffers[buffer].view_mut_sectors(mend.from, mend.sectors);
+        let lba = self.layout.lba(mend.at) + u64::from(mend.from);
+        let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
+        self.mend_goes_on(Mend { busy: true, ..mend });
+        self.submit(now, Op::GcMend, command, out);
+        true
+    }
+
+    /// A chunk was read, or is folded in.
+    pub(super) fn gc_mend_done(
+        &mut self,
+        now: Nanos,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        let mend = self.mending();
+        let sum = self.gc_buffer(mend.chunk);
+        let other = self.gc_buffer(self.layout.width() as u8);
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                let first = mend.next == 0;
+                self.buffers[if first { sum } else { other }].repay_mut(view);
+                if result.is_err() {
+                    return self.chunk_mended(mend.chunk, false);
+                }
+                if first {
+                    return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
+                }
+                let mut from = Few::new();
+                from.push(self.buffers[other].view_sectors(mend.from, mend.sectors));
+                let into = self.buffers[sum].view_mut_sectors(mend.from, mend.sectors);
+                let command = Command::Fold { from, into, keep: true };
+                self.submit(now, Op::GcMend, command, out);
+            }
+            Command::Fold { from, into, .. } => {
+                from.into_iter().for_each(|view| self.buffers[other].repay(view));
+                self.buffers[sum].repay_mut(into);
+                self.mend_goes_on(Mend { busy: false, next: mend.next + 1, ..mend });
+            }
+            other => unreachable!("{other:?} mends nothing"),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! From a block operation into a row.
+
+use hostftl_core::{BLOCK, Command, HostError, Nanos, Out, Piece};
+
+use super::Log;
+use super::append::{GC, HOST};
+use super::blocks::{BlockOp, NOBODY, PACKED, Step};
+
+impl Log {
+    pub(super) fn wait_for_row(&mut self, index: u8, step: Step) {
+        self.op(index).step = step;
+        self.blocks.waiting.push_back(index);
+    }
+
+    /// Gives the operation that has waited longest its room in a row.
+    pub(super) fn pump_blocks(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(&index) = self.blocks.waiting.front() else { return false };
+        if let Some(error) = self.failed {
+            self.blocks.waiting.pop_front();
+            self.end_block(index, Some(error), out);
+            return true;
+        }
+        let it = *self.op(index);
+        match it.step {
+            Step::Unmapping => {
+                let mapped = !self.map.place(it.block).is_nowhere();
+                if mapped && !self.append_trim(it.block, 1) {
+                    return false;
+                }
+                self.blocks.waiting.pop_front();
+                self.end_block(index, None, out);
+            }
+            Step::Waiting { len, crc } if it.req == NOBODY => {
+                self.blocks.waiting.pop_front();
+                let record = (it.block, len, it.place.generation());
+                match self.append(GC, record, crc) {
+                    Some((row, item)) => self.put_in(now, index, (row, item, len), out),
+                    None => self.end_block(index, None, out),
+                }
+            }
+            Step::Waiting { len, crc } => {
+                let record = (it.block, len, it.generation);
+                let Some((row, item)) = self.append(HOST, record, crc) else { return false };
+                self.blocks.waiting.pop_front();
+                self.put_in(now, index, (row, item, len), out);
+            }
+            other => unreachable!("an operation that is {other:?} does not wait"),
+        }
+        true
+    }
+
+    fn put_in(&mut self, now: Nanos, index: u8, (row, item, len): (u8, u32, u32), out: &mut Out) {
+        let from = if self.op(index).req == NOBODY {
+            self.record_view(index)
+        } else if len == BLOCK as u32 {
+            self.plain_view(index)
+        } else {
+            let (scratch, at) = self.scratch(index);
+            scratch.view(at + PACKED, len)
+        };
+        let noted = self.rows[row as usize].items[item as usize];
+        self.op(index).place = noted.place;
+        let buffer = self.row_buffer(row, noted.chunk.into());
+        let into = self.buffers[buffer].view_mut(noted.byte, len);
+        let command = Command::Place { from: Piece::Data(from), into };
+        self.send(now, index, Step::Placing { row, item }, command, out);
+    }
+
+    /// A record is in its row.
+    pub(super) fn placed(&mut self, index: u8, row: u8, item: u32) {
+        let BlockOp { req, rescued, .. } = *self.op(index);
+        match rescued.filter(|_| req == NOBODY) {
+            Some(from) => self.publish_copy(row, item, from),
+            None => self.publish(row, item),
+        }
+        let it = &mut self.rows[row as usize];
+        it.placing -= 1;
+        if it.of_host {
+            self.host_stamp = self.host_stamp.max(it.stamp);
+        }
+    }
+
+    /// A record that was rescued moves to where all of its row is whole.
+    pub(super) fn begin_repair(&mut self, index: u8, it: BlockOp) {
+        if self.lost.has(it.place.device()) || self.failed.is_some() {
+            return self.blocks.free.push(index);
+        }
+        let step = Step::Waiting { len: it.place.len(), crc: it.crc };
+        let repair = BlockOp { req: NOBODY, data: false, step, ..it };
+        self.blocks.list[index as usize] = Some(repair);
+        self.blocks.waiting.push_back(index);
+    }
+
+    /// The operation that has waited longest gets no room.
+    pub(super) fn refuse_block(&mut self, out: &mut Out) -> bool {
+        let Some(index) = self.blocks.waiting.pop_front() else { return false };
+        self.end_block(index, Some(HostError::NoSpace), out);
+        true
+    }
+}
