@@ -83,6 +83,11 @@ impl World {
             (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
         }
         config.deadline = swarm.deadline;
+        if layer == LayerKind::Scrambler {
+            config.scrambler.slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+            config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
+            config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
+        }
         if layer == LayerKind::Shatl && dice.chance(300) {
             config.reclaim = Reclaim::Batch;
             config.threshold = Some(dice.between(2, 40) as u32);
@@ -93,6 +98,7 @@ impl World {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
+            info.collection_hint = layer == LayerKind::Scrambler;
             if let Some(segments) = segments {
                 info = zoned::info(segments, swarm.volatile);
             }
@@ -148,6 +154,8 @@ impl World {
         self.damaged = false;
         self.gave_up = false;
         self.gone = false;
+        let unit = self.infos[0].map_unit;
+        self.machine.hint = if self.infos[0].collection_hint { unit } else { 0 };
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {
             disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);

@@ -11,6 +11,7 @@ use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::log::Log;
 use crate::passthrough::Passthrough;
+use crate::scrambler::Scrambler;
 use crate::shatl::Shatl;
 use crate::tier::Tier;
 
@@ -24,6 +25,8 @@ pub enum AnyLayer {
     Hard(Hard),
     /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
+    /// See [`LayerKind::Scrambler`].
+    Scrambler(Scrambler),
     /// See [`LayerKind::Log`].
     Log(Log),
     /// See [`LayerKind::Tier`].
@@ -42,6 +45,7 @@ impl AnyLayer {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
+            LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
             LayerKind::Tier => Tier::plan(config, devices),
             LayerKind::Exerciser => Exerciser::plan(devices),
@@ -68,6 +72,9 @@ impl AnyLayer {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::Scrambler => {
+                AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
+            }
             LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
             LayerKind::Tier => AnyLayer::Tier(Tier::new(config, devices, buffers, mode)?),
             LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
@@ -81,6 +88,7 @@ macro_rules! each {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
+            AnyLayer::Scrambler($layer) => $body,
             AnyLayer::Log($layer) => $body,
             AnyLayer::Tier($layer) => $body,
             AnyLayer::Exerciser($layer) => $body,

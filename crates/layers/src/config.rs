@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Limits, Nanos, SECTOR};
 
-use crate::{log, tier};
+use crate::{log, scrambler, tier};
 
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,8 @@ pub enum LayerKind {
     Tier,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
+    /// Writes go to what the device collects next.
+    Scrambler,
 }
 
 impl LayerKind {
@@ -32,9 +34,15 @@ impl LayerKind {
         LayerKind::Passthrough,
         LayerKind::Hard,
         LayerKind::Shatl,
+        LayerKind::Scrambler,
         LayerKind::Log,
         LayerKind::Tier,
     ];
+
+    /// Whether it works only on a device that tells what it collects next.
+    pub const fn needs_hint(self) -> bool {
+        matches!(self, LayerKind::Scrambler)
+    }
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
@@ -42,6 +50,7 @@ impl LayerKind {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
             LayerKind::Shatl => "shatl",
+            LayerKind::Scrambler => "scrambler",
             LayerKind::Log => "log",
             LayerKind::Tier => "tier",
             LayerKind::Exerciser => "exerciser",
@@ -93,6 +102,8 @@ pub struct LayerConfig {
     pub reclaim: Reclaim,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
+    /// What only `scrambler` has.
+    pub scrambler: scrambler::Params,
     /// What only `log` has.
     pub log: log::Params,
     /// The devices that are not there this time, as a set of bits by index in the stack: every
@@ -115,6 +126,7 @@ impl LayerConfig {
             threshold: None,
             reclaim: Reclaim::Fewest,
             deadline: 0,
+            scrambler: scrambler::Params::default(),
             log: log::Params::default(),
             missing: 0,
             tier: tier::Params::default(),
@@ -171,11 +183,11 @@ impl LayerConfig {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
             LayerKind::Tier => text += &format!(":page={}", bytes(self.tier.page.into())),
             LayerKind::Hard | LayerKind::Log => {
-                let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
-                text += &format!(":superpage={superpage}:spare={whole}");
-                if tenth > 0 {
-                    text += &format!(".{tenth}");
-                }
+                text += &format!(":superpage={superpage}:spare={}", self.spare_text());
+            }
+            LayerKind::Scrambler => {
+                text += &self.scrambler.to_text();
+                text += &format!(":spare={}", self.spare_text());
             }
             LayerKind::Shatl => {
                 let mode = match self.reclaim {
@@ -197,6 +209,14 @@ impl LayerConfig {
         text
     }
 
+    /// The spare in per cent.
+    fn spare_text(&self) -> String {
+        match (self.spare_permille / 10, self.spare_permille % 10) {
+            (whole, 0) => format!("{whole}"),
+            (whole, tenth) => format!("{whole}.{tenth}"),
+        }
+    }
+
     /// Sets one parameter of the layer.
     ///
     /// # Errors
@@ -216,7 +236,7 @@ impl LayerConfig {
             (LayerKind::Hard | LayerKind::Shatl | LayerKind::Log, "superpage") => {
                 self.superpage = short()?
             }
-            (LayerKind::Hard | LayerKind::Log, "spare") => {
+            (LayerKind::Hard | LayerKind::Scrambler | LayerKind::Log, "spare") => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
@@ -237,11 +257,15 @@ impl LayerConfig {
             }
             (LayerKind::Tier, "page") => self.tier.page = short()?,
             (LayerKind::Tier, "policy" | "free") => self.tier.set(key, value)?,
+            (LayerKind::Scrambler, _) if scrambler::Params::has(key) => {
+                self.scrambler.set(key, value, sectors())?;
+            }
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
+                    LayerKind::Scrambler => scrambler::Params::KEYS,
                     LayerKind::Log => log::Params::KEYS,
                     LayerKind::Tier => tier::Params::KEYS,
                     LayerKind::Shatl => "superpage, hidden, threshold, mode",

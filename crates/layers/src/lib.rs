@@ -15,6 +15,7 @@ mod log;
 mod passthrough;
 mod planted;
 pub mod policy;
+mod scrambler;
 mod shatl;
 mod tier;
 mod vsp;

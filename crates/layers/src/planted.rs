@@ -46,6 +46,18 @@ pub enum Bug {
     TrustClean,
     /// Tier drops a slot's entry before the slow device's copy is durable.
     DropUnflushed,
+    /// The scrambler writes over a slot before what replaced it is durable.
+    SlotReusedEarly,
+    /// The scrambler writes over a slot that is being read.
+    SlotNotPinned,
+    /// The scrambler logs a change before the data that it points at is durable.
+    MapBeforeData,
+    /// The scrambler answers a flush before the change of the map is durable.
+    FlushBeforeMap,
+    /// The scrambler names images before the log that explains them is durable.
+    ImageBeforeLog,
+    /// The scrambler opens in the old epoch, so that torn log pages count again.
+    SameEpoch,
 }
 
 impl Bug {
@@ -71,6 +83,12 @@ impl Bug {
         Bug::FetchOverChange,
         Bug::TrustClean,
         Bug::DropUnflushed,
+        Bug::SlotReusedEarly,
+        Bug::SlotNotPinned,
+        Bug::MapBeforeData,
+        Bug::FlushBeforeMap,
+        Bug::ImageBeforeLog,
+        Bug::SameEpoch,
     ];
 
     /// The name on the command line.
@@ -96,6 +114,12 @@ impl Bug {
             Bug::FetchOverChange => "fetch-over-change",
             Bug::TrustClean => "trust-clean",
             Bug::DropUnflushed => "drop-unflushed",
+            Bug::SlotReusedEarly => "slot-reused-early",
+            Bug::SlotNotPinned => "slot-not-pinned",
+            Bug::MapBeforeData => "map-before-data",
+            Bug::FlushBeforeMap => "flush-before-map",
+            Bug::ImageBeforeLog => "image-before-log",
+            Bug::SameEpoch => "same-epoch",
         }
     }
 
@@ -113,6 +137,12 @@ impl Bug {
             | Bug::FetchOverChange
             | Bug::TrustClean
             | Bug::DropUnflushed => "tier",
+            Bug::SlotReusedEarly
+            | Bug::SlotNotPinned
+            | Bug::MapBeforeData
+            | Bug::FlushBeforeMap
+            | Bug::ImageBeforeLog
+            | Bug::SameEpoch => "scrambler",
             _ => "hard",
         }
     }

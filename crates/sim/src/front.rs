@@ -65,8 +65,10 @@ pub struct Front {
     totals: Totals,
     answered: u64,
     sent: u64,
-    pub(crate) last_answer: Nanos,
-    pub(crate) latencies: Latencies,
+    /// When the last answer came.
+    pub last_answer: Nanos,
+    /// How long requests took.
+    pub latencies: Latencies,
     pub(crate) series: Series,
     little: Little,
 }
