@@ -63,6 +63,19 @@ pub struct World {
     pub trace: bool,
 }
 
+/// Chooses parameters that only one layer has.
+fn vary(config: &mut LayerConfig, dice: &mut Dice) {
+    if config.kind == LayerKind::Scrambler {
+        config.scrambler.slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+        config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
+        config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
+    }
+    if config.kind == LayerKind::Shatl && dice.chance(300) {
+        config.reclaim = Reclaim::Batch;
+        config.threshold = Some(dice.between(2, 40) as u32);
+    }
+}
+
 impl World {
     /// The world of `seed`.
     ///
@@ -83,15 +96,7 @@ impl World {
             (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
         }
         config.deadline = swarm.deadline;
-        if layer == LayerKind::Scrambler {
-            config.scrambler.slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
-            config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
-            config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
-        }
-        if layer == LayerKind::Shatl && dice.chance(300) {
-            config.reclaim = Reclaim::Batch;
-            config.threshold = Some(dice.between(2, 40) as u32);
-        }
+        vary(&mut config, &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm);
         let (infos, plan) = loop {

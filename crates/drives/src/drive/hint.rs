@@ -6,8 +6,8 @@ use hostftl_format::report;
 use super::Drive;
 
 impl Drive {
-    /// Answers a `Command::Report`: a raw device tells of its segments. Of each pool the victim that
-    /// comes after the one being collected is told, pool by pool, until `into` is full.
+    /// Answers a `Command::Report`: a raw device tells of its segments. Of each pool the victim
+    /// after the one being collected is told, pool by pool, until `into` is full.
     ///
     /// # Errors
     /// `Unsupported` when the drive gives no hint, or is asked for segments.
