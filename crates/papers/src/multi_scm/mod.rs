@@ -103,10 +103,11 @@ fn settings(findings: &mut Findings, all: &[Load]) {
             .into(),
     );
     setting.push(
-        "One request at a time. The workloads are synthetic: write share, request size and hotness \
-         (mean accesses of a page above or below 40) follow what is published of the MSR Cambridge \
-         traces; the skew (zipf's exponent, or going through the data in order), the sizes and the \
-         4 % of writes of proj_3 are fitted to the published gains. Everything is scaled down in size, not in accesses of a page."
+        "One request at a time. The workloads are synthetic: write share, request size and \
+         hotness (mean accesses of a page above or below 40) follow what is published of the \
+         MSR Cambridge traces; the skew (zipf's exponent, or going through the data in \
+         order), the sizes and the 4 % of writes of proj_3 are fitted to the published gains. \
+         Everything is scaled down in size, not in accesses of a page."
             .into(),
     );
     setting.extend(all.iter().map(|load| format!("{}: {}", load.name, load.about)));
