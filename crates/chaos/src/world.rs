@@ -1,7 +1,7 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Reclaim};
+use hostftl_layers::{AnyLayer, Gather, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -73,6 +73,10 @@ fn vary(config: &mut LayerConfig, dice: &mut Dice) {
     if config.kind == LayerKind::Shatl && dice.chance(300) {
         config.reclaim = Reclaim::Batch;
         config.threshold = Some(dice.between(2, 40) as u32);
+    }
+    if config.kind == LayerKind::Mhatl {
+        config.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);
+        config.gather = dice.pick(&[Gather::Lsp, Gather::Lsp, Gather::Vsp]);
     }
 }
 

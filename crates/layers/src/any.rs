@@ -3,13 +3,14 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+    Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
 };
 
 use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::log::Log;
+use crate::mhatl::Mhatl;
 use crate::passthrough::Passthrough;
 use crate::scrambler::Scrambler;
 use crate::shatl::Shatl;
@@ -23,6 +24,8 @@ pub enum AnyLayer {
     Passthrough(Passthrough),
     /// See [`LayerKind::Hard`].
     Hard(Hard),
+    /// See [`LayerKind::Mhatl`].
+    Mhatl(Mhatl),
     /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
     /// See [`LayerKind::Scrambler`].
@@ -44,6 +47,7 @@ impl AnyLayer {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
+            LayerKind::Mhatl => Mhatl::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
             LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
@@ -71,6 +75,7 @@ impl AnyLayer {
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
+            LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
             LayerKind::Scrambler => {
                 AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
@@ -87,6 +92,7 @@ macro_rules! each {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
+            AnyLayer::Mhatl($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
             AnyLayer::Scrambler($layer) => $body,
             AnyLayer::Log($layer) => $body,
@@ -130,6 +136,10 @@ impl Layer for AnyLayer {
 
     fn map_bytes(&self) -> u64 {
         each!(self, layer => layer.map_bytes())
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        each!(self, layer => layer.facts())
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {

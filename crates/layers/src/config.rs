@@ -26,6 +26,8 @@ pub enum LayerKind {
     Exerciser,
     /// Writes go to what the device collects next.
     Scrambler,
+    /// Small writes are gathered into superpages; runs of sectors are mapped.
+    Mhatl,
 }
 
 impl LayerKind {
@@ -33,6 +35,7 @@ impl LayerKind {
     pub const ALL: &'static [LayerKind] = &[
         LayerKind::Passthrough,
         LayerKind::Hard,
+        LayerKind::Mhatl,
         LayerKind::Shatl,
         LayerKind::Scrambler,
         LayerKind::Log,
@@ -49,12 +52,25 @@ impl LayerKind {
         match self {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
+            LayerKind::Mhatl => "mhatl",
             LayerKind::Shatl => "shatl",
             LayerKind::Scrambler => "scrambler",
             LayerKind::Log => "log",
             LayerKind::Tier => "tier",
             LayerKind::Exerciser => "exerciser",
         }
+    }
+}
+
+impl LayerKind {
+    /// Whether it writes in superpages of a size that may be chosen.
+    fn has_superpages(self) -> bool {
+        matches!(self, LayerKind::Hard | LayerKind::Mhatl | LayerKind::Shatl | LayerKind::Log)
+    }
+
+    /// Whether it keeps a share of the device spare.
+    fn has_spare(self) -> bool {
+        self == LayerKind::Scrambler || self.has_superpages() && self != LayerKind::Shatl
     }
 }
 
@@ -85,6 +101,15 @@ pub enum Reclaim {
     Batch,
 }
 
+/// What `mhatl` puts together when it has too many leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// All of each logical superpage that the victim holds part of.
+    Lsp,
+    /// What the victim holds.
+    Vsp,
+}
+
 /// What a layer is made from. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
@@ -100,6 +125,10 @@ pub struct LayerConfig {
     pub threshold: Option<u32>,
     /// How `shatl` empties its hidden area.
     pub reclaim: Reclaim,
+    /// How many leaves `mhatl` wants to have at the most; 65,536 by default.
+    pub leaves: u32,
+    /// What `mhatl` puts together.
+    pub gather: Gather,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
     /// What only `scrambler` has.
@@ -125,6 +154,8 @@ impl LayerConfig {
             hidden: 1 << 18,
             threshold: None,
             reclaim: Reclaim::Fewest,
+            leaves: 1 << 16,
+            gather: Gather::Lsp,
             deadline: 0,
             scrambler: scrambler::Params::default(),
             log: log::Params::default(),
@@ -182,7 +213,7 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
             LayerKind::Tier => text += &format!(":page={}", bytes(self.tier.page.into())),
-            LayerKind::Hard | LayerKind::Log => {
+            LayerKind::Hard | LayerKind::Mhatl | LayerKind::Log => {
                 text += &format!(":superpage={superpage}:spare={}", self.spare_text());
             }
             LayerKind::Scrambler => {
@@ -204,6 +235,13 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Log => text += &self.log.to_text(),
             LayerKind::Tier => text += &self.tier.to_text(),
+            LayerKind::Mhatl => {
+                let gather = match self.gather {
+                    Gather::Lsp => "lsp",
+                    Gather::Vsp => "vsp",
+                };
+                text += &format!(":leaves={}:gather={gather}", self.leaves);
+            }
             _ => {}
         }
         text
@@ -233,10 +271,8 @@ impl LayerConfig {
             short.ok_or_else(|| bad("a size in whole sectors, as 64k"))
         };
         match (kind, key) {
-            (LayerKind::Hard | LayerKind::Shatl | LayerKind::Log, "superpage") => {
-                self.superpage = short()?
-            }
-            (LayerKind::Hard | LayerKind::Scrambler | LayerKind::Log, "spare") => {
+            (_, "superpage") if kind.has_superpages() => self.superpage = short()?,
+            (_, "spare") if kind.has_spare() => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
@@ -260,12 +296,24 @@ impl LayerConfig {
             (LayerKind::Scrambler, _) if scrambler::Params::has(key) => {
                 self.scrambler.set(key, value, sectors())?;
             }
+            (LayerKind::Mhatl, "leaves") => {
+                let leaves = value.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
+                self.leaves = leaves.ok_or_else(|| bad("a number from 1 to 67108864"))?;
+            }
+            (LayerKind::Mhatl, "gather") => {
+                self.gather = match value {
+                    "lsp" => Gather::Lsp,
+                    "vsp" => Gather::Vsp,
+                    _ => return Err(bad("lsp or vsp")),
+                };
+            }
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
                     LayerKind::Scrambler => scrambler::Params::KEYS,
+                    LayerKind::Mhatl => "superpage, spare, leaves, gather",
                     LayerKind::Log => log::Params::KEYS,
                     LayerKind::Tier => tier::Params::KEYS,
                     LayerKind::Shatl => "superpage, hidden, threshold, mode",
@@ -348,6 +396,8 @@ mod tests {
             ("hard:superpage=1000", "whole sectors"),
             ("hard:leaves=3", "no parameter 'leaves'"),
             ("shatl:mode=half", "shatl or ressd"),
+            ("mhatl:gather=all", "lsp or vsp"),
+            ("mhatl:leaves=0", "a number from 1"),
             ("none:spare=3", "no parameter 'spare'"),
         ] {
             let error = LayerConfig::parse(text).unwrap_err();

@@ -12,6 +12,7 @@ mod config;
 pub mod exerciser;
 mod hard;
 mod log;
+mod mhatl;
 mod passthrough;
 mod planted;
 pub mod policy;
@@ -21,7 +22,7 @@ mod tier;
 mod vsp;
 
 pub use any::AnyLayer;
-pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
+pub use config::{Gather, LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;

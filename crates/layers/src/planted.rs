@@ -58,6 +58,14 @@ pub enum Bug {
     ImageBeforeLog,
     /// The scrambler opens in the old epoch, so that torn log pages count again.
     SameEpoch,
+    /// Gathering leaves publishes over what is newer than what it copied.
+    GatherOverNewer,
+    /// What was gathered is in the map in memory, and the log does not list it.
+    GatherNotListed,
+    /// Buddies become one leaf although they do not lie together.
+    MergeApart,
+    /// A leaf that is parted loses what lies behind the sector that was written.
+    SplitLosesRight,
 }
 
 impl Bug {
@@ -89,6 +97,10 @@ impl Bug {
         Bug::FlushBeforeMap,
         Bug::ImageBeforeLog,
         Bug::SameEpoch,
+        Bug::GatherOverNewer,
+        Bug::GatherNotListed,
+        Bug::MergeApart,
+        Bug::SplitLosesRight,
     ];
 
     /// The name on the command line.
@@ -120,6 +132,10 @@ impl Bug {
             Bug::FlushBeforeMap => "flush-before-map",
             Bug::ImageBeforeLog => "image-before-log",
             Bug::SameEpoch => "same-epoch",
+            Bug::GatherOverNewer => "gather-over-newer",
+            Bug::GatherNotListed => "gather-not-listed",
+            Bug::MergeApart => "merge-apart",
+            Bug::SplitLosesRight => "split-loses-right",
         }
     }
 
@@ -143,6 +159,10 @@ impl Bug {
             | Bug::FlushBeforeMap
             | Bug::ImageBeforeLog
             | Bug::SameEpoch => "scrambler",
+            Bug::GatherOverNewer
+            | Bug::GatherNotListed
+            | Bug::MergeApart
+            | Bug::SplitLosesRight => "mhatl",
             _ => "hard",
         }
     }
