@@ -1,7 +1,7 @@
 //! Zoned devices in a life: which a layer gets, in what order its commands take place, what breaks.
 
 use hostftl_core::{Command, DeviceError, DeviceInfo, DeviceKind, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
 
 use crate::dice::Dice;
 use crate::disk::{Disk, Refusal};
@@ -27,10 +27,13 @@ pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
 /// nothing else.
 pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
     let mut dice = Dice::new(seed, SALT);
-    let segments = draw(&mut dice, swarm.sectors);
+    let mut segments = draw(&mut dice, swarm.sectors);
+    if config.kind.takes_zones() {
+        segments = lengthen(segments, config, swarm, &mut dice);
+    }
     let fits =
         |info: DeviceInfo| AnyLayer::plan(config, &vec![info; swarm.devices as usize]).is_ok();
-    let many = ROOMY.div_ceil(segments.size.into()) as u32;
+    let many = (ROOMY.div_ceil(segments.size.into()) as u32).max(segments.count);
     let roomy = Segments { count: many.next_multiple_of(segments.units), ..segments };
     let by_block = fits(DeviceInfo::block(ROOMY, swarm.map_unit));
     let wanted = fits(info(roomy, swarm.volatile)) && (!by_block || dice.chance(500));
@@ -54,6 +57,17 @@ fn draw(dice: &mut Dice, sectors: u64) -> Segments {
         count: each.max(8) * units,
         units,
     }
+}
+
+/// Segments with room for some strips of a layer that writes nothing shorter; for one that wants
+/// many segments in each unit there are few units.
+fn lengthen(it: Segments, config: &LayerConfig, swarm: &Swarm, dice: &mut Dice) -> Segments {
+    let units = if config.kind == LayerKind::Rrpc { it.units.min(2) } else { it.units };
+    let size = config.superpage.next_multiple_of(it.write_best) * dice.pick(&[4, 4, 8, 16]);
+    let each = swarm.sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
+    let least = if config.kind == LayerKind::Rrpc { 40 * units } else { 14 };
+    let max_open = it.max_open / it.units * units;
+    Segments { size, units, max_open, count: each.max(least) * units, ..it }
 }
 
 /// Some segments of blank devices are offline from the beginning.

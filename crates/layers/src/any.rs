@@ -3,18 +3,17 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+    Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
 };
 
 use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::log::Log;
-use crate::mhatl::Mhatl;
 use crate::passthrough::Passthrough;
-use crate::scrambler::Scrambler;
 use crate::shatl::Shatl;
 use crate::tier::Tier;
+use crate::zones::Zones;
 
 /// One layer of any kind. Driver code takes this type and nothing else.
 #[derive(Debug)]
@@ -24,16 +23,16 @@ pub enum AnyLayer {
     Passthrough(Passthrough),
     /// See [`LayerKind::Hard`].
     Hard(Hard),
-    /// See [`LayerKind::Mhatl`].
-    Mhatl(Mhatl),
     /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
-    /// See [`LayerKind::Scrambler`].
-    Scrambler(Scrambler),
     /// See [`LayerKind::Log`].
     Log(Log),
     /// See [`LayerKind::Tier`].
     Tier(Tier),
+    /// See [`LayerKind::Pblk`].
+    Pblk(Zones),
+    /// See [`LayerKind::Rrpc`].
+    Rrpc(Zones),
     /// See [`LayerKind::Exerciser`].
     Exerciser(Exerciser),
 }
@@ -47,11 +46,10 @@ impl AnyLayer {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
-            LayerKind::Mhatl => Mhatl::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
-            LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
             LayerKind::Tier => Tier::plan(config, devices),
+            LayerKind::Pblk | LayerKind::Rrpc => Zones::plan(config, devices),
             LayerKind::Exerciser => Exerciser::plan(devices),
         }
     }
@@ -75,13 +73,11 @@ impl AnyLayer {
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
-            LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
-            LayerKind::Scrambler => {
-                AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
-            }
             LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
             LayerKind::Tier => AnyLayer::Tier(Tier::new(config, devices, buffers, mode)?),
+            LayerKind::Pblk => AnyLayer::Pblk(Zones::new(config, devices, buffers, mode)?),
+            LayerKind::Rrpc => AnyLayer::Rrpc(Zones::new(config, devices, buffers, mode)?),
             LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
         })
     }
@@ -92,11 +88,10 @@ macro_rules! each {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
-            AnyLayer::Mhatl($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
-            AnyLayer::Scrambler($layer) => $body,
             AnyLayer::Log($layer) => $body,
             AnyLayer::Tier($layer) => $body,
+            AnyLayer::Pblk($layer) | AnyLayer::Rrpc($layer) => $body,
             AnyLayer::Exerciser($layer) => $body,
         }
     };
@@ -136,10 +131,6 @@ impl Layer for AnyLayer {
 
     fn map_bytes(&self) -> u64 {
         each!(self, layer => layer.map_bytes())
-    }
-
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        each!(self, layer => layer.facts())
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {

@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Limits, Nanos, SECTOR};
 
-use crate::{log, scrambler, tier};
+use crate::{log, tier, zones};
 
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,12 +22,12 @@ pub enum LayerKind {
     Log,
     /// A fast device is a write-back cache over a slow one.
     Tier,
+    /// A zoned device is filled line by line, a line being a segment of each parallel unit.
+    Pblk,
+    /// A zoned device is filled segment by segment, the parallel units in turn.
+    Rrpc,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
-    /// Writes go to what the device collects next.
-    Scrambler,
-    /// Small writes are gathered into superpages; runs of sectors are mapped.
-    Mhatl,
 }
 
 impl LayerKind {
@@ -35,42 +35,42 @@ impl LayerKind {
     pub const ALL: &'static [LayerKind] = &[
         LayerKind::Passthrough,
         LayerKind::Hard,
-        LayerKind::Mhatl,
         LayerKind::Shatl,
-        LayerKind::Scrambler,
         LayerKind::Log,
         LayerKind::Tier,
+        LayerKind::Pblk,
+        LayerKind::Rrpc,
     ];
-
-    /// Whether it works only on a device that tells what it collects next.
-    pub const fn needs_hint(self) -> bool {
-        matches!(self, LayerKind::Scrambler)
-    }
 
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
         match self {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
-            LayerKind::Mhatl => "mhatl",
             LayerKind::Shatl => "shatl",
-            LayerKind::Scrambler => "scrambler",
             LayerKind::Log => "log",
             LayerKind::Tier => "tier",
+            LayerKind::Pblk => "pblk",
+            LayerKind::Rrpc => "rrpc",
             LayerKind::Exerciser => "exerciser",
         }
     }
 }
 
 impl LayerKind {
-    /// Whether it writes in superpages of a size that may be chosen.
-    fn has_superpages(self) -> bool {
-        matches!(self, LayerKind::Hard | LayerKind::Mhatl | LayerKind::Shatl | LayerKind::Log)
+    /// Whether it gathers what it writes into units.
+    fn writes_units(self) -> bool {
+        !matches!(self, LayerKind::Passthrough | LayerKind::Tier | LayerKind::Exerciser)
     }
 
-    /// Whether it keeps a share of the device spare.
-    fn has_spare(self) -> bool {
-        self == LayerKind::Scrambler || self.has_superpages() && self != LayerKind::Shatl
+    /// Those of [`LayerKind::ALL`] that take block devices.
+    pub fn of_blocks() -> impl Iterator<Item = LayerKind> {
+        Self::ALL.iter().copied().filter(|kind| !kind.takes_zones())
+    }
+
+    /// Whether it takes one zoned device, and none of another kind.
+    pub const fn takes_zones(self) -> bool {
+        matches!(self, LayerKind::Pblk | LayerKind::Rrpc)
     }
 }
 
@@ -101,15 +101,6 @@ pub enum Reclaim {
     Batch,
 }
 
-/// What `mhatl` puts together when it has too many leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gather {
-    /// All of each logical superpage that the victim holds part of.
-    Lsp,
-    /// What the victim holds.
-    Vsp,
-}
-
 /// What a layer is made from. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
@@ -117,7 +108,8 @@ pub struct LayerConfig {
     pub kind: LayerKind,
     /// The unit in which the layer writes, in sectors; 128 (64 KiB) by default.
     pub superpage: u32,
-    /// Share of the device that is kept spare, in thousandths; 70 by default.
+    /// Share of the device that is kept spare, in thousandths; 70 by default, 110 with `pblk`, 100
+    /// with `rrpc`.
     pub spare_permille: u32,
     /// The size of `shatl`'s hidden area, in sectors; 128 MiB by default.
     pub hidden: u64,
@@ -125,16 +117,12 @@ pub struct LayerConfig {
     pub threshold: Option<u32>,
     /// How `shatl` empties its hidden area.
     pub reclaim: Reclaim,
-    /// How many leaves `mhatl` wants to have at the most; 65,536 by default.
-    pub leaves: u32,
-    /// What `mhatl` puts together.
-    pub gather: Gather,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
-    /// What only `scrambler` has.
-    pub scrambler: scrambler::Params,
     /// What only `log` has.
     pub log: log::Params,
+    /// What only `pblk` has.
+    pub zones: zones::Params,
     /// The devices that are not there this time, as a set of bits by index in the stack: every
     /// command to them fails. At most as many as [`LayerConfig::tolerates`].
     pub missing: u16,
@@ -150,15 +138,17 @@ impl LayerConfig {
         LayerConfig {
             kind,
             superpage: 128,
-            spare_permille: 70,
+            spare_permille: match kind {
+                LayerKind::Pblk => 110,
+                LayerKind::Rrpc => 100,
+                _ => 70,
+            },
             hidden: 1 << 18,
             threshold: None,
             reclaim: Reclaim::Fewest,
-            leaves: 1 << 16,
-            gather: Gather::Lsp,
             deadline: 0,
-            scrambler: scrambler::Params::default(),
             log: log::Params::default(),
+            zones: zones::Params::default(),
             missing: 0,
             tier: tier::Params::default(),
             uuid: [0; 16],
@@ -213,12 +203,12 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
             LayerKind::Tier => text += &format!(":page={}", bytes(self.tier.page.into())),
-            LayerKind::Hard | LayerKind::Mhatl | LayerKind::Log => {
-                text += &format!(":superpage={superpage}:spare={}", self.spare_text());
-            }
-            LayerKind::Scrambler => {
-                text += &self.scrambler.to_text();
-                text += &format!(":spare={}", self.spare_text());
+            LayerKind::Hard | LayerKind::Log | LayerKind::Pblk | LayerKind::Rrpc => {
+                let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
+                text += &format!(":superpage={superpage}:spare={whole}");
+                if tenth > 0 {
+                    text += &format!(".{tenth}");
+                }
             }
             LayerKind::Shatl => {
                 let mode = match self.reclaim {
@@ -235,24 +225,10 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Log => text += &self.log.to_text(),
             LayerKind::Tier => text += &self.tier.to_text(),
-            LayerKind::Mhatl => {
-                let gather = match self.gather {
-                    Gather::Lsp => "lsp",
-                    Gather::Vsp => "vsp",
-                };
-                text += &format!(":leaves={}:gather={gather}", self.leaves);
-            }
+            LayerKind::Pblk => text += &self.zones.to_text(),
             _ => {}
         }
         text
-    }
-
-    /// The spare in per cent.
-    fn spare_text(&self) -> String {
-        match (self.spare_permille / 10, self.spare_permille % 10) {
-            (whole, 0) => format!("{whole}"),
-            (whole, tenth) => format!("{whole}.{tenth}"),
-        }
     }
 
     /// Sets one parameter of the layer.
@@ -271,8 +247,8 @@ impl LayerConfig {
             short.ok_or_else(|| bad("a size in whole sectors, as 64k"))
         };
         match (kind, key) {
-            (_, "superpage") if kind.has_superpages() => self.superpage = short()?,
-            (_, "spare") if kind.has_spare() => {
+            (_, "superpage") if kind.writes_units() => self.superpage = short()?,
+            (_, "spare") if kind.writes_units() && kind != LayerKind::Shatl => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
@@ -293,29 +269,16 @@ impl LayerConfig {
             }
             (LayerKind::Tier, "page") => self.tier.page = short()?,
             (LayerKind::Tier, "policy" | "free") => self.tier.set(key, value)?,
-            (LayerKind::Scrambler, _) if scrambler::Params::has(key) => {
-                self.scrambler.set(key, value, sectors())?;
-            }
-            (LayerKind::Mhatl, "leaves") => {
-                let leaves = value.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
-                self.leaves = leaves.ok_or_else(|| bad("a number from 1 to 67108864"))?;
-            }
-            (LayerKind::Mhatl, "gather") => {
-                self.gather = match value {
-                    "lsp" => Gather::Lsp,
-                    "vsp" => Gather::Vsp,
-                    _ => return Err(bad("lsp or vsp")),
-                };
-            }
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
+            (LayerKind::Pblk, "gc") => self.zones.set(value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
-                    LayerKind::Scrambler => scrambler::Params::KEYS,
-                    LayerKind::Mhatl => "superpage, spare, leaves, gather",
                     LayerKind::Log => log::Params::KEYS,
                     LayerKind::Tier => tier::Params::KEYS,
+                    LayerKind::Pblk => "superpage (the strip), spare, gc",
+                    LayerKind::Rrpc => "superpage (the strip), spare",
                     LayerKind::Shatl => "superpage, hidden, threshold, mode",
                 };
                 return Err(format!("{kind} has no parameter '{key}': it has {has}"));
@@ -396,8 +359,6 @@ mod tests {
             ("hard:superpage=1000", "whole sectors"),
             ("hard:leaves=3", "no parameter 'leaves'"),
             ("shatl:mode=half", "shatl or ressd"),
-            ("mhatl:gather=all", "lsp or vsp"),
-            ("mhatl:leaves=0", "a number from 1"),
             ("none:spare=3", "no parameter 'spare'"),
         ] {
             let error = LayerConfig::parse(text).unwrap_err();

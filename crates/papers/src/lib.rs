@@ -6,7 +6,6 @@
 
 mod check;
 mod findings;
-mod multi_scm;
 mod page;
 mod sheet;
 
@@ -31,11 +30,7 @@ pub struct Paper {
 }
 
 /// All papers, in the order in which they are listed.
-pub const ALL: &[Paper] = &[Paper {
-    name: "multi-scm",
-    about: "a fast memory as a cache over a slower one, with wear levelling in either",
-    run: multi_scm::run,
-}];
+pub const ALL: &[Paper] = &[];
 
 /// How an experiment is made.
 #[derive(Clone, Debug)]

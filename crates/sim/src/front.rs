@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::ops::AddAssign;
 
 use hostftl_core::{Cause, HostOp, Layer, Limits, Nanos, Payload, Request, Tally, Ticket};
-use hostftl_drives::Model;
 use hostftl_trace::{Op, Record};
 
 use crate::costs::payload_name;
@@ -66,17 +65,15 @@ pub struct Front {
     totals: Totals,
     answered: u64,
     sent: u64,
-    /// When the last answer came.
-    pub last_answer: Nanos,
-    /// How long requests took.
-    pub latencies: Latencies,
+    pub(crate) last_answer: Nanos,
+    pub(crate) latencies: Latencies,
     pub(crate) series: Series,
     little: Little,
 }
 
 impl Front {
     /// A front end before `world`.
-    pub fn new<L: Layer, D: Model>(world: &World<L, D>) -> Self {
+    pub fn new<L: Layer>(world: &World<L>) -> Self {
         let (limits, now) = (world.layer().limits(), world.now());
         Front {
             limits,
@@ -123,7 +120,7 @@ impl Front {
     ///
     /// # Errors
     /// What the layer or a drive broke, or a request that failed.
-    pub fn pump<L: Layer, D: Model>(&mut self, world: &mut World<L, D>) -> Result<(), Violation> {
+    pub fn pump<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
         self.collect(world)?;
         while let Some(&slot) = self.unsent.front() {
             let credits = world.credits();
@@ -150,10 +147,7 @@ impl Front {
     ///
     /// # Errors
     /// A request that failed.
-    pub fn collect<L: Layer, D: Model>(
-        &mut self,
-        world: &mut World<L, D>,
-    ) -> Result<(), Violation> {
+    pub fn collect<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
         let now = world.now();
         if self.series.is_due(now) {
             self.series.sample(now, world.sample());
@@ -185,7 +179,7 @@ impl Front {
     }
 
     /// Closes the series: nothing more will be answered.
-    pub fn finish<L: Layer, D: Model>(&mut self, world: &World<L, D>) {
+    pub fn finish<L: Layer>(&mut self, world: &World<L>) {
         self.series.sample(world.now(), world.sample());
     }
 

@@ -1,7 +1,6 @@
 //! Plays a workload: by its own clock with a bound, or as a closed loop.
 
 use hostftl_core::{Layer, Nanos};
-use hostftl_drives::Model;
 use hostftl_trace::{Record, TraceError};
 
 use crate::error::{StudyError, Violation};
@@ -93,9 +92,9 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     ///
     /// # Errors
     /// A bad record, or what the layer or a drive broke.
-    pub fn play<L: Layer, D: Model>(
+    pub fn play<L: Layer>(
         &mut self,
-        world: &mut World<L, D>,
+        world: &mut World<L>,
         front: &mut Front,
         mut glance: impl FnMut(u64) -> bool,
     ) -> Result<End, PlayError> {

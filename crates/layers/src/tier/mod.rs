@@ -21,7 +21,6 @@ mod ops;
 mod params;
 mod recovery;
 mod request;
-mod route;
 mod slots;
 
 use alloc::vec;

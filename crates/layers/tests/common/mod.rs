@@ -32,8 +32,7 @@ pub struct World {
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
-        let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
-        let devices = [DeviceInfo { collection_hint: config.kind.needs_hint(), ..block }];
+        let devices = [DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage)];
         let plan = AnyLayer::plan(config, &devices).expect("a plan");
         let mut buffers = HashMap::new();
         let mut owned = Vec::new();
@@ -177,7 +176,7 @@ impl World {
                 let at = *lba as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
             }
-            Command::Flush { .. } | Command::Report { .. } => {}
+            Command::Flush { .. } => {}
             other => panic!("no layer here sends {other:?}"),
         }
         Verdict::default()

@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hostftl_layers::LayerKind::Hard;
+use hostftl_layers::LayerKind::{self, Hard};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{CreateSpec, StartOptions, Status, check, create, open, replay};
 
-use crate::common::{Client, MIB, Place, on_any_device};
+use crate::common::{Client, MIB, Place};
 
 /// A loop device over a file.
 struct Loop(String);
@@ -49,7 +49,7 @@ impl Drop for Loop {
 
 #[test]
 fn a_block_device_is_a_device_like_any_other() {
-    for layer in on_any_device() {
+    for layer in LayerKind::of_blocks() {
         let place = Place::new();
         let Some(device) = Loop::over(&place.path("back")) else { return };
         let file =

@@ -10,11 +10,6 @@ use hostftl_volume::front::{Answer, Job, JobOp, Port};
 
 pub const MIB: u64 = 1 << 20;
 
-/// The layers that files and block devices are enough for.
-pub fn on_any_device() -> impl Iterator<Item = LayerKind> {
-    LayerKind::ALL.iter().copied().filter(|kind| !kind.needs_hint())
-}
-
 pub struct Place {
     pub folder: tempfile::TempDir,
 }

@@ -1,6 +1,6 @@
 //! A volume from `create` to the last stop, with every layer that a user may choose.
 
-use crate::common::{Client, MIB, Place, on_any_device};
+use crate::common::{Client, MIB, Place};
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::JobOp;
@@ -11,7 +11,7 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
 }
 
 fn each_layer(test: impl Fn(LayerKind)) {
-    on_any_device().for_each(test);
+    LayerKind::of_blocks().for_each(test);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use hostftl_layers::LayerKind;
 use hostftl_volume::front::{JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
 
-use crate::common::{Client, MIB, Place, on_any_device};
+use crate::common::{Client, MIB, Place};
 
 /// The variable that tells the child which volume to write to.
 const VOLUME: &str = "HOSTFTL_TEST_VOLUME";
@@ -70,7 +70,7 @@ fn kill_after(mut child: Child, rounds: usize) -> u64 {
 
 #[test]
 fn what_was_flushed_survives_a_kill() {
-    for layer in on_any_device() {
+    for layer in LayerKind::of_blocks() {
         let place = Place::new();
         let spec = place.spec(layer);
         create(&spec).unwrap();
@@ -133,7 +133,7 @@ fn noise(seed: u64) -> Vec<u8> {
 
 #[test]
 fn a_full_file_system_is_an_error_and_no_crash() {
-    for layer in on_any_device() {
+    for layer in LayerKind::of_blocks() {
         let place = Place::new();
         let Some(small) = Small::mount(place.path("small"), "24M") else {
             eprintln!("SKIPPED: a full file system needs root to mount a small one");
@@ -223,7 +223,7 @@ fn what_can_fail_without_writing_fails_before_anything_is_written() {
 
 #[test]
 fn many_clients_read_what_they_wrote() {
-    for layer in on_any_device() {
+    for layer in LayerKind::of_blocks() {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
         let path = place.path("v.toml");

@@ -6,58 +6,30 @@ use hostftl_core::{Nanos, Token};
 
 /// Commands in flight at once.
 pub const OPS: usize = 1024;
-/// Of these, kept for everything that is not a host's read.
-pub const OWN_OPS: usize = 320;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A read for request `req` from `page`.
-    Read { req: u16, page: u32 },
-    /// Zeros for request `req`.
-    Zero { req: u16 },
-    /// The used slots of the page that a fill writes.
-    Merge { fill: u8 },
-    /// The old content of a slot that a fill changes in part, from `page`.
-    Old { fill: u8, page: u32 },
-    /// Data of the host's, or zeros, into the buffer of a fill.
-    Data { fill: u8 },
-    /// A write of a fill.
-    Program { fill: u8 },
-    /// Data, or log, of a round becomes durable.
-    RoundFlush,
-    /// The log pages of a round.
-    Log,
-    /// What the device collects next.
-    Hint,
-    /// A page of images.
-    Image { buf: u8 },
-    /// A flush of a checkpoint.
-    RootFlush,
-    /// One copy of a root.
-    Root { copy: u8 },
+    /// Part of a read, from a segment of this line or a row in memory, or zeros.
+    Read { req: u16, line: Option<u32> },
+    /// A step of a write.
+    Write { index: u8 },
+    /// The program of a row, to this strip.
+    Row { row: u16, segment: u32, strip: u32 },
+    /// A flush of the device for the host.
+    Flush,
+    /// The erase of a segment.
+    Reset { segment: u32 },
+    /// A strip of images, or of a root.
+    Images { segment: u32, strip: u32 },
+    /// A flush for the checkpoint.
+    Settle,
+    /// The tail of a strip of the victim.
+    GcTail { lane: u8 },
+    /// Blocks of the victim, from item `item` of the lane on, that go into a row.
+    GcRead { lane: u8, item: u8, count: u8, row: u16, slot: u8 },
     /// A step of recovery.
-    Recover { index: u8 },
-}
-
-impl Op {
-    /// Whether nothing can be promised any more when it fails.
-    pub fn changes_media(&self) -> bool {
-        matches!(
-            self,
-            Op::Program { .. }
-                | Op::RoundFlush
-                | Op::Log
-                | Op::Image { .. }
-                | Op::RootFlush
-                | Op::Root { .. }
-        )
-    }
-
-    /// Whether a device is to answer.
-    fn on_device(&self) -> bool {
-        !matches!(self, Op::Zero { .. } | Op::Data { .. })
-    }
+    Recover { index: u16 },
 }
 
 /// The table of commands in flight; a token is an index into it.
@@ -73,7 +45,7 @@ impl Ops {
     /// An empty table; a device command is abandoned after `patience` ns, or never when 0.
     pub fn new(patience: Nanos) -> Self {
         Ops {
-            slots: (0..OPS).map(|_| None).collect(),
+            slots: alloc::vec![None; OPS],
             free: (0..OPS as u16).rev().collect(),
             patience,
             wake: None,
@@ -90,11 +62,11 @@ impl Ops {
         self.free.len() == OPS
     }
 
-    /// Notes a command that is about to be sent.
-    pub fn begin(&mut self, now: Nanos, op: Op) -> Token {
+    /// Notes a command that is about to be sent, to the device or not.
+    pub fn begin(&mut self, now: Nanos, op: Op, on_device: bool) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
-        if self.patience > 0 && op.on_device() {
+        if self.patience > 0 && on_device {
             deadline = now.saturating_add(self.patience);
             self.wake.get_or_insert(deadline);
         }

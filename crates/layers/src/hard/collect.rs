@@ -1,4 +1,4 @@
-//! Garbage collection by superpage: empties the one with the fewest live slots (HARD's VGC).
+//! Garbage collection: empties the superpage with the fewest live slots (HARD's VGC).
 //!
 //! Live slots are read straight into the filling stage. A copy is published only where the map
 //! still points at its source, so that it never replaces a newer write. The victim goes into limbo
@@ -9,9 +9,10 @@ use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
 
 use crate::planted::{Bug, planted};
 
-use super::ops::{OWN_OPS, Op};
-use super::pool::State;
-use super::{Life, Machine, Scheme, Table};
+use super::Hard;
+use crate::vsp::Life;
+use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::pool::State;
 
 /// The victim under way.
 #[derive(Debug, Default)]
@@ -32,12 +33,12 @@ impl Collection {
     }
 }
 
-impl<S: Scheme> Machine<S> {
+impl Hard {
     /// Chooses a victim, reads its next live run, or ends with it.
-    pub fn pump_vgc(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(victim) = self.collection.victim else { return self.begin_vgc(out) };
-        if self.collection.cursor == self.layout.superpage {
-            return self.collection.reading == 0 && self.end_vgc(victim);
+    pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(victim) = self.scheme.collection.victim else { return self.choose_victim(out) };
+        if self.scheme.collection.cursor == self.layout.superpage {
+            return self.scheme.collection.reading == 0 && self.end_victim(victim);
         }
         if self.ops.room() <= OWN_OPS / 2 || self.life != Life::Running {
             return false;
@@ -45,7 +46,7 @@ impl<S: Scheme> Machine<S> {
         self.collect_run(now, victim, out)
     }
 
-    fn begin_vgc(&mut self, out: &mut Out) -> bool {
+    fn choose_victim(&mut self, out: &mut Out) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
         let margin = (self.layout.count / 256).max(8);
@@ -58,7 +59,7 @@ impl<S: Scheme> Machine<S> {
             return self.press_limbo(false);
         };
         self.pool.become_(victim, State::Victim, false);
-        self.collection = Collection { victim: Some(victim), ..Collection::default() };
+        self.scheme.collection = Collection { victim: Some(victim), ..Collection::default() };
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         true
@@ -67,14 +68,14 @@ impl<S: Scheme> Machine<S> {
     fn collect_run(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
         let sp = self.layout.superpage;
         let first = victim * sp;
-        let from = self.collection.cursor;
+        let from = self.scheme.collection.cursor;
         let slot = (from..sp).find(|slot| self.table.live(first + slot).is_some());
         self.touched += (slot.unwrap_or(sp) - from) as usize;
         let Some(begin) = slot else {
-            self.collection.cursor = sp;
+            self.scheme.collection.cursor = sp;
             return true;
         };
-        self.collection.cursor = begin;
+        self.scheme.collection.cursor = begin;
         let Some(index) = self.filling_stage() else {
             return self.press_limbo(false);
         };
@@ -85,8 +86,8 @@ impl<S: Scheme> Machine<S> {
         let live = |i: &u32| self.table.live(first + begin + *i).is_some();
         let len = 1 + (1..most).take_while(live).count() as u32;
         self.touched += len as usize;
-        self.collection.cursor += len;
-        self.collection.reading += 1;
+        self.scheme.collection.cursor += len;
+        self.scheme.collection.reading += 1;
         let stage = &mut self.stages[index as usize];
         let slot = stage.take(len, Cause::Gc);
         let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
@@ -99,7 +100,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Slots of the victim are in a stage.
-    pub fn collected(
+    pub(super) fn collected(
         &mut self,
         index: u8,
         (from, slot, len): (u32, u32, u32),
@@ -110,8 +111,8 @@ impl<S: Scheme> Machine<S> {
             unreachable!("collection reads into a stage")
         };
         self.stage_placed(index, into);
-        self.collection.reading -= 1;
-        self.collection.failed |= !ok;
+        self.scheme.collection.reading -= 1;
+        self.scheme.collection.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
             match self.table.live(from + i) {
                 Some(lsn) => self.publish(index, lsn, slot + i),
@@ -125,9 +126,9 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
-    fn end_vgc(&mut self, victim: u32) -> bool {
-        let failed = self.collection.failed;
-        self.collection = Collection::default();
+    fn end_victim(&mut self, victim: u32) -> bool {
+        let failed = self.scheme.collection.failed;
+        self.scheme.collection = Collection::default();
         if self.pool.valid(victim) == 0 {
             self.pool.become_(victim, State::Limbo, false);
             self.limbo.push_back((victim, self.mark_all()));

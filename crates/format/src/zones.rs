@@ -1,0 +1,190 @@
+//! What `pblk` and `rrpc` write: strips, each with a tail page that says what is in it.
+//!
+//! A strip is one program of a fixed length. Its last page is the tail; the pages before it hold
+//! blocks of the host, or images of map pages. Because a segment is written in order, a strip whose
+//! tail is there is there as a whole, and a tail needs no checksums of what it lists.
+//!
+//! A tail has the header of [`page`](crate::page) with kind `ZTAL` and the number of the strip,
+//! then:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 32..40 | the greatest number given to a row when the strip was written |
+//! | 40..48 | the greatest number given to a row when the line was opened |
+//! | 48..52 | the line |
+//! | 52..56 | the line before it in the same stream; all ones for none |
+//! | 56..58 | entries |
+//! | 58 | 0 for blocks of the host, 1 for images of the map |
+//! | 64.. | entries of 16 bytes: block (7 bytes), kind, value (4), CRC-32C (4) |
+//!
+//! Entries in order: a later one about the same block replaces an earlier one.
+
+use hostftl_core::{BLOCK, Page};
+
+use crate::page::{self, Stamp, crc32c, put_u32, put_u64, u32_at, u64_at};
+
+/// Entries that a tail has room for.
+pub const ENTRIES: usize = (BLOCK - FIRST) / ENTRY;
+const FIRST: usize = 64;
+const ENTRY: usize = 16;
+const TAIL: [u8; 4] = *b"ZTAL";
+
+/// What an entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nothing: the page was taken for a block, and the block did not come.
+    None = 0,
+    /// The block lies in page `value` of the strip.
+    Data = 1,
+    /// `value` blocks from this one on hold nothing.
+    Trim = 2,
+    /// Map page `block` lies in page `value` of the strip, and has this CRC.
+    Image = 3,
+    /// A checkpoint is whole: strips from number `block` on are to be replayed, `value` images
+    /// belong to it.
+    Root = 4,
+    /// The images of the root before it are in strips from number `block` on.
+    Images = 5,
+}
+
+/// One entry of a tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above describes the fields")]
+pub struct Entry {
+    pub kind: Kind,
+    pub block: u64,
+    pub value: u32,
+    pub crc: u32,
+}
+
+/// What a tail says of its strip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above describes the fields")]
+pub struct Tail {
+    pub seq: u64,
+    pub newest: u64,
+    pub opened: u64,
+    pub line: u32,
+    pub previous: u32,
+    pub entries: u16,
+    pub of_map: bool,
+}
+
+fn stamp(uuid: &[u8; 16], at: u64) -> Stamp {
+    Stamp { kind: TAIL, uuid: *uuid, at }
+}
+
+/// Writes entry `index`, before [`seal`].
+///
+/// # Panics
+/// When the tail has no room for it.
+pub fn put_entry(page: &mut Page, index: usize, entry: &Entry) {
+    assert!(index < ENTRIES && entry.block >> 56 == 0, "no such entry");
+    let at = FIRST + index * ENTRY;
+    put_u64(page, at, entry.block | (entry.kind as u64) << 56);
+    put_u32(page, at + 8, entry.value);
+    put_u32(page, at + 12, entry.crc);
+}
+
+/// Completes a tail that will lie at sector `at`.
+pub fn seal(page: &mut Page, uuid: &[u8; 16], at: u64, tail: &Tail) {
+    put_u64(page, 32, tail.newest);
+    put_u64(page, 40, tail.opened);
+    put_u32(page, 48, tail.line);
+    put_u32(page, 52, tail.previous);
+    page.0[56..58].copy_from_slice(&tail.entries.to_le_bytes());
+    page.0[58..FIRST].fill(0);
+    page.0[58] = u8::from(tail.of_map);
+    page.0[FIRST + usize::from(tail.entries) * ENTRY..].fill(0);
+    page::seal(page, stamp(uuid, at), tail.seq);
+}
+
+/// Reads a tail at sector `at`; `None` when it is none of this volume, or damaged.
+pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
+    let seq = page::open(page, stamp(uuid, at)).ok()?;
+    let entries = u16::from_le_bytes([page.0[56], page.0[57]]);
+    (usize::from(entries) <= ENTRIES).then(|| Tail {
+        seq,
+        newest: u64_at(page, 32),
+        opened: u64_at(page, 40),
+        line: u32_at(page, 48),
+        previous: u32_at(page, 52),
+        entries,
+        of_map: page.0[58] == 1,
+    })
+}
+
+/// Entry `index` of a tail that was opened; `None` when its kind is unknown.
+pub fn entry(page: &Page, index: usize) -> Option<Entry> {
+    let at = FIRST + index * ENTRY;
+    let word = u64_at(page, at);
+    let kind = match word >> 56 {
+        0 => Kind::None,
+        1 => Kind::Data,
+        2 => Kind::Trim,
+        3 => Kind::Image,
+        4 => Kind::Root,
+        5 => Kind::Images,
+        _ => return None,
+    };
+    let (value, crc) = (u32_at(page, at + 8), u32_at(page, at + 12));
+    Some(Entry { kind, block: word & (u64::MAX >> 8), value, crc })
+}
+
+/// The CRC-32C of the image of map page `number`.
+pub fn image_crc(page: &Page, number: u64) -> u32 {
+    crc32c(number, &page.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn entries()(kind in 0..6_usize, block in 0..1_u64 << 56, value: u32, crc: u32) -> Entry {
+            let kinds =
+                [Kind::None, Kind::Data, Kind::Trim, Kind::Image, Kind::Root, Kind::Images];
+            Entry { kind: kinds[kind], block, value, crc }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn open_undoes_seal(
+            list in proptest::collection::vec(entries(), 0..=ENTRIES), words: [u64; 3],
+            line: u32, previous: u32, of_map: bool, at: u64, uuid: [u8; 16],
+            flip in 0..4096_usize * 8,
+        ) {
+            let [seq, newest, opened] = words;
+            let entries = list.len() as u16;
+            let tail = Tail { seq, newest, opened, line, previous, entries, of_map };
+            let mut page = Page([0xee; BLOCK]);
+            for (index, one) in list.iter().enumerate() {
+                put_entry(&mut page, index, one);
+            }
+            seal(&mut page, &uuid, at, &tail);
+            prop_assert_eq!(open(&page, &uuid, at), Some(tail));
+            let found: Vec<_> = (0..list.len()).filter_map(|index| entry(&page, index)).collect();
+            prop_assert_eq!(found, list);
+            prop_assert_eq!(open(&page, &uuid, at ^ 1), None, "an address of its own");
+            page.0[flip / 8] ^= 1 << (flip % 8);
+            prop_assert_eq!(open(&page, &uuid, at), None, "any bit counts");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_none() {
+        let mut page = Page::default();
+        let tail = Tail { entries: 1, ..Tail::default() };
+        put_entry(&mut page, 0, &Entry { kind: Kind::Data, block: 7, value: 1, crc: 0 });
+        page.0[FIRST + 7] = 6;
+        seal(&mut page, &[3; 16], 8, &tail);
+        assert_eq!(entry(&page, 0), None, "a kind that is none");
+        page.0[56..58].copy_from_slice(&300_u16.to_le_bytes());
+        page::seal(&mut page, stamp(&[3; 16], 8), 1);
+        assert_eq!(open(&page, &[3; 16], 8), None, "more entries than there is room for");
+    }
+}

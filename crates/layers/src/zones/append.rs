@@ -1,0 +1,118 @@
+//! Into the row that is filled: taking room, listing blocks, pointing the map at them.
+
+use hostftl_core::{Cause, SECTORS_PER_BLOCK};
+use hostftl_format::zones::{ENTRIES, Entry, Kind};
+
+use super::Zones;
+use super::map::At;
+use super::row::Phase;
+
+/// Room for the host.
+pub const HOST: usize = 0;
+/// Room for what collection moves.
+pub const GC: usize = 1;
+
+impl Zones {
+    /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
+    /// `None` when there is no room now.
+    pub(super) fn take(&mut self, who: usize, want: u32) -> Option<(u16, u32, u32)> {
+        for _ in 0..2 {
+            let row = self.fill(who)?;
+            let it = &self.rows[row as usize];
+            let room = (ENTRIES - it.entries.len()) as u32;
+            let count = want.min(self.layout.strip_blocks() - it.slots).min(room);
+            if count > 0 {
+                let count = count.min(self.quota(who).saturating_sub(it.taken[who]));
+                if count == 0 {
+                    return None;
+                }
+                let it = &mut self.rows[row as usize];
+                it.slots += count;
+                it.taken[who] += count;
+                it.pending += count;
+                return Some((row, it.slots - count, count));
+            }
+            self.close();
+        }
+        None
+    }
+
+    /// The row that is filled; opens one when there is none.
+    fn fill(&mut self, who: usize) -> Option<u16> {
+        if let Some(row) = self.filling {
+            return Some(row);
+        }
+        let floor = if who == HOST { self.layout.reserve * self.layout.line_strips() } else { 0 };
+        if self.space() <= i64::from(floor) {
+            return None;
+        }
+        let idle = |row: &usize| match self.rows[*row].phase {
+            Phase::Idle => true,
+            Phase::Draining => self.buffers[*row].is_idle(),
+            _ => false,
+        };
+        let count = self.rows.len();
+        let row = (0..count).map(|step| (self.turn + step) % count).find(idle)?;
+        self.turn = (row + 1) % count;
+        self.seqs += 1;
+        self.rows[row].phase = Phase::Idle;
+        self.rows[row].open(self.seqs);
+        self.order.open(self.seqs);
+        self.filling = Some(row as u16);
+        self.filling
+    }
+
+    /// Strips that rows can still be sent to, beyond those in memory.
+    fn space(&self) -> i64 {
+        let unplaced = self.rows.iter().filter(|row| row.is_unplaced()).count() as i64;
+        i64::from(self.lines.open_strips()) + self.lines.spare_strips() - unplaced
+    }
+
+    /// No more goes into the row that is filled.
+    pub(super) fn close(&mut self) {
+        let row = self.filling.take().expect("a row is filled");
+        self.rows[row as usize].phase = Phase::Closed;
+        self.closed += 1;
+    }
+
+    /// Lists a block in a page of a row.
+    pub(super) fn list_block(&mut self, row: u16, slot: u32, block: u64, cause: Cause) {
+        let it = &mut self.rows[row as usize];
+        it.entries.push(Entry { kind: Kind::Data, block, value: slot, crc: 0 });
+        it.tally.add(cause, SECTORS_PER_BLOCK);
+    }
+
+    /// The map points at a page of a row from now on.
+    pub(super) fn publish(&mut self, block: u64, row: u16, slot: u32) {
+        let old = self.map.set(block, At::Row { row, slot: slot as u8 });
+        self.forget(old);
+        self.touched += 1;
+    }
+
+    /// The map no longer points there.
+    fn forget(&mut self, old: At) {
+        if let At::Media(place) = old {
+            let line = self.layout.line(self.layout.segment_of(place));
+            self.lines.kill(line, self.seqs);
+        }
+    }
+
+    /// Unmaps blocks and lists that; false when no row takes it now.
+    pub(super) fn append_trim(&mut self, first: u64, blocks: u64) -> bool {
+        let Some(mut row) = self.fill(HOST) else { return false };
+        if self.rows[row as usize].entries.len() == ENTRIES {
+            self.close();
+            let Some(other) = self.fill(HOST) else { return false };
+            row = other;
+        }
+        let it = &mut self.rows[row as usize];
+        it.entries.push(Entry { kind: Kind::Trim, block: first, value: blocks as u32, crc: 0 });
+        it.has_trim = true;
+        self.host_seq = it.seq;
+        for block in first..first + blocks {
+            let old = self.map.set(block, At::Nowhere);
+            self.forget(old);
+        }
+        true
+    }
+}

@@ -1,0 +1,318 @@
+//! Reads and writes, part by part.
+//!
+//! Invariants
+//! - At most one write of a block is under way, so that the order of entries is the order of
+//!   versions.
+//! - A read holds its line, or the row that it reads from, until it is over.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Cause, Command, DeviceError, HostError, Nanos, Out, Piece, SECTORS_PER_BLOCK, Target,
+};
+use hostftl_format::zones::Kind as EntryKind;
+
+use super::Zones;
+use super::append::HOST;
+use super::map::At;
+use super::ops::Op;
+use super::request::Kind;
+use super::row::Row;
+
+/// Writes under way at once.
+const WRITES: usize = 64;
+/// Commands kept for what is no read.
+const OWN_OPS: usize = 512;
+const BLOCK_SECTORS: u64 = SECTORS_PER_BLOCK as u64;
+
+/// A write of some blocks into a row.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    req: u16,
+    block: u64,
+    count: u32,
+    row: u16,
+    slot: u32,
+    /// The host's part: first sector in the first block, length, and where in the host's buffer.
+    from: u32,
+    sectors: u32,
+    at: u32,
+    /// Whether the rest of the block is still on its way into the row; with the line it is read
+    /// from.
+    filling: bool,
+    line: Option<u32>,
+}
+
+/// The writes under way.
+#[derive(Debug)]
+pub struct Blocks {
+    list: Vec<Option<Write>>,
+}
+
+impl Blocks {
+    pub fn new() -> Self {
+        Blocks { list: alloc::vec![None; WRITES] }
+    }
+
+    /// Whether a block in `first..end` is being written.
+    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+        self.list
+            .iter()
+            .flatten()
+            .any(|it| it.block < end && first < it.block + u64::from(it.count))
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.list.iter().all(Option::is_none)
+    }
+}
+
+impl Zones {
+    /// Begins to read at most `sectors` from sector `from` on: as far as one command goes.
+    pub(super) fn begin_read(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        (from, sectors): (u64, u32),
+        out: &mut Out,
+    ) -> bool {
+        if self.ops.room() <= OWN_OPS {
+            return false;
+        }
+        let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
+        let most = (skip + sectors).div_ceil(SECTORS_PER_BLOCK);
+        let (at, run) = self.run(block, most);
+        let sectors = sectors.min(run * SECTORS_PER_BLOCK - skip);
+        let active = self.requests.at(req);
+        let to = active.cursor as u32;
+        active.cursor += u64::from(sectors);
+        active.outstanding += 1;
+        let into = self.requests.data(req).view_mut_sectors(to, sectors);
+        match at {
+            At::Nowhere => {
+                let command = Command::Place { from: Piece::zero_sectors(sectors), into };
+                self.submit(now, Op::Read { req, line: None }, command, out);
+            }
+            At::Row { row, slot } => {
+                let from = u32::from(slot) * SECTORS_PER_BLOCK + skip;
+                let view = self.buffers[row as usize].view_sectors(from, sectors);
+                let command = Command::Place { from: Piece::Data(view), into };
+                self.submit(now, Op::Read { req, line: None }, command, out);
+            }
+            At::Media(place) => {
+                let line = self.layout.line(self.layout.segment_of(place));
+                self.lines.at_mut(line).reads += 1;
+                let command = Command::Read {
+                    device: 0,
+                    lba: place * BLOCK_SECTORS + u64::from(skip),
+                    into: Target::Data(into),
+                    cause: Cause::Host,
+                };
+                self.submit(now, Op::Read { req, line: Some(line) }, command, out);
+            }
+        }
+        true
+    }
+
+    /// Where a block is, and how many from there on follow it in one piece, at most `most`.
+    fn run(&mut self, block: u64, most: u32) -> (At, u32) {
+        let at = self.map.get(block);
+        let limit = match at {
+            At::Nowhere => most,
+            At::Row { slot, .. } => most.min(self.layout.strip_blocks() - u32::from(slot)),
+            At::Media(place) => most.min(self.layout.left_in_strip(place)),
+        };
+        let follows = |step: u32| {
+            let expected = match at {
+                At::Nowhere => At::Nowhere,
+                At::Row { row, slot } => At::Row { row, slot: slot + step as u8 },
+                At::Media(place) => At::Media(place + u64::from(step)),
+            };
+            self.map.get(block + u64::from(step)) == expected
+        };
+        let run = (1..limit).find(|step| !follows(*step)).unwrap_or(limit);
+        self.touched += run as usize + 1;
+        (at, run)
+    }
+
+    /// A part of a read is over.
+    pub(super) fn read_done(
+        &mut self,
+        (req, line): (u16, Option<u32>),
+        command: Command,
+        result: Result<(), DeviceError>,
+        out: &mut Out,
+    ) {
+        if let Some(line) = line {
+            self.lines.at_mut(line).reads -= 1;
+        }
+        let into = match command {
+            Command::Read { into: Target::Data(into), .. } => into,
+            Command::Place { from, into } => {
+                self.repay(from);
+                into
+            }
+            other => unreachable!("{other:?} is no part of a read"),
+        };
+        self.requests.data(req).repay_mut(into);
+        self.part_over(req, result.is_ok(), out);
+    }
+
+    fn part_over(&mut self, req: u16, well: bool, out: &mut Out) {
+        let active = self.requests.at(req);
+        active.outstanding -= 1;
+        if !well {
+            active.error = Some(HostError::Io);
+        }
+        self.complete_if_over(req, out);
+    }
+
+    /// Gives a view back to the row that it is of.
+    pub(super) fn repay(&mut self, piece: Piece) {
+        if let Piece::Data(view) = piece {
+            let row = self.row_of(view.id());
+            self.buffers[row].repay(view);
+        }
+    }
+
+    fn row_of(&self, id: u32) -> usize {
+        let first = self.buffers[0].id();
+        match self.buffers.get(id.wrapping_sub(first) as usize) {
+            Some(buffer) if buffer.id() == id => (id - first) as usize,
+            _ => self.buffers.iter().position(|it| it.id() == id).expect("a buffer of a row"),
+        }
+    }
+
+    /// Begins a part of a write, or of a trim that does not fill its block; false when it must
+    /// wait.
+    pub(super) fn begin_write(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        (from, sectors): (u64, u32),
+        out: &mut Out,
+    ) -> bool {
+        let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
+        let want = sectors.div_ceil(SECTORS_PER_BLOCK);
+        let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
+        if self.blocks.any_write_in(block, block + u64::from(want)) || self.ops.room() < 8 {
+            return false;
+        }
+        let Some(index) = self.blocks.list.iter().position(Option::is_none) else { return false };
+        let Some((row, slot, count)) = self.take(HOST, want) else { return false };
+        for step in 0..count {
+            self.list_block(row, slot + step, block + u64::from(step), Cause::Host);
+        }
+        let sectors = sectors.min(count * SECTORS_PER_BLOCK);
+        let active = self.requests.at(req);
+        let at = active.cursor as u32;
+        active.cursor += u64::from(sectors);
+        active.outstanding += 1;
+        let write = Write {
+            req,
+            block,
+            count,
+            row,
+            slot,
+            from: skip,
+            sectors,
+            at,
+            filling: !whole,
+            line: None,
+        };
+        self.blocks.list[index] = Some(write);
+        match whole {
+            true => self.give(now, index as u8, out),
+            false => self.fill_rest(now, index as u8, out),
+        }
+        true
+    }
+
+    /// Brings the old content of a block that is written in part.
+    fn fill_rest(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let write = self.blocks.list[index as usize].as_mut().expect("a write under way");
+        let (row, at) = (usize::from(write.row), self.map.get(write.block));
+        let to = Row::byte(write.slot);
+        let bytes = Row::byte(1);
+        let into = self.buffers[row].view_mut(to, bytes);
+        let command = match at {
+            At::Nowhere => Command::Place { from: Piece::Zeros(bytes), into },
+            At::Row { row: other, slot } => {
+                let view = self.buffers[other as usize].view(Row::byte(slot.into()), bytes);
+                Command::Place { from: Piece::Data(view), into }
+            }
+            At::Media(place) => {
+                let line = self.layout.line(self.layout.segment_of(place));
+                self.lines.at_mut(line).reads += 1;
+                write.line = Some(line);
+                let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
+                Command::Read { device: 0, lba, into, cause: Cause::Host }
+            }
+        };
+        self.submit(now, Op::Write { index }, command, out);
+    }
+
+    /// Copies the host's part, or zeros, into the row.
+    fn give(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let write = self.blocks.list[index as usize].expect("a write under way");
+        let to = write.slot * SECTORS_PER_BLOCK + write.from;
+        let into = self.buffers[write.row as usize].view_mut_sectors(to, write.sectors);
+        let from = match self.requests.at(write.req).kind {
+            Kind::Write => {
+                Piece::Data(self.requests.data(write.req).view_sectors(write.at, write.sectors))
+            }
+            _ => Piece::zero_sectors(write.sectors),
+        };
+        self.submit(now, Op::Write { index }, Command::Place { from, into }, out);
+    }
+
+    /// A step of a write is over.
+    pub(super) fn write_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        command: Command,
+        result: Result<(), DeviceError>,
+        out: &mut Out,
+    ) {
+        let write = self.blocks.list[index as usize].expect("a write under way");
+        let filled = write.filling;
+        let into = match command {
+            Command::Read { into: Target::Data(into), .. } => into,
+            Command::Place { from, into } => {
+                match from {
+                    Piece::Data(view) if !filled => self.requests.data(write.req).repay(view),
+                    from => self.repay(from),
+                }
+                into
+            }
+            other => unreachable!("{other:?} is no step of a write"),
+        };
+        self.buffers[write.row as usize].repay_mut(into);
+        if let Some(line) = write.line {
+            self.lines.at_mut(line).reads -= 1;
+        }
+        if filled && result.is_ok() {
+            let filled = Write { filling: false, line: None, ..write };
+            self.blocks.list[index as usize] = Some(filled);
+            return self.give(now, index, out);
+        }
+        self.blocks.list[index as usize] = None;
+        let row = &mut self.rows[write.row as usize];
+        row.pending -= write.count;
+        if result.is_err() {
+            let slot = write.slot;
+            let entry =
+                row.entries.iter_mut().find(|it| it.kind == EntryKind::Data && it.value == slot);
+            entry.expect("the block was listed").kind = EntryKind::None;
+        } else {
+            for step in 0..write.count {
+                let block = write.block + u64::from(step);
+                self.publish(block, write.row, write.slot + step);
+            }
+            self.host_seq = self.host_seq.max(self.rows[write.row as usize].seq);
+        }
+        self.part_over(write.req, result.is_ok(), out);
+    }
+}

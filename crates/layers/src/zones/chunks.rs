@@ -1,0 +1,123 @@
+//! The segments of the device: how far each is written, and which of them are out of use.
+//!
+//! Invariants
+//! - `done <= pointer <= strips`, and `flight` strips are under way to the segment.
+//! - A segment that is bad gets no program and no reset ever again.
+//! - No more segments are open than the device allows.
+
+use alloc::vec::Vec;
+
+use super::layout::{IN_FLIGHT, Layout};
+
+/// One segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chunk {
+    /// Strips that were sent.
+    pub pointer: u32,
+    /// Strips that are written.
+    pub done: u32,
+    /// Strips on their way.
+    pub flight: u32,
+    /// Strips that fit.
+    pub strips: u32,
+    /// Sectors that can be written.
+    pub length: u32,
+    /// It failed.
+    pub bad: bool,
+    /// Something may be in it.
+    pub dirty: bool,
+    /// The device counts it as open.
+    pub open: bool,
+}
+
+impl Chunk {
+    /// Strips that can still be sent to it.
+    pub fn left(&self) -> u32 {
+        if self.bad { 0 } else { self.strips - self.pointer }
+    }
+
+    /// Strips that can be read now, when `unreadable` of the last ones can't.
+    pub fn readable(&self, unreadable: u32) -> u32 {
+        let whole = self.bad || self.done == self.strips;
+        if whole { self.done } else { self.done.saturating_sub(unreadable) }
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Chunks {
+    list: Vec<Chunk>,
+    open: u32,
+    max_open: u32,
+}
+
+impl Chunks {
+    /// Segments as the geometry says; the device's report tells more.
+    pub fn new(layout: &Layout) -> Self {
+        let (strips, length) = (layout.strips, layout.device.size);
+        let chunk = Chunk { strips, length, dirty: true, ..Chunk::default() };
+        let list = alloc::vec![chunk; layout.device.count as usize];
+        let max_open = layout.device.max_open;
+        Chunks { list, open: 0, max_open: if max_open == 0 { u32::MAX } else { max_open } }
+    }
+
+    pub fn at(&self, segment: u32) -> &Chunk {
+        &self.list[segment as usize]
+    }
+
+    pub fn at_mut(&mut self, segment: u32) -> &mut Chunk {
+        &mut self.list[segment as usize]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Chunk> {
+        self.list.iter()
+    }
+
+    /// Whether a strip can be sent to a segment now.
+    pub fn takes(&self, segment: u32) -> bool {
+        let it = self.at(segment);
+        it.left() > 0 && it.flight < IN_FLIGHT && (it.open || self.open < self.max_open)
+    }
+
+    /// A strip is sent to a segment; returns which.
+    pub fn send(&mut self, segment: u32) -> u32 {
+        assert!(self.takes(segment), "a strip for a segment that takes none");
+        self.note_open(segment);
+        let it = self.at_mut(segment);
+        it.pointer += 1;
+        it.flight += 1;
+        it.dirty = true;
+        it.pointer - 1
+    }
+
+    /// The device opens a segment, or has it open.
+    pub fn note_open(&mut self, segment: u32) {
+        let it = &mut self.list[segment as usize];
+        self.open += u32::from(!it.open);
+        it.open = true;
+    }
+
+    /// A strip is over.
+    pub fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
+        let it = &mut self.list[segment as usize];
+        it.flight -= 1;
+        if failed {
+            it.bad = true;
+        } else {
+            it.done = it.done.max(strip + 1);
+        }
+        if it.open && (it.bad || it.done == it.strips) {
+            it.open = false;
+            self.open -= 1;
+        }
+    }
+
+    /// A segment was reset, or failed to be.
+    pub fn reset(&mut self, segment: u32, failed: bool) {
+        let it = &mut self.list[segment as usize];
+        assert_eq!(it.flight, 0, "a reset while strips are on their way");
+        self.open -= u32::from(it.open);
+        (it.pointer, it.done, it.open, it.dirty) = (0, 0, false, false);
+        it.bad |= failed;
+    }
+}

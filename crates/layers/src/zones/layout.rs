@@ -1,0 +1,228 @@
+//! How a zoned device is divided, and how much of it the host gets.
+//!
+//! A *line* is what is filled and reclaimed together: with `pblk` one segment of each parallel
+//! unit, with `rrpc` one segment. A *strip* is one program to one segment: pages of blocks, then a
+//! tail.
+
+use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK, Segments};
+use hostftl_format::zones::ENTRIES;
+
+use crate::config::{LayerConfig, LayerKind, Plan, PlanError};
+
+/// The longest transfer, in sectors: 1 MiB.
+pub const MAX_TRANSFER: u32 = 2048;
+/// The most blocks in a strip, so that its tail has room for trims too.
+const MOST_BLOCKS: u32 = 200;
+/// Lines that only collection may open, and lines that are never full.
+const RESERVE: u32 = 3;
+/// One in so many lines is kept for segments that fail.
+const SPOILED: u32 = 32;
+/// Strips in flight to one segment.
+pub const IN_FLIGHT: u32 = 4;
+
+/// The geometry of a volume. Lengths are in sectors unless a name says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Whether lines span all units (`pblk`), or are single segments in turn (`rrpc`).
+    pub wide: bool,
+    /// The device.
+    pub device: Segments,
+    /// A strip.
+    pub strip: u32,
+    /// Strips in a segment.
+    pub strips: u32,
+    /// Segments in a line.
+    pub width: u32,
+    /// Lines.
+    pub lines: u32,
+    /// Lines that are filled side by side with blocks of the host.
+    pub fronts: u32,
+    /// Lines that are kept for images of the map.
+    pub keep: u32,
+    /// Lines that the host may not open.
+    pub reserve: u32,
+    /// Lines that may go out of use before writes find no room.
+    pub spoiled: u32,
+    /// Blocks that the host sees.
+    pub blocks: u64,
+    /// Map pages.
+    pub pages: u32,
+    /// Bytes of a map entry on media.
+    pub entry: u32,
+}
+
+const NO_ZONES: PlanError = PlanError("pblk and rrpc need one zoned device: use hard, or log");
+
+impl Layout {
+    /// The layout over `devices`.
+    pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+        let [DeviceInfo { kind: DeviceKind::Zoned(device), .. }] = devices else {
+            return Err(NO_ZONES);
+        };
+        let wide = config.kind == LayerKind::Pblk;
+        let strip = strip(device, config.superpage).ok_or(PlanError(
+            "no strip of whole pages of 4 KiB, up to 800 KiB, divides the device's segments",
+        ))?;
+        let (units, each) = (device.units, device.count / device.units);
+        let mut layout = Layout {
+            wide,
+            device: *device,
+            strip,
+            strips: device.size / strip,
+            width: if wide { units } else { 1 },
+            lines: if wide { each } else { device.count },
+            fronts: if wide { 1 } else { units },
+            keep: 0,
+            reserve: if wide { RESERVE } else { RESERVE.max(units + 2) },
+            spoiled: (if wide { each } else { device.count }).div_ceil(SPOILED),
+            blocks: 0,
+            pages: 0,
+            entry: if device_blocks(device) >> 31 == 0 { 4 } else { 8 },
+        };
+        if !wide && 4 * units > (each / 10).max(units) {
+            return Err(PlanError(
+                "rrpc would stop writers before it collects (4 times the units exceed a tenth of \
+                 the segments in each): use fewer units, more segments, or pblk",
+            ));
+        }
+        let open = layout.width * (layout.fronts + 1);
+        if device.max_open > 0 && device.max_open < open {
+            return Err(PlanError(
+                "the device allows too few open segments: the host's blocks need one in each unit, \
+                 and the map as many, or with rrpc one",
+            ));
+        }
+        layout.fit(config.spare_permille.min(900))?;
+        Ok(layout)
+    }
+
+    /// The map's images depend on what is exported, and that on what is kept for them.
+    fn fit(&mut self, permille: u32) -> Result<(), PlanError> {
+        let too_small =
+            PlanError("the device has too few segments for pblk or rrpc, or too short ones");
+        let blocks = |lines: u64, strips: u64| lines * strips * u64::from(self.strip_blocks());
+        let (lines, strips) = (u64::from(self.lines), u64::from(self.line_strips()));
+        let most = blocks(lines, strips);
+        let pages = most.div_ceil(u64::from(self.page_entries()));
+        let cp_strips = pages.div_ceil(self.strip_blocks().into()) + 1;
+        let keep = 2 * cp_strips.div_ceil(strips) + 2;
+        // A victim with two strips to gain must be there whenever space is short.
+        let live =
+            lines.checked_sub(keep + u64::from(self.reserve + self.spoiled)).ok_or(too_small)?;
+        let live = blocks(live, strips.saturating_sub(2));
+        let spared = match self.wide {
+            true => most - most * u64::from(permille) / 1000,
+            // rrpc sets four segments of each unit aside, then a share of the rest.
+            false => {
+                let rest = lines.saturating_sub(4 * u64::from(self.device.units));
+                blocks(rest, strips) * u64::from(1000 - permille) / 1000
+            }
+        };
+        self.blocks = live.min(spared);
+        if self.blocks == 0 {
+            return Err(too_small);
+        }
+        self.keep = keep as u32;
+        self.pages = u32::try_from(self.blocks.div_ceil(u64::from(self.page_entries())))
+            .map_err(|_| PlanError("pblk and rrpc map at most 2^32 pages"))?;
+        Ok(())
+    }
+
+    /// Blocks of the host in a strip.
+    pub fn strip_blocks(&self) -> u32 {
+        self.strip / SECTORS_PER_BLOCK - 1
+    }
+
+    /// Strips in a line.
+    pub fn line_strips(&self) -> u32 {
+        self.width * self.strips
+    }
+
+    /// Map entries in a page.
+    pub fn page_entries(&self) -> u32 {
+        hostftl_core::BLOCK as u32 / self.entry
+    }
+
+    /// The segment of a line in one of its columns.
+    pub fn segment(&self, line: u32, column: u32) -> u32 {
+        if self.wide { column * self.lines + line } else { line }
+    }
+
+    /// The line of a segment.
+    pub fn line(&self, segment: u32) -> u32 {
+        if self.wide { segment % self.lines } else { segment }
+    }
+
+    /// The front that fills a line with blocks of the host: one for each unit, or the only one.
+    pub fn front(&self, line: u32) -> u32 {
+        if self.wide { 0 } else { line / (self.device.count / self.device.units) }
+    }
+
+    /// The first sector of a strip.
+    pub fn lba(&self, segment: u32, strip: u32) -> u64 {
+        u64::from(segment) * u64::from(self.device.size) + u64::from(strip * self.strip)
+    }
+
+    /// The sector of a strip's tail.
+    pub fn tail_at(&self, segment: u32, strip: u32) -> u64 {
+        self.lba(segment, strip) + u64::from(self.strip - SECTORS_PER_BLOCK)
+    }
+
+    /// The block of the device that begins with page `slot` of a strip.
+    pub fn place(&self, segment: u32, strip: u32, slot: u32) -> u64 {
+        self.lba(segment, strip) / u64::from(SECTORS_PER_BLOCK) + u64::from(slot)
+    }
+
+    /// The segment of a block of the device.
+    pub fn segment_of(&self, place: u64) -> u32 {
+        (place * u64::from(SECTORS_PER_BLOCK) / u64::from(self.device.size)) as u32
+    }
+
+    /// How many pages of the strip, from block `place` on, are before its tail.
+    pub fn left_in_strip(&self, place: u64) -> u32 {
+        let within = place % u64::from(self.strip / SECTORS_PER_BLOCK);
+        self.strip_blocks() - within as u32
+    }
+
+    /// Strips at the end of an open segment that can't be read.
+    pub fn unreadable(&self) -> u32 {
+        self.device.unreadable.div_ceil(self.strip)
+    }
+
+    /// Rows in memory: those that are filled or under way, and those that can't be read yet.
+    pub fn rows(&self) -> u32 {
+        self.width * self.fronts * (self.unreadable() + 2) + 4
+    }
+
+    /// What the layer needs and gives.
+    pub fn plan(&self) -> Plan {
+        let limits = Limits {
+            exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
+            max_transfer: MAX_TRANSFER,
+            align: SECTORS_PER_BLOCK,
+            ack: Ack::Buffer,
+        };
+        let map_bytes = super::map::Map::memory(self);
+        Plan { limits, buffers: self.rows(), buffer_sectors: self.strip, map_bytes }
+    }
+}
+
+fn device_blocks(device: &Segments) -> u64 {
+    u64::from(device.size) * u64::from(device.count) / u64::from(SECTORS_PER_BLOCK)
+}
+
+/// The shortest strip of at least `wanted` sectors that the device takes and that divides a
+/// segment; else the longest below.
+fn strip(device: &Segments, wanted: u32) -> Option<u32> {
+    let best = device.write_best.max(device.write_unit);
+    let fits = |strip: u32| {
+        strip.is_multiple_of(best)
+            && strip.is_multiple_of(SECTORS_PER_BLOCK)
+            && device.size.is_multiple_of(strip)
+            && strip >= 2 * SECTORS_PER_BLOCK
+            && strip / SECTORS_PER_BLOCK - 1 <= MOST_BLOCKS.min(ENTRIES as u32)
+    };
+    let most = device.size.min((MOST_BLOCKS + 1) * SECTORS_PER_BLOCK);
+    let strips = || (1..=most / best).map(|times| times * best).filter(|strip| fits(*strip));
+    strips().find(|strip| *strip >= wanted).or_else(|| strips().next_back())
+}

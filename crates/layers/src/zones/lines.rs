@@ -1,0 +1,433 @@
+//! Lines: what state each is in, how much of it is live, and where the next strip goes.
+//!
+//! Invariants
+//! - A line is in a free list exactly when it is Free, in `empty` exactly when it is Empty, and
+//!   offered as a victim exactly when it is Full and holds no images.
+//! - `live` counts the blocks of the host that the map places in the line, and the images of the
+//!   last durable root and of the one that is being made.
+//! - A line is reset only when nothing in it is live, and what emptied it is durable.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::policy::{GcPolicy, Victims};
+
+use super::chunks::Chunks;
+use super::layout::Layout;
+
+/// How finely victims are told apart.
+const LEVELS: u32 = 64;
+/// No line.
+pub const NONE: u32 = u32::MAX;
+
+/// What a line is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing in it counts, and its segments are erased.
+    Free,
+    /// Strips go to it, or are on their way.
+    Open,
+    /// Nothing more will be written to it.
+    Full,
+    /// It is being collected.
+    Victim,
+    /// Nothing in it is live.
+    Empty,
+    /// Its segments are being reset.
+    Resetting,
+    /// All its segments failed.
+    Dead,
+}
+
+/// One line.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    pub state: State,
+    /// Blocks and images.
+    pub live: u32,
+    /// Images of the root that is being made; the other images are the durable root's.
+    pub young: u32,
+    /// Reads under way.
+    pub reads: u32,
+    /// Rows of it whose blocks the map does not place in it yet; resets when it is being reset.
+    pub rows: u32,
+    /// Whether no strip goes to it any more.
+    pub left: bool,
+    pub of_map: bool,
+    /// Whether it has a segment that failed with data in it.
+    pub hurt: bool,
+    /// Whether something live in it can't be read, so that it is no victim.
+    pub aside: bool,
+    level: u8,
+    /// When it became empty: the row that must be durable before it is reset.
+    pub stamp: u64,
+    /// The last row with a trim in it.
+    pub last_trim: u64,
+    /// The last row when it was opened: of two uses of a line the later one has more.
+    pub opened: u64,
+    /// The line of its stream before it.
+    pub previous: u32,
+}
+
+/// Where a stream goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    pub line: u32,
+    /// The column of the next strip.
+    turn: u32,
+    previous: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lines {
+    layout: Layout,
+    list: Vec<Line>,
+    pub chunks: Chunks,
+    /// By front.
+    free: Vec<VecDeque<u32>>,
+    pub empty: VecDeque<u32>,
+    hurt: VecDeque<u32>,
+    victims: Victims,
+    /// Those of the host, then that of the map.
+    pub fronts: Vec<Front>,
+    /// Lines with images.
+    map_lines: u32,
+    /// Strips in free lines.
+    free_strips: i64,
+    /// Blocks written: the clock of the victim policy.
+    now: u64,
+}
+
+impl Lines {
+    /// All of them empty: what they hold is not known, or of no use.
+    pub fn new(layout: &Layout, gc: GcPolicy) -> Self {
+        let count = layout.lines;
+        let line = Line {
+            state: State::Empty,
+            live: 0,
+            young: 0,
+            reads: 0,
+            rows: 0,
+            left: false,
+            of_map: false,
+            hurt: false,
+            aside: false,
+            level: 0,
+            stamp: 0,
+            last_trim: 0,
+            opened: 0,
+            previous: NONE,
+        };
+        let front = Front { line: NONE, turn: 0, previous: NONE };
+        Lines {
+            layout: *layout,
+            list: alloc::vec![line; count as usize],
+            chunks: Chunks::new(layout),
+            free: (0..layout.fronts).map(|_| VecDeque::with_capacity(count as usize)).collect(),
+            empty: VecDeque::with_capacity(count as usize),
+            hurt: VecDeque::with_capacity(count as usize),
+            victims: Victims::new(gc, count, LEVELS, 1),
+            fronts: alloc::vec![front; layout.fronts as usize + 1],
+            map_lines: 0,
+            free_strips: 0,
+            now: 0,
+        }
+    }
+
+    pub fn at(&self, line: u32) -> &Line {
+        &self.list[line as usize]
+    }
+
+    pub fn at_mut(&mut self, line: u32) -> &mut Line {
+        &mut self.list[line as usize]
+    }
+
+    fn segments(&self, line: u32) -> impl Iterator<Item = u32> + use<> {
+        let layout = self.layout;
+        (0..layout.width).map(move |column| layout.segment(line, column))
+    }
+
+    /// Strips that can still be sent to a line.
+    pub fn left(&self, line: u32) -> u32 {
+        self.segments(line).map(|segment| self.chunks.at(segment).left()).sum()
+    }
+
+    /// How many lines are free.
+    pub fn free(&self) -> u32 {
+        self.free.iter().map(|list| list.len() as u32).sum()
+    }
+
+    /// Free lines of one front.
+    pub fn free_of(&self, front: u32) -> u32 {
+        self.free[front as usize].len() as u32
+    }
+
+    /// How many lines are on their way to be free.
+    pub fn empty(&self) -> u32 {
+        self.empty.len() as u32
+    }
+
+    /// Free lines that are not kept for images.
+    pub fn spare(&self) -> u32 {
+        self.free().saturating_sub(self.layout.keep.saturating_sub(self.map_lines))
+    }
+
+    /// Strips in free lines that are not kept for images.
+    pub fn spare_strips(&self) -> i64 {
+        let kept = self.layout.keep.saturating_sub(self.map_lines);
+        self.free_strips - i64::from(kept * self.layout.line_strips())
+    }
+
+    /// Strips that may be sent to the lines that are open for the host.
+    pub fn open_strips(&self) -> u32 {
+        let (_, fronts) = self.fronts.split_last().expect("there is a front of the map");
+        fronts.iter().filter(|it| it.line != NONE).map(|it| self.left(it.line)).sum()
+    }
+
+    /// Where the next strip of a front goes; `None` when it must wait.
+    pub fn place(&mut self, front: usize, seq: u64) -> Option<(u32, u32)> {
+        loop {
+            let Front { line, turn, .. } = self.fronts[front];
+            if line == NONE {
+                self.open(front, seq)?;
+                continue;
+            }
+            let columns = (0..self.layout.width).map(|step| (turn + step) % self.layout.width);
+            let mut columns = columns.map(|it| (it, self.layout.segment(line, it)));
+            if let Some((column, segment)) = columns.find(|(_, it)| self.chunks.takes(*it)) {
+                self.fronts[front].turn = (column + 1) % self.layout.width;
+                let strip = self.chunks.send(segment);
+                self.at_mut(line).rows += 1;
+                return Some((segment, strip));
+            }
+            if self.left(line) > 0 {
+                return None;
+            }
+            self.fronts[front] = Front { line: NONE, turn: 0, previous: line };
+            self.at_mut(line).left = true;
+            self.settle(line, seq);
+        }
+    }
+
+    fn open(&mut self, front: usize, seq: u64) -> Option<()> {
+        let of_map = front + 1 == self.fronts.len();
+        let list = if of_map {
+            (0..self.free.len()).max_by_key(|list| self.free[*list].len())?
+        } else if self.spare() == 0 {
+            return None;
+        } else {
+            front
+        };
+        let line = self.free[list].pop_front()?;
+        self.free_strips -= i64::from(self.left(line));
+        let previous = core::mem::replace(&mut self.fronts[front].line, line);
+        assert_eq!(previous, NONE, "a front has one line");
+        let previous = self.fronts[front].previous;
+        self.map_lines += u32::from(of_map);
+        let it = self.at_mut(line);
+        assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
+        (it.state, it.of_map, it.left, it.hurt) = (State::Open, of_map, false, false);
+        (it.last_trim, it.opened, it.previous) = (0, seq, previous);
+        Some(())
+    }
+
+    /// A strip of a line has reached the medium, or will not, and the map knows.
+    pub fn row_over(&mut self, line: u32, seq: u64) {
+        self.at_mut(line).rows -= 1;
+        self.settle(line, seq);
+    }
+
+    /// A segment failed: what is in it moves before all else.
+    pub fn note_hurt(&mut self, segment: u32) {
+        let line = self.layout.line(segment);
+        let it = self.at_mut(line);
+        if !it.hurt && !matches!(it.state, State::Free | State::Resetting | State::Dead) {
+            it.hurt = true;
+            self.hurt.push_back(line);
+        }
+    }
+
+    /// A line that is full, or empty, is known as such.
+    pub fn settle(&mut self, line: u32, seq: u64) {
+        let (now, level) = (self.now, self.level(line));
+        let it = self.at_mut(line);
+        if it.state != State::Open || !it.left || it.rows > 0 {
+            return;
+        }
+        if it.live == 0 {
+            return self.emptied(line, seq);
+        }
+        it.state = State::Full;
+        it.level = level;
+        if !it.of_map && !it.aside {
+            self.victims.sealed(line, level.into(), now);
+        }
+    }
+
+    fn emptied(&mut self, line: u32, seq: u64) {
+        let it = self.at_mut(line);
+        it.state = State::Empty;
+        it.stamp = seq;
+        self.empty.push_back(line);
+    }
+
+    fn level(&self, line: u32) -> u8 {
+        let all = u64::from(self.layout.line_strips() * self.layout.strip_blocks());
+        let live = u64::from(self.list[line as usize].live);
+        (live * u64::from(LEVELS)).div_ceil(all).min(LEVELS.into()) as u8
+    }
+
+    /// The map places a block in a line, or an image was sent there.
+    pub fn add(&mut self, line: u32) {
+        self.at_mut(line).live += 1;
+        self.now += 1;
+    }
+
+    /// A block in a line is no longer where the map says; `seq` is the row that must be durable
+    /// for that to hold after a cut.
+    pub fn kill(&mut self, line: u32, seq: u64) {
+        let it = self.at_mut(line);
+        it.live = it.live.checked_sub(1).expect("what dies was live");
+        let (live, old, listed) = (it.live, it.level, !it.of_map && !it.aside);
+        if it.state != State::Full {
+            return;
+        }
+        if live == 0 {
+            if listed {
+                self.victims.freed(line);
+            }
+            return self.emptied(line, seq);
+        }
+        let level = self.level(line);
+        if level != old && listed {
+            self.at_mut(line).level = level;
+            self.victims.live_changed(line, level.into(), self.now);
+        }
+    }
+
+    /// The root whose images are young is durable: those of the root before it are dead.
+    pub fn root_durable(&mut self, seq: u64) {
+        for line in 0..self.layout.lines {
+            let it = self.at_mut(line);
+            if !it.of_map || matches!(it.state, State::Free | State::Resetting) {
+                continue;
+            }
+            it.live = it.young;
+            it.young = 0;
+            if it.live == 0 && it.state == State::Full {
+                self.emptied(line, seq);
+            }
+        }
+    }
+
+    /// Whether lines with failed segments wait to be collected.
+    pub fn any_hurt(&self) -> bool {
+        self.hurt.iter().any(|line| self.is_hurt_victim(*line))
+    }
+
+    fn is_hurt_victim(&self, line: u32) -> bool {
+        let it = self.at(line);
+        it.state == State::Full && it.hurt && !it.of_map && !it.aside
+    }
+
+    /// The next victim; `None` when nothing would be gained.
+    pub fn pick(&mut self) -> Option<u32> {
+        let hurt = self.hurt.iter().position(|line| self.is_hurt_victim(*line));
+        if let Some(line) = hurt.and_then(|index| self.hurt.remove(index)) {
+            self.at_mut(line).hurt = false;
+            self.victims.freed(line);
+            self.at_mut(line).state = State::Victim;
+            return Some(line);
+        }
+        let list = &self.list;
+        let level = |line: u32| u32::from(list[line as usize].level);
+        let victim = self.victims.pick(self.now, level)?;
+        if level(victim) == LEVELS {
+            return None;
+        }
+        self.victims.freed(victim);
+        self.at_mut(victim).state = State::Victim;
+        Some(victim)
+    }
+
+    /// A victim was gone through; what was `unread` in it stays there.
+    pub fn collected(&mut self, victim: u32, seq: u64, unread: bool) {
+        let it = self.at_mut(victim);
+        it.aside = unread;
+        assert!(it.state == State::Victim && it.left && it.rows == 0);
+        it.state = State::Open;
+        self.settle(victim, seq);
+    }
+
+    /// Takes an empty line, which is reset now, and tells how many of its segments must be.
+    pub fn begin_reset(&mut self, line: u32) {
+        let index = self.empty.iter().position(|it| *it == line).expect("an empty line");
+        self.empty.remove(index);
+        self.hurt.retain(|it| *it != line);
+        let it = self.at_mut(line);
+        assert!(it.state == State::Empty && it.live == 0 && it.reads == 0);
+        it.state = State::Resetting;
+    }
+
+    /// No segment of a line is being reset any more.
+    pub fn end_reset(&mut self, line: u32) {
+        self.map_lines -= u32::from(self.at(line).of_map);
+        let dead = self.segments(line).all(|segment| self.chunks.at(segment).bad);
+        let it = self.at_mut(line);
+        assert!(it.state == State::Resetting && it.rows == 0);
+        (it.of_map, it.hurt, it.aside, it.young) = (false, false, false, 0);
+        it.state = if dead { State::Dead } else { State::Free };
+        if !dead {
+            let front = self.layout.front(line);
+            self.free[front as usize].push_back(line);
+            self.free_strips += i64::from(self.left(line));
+        }
+    }
+
+    /// The segments of a line that hold something and can be reset.
+    pub fn to_reset(&self, line: u32) -> impl Iterator<Item = u32> {
+        self.segments(line).filter(|segment| {
+            let chunk = self.chunks.at(*segment);
+            chunk.dirty && !chunk.bad
+        })
+    }
+
+    /// Says what recovery found a line to be; a front goes on with it when strips are left.
+    pub fn found(&mut self, line: u32, adopt: bool) {
+        let of_map = self.at(line).of_map;
+        let front = if of_map { self.layout.fronts } else { self.layout.front(line) };
+        self.map_lines += u32::from(of_map);
+        let it = self.at_mut(line);
+        it.state = State::Open;
+        it.left = !adopt;
+        if adopt {
+            let it = &mut self.fronts[front as usize];
+            assert_eq!(it.line, NONE, "a front has one line");
+            it.line = line;
+        }
+        if (self.segments(line)).any(|it| self.chunks.at(it).bad && self.chunks.at(it).done > 0) {
+            let first = self.layout.segment(line, 0);
+            self.note_hurt(first);
+        }
+        self.settle(line, 0);
+    }
+
+    /// Nothing was found in a line: it is erased already, or must be.
+    pub fn found_nothing(&mut self, line: u32) {
+        self.map_lines += u32::from(self.at(line).of_map);
+        self.at_mut(line).state = State::Empty;
+        self.empty.push_back(line);
+    }
+
+    /// Blocks of the host that fit on what did not fail, while collection can always go on.
+    pub fn capacity(&self) -> u64 {
+        let strips: u64 =
+            self.chunks.iter().filter(|it| !it.bad).map(|it| u64::from(it.strips)).sum();
+        let (line, kept) = (self.layout.line_strips(), self.layout.keep + self.layout.reserve);
+        let asides = self.list.iter().filter(|it| it.aside).count() as u64;
+        let lines = (strips / u64::from(line)).saturating_sub(asides);
+        let full = lines.saturating_sub(kept.into());
+        full * u64::from(line.saturating_sub(2) * self.layout.strip_blocks())
+    }
+}

@@ -1,0 +1,241 @@
+//! The scan: what each segment was last written for, and which root is the newest.
+//!
+//! From the last strip of each segment back to the first that has a tail; segments with images are
+//! gone through to their beginning.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Nanos, Out};
+use hostftl_format::zones::{self, Kind, Tail};
+
+use super::Zones;
+use super::checkpoint::Root;
+use super::layout::Layout;
+use super::recovery::{LANES, Step};
+
+/// What a segment was last written for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// The tail of its last strip that has one.
+    pub tail: Option<Tail>,
+    /// Where that is.
+    pub strip: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Scan {
+    pub seen: Vec<Seen>,
+    /// The next segment to begin with.
+    pub next: u32,
+    /// Strips with images: number, segment and strip.
+    images: Vec<(u64, u32, u32)>,
+    root: Root,
+    /// The segment and the strip of the root.
+    root_in: u32,
+    loaded: u32,
+    /// The greatest numbers seen of rows, and of strips with images.
+    pub seqs: u64,
+    pub strips: u64,
+}
+
+impl Scan {
+    pub fn new(layout: &Layout) -> Self {
+        let most = (layout.keep * layout.line_strips()) as usize;
+        Scan {
+            seen: alloc::vec![Seen::default(); layout.device.count as usize],
+            next: 0,
+            images: Vec::with_capacity(most),
+            root: Root::default(),
+            root_in: 0,
+            loaded: 0,
+            seqs: 0,
+            strips: 0,
+        }
+    }
+}
+
+impl Zones {
+    /// The tail that a lane read, if it is one of this place.
+    pub(super) fn tail_of(&mut self, lane: usize, page: usize) -> Option<Tail> {
+        let (segment, strip) = self.recovery().asked[lane];
+        let at = self.layout.tail_at(segment, strip);
+        let line = self.layout.line(segment);
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let buf = recovery.bufs[lane].as_ref().expect("it was read");
+        zones::open(&buf.pages()[page], &self.uuid, at).filter(|tail| tail.line == line)
+    }
+
+    pub(super) fn pump_scan(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.pump_again(now, out) {
+            return true;
+        }
+        let count = self.layout.device.count;
+        let segment = self.recovery().scan.next;
+        if segment == count {
+            return self.recovery().pending == 0 && self.choose_root(out);
+        }
+        // Behind what can be read there are only pads.
+        let strips = self.lines.chunks.at(segment).readable(self.layout.unreadable());
+        if strips > 0 {
+            let Some(lane) = self.idle_lane() else { return false };
+            self.read_strip(now, lane, (segment, strips - 1), true, out);
+        }
+        self.recovery().scan.next += 1;
+        true
+    }
+
+    pub(super) fn idle_lane(&mut self) -> Option<usize> {
+        let recovery = self.recovery();
+        let idle = |lane: &usize| recovery.bufs[*lane].is_some();
+        // A lane that has something to go on with is not idle.
+        (0..LANES).find(|lane| idle(lane) && recovery.replay.again[*lane].is_none())
+    }
+
+    /// Goes on with the lanes whose segment has more to be read; true when one did.
+    pub(super) fn pump_again(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for lane in 0..LANES {
+            if out.room() < 4 {
+                return moved;
+            }
+            if let Some(place) = self.recovery().replay.again[lane].take() {
+                self.read_strip(now, lane, place, true, out);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// A tail of the scan was read.
+    pub(super) fn scanned(&mut self, lane: usize) {
+        let (segment, strip) = self.recovery().asked[lane];
+        let tail = self.tail_of(lane, 0);
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let scan = &mut recovery.scan;
+        let Some(tail) = tail else {
+            return self.look_before(lane, segment, strip);
+        };
+        let seen = &mut scan.seen[segment as usize];
+        if seen.tail.is_none() {
+            *seen = Seen { tail: Some(tail), strip };
+        }
+        if !tail.of_map {
+            scan.seqs = scan.seqs.max(tail.seq).max(tail.newest);
+            return;
+        }
+        scan.strips = scan.strips.max(tail.seq);
+        scan.images.push((tail.seq, segment, strip));
+        let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
+        let entries = [zones::entry(page, 0), zones::entry(page, 1)];
+        if let [Some(root), Some(from)] = entries
+            && (root.kind, from.kind, tail.entries) == (Kind::Root, Kind::Images, 2)
+            && tail.seq > scan.root.seq
+        {
+            let (replay_from, images) = (root.block, root.value);
+            scan.root = Root { seq: tail.seq, replay_from, images_from: from.block, images };
+            scan.root_in = segment;
+        }
+        self.look_before(lane, segment, strip);
+    }
+
+    pub(super) fn look_before(&mut self, lane: usize, segment: u32, strip: u32) {
+        if strip > 0 {
+            self.recovery().replay.again[lane] = Some((segment, strip - 1));
+        }
+    }
+
+    fn choose_root(&mut self, out: &mut Out) -> bool {
+        let scan = &mut self.recovery().scan;
+        let (root, root_in) = (scan.root, scan.root_in);
+        if root.seq == 0 {
+            self.give_up("no sound root on the device", out);
+            return false;
+        }
+        scan.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
+        scan.images.sort_unstable();
+        let line = self.layout.line(root_in);
+        self.lines.at_mut(line).live += 1;
+        self.checkpoint.root = root;
+        self.go(Step::Images(0))
+    }
+
+    pub(super) fn pump_images(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+        let Some(&(_, segment, strip)) = self.recovery().scan.images.get(index) else {
+            if self.recovery().pending > 0 {
+                return false;
+            }
+            if self.recovery().scan.loaded != self.checkpoint.root.images {
+                self.give_up("images of the map are missing", out);
+                return false;
+            }
+            self.recovery().scan.next = 0;
+            return self.go(Step::Find);
+        };
+        let Some(lane) = self.idle_lane() else { return false };
+        self.read_strip(now, lane, (segment, strip), false, out);
+        self.go(Step::Images(index + 1))
+    }
+
+    /// A strip of images was read.
+    pub(super) fn image_read(&mut self, lane: usize, out: &mut Out) {
+        let last = self.layout.strip_blocks() as usize;
+        let (segment, _) = self.recovery().asked[lane];
+        let tail = self.tail_of(lane, last);
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
+        let end = u64::from(self.layout.device.size) * u64::from(self.layout.device.count) / 8;
+        let line = self.layout.line(segment);
+        let mut sound = tail.is_some();
+        for index in 0..tail.map_or(0, |tail| usize::from(tail.entries)) {
+            let Some(entry) = zones::entry(&pages[last], index) else { continue };
+            let (page, slot) = (entry.block, entry.value as usize);
+            if entry.kind != Kind::Image || page >= self.layout.pages.into() || slot >= last {
+                continue;
+            }
+            sound &= zones::image_crc(&pages[slot], page) == entry.crc
+                && self.map.load(page as u32, &pages[slot], end);
+            self.touched += self.layout.page_entries() as usize;
+            recovery.scan.loaded += 1;
+            self.lines.at_mut(line).live += 1;
+        }
+        if !sound {
+            self.give_up("an image of the map is damaged", out);
+        }
+    }
+
+    /// Says what each line is, and goes on with those that are not full.
+    pub(super) fn adopt(&mut self, out: &mut Out) -> bool {
+        let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
+        let (seqs, strips) = (scan.seqs.max(self.checkpoint.root.replay_from - 1), scan.strips);
+        for segment in 0..self.layout.device.count {
+            let Some(tail) = scan.seen[segment as usize].tail else { continue };
+            let it = self.lines.at_mut(self.layout.line(segment));
+            // What is older was not erased: its segment failed, or a cut undid the reset.
+            if tail.opened >= it.opened {
+                (it.of_map, it.opened, it.previous) = (tail.of_map, tail.opened, tail.previous);
+            }
+        }
+        let mut going = alloc::vec![(0, None); self.layout.fronts as usize + 1];
+        for line in 0..self.layout.lines {
+            let it = self.lines.at(line);
+            let front = if it.of_map { self.layout.fronts } else { self.layout.front(line) };
+            let best = &mut going[front as usize];
+            if it.opened > best.0 && self.lines.left(line) > 0 {
+                *best = (it.opened, Some(line));
+            }
+        }
+        for line in 0..self.layout.lines {
+            let goes_on = going.iter().any(|(_, it)| *it == Some(line));
+            match goes_on || self.lines.at(line).live > 0 {
+                true => self.lines.found(line, goes_on),
+                false => self.lines.found_nothing(line),
+            }
+        }
+        (self.seqs, self.durable, self.order.settled) = (seqs, seqs, seqs);
+        self.checkpoint.strips = strips;
+        let nothing = self.recovery().replay.applied == 0;
+        self.checkpoint.opened(seqs, nothing);
+        self.serve(out)
+    }
+}

@@ -1,0 +1,266 @@
+//! Out of memory: rows go to the medium, and are durable after a flush.
+//!
+//! Invariants
+//! - All rows up to `settled` are written, and all up to `durable` are durable.
+//! - A flush of the host is answered when its mark is durable.
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally,
+};
+use hostftl_format::zones::{self, Kind, Tail};
+
+use super::Zones;
+use super::append::GC;
+use super::map::At;
+use super::ops::Op;
+use super::row::{Phase, Row};
+use crate::planted::{Bug, planted};
+
+/// Rows that are not written yet, in the order of their numbers.
+#[derive(Debug)]
+pub struct Order {
+    list: VecDeque<(u64, bool)>,
+    /// All rows up to this number are written.
+    pub settled: u64,
+}
+
+impl Order {
+    pub fn new(rows: usize) -> Self {
+        Order { list: VecDeque::with_capacity(rows + 1), settled: 0 }
+    }
+
+    pub fn open(&mut self, seq: u64) {
+        self.list.push_back((seq, false));
+    }
+
+    fn written(&mut self, seq: u64) {
+        let first = self.list.front().expect("a row that is not written").0;
+        self.list[(seq - first) as usize].1 = true;
+        while let Some(&(seq, true)) = self.list.front() {
+            self.settled = seq;
+            self.list.pop_front();
+        }
+    }
+}
+
+impl Zones {
+    /// Closes the row that is filled when it is full or somebody waits for it.
+    pub(super) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        if let Some(row) = self.filling {
+            let it = &self.rows[row as usize];
+            if it.slots == self.layout.strip_blocks() || it.seq <= self.commit {
+                self.close();
+                moved = true;
+            }
+        }
+        for row in 0..self.rows.len() {
+            if self.closed == 0 {
+                break;
+            }
+            let it = &mut self.rows[row];
+            if it.phase == Phase::Closed && it.pending == 0 {
+                it.phase = Phase::Ready;
+                self.ready.push_back(row as u16);
+                self.closed -= 1;
+                moved = true;
+            }
+        }
+        moved | self.send_first(now, out)
+    }
+
+    /// Sends the first row that is ready.
+    fn send_first(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(&row) = self.ready.front() else { return false };
+        if self.ops.room() < 8 {
+            return false;
+        }
+        let fronts = self.layout.fronts;
+        let first = match self.rows[row as usize].taken[GC] > 0 && !self.layout.wide {
+            true => (0..fronts).max_by_key(|front| self.lines.free_of(*front)).unwrap_or(0),
+            false => self.next_front,
+        };
+        let placed = (0..fronts)
+            .map(|step| (first + step) % fronts)
+            .find_map(|front| Some((front, self.lines.place(front as usize, self.seqs)?)));
+        let Some((front, (segment, strip))) = placed else { return false };
+        self.next_front = (front + 1) % fronts;
+        self.ready.pop_front();
+        self.send_row(now, row, (segment, strip), out);
+        true
+    }
+
+    fn send_row(&mut self, now: Nanos, row: u16, (segment, strip): (u32, u32), out: &mut Out) {
+        let line = self.layout.line(segment);
+        let blocks = self.layout.strip_blocks();
+        let it = &mut self.rows[row as usize];
+        (it.phase, it.segment, it.strip) = (Phase::Sent, segment, strip);
+        let mut tail = it.tail.take().expect("a row has its tail when it is sent");
+        for (index, entry) in it.entries.iter().enumerate() {
+            zones::put_entry(&mut tail.pages_mut()[0], index, entry);
+        }
+        let (slots, mut tally) = (it.slots, it.tally);
+        if it.has_trim {
+            let last = &mut self.lines.at_mut(line).last_trim;
+            *last = (*last).max(it.seq);
+        }
+        let it = &self.rows[row as usize];
+        let head = self.head(line, it.seq, it.entries.len());
+        let at = self.layout.tail_at(segment, strip);
+        zones::seal(&mut tail.pages_mut()[0], &self.uuid, at, &head);
+        let mut gather = Gather::new();
+        if slots > 0 {
+            gather.push(Piece::Data(self.buffers[row as usize].view(0, Row::byte(slots))));
+        }
+        if slots < blocks {
+            gather.push(Piece::Zeros(Row::byte(blocks - slots)));
+        }
+        gather.push(Piece::Meta { buf: tail, pages: 1 });
+        let rest = self.rest(segment, strip);
+        if rest > 0 {
+            gather.push(Piece::zero_sectors(rest));
+        }
+        tally.add(Cause::Map, SECTORS_PER_BLOCK);
+        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
+        self.count_sent(&tally);
+        let lba = self.layout.lba(segment, strip);
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        self.submit(now, Op::Row { row, segment, strip }, command, out);
+    }
+
+    /// What the tail of a strip says of it.
+    pub(super) fn head(&self, line: u32, seq: u64, entries: usize) -> Tail {
+        let it = self.lines.at(line);
+        Tail {
+            seq,
+            newest: self.seqs,
+            opened: it.opened,
+            line,
+            previous: it.previous,
+            entries: entries as u16,
+            of_map: it.of_map,
+        }
+    }
+
+    /// Sectors behind the last strip of a segment, which are written with it so that it closes.
+    pub(super) fn rest(&self, segment: u32, strip: u32) -> u32 {
+        let chunk = self.lines.chunks.at(segment);
+        if strip + 1 < chunk.strips { 0 } else { chunk.length - chunk.strips * self.layout.strip }
+    }
+
+    pub(super) fn count_sent(&mut self, tally: &Tally) {
+        let counters = &mut self.counters;
+        counters.gc_copied += u64::from(tally.get(Cause::Gc));
+        counters.padded += u64::from(tally.get(Cause::Pad));
+        counters.map_written += u64::from(tally.get(Cause::Map));
+        counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+    }
+
+    /// A row is written, or is not.
+    pub(super) fn row_done(
+        &mut self,
+        (row, segment, strip): (u16, u32, u32),
+        command: Command,
+        result: Result<(), DeviceError>,
+        out: &mut Out,
+    ) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        for piece in gather {
+            match piece {
+                Piece::Meta { buf, .. } => self.rows[row as usize].tail = Some(buf),
+                piece => self.repay(piece),
+            }
+        }
+        self.lines.chunks.sent(segment, strip, result.is_err());
+        let line = self.layout.line(segment);
+        match result {
+            Ok(()) => {
+                let seq = self.rows[row as usize].seq;
+                self.rows[row as usize].phase = Phase::Written;
+                self.order.written(seq);
+                self.retire(segment);
+            }
+            Err(DeviceError::Media) => {
+                // Its segment is out of use: it goes to another, with the number that it has.
+                self.rows[row as usize].phase = Phase::Ready;
+                self.ready.push_front(row);
+                self.lose_segment(segment);
+                self.lines.row_over(line, self.seqs);
+                self.retire(segment);
+            }
+            Err(error) => self.fail(error, false, out),
+        }
+    }
+
+    /// A segment failed: what is in it moves soon, and there is less room.
+    pub(super) fn lose_segment(&mut self, segment: u32) {
+        self.counters.device_errors += 1;
+        self.lines.note_hurt(segment);
+        self.worn = self.lines.capacity() < self.layout.blocks;
+    }
+
+    /// The map points at the medium for all rows of a segment that can be read there.
+    pub(super) fn retire(&mut self, segment: u32) {
+        let readable = self.lines.chunks.at(segment).readable(self.layout.unreadable());
+        for row in 0..self.rows.len() {
+            let it = &self.rows[row];
+            if it.phase != Phase::Written || it.segment != segment || it.strip >= readable {
+                continue;
+            }
+            self.retire_row(row as u16);
+        }
+    }
+
+    fn retire_row(&mut self, row: u16) {
+        let it = &mut self.rows[row as usize];
+        let (segment, strip) = (it.segment, it.strip);
+        it.phase = Phase::Draining;
+        let line = self.layout.line(segment);
+        for index in 0..self.rows[row as usize].entries.len() {
+            let entry = self.rows[row as usize].entries[index];
+            let here = At::Row { row, slot: entry.value as u8 };
+            if entry.kind == Kind::Data && self.map.get(entry.block) == here {
+                let place = self.layout.place(segment, strip, entry.value);
+                self.map.set(entry.block, At::Media(place));
+                self.lines.add(line);
+            }
+            self.touched += 1;
+        }
+        self.lines.row_over(line, self.seqs);
+    }
+
+    /// Flushes the device when somebody waits for that and all is written that it should cover.
+    pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.flushing.is_some() || self.commit <= self.durable {
+            return false;
+        }
+        if self.order.settled < self.commit || self.ops.room() == 0 {
+            return false;
+        }
+        self.flushing = Some(self.order.settled);
+        if planted(Bug::ZonesEarlyFlushReply) {
+            self.durable = self.order.settled;
+        }
+        self.submit(now, Op::Flush, Command::Flush { device: 0 }, out);
+        true
+    }
+
+    /// The device has flushed.
+    pub(super) fn flush_done(&mut self) {
+        let seq = self.flushing.take().expect("a flush is under way");
+        if self.failed.is_none() {
+            self.durable = self.durable.max(seq);
+        }
+    }
+
+    /// Answers what waits for rows that are durable.
+    pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
+        let mut moved = false;
+        while out.room() > 4 && self.requests.waits_for().is_some_and(|it| it <= self.durable) {
+            moved |= self.requests.answer_waiting(Ok(()), out);
+        }
+        moved
+    }
+}
