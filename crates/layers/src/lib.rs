@@ -15,6 +15,7 @@ mod log;
 mod passthrough;
 mod planted;
 pub mod policy;
+mod raid5;
 mod shatl;
 mod tier;
 mod vsp;
@@ -25,4 +26,5 @@ pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;
+pub use raid5::Raid5;
 pub use tier::{Params as TierParams, Policy as TierPolicy};

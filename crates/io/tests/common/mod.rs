@@ -10,7 +10,7 @@ use hostftl_core::{
 use hostftl_io::{
     Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, Host, Parts, Pull, Stats, Waker,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 
 /// What a test asks; lengths and places in bytes.
 pub enum Ask {
@@ -90,10 +90,21 @@ pub fn start(
 ) -> (Driver<AnyLayer>, Script) {
     let infos: Vec<_> = devices.iter().map(Device::info).collect();
     let plan = AnyLayer::plan(config, &infos).unwrap();
+    let make = |buffers| AnyLayer::new(config, &infos, buffers, Mode::Format).unwrap();
+    start_layer(plan, devices, engine, make)
+}
+
+/// As [`start`], with the layer that `make` makes, for which `plan` holds.
+pub fn start_layer<L: Layer>(
+    plan: Plan,
+    devices: Vec<Device>,
+    engine: EngineKind,
+    make: impl FnOnce(Vec<Payload>) -> L,
+) -> (Driver<L>, Script) {
     let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
     let arena = Arena::new(&HOST_CLASSES, own).unwrap();
     let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
-    let layer = AnyLayer::new(config, &infos, buffers, Mode::Format).unwrap();
+    let layer = make(buffers);
     let waker = Arc::new(Waker::new().unwrap());
     let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
     let mut driver = Driver::new(layer, parts).unwrap();

@@ -71,7 +71,6 @@ fn any_order_and_a_volume_file_that_is_lost() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn a_missing_device_is_said_loudly_and_everything_is_served() {
     for gone in FILES {
         let place = Place::new();
@@ -89,7 +88,6 @@ fn a_missing_device_is_said_loudly_and_everything_is_served() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn a_device_that_comes_back_after_it_missed_writes_is_left_out() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
@@ -108,7 +106,6 @@ fn a_device_that_comes_back_after_it_missed_writes_is_left_out() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn what_is_too_short_or_blank_is_left_out() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
@@ -146,7 +143,6 @@ fn copies_and_devices_of_other_volumes_are_refused() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
@@ -163,7 +159,6 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn a_smallest_device_that_is_lost_does_not_change_where_things_lie() {
     let place = Place::new();
     File::create(place.path("d1")).unwrap().set_len(40 * MIB).unwrap();
@@ -177,7 +172,6 @@ fn a_smallest_device_that_is_lost_does_not_change_where_things_lie() {
 }
 
 #[test]
-#[ignore = "log does not run without a device yet"]
 fn a_change_of_members_that_was_cut_off_is_finished() {
     let place = Place::new();
     create(&spec(&place)).unwrap();

@@ -1,0 +1,330 @@
+//! RAID 5 as everybody has it: what the log array is compared with. No user may choose it.
+//!
+//! Stripes have a chunk on each device, one of them parity, in turn. A write of a whole stripe
+//! writes all chunks; a smaller one reads the old data and the old parity and writes both. There is
+//! no journal and no map of what changed: after a cut, the parity of what was being written is not
+//! known. Trims and zeroing are refused, and so is work after a device failed.
+//!
+//! Invariants
+//! - A stripe that is being written belongs to one operation.
+//! - A request is answered when all of it was sent and no operation of it is under way.
+
+mod op;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    Ack, Command, Counters, Credits, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
+    Limits, Nanos, Out, Output, Payload, Reply, Request, Tally, Ticket, Token,
+};
+
+use crate::config::{Plan, PlanError};
+use op::{Op, Step};
+
+/// The longest transfer, in sectors: 1 MiB.
+const MAX_TRANSFER: u32 = 2048;
+/// Outputs that one operation makes at once, at most.
+const MOST: usize = 17;
+
+/// What a request still needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write { fua: bool },
+    Flush,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    data: Option<Payload>,
+    kind: Kind,
+    lba: u64,
+    sectors: u32,
+    /// How much of it was sent.
+    sent: u32,
+    /// Operations under way.
+    pending: u32,
+    result: Result<(), HostError>,
+}
+
+/// A part of a request.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    stripe: u64,
+    /// The first sector in the request, and how many.
+    from: u32,
+    sectors: u32,
+    /// The first sector in the stripe's data.
+    at: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Raid5 {
+    plan: Plan,
+    devices: u8,
+    chunk: u32,
+    requests: Vec<Option<Waiting>>,
+    free: Vec<u16>,
+    ops: Vec<Option<Op>>,
+    idle: Vec<u16>,
+    /// Two buffers of a chunk for each operation.
+    buffers: Vec<Payload>,
+    /// Requests of which something is not sent yet, in order.
+    queue: VecDeque<u16>,
+    counters: Counters,
+    started: bool,
+    more: bool,
+}
+
+impl Raid5 {
+    /// What the array needs over `devices` with chunks of `chunk` sectors and so many operations
+    /// under way.
+    ///
+    /// # Errors
+    /// When there are fewer than three devices, or more than sixteen.
+    pub fn plan(devices: &[DeviceInfo], chunk: u32, ops: u16) -> Result<Plan, PlanError> {
+        if !(3..=16).contains(&devices.len()) {
+            return Err(PlanError("raid5 takes 3 to 16 devices"));
+        }
+        let least = devices.iter().map(|device| device.sectors).min().unwrap_or(0);
+        let width = devices.len() as u64 - 1;
+        let limits = Limits {
+            exported: least / u64::from(chunk) * u64::from(chunk) * width,
+            max_transfer: MAX_TRANSFER,
+            align: (chunk * width as u32).min(MAX_TRANSFER),
+            ack: Ack::Media,
+        };
+        Ok(Plan { limits, buffers: 2 * u32::from(ops), buffer_sectors: chunk, map_bytes: 0 })
+    }
+
+    /// The array; the arguments are those of [`Raid5::plan`], which says what `buffers` there are.
+    ///
+    /// # Errors
+    /// As [`Raid5::plan`].
+    pub fn new(
+        devices: &[DeviceInfo],
+        chunk: u32,
+        ops: u16,
+        buffers: Vec<Payload>,
+    ) -> Result<Self, PlanError> {
+        let plan = Self::plan(devices, chunk, ops)?;
+        assert_eq!(buffers.len(), 2 * usize::from(ops), "two buffers for each operation");
+        Ok(Raid5 {
+            plan,
+            devices: devices.len() as u8,
+            chunk,
+            requests: (0..ops).map(|_| None).collect(),
+            free: (0..ops).rev().collect(),
+            ops: (0..ops).map(|_| None).collect(),
+            idle: (0..ops).rev().collect(),
+            buffers,
+            queue: VecDeque::with_capacity(ops.into()),
+            counters: Counters::default(),
+            started: false,
+            more: true,
+        })
+    }
+
+    /// Data chunks of a stripe.
+    fn width(&self) -> u32 {
+        u32::from(self.devices) - 1
+    }
+
+    /// The device of data chunk `chunk` of a stripe; the parity comes behind the last.
+    fn device(&self, stripe: u64, chunk: u32) -> u8 {
+        ((stripe + 1 + u64::from(chunk)) % u64::from(self.devices)) as u8
+    }
+
+    fn accept(&mut self, request: Request, out: &mut Out) {
+        let Request { ticket, op, lba, sectors, .. } = request;
+        let (kind, data) = match op {
+            HostOp::Read(data) => (Some(Kind::Read), Some(data)),
+            HostOp::Write { data, fua } => (Some(Kind::Write { fua }), Some(data)),
+            HostOp::Flush => (Some(Kind::Flush), None),
+            HostOp::Trim { .. } | HostOp::Zeroes { .. } => (None, None),
+        };
+        let in_range = lba.checked_add(sectors).is_some_and(|end| end <= self.plan.limits.exported);
+        let (Some(kind), true) = (kind, in_range) else {
+            let error = if in_range { HostError::Io } else { HostError::Range };
+            return out.push(Output::Reply(Reply { ticket, data, result: Err(error) }));
+        };
+        match kind {
+            Kind::Read => self.counters.host_read += sectors,
+            Kind::Write { .. } => self.counters.host_written += sectors,
+            Kind::Flush => self.counters.flushes += 1,
+        }
+        let (sectors, result) = (sectors as u32, Ok(()));
+        let index = self.free.pop().expect("a request came without credit");
+        let waiting = Waiting { ticket, data, kind, lba, sectors, sent: 0, pending: 0, result };
+        self.requests[index as usize] = Some(waiting);
+        self.queue.push_back(index);
+    }
+
+    /// The next part of a request: a whole stripe that is written, or what lies in one chunk.
+    fn part(&self, request: &Waiting) -> Part {
+        let row = u64::from(self.chunk * self.width());
+        let lba = request.lba + u64::from(request.sent);
+        let (stripe, at) = (lba / row, (lba % row) as u32);
+        let left = request.sectors - request.sent;
+        let whole = matches!(request.kind, Kind::Write { .. }) && at == 0 && left >= row as u32;
+        let sectors = if whole { row as u32 } else { left.min(self.chunk - at % self.chunk) };
+        Part { stripe, from: request.sent, sectors, at }
+    }
+
+    /// Begins what can be begun, in the order of requests.
+    fn pump(&mut self, out: &mut Out) {
+        self.more = false;
+        let mut left = self.queue.len();
+        while left > 0 && !self.idle.is_empty() {
+            if out.room() < MOST {
+                self.more = true;
+                return;
+            }
+            left -= 1;
+            let index = self.queue.pop_front().expect("it is not empty");
+            let request = self.requests[index as usize].as_ref().expect("a queued request waits");
+            if request.kind == Kind::Flush {
+                self.begin(index, None, out);
+                continue;
+            }
+            let part = self.part(request);
+            let busy = |op: &Op| op.stripe() == Some(part.stripe);
+            if request.kind != Kind::Read && self.ops.iter().flatten().any(busy) {
+                self.queue.push_back(index);
+                continue;
+            }
+            let request = self.requests[index as usize].as_mut().expect("it was there just now");
+            request.sent += part.sectors;
+            let over = request.sent == request.sectors;
+            if !over {
+                self.queue.push_front(index);
+                left += 1;
+            }
+            self.begin(index, Some(part), out);
+        }
+    }
+
+    fn begin(&mut self, index: u16, part: Option<Part>, out: &mut Out) {
+        let (slot, whole) = (self.idle.pop().expect("room was checked"), self.chunk * self.width());
+        let request = self.requests[index as usize].as_mut().expect("a request begins once");
+        request.pending += 1;
+        let step = match (request.kind, part) {
+            (Kind::Read, _) => Step::Read,
+            (Kind::Write { .. }, Some(part)) if part.sectors == whole => Step::Fold,
+            (Kind::Write { .. }, Some(_)) => Step::Old,
+            (Kind::Flush | Kind::Write { .. }, _) => Step::Flush,
+        };
+        self.ops[slot as usize] = Some(Op::new(index, part, step));
+        self.advance(slot, out);
+    }
+
+    fn done(&mut self, done: Done, out: &mut Out) {
+        let slot = (done.token.0 >> 8) as u16;
+        let request = self.ops[slot as usize].as_ref().expect("a command has an operation").request;
+        self.repay(slot, request, done.command);
+        if done.result.is_err() {
+            self.counters.device_errors += 1;
+            let request = self.requests[request as usize].as_mut().expect("it is not answered");
+            request.result = Err(HostError::Io);
+        }
+        let op = self.ops[slot as usize].as_mut().expect("it was there just now");
+        op.pending -= 1;
+        if op.pending == 0 {
+            self.advance(slot, out);
+        }
+    }
+
+    /// The operation is over: what waits for its stripe may begin, and its request may be answered.
+    fn end(&mut self, slot: u16, out: &mut Out) {
+        let op = self.ops[slot as usize].take().expect("an operation ends once");
+        self.idle.push(slot);
+        let request = self.requests[op.request as usize].as_mut().expect("it is not answered");
+        request.pending -= 1;
+        if request.pending > 0 || request.sent < request.sectors {
+            return;
+        }
+        if request.kind == (Kind::Write { fua: true }) {
+            request.kind = Kind::Flush;
+            return self.queue.push_back(op.request);
+        }
+        let request = self.requests[op.request as usize].take().expect("it was there just now");
+        self.free.push(op.request);
+        let Waiting { ticket, data, result, .. } = request;
+        out.push(Output::Reply(Reply { ticket, data, result }));
+    }
+
+    /// Sends a command of an operation; `index` tells its commands apart.
+    fn submit(&mut self, slot: u16, index: u8, command: Command, out: &mut Out) {
+        let op = self.ops[slot as usize].as_mut().expect("a command has an operation");
+        op.pending += 1;
+        let token = Token(u64::from(slot) << 8 | u64::from(index));
+        out.push(Output::Submit(token, command));
+    }
+}
+
+impl Layer for Raid5 {
+    fn step(&mut self, _now: Nanos, input: Input, out: &mut Out) {
+        match input {
+            Input::Timer if !self.started => {
+                self.started = true;
+                out.push(Output::Event(Event::Ready { replayed: 0, dropped: 0 }));
+            }
+            Input::Timer => {}
+            Input::Host(request) => self.accept(request, out),
+            Input::Done(done) => self.done(done, out),
+            Input::Stop => out.push(Output::Event(Event::Stopped)),
+        }
+        self.pump(out);
+    }
+
+    fn credits(&self) -> Credits {
+        Credits { requests: self.free.len() as u32, sectors: self.plan.limits.max_transfer }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        (self.more || !self.started).then_some(0)
+    }
+
+    fn limits(&self) -> Limits {
+        self.plan.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn map_bytes(&self) -> u64 {
+        0
+    }
+
+    fn idle(&self) -> bool {
+        self.free.len() == self.requests.len()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let mut stripes: Vec<u64> = self.ops.iter().flatten().filter_map(Op::stripe).collect();
+        stripes.sort_unstable();
+        match stripes.windows(2).any(|pair| pair[0] == pair[1]) {
+            true => Err("two operations write one stripe"),
+            false => Ok(()),
+        }
+    }
+
+    fn power_off(&mut self) {
+        for Waiting { ticket, data, .. } in self.requests.iter_mut().filter_map(Option::take) {
+            ticket.close();
+            data.map(Payload::void);
+        }
+        self.buffers.drain(..).for_each(|buffer| {
+            buffer.void();
+        });
+    }
+}
+
+/// The share of a host's tally: all of it is the host's.
+fn host(sectors: u32) -> Tally {
+    Tally::of(hostftl_core::Cause::Host, sectors)
+}

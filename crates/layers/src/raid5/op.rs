@@ -1,0 +1,192 @@
+//! What one part of a request needs, command after command.
+
+use hostftl_core::{
+    Cause, Command, Few, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
+};
+
+use super::{Part, Raid5, host};
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reads for the host.
+    Read,
+    /// Reads the old data and the old parity.
+    Old,
+    /// Makes the new parity from the old one, or from all data of a stripe.
+    Fold,
+    /// Writes data and parity.
+    Write,
+    /// Flushes all devices.
+    Flush,
+    /// Nothing.
+    Over,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Op {
+    /// The request that it is for.
+    pub request: u16,
+    /// Commands under way.
+    pub pending: u32,
+    part: Option<Part>,
+    step: Step,
+    /// Whether a whole stripe is written.
+    whole: bool,
+    /// Chunks that are in the parity of a whole stripe.
+    folded: u32,
+}
+
+impl Op {
+    pub fn new(request: u16, part: Option<Part>, step: Step) -> Self {
+        Op { request, pending: 0, part, step, whole: step == Step::Fold, folded: 0 }
+    }
+
+    /// The stripe that it writes.
+    pub fn stripe(&self) -> Option<u64> {
+        match self.step {
+            Step::Read | Step::Flush => None,
+            _ => self.part.map(|part| part.stripe),
+        }
+    }
+}
+
+impl Raid5 {
+    /// Sends what comes next, or ends the operation.
+    pub(super) fn advance(&mut self, slot: u16, out: &mut Out) {
+        let op = self.ops[slot as usize].as_mut().expect("an operation advances");
+        let (step, whole) = (op.step, op.whole);
+        // Of a part nothing is written when something of it could not be read.
+        let failed =
+            self.requests[op.request as usize].as_ref().is_some_and(|it| it.result.is_err());
+        op.step = match step {
+            Step::Old => Step::Fold,
+            Step::Fold if !failed => Step::Write,
+            _ => Step::Over,
+        };
+        match (step, op.part) {
+            (Step::Flush, _) => self.flush(slot, out),
+            (Step::Read, Some(part)) => self.read(slot, part, out),
+            (Step::Old, Some(part)) => self.read_old(slot, part, out),
+            (Step::Fold, Some(part)) if !failed => self.fold(slot, part, whole, out),
+            (Step::Write, Some(part)) => self.write(slot, part, whole, out),
+            _ => self.end(slot, out),
+        }
+    }
+
+    fn flush(&mut self, slot: u16, out: &mut Out) {
+        for device in 0..self.devices {
+            self.submit(slot, device, Command::Flush { device }, out);
+        }
+    }
+
+    fn data(&mut self, slot: u16) -> &mut Payload {
+        let request = self.ops[slot as usize].as_ref().expect("it is under way").request;
+        let request = self.requests[request as usize].as_mut().expect("it is not answered");
+        request.data.as_mut().expect("a transfer has a payload")
+    }
+
+    /// The first sector of a part on its device.
+    fn lba(&self, part: Part) -> u64 {
+        part.stripe * u64::from(self.chunk) + u64::from(part.at % self.chunk)
+    }
+
+    fn read(&mut self, slot: u16, part: Part, out: &mut Out) {
+        let into = Target::Data(self.data(slot).view_mut_sectors(part.from, part.sectors));
+        let (device, lba) = (self.device(part.stripe, part.at / self.chunk), self.lba(part));
+        self.submit(slot, 0, Command::Read { device, lba, into, cause: Cause::Host }, out);
+    }
+
+    fn read_old(&mut self, slot: u16, part: Part, out: &mut Out) {
+        for (index, chunk) in [(0, part.at / self.chunk), (1, self.width())] {
+            let buffer = &mut self.buffers[2 * usize::from(slot) + usize::from(index)];
+            let into = Target::Data(buffer.view_mut_sectors(0, part.sectors));
+            let (device, lba) = (self.device(part.stripe, chunk), self.lba(part));
+            let command = Command::Read { device, lba, into, cause: Cause::Rmw };
+            self.submit(slot, index, command, out);
+        }
+    }
+
+    /// The parity is in the second buffer afterwards.
+    fn fold(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
+        let [old, parity] = [2 * usize::from(slot), 2 * usize::from(slot) + 1];
+        let mut from = Few::<View, MAX_PIECES>::new();
+        if !whole {
+            from.push(self.data(slot).view_sectors(part.from, part.sectors));
+            from.push(self.buffers[old].view_sectors(0, part.sectors));
+            let into = self.buffers[parity].view_mut_sectors(0, part.sectors);
+            return self.submit(slot, 0, Command::Fold { from, into, keep: true }, out);
+        }
+        let (chunk, done) = (self.chunk, self.folded(slot));
+        let end = (done + MAX_PIECES as u32).min(self.width());
+        for index in done..end {
+            from.push(self.data(slot).view_sectors(part.from + index * chunk, chunk));
+        }
+        let into = self.buffers[parity].view_mut_sectors(0, chunk);
+        let op = self.ops[slot as usize].as_mut().expect("it is under way");
+        op.folded = end;
+        if end < u32::from(self.devices) - 1 {
+            op.step = Step::Fold;
+        }
+        self.submit(slot, 0, Command::Fold { from, into, keep: done > 0 }, out);
+    }
+
+    fn folded(&self, slot: u16) -> u32 {
+        self.ops[slot as usize].as_ref().expect("it is under way").folded
+    }
+
+    fn write(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
+        let (first, chunks) = match whole {
+            true => (0, self.width()),
+            false => (part.at / self.chunk, 1),
+        };
+        let (lba, sectors) = (self.lba(part), part.sectors / chunks);
+        for index in 0..chunks {
+            let view = self.data(slot).view_sectors(part.from + index * sectors, sectors);
+            let gather = Gather::from_iter([Piece::Data(view)]);
+            let (device, tally) = (self.device(part.stripe, first + index), host(sectors));
+            let command = Command::Program { device, lba, gather, tally, placement: 0 };
+            self.submit(slot, index as u8, command, out);
+        }
+        let view = self.buffers[2 * usize::from(slot) + 1].view_sectors(0, sectors);
+        let gather = Gather::from_iter([Piece::Data(view)]);
+        let device = self.device(part.stripe, self.width());
+        let tally = Tally::of(Cause::Parity, sectors);
+        let command = Command::Program { device, lba, gather, tally, placement: 0 };
+        self.submit(slot, chunks as u8, command, out);
+    }
+
+    /// Takes back what a command borrowed from the request or from the operation's buffers.
+    pub(super) fn repay(&mut self, slot: u16, request: u16, command: Command) {
+        let (first, mut owned) = (2 * usize::from(slot), Few::<View, MAX_PIECES>::new());
+        let mut filled = None;
+        match command {
+            Command::Read { into: Target::Data(view), .. } => filled = Some(view),
+            Command::Program { gather, .. } => {
+                for piece in gather {
+                    if let Piece::Data(view) = piece {
+                        owned.push(view);
+                    }
+                }
+            }
+            Command::Fold { from, into, .. } => (owned, filled) = (from, Some(into)),
+            Command::Flush { .. } => {}
+            other => unreachable!("raid5 never sent {other:?}"),
+        }
+        let request = self.requests[request as usize].as_mut().expect("it is not answered");
+        let own = &mut self.buffers[first..first + 2];
+        for view in owned {
+            match own.iter_mut().find(|buffer| buffer.id() == view.id()) {
+                Some(buffer) => buffer.repay(view),
+                None => request.data.as_mut().expect("it has a payload").repay(view),
+            }
+        }
+        if let Some(view) = filled {
+            match own.iter_mut().find(|buffer| buffer.id() == view.id()) {
+                Some(buffer) => buffer.repay_mut(view),
+                None => request.data.as_mut().expect("it has a payload").repay_mut(view),
+            }
+        }
+    }
+}
