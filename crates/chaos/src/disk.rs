@@ -304,10 +304,11 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(|at| self.born[*at as usize] != 0)
     }
 
-    /// A sector of log at or after `start`, or around, which a later log page knows to be durable:
-    /// without one a damaged page is the same as a torn one.
+    /// A sector of log at or after `start`, or around, which a later, whole log page knows to be
+    /// durable: without one a damaged page is the same as a torn one.
     pub fn find_log(&self, start: u64) -> Option<u64> {
-        let newest = self.born.iter().copied().max().unwrap_or_default();
+        let whole = self.born.iter().zip(&self.settled).filter(|(_, settled)| **settled != 0);
+        let newest = whole.map(|(born, _)| *born).max().unwrap_or_default();
         let fits = |at: &u64| {
             let at = *at as usize;
             let known = self.settled[at] != 0 && self.settled[at] <= newest;

@@ -1,10 +1,11 @@
 //! Carries a command out, all at once, when the driver decides that it completes.
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR,
-    Tally, Target, Verdict, View, ViewMut,
+    ALL_ZEROS, About, BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, MetaBuf,
+    Piece, SECTOR, Tally, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::page::crc32c;
+use hostftl_format::report;
 
 use crate::arena::Arena;
 use crate::dice::Dice;
@@ -31,6 +32,9 @@ pub struct Machine {
     pub arena: Arena,
     /// The devices of the stack, in order.
     pub disks: Vec<Disk>,
+    /// Sectors of the map units that the device names when it is asked what it collects next; 0
+    /// when it tells nothing.
+    pub hint: u32,
     /// Why a segment did not take the last command, if it did not.
     pub refusal: Option<Refusal>,
     staging: Vec<u8>,
@@ -79,6 +83,9 @@ impl Machine {
                 disk.trim(*lba, *sectors, dice);
             }
             Command::Flush { device } => self.disks[*device as usize].flush(stamp),
+            Command::Report { about: About::Collectible, into, .. } if self.hint > 0 => {
+                return Ok(hint(self.disks[0].sectors(), self.hint, into, dice));
+            }
             Command::Report { device, about, into } => {
                 return self.disks[*device as usize].report(*about, into);
             }
@@ -288,6 +295,16 @@ pub fn has_meta(gather: &Gather) -> bool {
     gather.iter().any(|piece| matches!(piece, Piece::Meta { .. }))
 }
 
+/// Names map units of `unit` sectors: any, for what is collected next must not matter to a promise.
+fn hint(sectors: u64, unit: u32, into: &mut MetaBuf, dice: &mut Dice) -> Verdict {
+    let (units, mut count) = (sectors / u64::from(unit), 0);
+    for _ in 0..dice.below(16) {
+        let lba = dice.below(units) * u64::from(unit);
+        count += usize::from(report::put_unit(into.pages_mut(), count, lba));
+    }
+    Verdict { bytes: (count * report::UNIT_BYTES) as u32, crc: 0 }
+}
+
 fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {
     match codec {
         Codec::Raw => plain.to_vec(),
@@ -308,8 +325,6 @@ fn unpack(packed: &[u8], codec: Codec, most: usize) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use hostftl_core::{About, MetaBuf};
-
     use super::*;
 
     /// A chaos device without segments tells nothing of itself, and a layer must live with that.

@@ -1,7 +1,7 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Reclaim};
+use hostftl_layers::{AnyLayer, Gather, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -63,6 +63,23 @@ pub struct World {
     pub trace: bool,
 }
 
+/// Chooses parameters that only one layer has.
+fn vary(config: &mut LayerConfig, dice: &mut Dice) {
+    if config.kind == LayerKind::Scrambler {
+        config.scrambler.slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+        config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
+        config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
+    }
+    if config.kind == LayerKind::Shatl && dice.chance(300) {
+        config.reclaim = Reclaim::Batch;
+        config.threshold = Some(dice.between(2, 40) as u32);
+    }
+    if config.kind == LayerKind::Mhatl {
+        config.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);
+        config.gather = dice.pick(&[Gather::Lsp, Gather::Lsp, Gather::Vsp]);
+    }
+}
+
 impl World {
     /// The world of `seed`.
     ///
@@ -83,16 +100,14 @@ impl World {
             (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
         }
         config.deadline = swarm.deadline;
-        if layer == LayerKind::Shatl && dice.chance(300) {
-            config.reclaim = Reclaim::Batch;
-            config.threshold = Some(dice.between(2, 40) as u32);
-        }
+        vary(&mut config, &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm);
         let (infos, plan) = loop {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
+            info.collection_hint = layer == LayerKind::Scrambler;
             if let Some(segments) = segments {
                 info = zoned::info(segments, swarm.volatile);
             }
@@ -148,6 +163,8 @@ impl World {
         self.damaged = false;
         self.gave_up = false;
         self.gone = false;
+        let unit = self.infos[0].map_unit;
+        self.machine.hint = if self.infos[0].collection_hint { unit } else { 0 };
         self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
         for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {
             disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::command::{Command, DeviceError, Done, Token};
 use crate::counters::Counters;
+use crate::few::Few;
 use crate::gauges::Gauges;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
@@ -180,6 +181,10 @@ pub trait Layer {
     }
     /// Bytes of host memory that the map takes, all tables counted.
     fn map_bytes(&self) -> u64;
+    /// What else it shows of its present state: names and figures.
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        Few::new()
+    }
     /// Whether sector `lba` may hold something other than zeros, and for how many of `sectors`
     /// sectors that stays so: at least one. It looks at no more than [`MAX_TOUCH`] of them. A layer
     /// without a map can't tell, so that everything may.

@@ -7,11 +7,15 @@
 mod drive;
 mod flash;
 mod memory;
+mod model;
 pub mod pool;
+mod queue;
+pub mod scm;
 mod spec;
 mod work;
 pub mod zoned;
 
 pub use drive::{Clock, Drive, Ended};
+pub use model::Model;
 pub use spec::{DriveError, DriveSpec, Energy, Pooling, Shape};
 pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

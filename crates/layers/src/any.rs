@@ -3,14 +3,16 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+    Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
 };
 
 use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
 use crate::exerciser::Exerciser;
 use crate::hard::Hard;
 use crate::log::Log;
+use crate::mhatl::Mhatl;
 use crate::passthrough::Passthrough;
+use crate::scrambler::Scrambler;
 use crate::shatl::Shatl;
 use crate::tier::Tier;
 use crate::zones::Zones;
@@ -23,8 +25,12 @@ pub enum AnyLayer {
     Passthrough(Passthrough),
     /// See [`LayerKind::Hard`].
     Hard(Hard),
+    /// See [`LayerKind::Mhatl`].
+    Mhatl(Mhatl),
     /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
+    /// See [`LayerKind::Scrambler`].
+    Scrambler(Scrambler),
     /// See [`LayerKind::Log`].
     Log(Log),
     /// See [`LayerKind::Tier`].
@@ -46,7 +52,9 @@ impl AnyLayer {
         match config.kind {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
+            LayerKind::Mhatl => Mhatl::plan(config, devices),
             LayerKind::Shatl => Shatl::plan(config, devices),
+            LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
             LayerKind::Tier => Tier::plan(config, devices),
             LayerKind::Pblk | LayerKind::Rrpc => Zones::plan(config, devices),
@@ -73,7 +81,11 @@ impl AnyLayer {
         Ok(match config.kind {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
+            LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
             LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::Scrambler => {
+                AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
+            }
             LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
             LayerKind::Tier => AnyLayer::Tier(Tier::new(config, devices, buffers, mode)?),
             LayerKind::Pblk => AnyLayer::Pblk(Zones::new(config, devices, buffers, mode)?),
@@ -88,7 +100,9 @@ macro_rules! each {
         match $self {
             AnyLayer::Passthrough($layer) => $body,
             AnyLayer::Hard($layer) => $body,
+            AnyLayer::Mhatl($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
+            AnyLayer::Scrambler($layer) => $body,
             AnyLayer::Log($layer) => $body,
             AnyLayer::Tier($layer) => $body,
             AnyLayer::Pblk($layer) | AnyLayer::Rrpc($layer) => $body,
@@ -131,6 +145,10 @@ impl Layer for AnyLayer {
 
     fn map_bytes(&self) -> u64 {
         each!(self, layer => layer.map_bytes())
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        each!(self, layer => layer.facts())
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {

@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Limits, Nanos, SECTOR};
 
-use crate::{log, tier, zones};
+use crate::{log, scrambler, tier, zones};
 
 /// The layers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +28,10 @@ pub enum LayerKind {
     Rrpc,
     /// The test layer that uses every command; no user may choose it.
     Exerciser,
+    /// Writes go to what the device collects next.
+    Scrambler,
+    /// Small writes are gathered into superpages; runs of sectors are mapped.
+    Mhatl,
 }
 
 impl LayerKind {
@@ -35,19 +39,28 @@ impl LayerKind {
     pub const ALL: &'static [LayerKind] = &[
         LayerKind::Passthrough,
         LayerKind::Hard,
+        LayerKind::Mhatl,
         LayerKind::Shatl,
+        LayerKind::Scrambler,
         LayerKind::Log,
         LayerKind::Tier,
         LayerKind::Pblk,
         LayerKind::Rrpc,
     ];
 
+    /// Whether it works only on a device that tells what it collects next.
+    pub const fn needs_hint(self) -> bool {
+        matches!(self, LayerKind::Scrambler)
+    }
+
     /// The name in the CLI, in reports and on media.
     pub const fn name(self) -> &'static str {
         match self {
             LayerKind::Passthrough => "passthrough",
             LayerKind::Hard => "hard",
+            LayerKind::Mhatl => "mhatl",
             LayerKind::Shatl => "shatl",
+            LayerKind::Scrambler => "scrambler",
             LayerKind::Log => "log",
             LayerKind::Tier => "tier",
             LayerKind::Pblk => "pblk",
@@ -58,14 +71,23 @@ impl LayerKind {
 }
 
 impl LayerKind {
-    /// Whether it gathers what it writes into units.
-    fn writes_units(self) -> bool {
-        !matches!(self, LayerKind::Passthrough | LayerKind::Tier | LayerKind::Exerciser)
+    /// Whether it writes in superpages of a size that may be chosen.
+    fn has_superpages(self) -> bool {
+        matches!(self, LayerKind::Hard | LayerKind::Mhatl | LayerKind::Shatl | LayerKind::Log)
+            || self.takes_zones()
     }
 
-    /// Those of [`LayerKind::ALL`] that take block devices.
+    /// Whether it keeps a share of the device spare.
+    fn has_spare(self) -> bool {
+        self == LayerKind::Scrambler || self.has_superpages() && self != LayerKind::Shatl
+    }
+
+    /// Those of [`LayerKind::ALL`] that work on one block device of any kind.
     pub fn of_blocks() -> impl Iterator<Item = LayerKind> {
-        Self::ALL.iter().copied().filter(|kind| !kind.takes_zones())
+        let fits = |kind: &LayerKind| {
+            !kind.takes_zones() && !kind.needs_hint() && *kind != LayerKind::Tier
+        };
+        Self::ALL.iter().copied().filter(fits)
     }
 
     /// Whether it takes one zoned device, and none of another kind.
@@ -101,6 +123,15 @@ pub enum Reclaim {
     Batch,
 }
 
+/// What `mhatl` puts together when it has too many leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// All of each logical superpage that the victim holds part of.
+    Lsp,
+    /// What the victim holds.
+    Vsp,
+}
+
 /// What a layer is made from. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
@@ -117,8 +148,14 @@ pub struct LayerConfig {
     pub threshold: Option<u32>,
     /// How `shatl` empties its hidden area.
     pub reclaim: Reclaim,
+    /// How many leaves `mhatl` wants to have at the most; 65,536 by default.
+    pub leaves: u32,
+    /// What `mhatl` puts together.
+    pub gather: Gather,
     /// How long a command may take before it is abandoned, in ns; 0 = for ever.
     pub deadline: Nanos,
+    /// What only `scrambler` has.
+    pub scrambler: scrambler::Params,
     /// What only `log` has.
     pub log: log::Params,
     /// What only `pblk` has.
@@ -146,7 +183,10 @@ impl LayerConfig {
             hidden: 1 << 18,
             threshold: None,
             reclaim: Reclaim::Fewest,
+            leaves: 1 << 16,
+            gather: Gather::Lsp,
             deadline: 0,
+            scrambler: scrambler::Params::default(),
             log: log::Params::default(),
             zones: zones::Params::default(),
             missing: 0,
@@ -203,12 +243,16 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Passthrough | LayerKind::Exerciser => {}
             LayerKind::Tier => text += &format!(":page={}", bytes(self.tier.page.into())),
-            LayerKind::Hard | LayerKind::Log | LayerKind::Pblk | LayerKind::Rrpc => {
-                let (whole, tenth) = (self.spare_permille / 10, self.spare_permille % 10);
-                text += &format!(":superpage={superpage}:spare={whole}");
-                if tenth > 0 {
-                    text += &format!(".{tenth}");
-                }
+            LayerKind::Hard
+            | LayerKind::Mhatl
+            | LayerKind::Log
+            | LayerKind::Pblk
+            | LayerKind::Rrpc => {
+                text += &format!(":superpage={superpage}:spare={}", self.spare_text());
+            }
+            LayerKind::Scrambler => {
+                text += &self.scrambler.to_text();
+                text += &format!(":spare={}", self.spare_text());
             }
             LayerKind::Shatl => {
                 let mode = match self.reclaim {
@@ -225,10 +269,25 @@ impl LayerConfig {
         match self.kind {
             LayerKind::Log => text += &self.log.to_text(),
             LayerKind::Tier => text += &self.tier.to_text(),
+            LayerKind::Mhatl => {
+                let gather = match self.gather {
+                    Gather::Lsp => "lsp",
+                    Gather::Vsp => "vsp",
+                };
+                text += &format!(":leaves={}:gather={gather}", self.leaves);
+            }
             LayerKind::Pblk => text += &self.zones.to_text(),
             _ => {}
         }
         text
+    }
+
+    /// The spare in per cent.
+    fn spare_text(&self) -> String {
+        match (self.spare_permille / 10, self.spare_permille % 10) {
+            (whole, 0) => format!("{whole}"),
+            (whole, tenth) => format!("{whole}.{tenth}"),
+        }
     }
 
     /// Sets one parameter of the layer.
@@ -247,8 +306,8 @@ impl LayerConfig {
             short.ok_or_else(|| bad("a size in whole sectors, as 64k"))
         };
         match (kind, key) {
-            (_, "superpage") if kind.writes_units() => self.superpage = short()?,
-            (_, "spare") if kind.writes_units() && kind != LayerKind::Shatl => {
+            (_, "superpage") if kind.has_superpages() => self.superpage = short()?,
+            (_, "spare") if kind.has_spare() => {
                 let permille = value.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
                 let permille = permille.filter(|it| (0.0..900.5).contains(it));
                 self.spare_permille =
@@ -269,12 +328,28 @@ impl LayerConfig {
             }
             (LayerKind::Tier, "page") => self.tier.page = short()?,
             (LayerKind::Tier, "policy" | "free") => self.tier.set(key, value)?,
+            (LayerKind::Scrambler, _) if scrambler::Params::has(key) => {
+                self.scrambler.set(key, value, sectors())?;
+            }
+            (LayerKind::Mhatl, "leaves") => {
+                let leaves = value.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
+                self.leaves = leaves.ok_or_else(|| bad("a number from 1 to 67108864"))?;
+            }
+            (LayerKind::Mhatl, "gather") => {
+                self.gather = match value {
+                    "lsp" => Gather::Lsp,
+                    "vsp" => Gather::Vsp,
+                    _ => return Err(bad("lsp or vsp")),
+                };
+            }
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             (LayerKind::Pblk, "gc") => self.zones.set(value)?,
             _ => {
                 let has = match kind {
                     LayerKind::Passthrough | LayerKind::Exerciser => "none",
                     LayerKind::Hard => "superpage, spare",
+                    LayerKind::Scrambler => scrambler::Params::KEYS,
+                    LayerKind::Mhatl => "superpage, spare, leaves, gather",
                     LayerKind::Log => log::Params::KEYS,
                     LayerKind::Tier => tier::Params::KEYS,
                     LayerKind::Pblk => "superpage (the strip), spare, gc",
@@ -359,6 +434,8 @@ mod tests {
             ("hard:superpage=1000", "whole sectors"),
             ("hard:leaves=3", "no parameter 'leaves'"),
             ("shatl:mode=half", "shatl or ressd"),
+            ("mhatl:gather=all", "lsp or vsp"),
+            ("mhatl:leaves=0", "a number from 1"),
             ("none:spare=3", "no parameter 'spare'"),
         ] {
             let error = LayerConfig::parse(text).unwrap_err();

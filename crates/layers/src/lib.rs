@@ -12,17 +12,19 @@ mod config;
 pub mod exerciser;
 mod hard;
 mod log;
+mod mhatl;
 mod passthrough;
 mod planted;
 pub mod policy;
 mod raid5;
+mod scrambler;
 mod shatl;
 mod tier;
 mod vsp;
 mod zones;
 
 pub use any::AnyLayer;
-pub use config::{LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
+pub use config::{Gather, LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;

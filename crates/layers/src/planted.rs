@@ -46,6 +46,26 @@ pub enum Bug {
     TrustClean,
     /// Tier drops a slot's entry before the slow device's copy is durable.
     DropUnflushed,
+    /// The scrambler writes over a slot before what replaced it is durable.
+    SlotReusedEarly,
+    /// The scrambler writes over a slot that is being read.
+    SlotNotPinned,
+    /// The scrambler logs a change before the data that it points at is durable.
+    MapBeforeData,
+    /// The scrambler answers a flush before the change of the map is durable.
+    FlushBeforeMap,
+    /// The scrambler names images before the log that explains them is durable.
+    ImageBeforeLog,
+    /// The scrambler opens in the old epoch, so that torn log pages count again.
+    SameEpoch,
+    /// Gathering leaves publishes over what is newer than what it copied.
+    GatherOverNewer,
+    /// What was gathered is in the map in memory, and the log does not list it.
+    GatherNotListed,
+    /// Buddies become one leaf although they do not lie together.
+    MergeApart,
+    /// A leaf that is parted loses what lies behind the sector that was written.
+    SplitLosesRight,
     /// A line of `pblk` is reset before what emptied it is durable.
     ZonesEarlyReset,
     /// A copy of `pblk` is published although the host has written since.
@@ -83,6 +103,16 @@ impl Bug {
         Bug::FetchOverChange,
         Bug::TrustClean,
         Bug::DropUnflushed,
+        Bug::SlotReusedEarly,
+        Bug::SlotNotPinned,
+        Bug::MapBeforeData,
+        Bug::FlushBeforeMap,
+        Bug::ImageBeforeLog,
+        Bug::SameEpoch,
+        Bug::GatherOverNewer,
+        Bug::GatherNotListed,
+        Bug::MergeApart,
+        Bug::SplitLosesRight,
         Bug::ZonesEarlyReset,
         Bug::ZonesGcOverNewer,
         Bug::ZonesEarlyFlushReply,
@@ -114,6 +144,16 @@ impl Bug {
             Bug::FetchOverChange => "fetch-over-change",
             Bug::TrustClean => "trust-clean",
             Bug::DropUnflushed => "drop-unflushed",
+            Bug::SlotReusedEarly => "slot-reused-early",
+            Bug::SlotNotPinned => "slot-not-pinned",
+            Bug::MapBeforeData => "map-before-data",
+            Bug::FlushBeforeMap => "flush-before-map",
+            Bug::ImageBeforeLog => "image-before-log",
+            Bug::SameEpoch => "same-epoch",
+            Bug::GatherOverNewer => "gather-over-newer",
+            Bug::GatherNotListed => "gather-not-listed",
+            Bug::MergeApart => "merge-apart",
+            Bug::SplitLosesRight => "split-loses-right",
             Bug::ZonesEarlyReset => "early-reset",
             Bug::ZonesGcOverNewer => "copy-over-newer",
             Bug::ZonesEarlyFlushReply => "early-flush-answer",
@@ -137,6 +177,16 @@ impl Bug {
             | Bug::FetchOverChange
             | Bug::TrustClean
             | Bug::DropUnflushed => "tier",
+            Bug::SlotReusedEarly
+            | Bug::SlotNotPinned
+            | Bug::MapBeforeData
+            | Bug::FlushBeforeMap
+            | Bug::ImageBeforeLog
+            | Bug::SameEpoch => "scrambler",
+            Bug::GatherOverNewer
+            | Bug::GatherNotListed
+            | Bug::MergeApart
+            | Bug::SplitLosesRight => "mhatl",
             Bug::ZonesEarlyReset
             | Bug::ZonesGcOverNewer
             | Bug::ZonesEarlyFlushReply

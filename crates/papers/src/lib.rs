@@ -6,6 +6,7 @@
 
 mod check;
 mod findings;
+mod multi_scm;
 mod page;
 mod sheet;
 
@@ -30,7 +31,11 @@ pub struct Paper {
 }
 
 /// All papers, in the order in which they are listed.
-pub const ALL: &[Paper] = &[];
+pub const ALL: &[Paper] = &[Paper {
+    name: "multi-scm",
+    about: "a fast memory as a cache over a slower one, with wear levelling in either",
+    run: multi_scm::run,
+}];
 
 /// How an experiment is made.
 #[derive(Clone, Debug)]

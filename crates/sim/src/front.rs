@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::AddAssign;
 
 use hostftl_core::{Cause, HostOp, Layer, Limits, Nanos, Payload, Request, Tally, Ticket};
+use hostftl_drives::Model;
 use hostftl_trace::{Op, Record};
 
 use crate::costs::payload_name;
@@ -65,15 +66,17 @@ pub struct Front {
     totals: Totals,
     answered: u64,
     sent: u64,
-    pub(crate) last_answer: Nanos,
-    pub(crate) latencies: Latencies,
+    /// When the last answer came.
+    pub last_answer: Nanos,
+    /// How long requests took.
+    pub latencies: Latencies,
     pub(crate) series: Series,
     little: Little,
 }
 
 impl Front {
     /// A front end before `world`.
-    pub fn new<L: Layer>(world: &World<L>) -> Self {
+    pub fn new<L: Layer, D: Model>(world: &World<L, D>) -> Self {
         let (limits, now) = (world.layer().limits(), world.now());
         Front {
             limits,
@@ -120,7 +123,7 @@ impl Front {
     ///
     /// # Errors
     /// What the layer or a drive broke, or a request that failed.
-    pub fn pump<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
+    pub fn pump<L: Layer, D: Model>(&mut self, world: &mut World<L, D>) -> Result<(), Violation> {
         self.collect(world)?;
         while let Some(&slot) = self.unsent.front() {
             let credits = world.credits();
@@ -147,7 +150,10 @@ impl Front {
     ///
     /// # Errors
     /// A request that failed.
-    pub fn collect<L: Layer>(&mut self, world: &mut World<L>) -> Result<(), Violation> {
+    pub fn collect<L: Layer, D: Model>(
+        &mut self,
+        world: &mut World<L, D>,
+    ) -> Result<(), Violation> {
         let now = world.now();
         if self.series.is_due(now) {
             self.series.sample(now, world.sample());
@@ -179,7 +185,7 @@ impl Front {
     }
 
     /// Closes the series: nothing more will be answered.
-    pub fn finish<L: Layer>(&mut self, world: &World<L>) {
+    pub fn finish<L: Layer, D: Model>(&mut self, world: &World<L, D>) {
         self.series.sample(world.now(), world.sample());
     }
 

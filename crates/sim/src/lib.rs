@@ -39,6 +39,7 @@ pub use load::Load;
 pub use memory::default_memory;
 pub use player::{End, Pace, PlayError, Player};
 pub use row::{Busy, Row};
+pub use schedule::run as run_jobs;
 pub use series::Interval;
 pub use study::{Silent, Snapshots, Study, Watch, compare};
 pub use warm::{Warm, Warmed, warm};

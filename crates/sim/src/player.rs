@@ -1,6 +1,7 @@
 //! Plays a workload: by its own clock with a bound, or as a closed loop.
 
 use hostftl_core::{Layer, Nanos};
+use hostftl_drives::Model;
 use hostftl_trace::{Record, TraceError};
 
 use crate::error::{StudyError, Violation};
@@ -92,9 +93,9 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     ///
     /// # Errors
     /// A bad record, or what the layer or a drive broke.
-    pub fn play<L: Layer>(
+    pub fn play<L: Layer, D: Model>(
         &mut self,
-        world: &mut World<L>,
+        world: &mut World<L, D>,
         front: &mut Front,
         mut glance: impl FnMut(u64) -> bool,
     ) -> Result<End, PlayError> {

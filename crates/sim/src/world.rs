@@ -12,7 +12,7 @@ use hostftl_core::{
     CAUSES, Cause, Command, Credits, Done, Event as LayerEvent, HostError, Input, Layer, Nanos,
     Out, Output, Payload, Request, StreamDigest, Target, Token, Verdict,
 };
-use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Spent};
+use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Model, Spent};
 
 use crate::costs::HostCosts;
 use crate::error::Violation;
@@ -37,12 +37,12 @@ pub struct Answer {
 }
 
 /// See the module text.
-pub struct World<L: Layer> {
+pub struct World<L: Layer, D: Model = Drive> {
     now: Nanos,
     events: Events,
     layer: L,
     out: Option<Out>,
-    pub(crate) drives: Vec<Drive>,
+    pub(crate) drives: Vec<D>,
     flying: Vec<Option<(Token, Command, Verdict)>>,
     free: Vec<u32>,
     ended: VecDeque<Ended>,
@@ -77,6 +77,21 @@ impl<L: Layer> World<L> {
         let drives = drives.map_err(|why| Violation::Drive(why.to_string()))?;
         Self::over(layer, drives, None, costs)
     }
+}
+
+impl<L: Layer, D: Model> World<L, D> {
+    /// `layer` over modelled devices of any kind, run until it is ready.
+    ///
+    /// # Errors
+    /// When the layer does not become ready.
+    pub fn of(layer: L, drives: Vec<D>, costs: HostCosts) -> Result<Self, Violation> {
+        Self::over(layer, drives, None, costs)
+    }
+
+    /// The devices.
+    pub fn devices(&self) -> &[D] {
+        &self.drives
+    }
 
     /// `layer` over `drives`, whose metadata is `media` if it is kept at all, run until it is
     /// ready. What waits in the drives counts as sent by the host.
@@ -85,12 +100,12 @@ impl<L: Layer> World<L> {
     /// When the layer does not become ready.
     pub(crate) fn over(
         layer: L,
-        drives: Vec<Drive>,
+        drives: Vec<D>,
         media: Option<Media>,
         costs: HostCosts,
     ) -> Result<Self, Violation> {
         let mut sent_by = [0; CAUSES];
-        let before = drives.iter().map(Drive::work);
+        let before = drives.iter().map(Model::work);
         sent_by[Cause::Host as usize] =
             before.map(|work| work.programmed() + work.waiting.iter().sum::<u64>()).sum();
         let mut world = World {
@@ -158,7 +173,7 @@ impl<L: Layer> World<L> {
 
     /// What all drives have done by now.
     pub(crate) fn sample(&self) -> Sample {
-        self.drives.iter().map(Drive::work).fold(Sample::default(), |sum, work| Sample {
+        self.drives.iter().map(Model::work).fold(Sample::default(), |sum, work| Sample {
             programmed: sum.programmed + work.programmed(),
             busy: sum.busy + work.busy(),
         })
@@ -262,7 +277,7 @@ impl<L: Layer> World<L> {
 
     /// Whether a command is under way anywhere.
     pub fn is_busy(&self) -> bool {
-        self.free.len() < self.flying.len() || !self.drives.iter().all(Drive::idle)
+        self.free.len() < self.flying.len() || !self.drives.iter().all(Model::idle)
     }
 
     /// Lets everything end that is under way.
@@ -438,7 +453,7 @@ impl<L: Layer> World<L> {
     }
 }
 
-impl<L: Layer> Drop for World<L> {
+impl<L: Layer, D: Model> Drop for World<L, D> {
     fn drop(&mut self) {
         self.layer.power_off();
         self.flying.drain(..).flatten().for_each(|(_, command, _)| command.void());

@@ -6,8 +6,8 @@ use hostftl_format::report;
 use super::Drive;
 
 impl Drive {
-    /// Answers a `Command::Report`: a raw device tells of its segments. Of a drive with several
-    /// pools the next victim of each is told, pool by pool, until `into` is full.
+    /// Answers a `Command::Report`: a raw device tells of its segments. Of each pool the victim
+    /// after the one being collected is told, pool by pool, until `into` is full.
     ///
     /// # Errors
     /// `Unsupported` when the drive gives no hint, or is asked for segments.
@@ -20,7 +20,8 @@ impl Drive {
         }
         let (mut count, pools) = (0, self.pools.len() as u64);
         for (index, pool) in self.pools.iter_mut().enumerate() {
-            let Some(victim) = pool.next_victim() else { continue };
+            // What is being collected has moved by the time that the host would write over it.
+            let Some(victim) = pool.victim_after() else { continue };
             for local in pool.live_pages(victim) {
                 let unit = u64::from(local) * pools + index as u64;
                 let lba = unit * u64::from(self.spec.map_unit);

@@ -10,6 +10,11 @@ impl Pool {
         if self.victims_now[GC].segment != NONE {
             return Some(self.victims_now[GC].segment);
         }
+        self.victim_after()
+    }
+
+    /// The segment that would be chosen now, if collection chose one: not what is being collected.
+    pub fn victim_after(&mut self) -> Option<u32> {
         let (pages, segments) = (self.spec.pages, &self.segments);
         self.policy.peek(self.work.host, |index| pages - segments[index as usize].stale)
     }

@@ -44,20 +44,18 @@ impl Map {
         let slots = u64::from(layout.count) * u64::from(layout.superpage);
         4 * (layout.exported + slots) + Pool::memory(layout.count, layout.superpage)
     }
+}
 
-    /// The logical sector that is live in a slot.
-    pub fn live(&self, vsn: u32) -> Option<u64> {
+impl Table for Map {
+    fn live(&self, vsn: u32) -> Option<u64> {
         let lsn = self.back[vsn as usize].checked_sub(1)?;
         (self.to[lsn as usize] == vsn + 1).then_some(lsn.into())
     }
 
-    /// The logical sector that was last live in a slot.
-    pub fn was(&self, vsn: u32) -> Option<u64> {
+    fn was(&self, vsn: u32) -> Option<u64> {
         self.back[vsn as usize].checked_sub(1).map(u64::from)
     }
-}
 
-impl Table for Map {
     fn mapped(&self) -> u64 {
         self.mapped
     }

@@ -3,10 +3,9 @@
 //! Source: Jang and Shin, "HARD: Host-Level Address Remapping Driver for Solid-State Disk" (ICITCS
 //! 2011), as described by Choi and Shin; the crash protocol is ours, see [`crate::vsp`].
 //!
-//! [`map`] has both directions at 4 bytes a sector; [`collect`] empties the superpage with the
-//! fewest live sectors.
+//! [`map`] has both directions at 4 bytes a sector; [`crate::vsp::collect`] empties the superpage
+//! with the fewest live sectors.
 
-mod collect;
 mod map;
 
 use hostftl_core::{Command, DeviceInfo, Nanos, Out, Payload};
@@ -15,7 +14,6 @@ use crate::config::{LayerConfig, PlanError};
 use crate::vsp::layout::Layout;
 use crate::vsp::ops::Op;
 use crate::vsp::{Machine, Scheme};
-use collect::Collection;
 use map::Map;
 
 /// The layer.
@@ -23,9 +21,7 @@ pub type Hard = Machine<Sectors>;
 
 /// HARD's part of the machine.
 #[derive(Debug, Default)]
-pub struct Sectors {
-    collection: Collection,
-}
+pub struct Sectors;
 
 impl Scheme for Sectors {
     type Table = Map;
@@ -43,26 +39,23 @@ impl Scheme for Sectors {
     }
 
     fn new(_: &LayerConfig, _: &Layout, _: impl Iterator<Item = Payload>) -> Self {
-        Sectors::default()
+        Sectors
     }
 
     fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
-        machine.pump_collection(now, out)
+        machine.pump_vgc(now, out)
     }
 
     fn is_collecting(&self) -> bool {
-        self.collection.is_reading()
+        false
     }
 
     fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool {
-        machine.gather(now, req, out)
+        machine.gather(now, req, u64::MAX, out)
     }
 
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, _: &mut Out) {
-        let Op::Collect { stage, from, slot, len } = op else {
-            unreachable!("hard sends no {op:?}")
-        };
-        machine.collected(stage, (from, slot, len), command, ok);
+    fn done(_: &mut Machine<Self>, op: Op, _: Command, _: bool, _: &mut Out) {
+        unreachable!("hard sends no {op:?}")
     }
 }
 

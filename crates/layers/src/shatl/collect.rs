@@ -21,10 +21,10 @@ use hostftl_core::{
 
 use crate::config::{LayerConfig, Reclaim};
 use crate::planted::{Bug, planted};
-use crate::vsp::Life;
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::State;
+use crate::vsp::{Life, Table};
 
 use super::Shatl;
 

@@ -87,11 +87,6 @@ impl Map {
         (self.slots[slot as usize] & !LOST).checked_sub(1).map(u64::from)
     }
 
-    /// The sector that a slot holds and that can be read from it.
-    pub fn live(&self, slot: u32) -> Option<u64> {
-        (self.slots[slot as usize] & LOST == 0).then(|| self.holds(slot)).flatten()
-    }
-
     /// The slot that holds a sector, readable or not.
     pub fn find(&self, lsn: u64) -> Option<u32> {
         self.chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
@@ -132,6 +127,10 @@ impl Map {
 }
 
 impl Table for Map {
+    fn live(&self, slot: u32) -> Option<u64> {
+        (self.slots[slot as usize] & LOST == 0).then(|| self.holds(slot)).flatten()
+    }
+
     fn mapped(&self) -> u64 {
         self.mapped
     }

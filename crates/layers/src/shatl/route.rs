@@ -93,7 +93,7 @@ impl Shatl {
         if self.scheme.route.under_way > 0 && self.requests.is_direct(lba, end) {
             return false;
         }
-        let moved = self.gather(now, req, out);
+        let moved = self.gather(now, req, u64::MAX, out);
         if moved && !begun {
             self.scheme.route.note(lba, end);
         }

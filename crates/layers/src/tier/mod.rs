@@ -21,6 +21,7 @@ mod ops;
 mod params;
 mod recovery;
 mod request;
+mod route;
 mod slots;
 
 use alloc::vec;

@@ -6,7 +6,9 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, Gather, Nanos, Out, Output, Payload, Piece, Tally, Target};
+use hostftl_core::{
+    Cause, Command, Gather, Nanos, Out, Output, Payload, Piece, Tally, Target, View,
+};
 
 use super::layout::{FAST, Layout, SLOW};
 use super::ops::{OWN_OPS, Op};
@@ -28,6 +30,12 @@ struct Job {
     buffer: Payload,
     slot: u32,
     page: u32,
+    /// Whether the buffer has the page.
+    loaded: bool,
+    /// Whether the page is where it should be, and only copies of the buffer are left.
+    over: bool,
+    /// Requests that are getting their part of the buffer.
+    copies: u8,
 }
 
 /// See the module text.
@@ -41,7 +49,8 @@ pub struct Jobs {
 impl Jobs {
     /// A job for each buffer.
     pub fn new(buffers: Vec<Payload>) -> Self {
-        let jobs = buffers.into_iter().map(|buffer| Job { buffer, slot: 0, page: 0 }).collect();
+        let job = |buffer| Job { buffer, slot: 0, page: 0, loaded: false, over: false, copies: 0 };
+        let jobs = buffers.into_iter().map(job).collect();
         Jobs {
             jobs,
             fetching: (0..FETCHES as u8).collect(),
@@ -59,11 +68,44 @@ impl Jobs {
         self.fetching.len() + self.cleaning.len() == JOBS
     }
 
+    /// Ends a job, whose buffer is idle as soon as nobody copies from it.
     fn end(&mut self, job: u8) -> (u32, u32) {
-        let list = if usize::from(job) < FETCHES { &mut self.fetching } else { &mut self.cleaning };
-        list.push(job);
-        let Job { slot, page, .. } = self.jobs[usize::from(job)];
+        let it = &mut self.jobs[usize::from(job)];
+        (it.loaded, it.over) = (false, true);
+        let (slot, page) = (it.slot, it.page);
+        self.free(job);
         (slot, page)
+    }
+
+    fn free(&mut self, job: u8) {
+        let it = &mut self.jobs[usize::from(job)];
+        if it.over && it.copies == 0 {
+            it.over = false;
+            let fetches = usize::from(job) < FETCHES;
+            let list = if fetches { &mut self.fetching } else { &mut self.cleaning };
+            list.push(job);
+        }
+    }
+
+    /// The job whose buffer has what is on its way to a slot.
+    pub fn loaded(&self, slot: u32) -> Option<u8> {
+        let has = |job: &Job| job.loaded && job.slot == slot && job.copies < u8::MAX;
+        self.jobs[..FETCHES].iter().position(has).map(|job| job as u8)
+    }
+
+    /// Lends part of a loaded buffer.
+    pub fn lend(&mut self, job: u8, from: u32, sectors: u32) -> View {
+        let it = &mut self.jobs[usize::from(job)];
+        it.copies += 1;
+        it.buffer.view_sectors(from, sectors)
+    }
+
+    /// Takes part of a buffer back.
+    pub fn take_back(&mut self, job: u8, view: View) {
+        let it = &mut self.jobs[usize::from(job)];
+        it.buffer.repay(view);
+        it.copies -= 1;
+        self.free(job);
     }
 
     /// Takes back what a command borrowed.
@@ -162,6 +204,7 @@ impl Tier {
                 self.jobs.repay(job, command);
                 let Job { slot, page, .. } = self.jobs.jobs[usize::from(job)];
                 if ok && !self.is_broken() {
+                    self.jobs.jobs[usize::from(job)].loaded = true;
                     let lba = self.layout.slot_at(slot);
                     return self.put(now, FAST, lba, Op::Fill { job }, job, out);
                 }

@@ -22,6 +22,8 @@ pub enum Op {
     ReadSlow { req: u16 },
     /// Request `req` changes pages of the slow device, from `first` to `last`.
     WriteSlow { req: u16, first: u32, last: u32 },
+    /// Request `req` gets its part of buffer `job`.
+    Copy { req: u16, job: u8 },
     /// A page comes from the slow device, into buffer `job`.
     Fetch { job: u8 },
     /// It goes into its slot.
@@ -46,6 +48,7 @@ impl Op {
             | Op::WriteSlot { req, .. }
             | Op::Take { req, .. }
             | Op::ReadSlow { req }
+            | Op::Copy { req, .. }
             | Op::WriteSlow { req, .. } => Some(req),
             _ => None,
         }
@@ -106,7 +109,7 @@ impl Ops {
     pub fn begin(&mut self, now: Nanos, device: u8, op: Op) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
-        if self.patience > 0 {
+        if self.patience > 0 && !matches!(op, Op::Copy { .. }) {
             deadline = now.saturating_add(self.patience);
             self.wake.get_or_insert(deadline);
         }

@@ -16,6 +16,7 @@
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
 mod checkpoint;
+mod collect;
 pub mod direct;
 pub mod layout;
 pub mod log;
@@ -34,12 +35,13 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError, Input, Layer,
+    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, HostError, Input, Layer,
     Limits, MAX_TOUCH, Nanos, Out, Output, Payload,
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use checkpoint::Checkpoint;
+use collect::Collection;
 use direct::Direct;
 use layout::{Layout, STAGES};
 use log::{Log, Mark};
@@ -111,6 +113,7 @@ pub struct Machine<S: Scheme> {
     /// A superpage could not be opened until there is another log write.
     starved: bool,
     pub checkpoint: Checkpoint,
+    collection: Collection,
     recovery: Option<Recovery>,
     pub counters: Counters,
     pub touched: usize,
@@ -167,6 +170,7 @@ impl<S: Scheme> Machine<S> {
             discarding: 0,
             starved: false,
             checkpoint: Checkpoint::new(&layout),
+            collection: Collection::default(),
             recovery: Some(Recovery::new(&layout, mode)),
             counters: Counters::default(),
             touched: 0,
@@ -216,7 +220,8 @@ impl<S: Scheme> Machine<S> {
     fn pump_stop(&mut self, out: &mut Out) -> bool {
         let all = self.mark_all();
         self.commit = self.commit.max(all);
-        if !self.durable().covers(all) || self.scheme.is_collecting() {
+        let collecting = self.collection.is_reading() || self.scheme.is_collecting();
+        if !self.durable().covers(all) || collecting {
             return false;
         }
         if self.checkpoint.is_current(self.log.next) {
@@ -287,11 +292,14 @@ impl<S: Scheme> Machine<S> {
             Op::Place { req, stage, lsn, slot, len } => {
                 self.placed(req, stage, (lsn, slot, len), command, out);
             }
-            Op::Collect { .. }
-            | Op::Direct { .. }
+            Op::Collect { stage, from, slot, len } => {
+                self.collected(stage, (from, slot, len), command, result.is_ok());
+            }
+            Op::Direct { .. }
             | Op::Fetch { .. }
             | Op::Overlay { .. }
             | Op::OverlayStage { .. }
+            | Op::OverlayZeros { .. }
             | Op::WriteBack { .. } => S::done(self, op, command, result.is_ok(), out),
             Op::Digest { stage } => self.digested(stage, command, result),
             Op::Program { stage, serial } => {
@@ -381,6 +389,10 @@ impl<S: Scheme> Layer for Machine<S> {
 
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        S::facts(self)
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {

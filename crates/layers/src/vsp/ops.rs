@@ -48,6 +48,8 @@ pub enum Op {
     Overlay { mover: u8, vsp: u32, slot: u32, len: u32 },
     /// The same out of a stage.
     OverlayStage { mover: u8, stage: u8, slot: u32, len: u32 },
+    /// Zeros for slots of what collection puts together.
+    OverlayZeros { mover: u8 },
     /// Collection writes home what it moved.
     WriteBack { mover: u8 },
     /// A step of recovery.
@@ -77,6 +79,7 @@ impl Op {
                 | Op::Zero { .. }
                 | Op::Place { .. }
                 | Op::OverlayStage { .. }
+                | Op::OverlayZeros { .. }
                 | Op::Digest { .. }
         )
     }

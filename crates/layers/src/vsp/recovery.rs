@@ -391,6 +391,7 @@ impl<S: Scheme> Machine<S> {
         if end < self.layout.count {
             return true;
         }
+        self.table.settled();
         let root = self.recovery().root;
         self.log.epoch = root.epoch + u64::from(!planted(Bug::OldEpoch));
         self.checkpoint.number = root.number;

@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Nanos, Out, Page, Payload};
+use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Page, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 
@@ -15,6 +15,12 @@ use super::pool::{Lost, Pool};
 pub trait Table: Debug {
     /// Logical sectors that are mapped.
     fn mapped(&self) -> u64;
+    /// The logical sector that is live in a slot and can be read from it.
+    fn live(&self, vsn: u32) -> Option<u64>;
+    /// The logical sector that was last live in a slot, where the table can tell: for planted bugs.
+    fn was(&self, _vsn: u32) -> Option<u64> {
+        None
+    }
     /// Where a logical sector is.
     fn look_up(&self, lsn: u64) -> Option<u32>;
     /// Whether a logical sector reads as an error.
@@ -48,6 +54,9 @@ pub trait Table: Debug {
     /// Whether a superpage holds slots that read as errors, so that it can't be collected.
     fn holds_lost(&self, vsp: u32) -> bool;
 
+    /// Recovery needs no more of what only it used.
+    fn settled(&mut self) {}
+
     /// Compares every table with every other.
     ///
     /// # Errors
@@ -78,7 +87,7 @@ pub trait Scheme: Debug + Sized {
 
     /// Empties superpages when few are free. Whether anything moved.
     fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool;
-    /// Whether collection has commands under way.
+    /// Whether collection of its own has commands under way.
     fn is_collecting(&self) -> bool;
     /// Moves the first write or trim on. Whether anything moved.
     fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool;
@@ -87,6 +96,10 @@ pub trait Scheme: Debug + Sized {
     /// The device failed: lets go of what waits for more than the answer to a command.
     fn give_up(_machine: &mut Machine<Self>, _out: &mut Out) -> bool {
         false
+    }
+    /// See `Layer::facts`.
+    fn facts(_machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
+        Few::new()
     }
     /// The power is off.
     fn void(&mut self) {}

@@ -19,39 +19,52 @@ use super::{Machine, Scheme, Table};
 const TRIM_STEP: u64 = 2048;
 
 impl<S: Scheme> Machine<S> {
-    /// Moves a write or trim of sectors that have no home of their own on.
-    pub fn gather(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+    /// Moves a write or trim of sectors that have no home of their own on, a write by `most`
+    /// sectors.
+    pub fn gather(&mut self, now: Nanos, req: u16, most: u64, out: &mut Out) -> bool {
         match self.requests.at(req).kind {
             Kind::Trim => self.trim_some(req),
-            _ => self.write_run(now, req, out),
+            _ => self.write_run(now, req, most, out),
         }
     }
 
     /// Sends the copy of as much of a write as the filling stage takes.
-    fn write_run(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+    fn write_run(&mut self, now: Nanos, req: u16, most: u64, out: &mut Out) -> bool {
         if !self.may_gather() || self.ops.room() <= OWN_OPS {
             return false;
         }
         let Some(index) = self.filling_stage() else { return false };
         let stage = &mut self.stages[index as usize];
         let active = self.requests.at(req);
-        let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
-        let len = stage.room().min((active.sectors - active.cursor) as u32);
+        let len = stage.room().min((active.sectors - active.cursor).min(most) as u32);
         let slot = stage.take(len, Cause::Host);
-        active.cursor += u64::from(len);
-        active.outstanding += 1;
-        let data = active.data.as_mut().expect("a write has a payload");
-        let from = Piece::Data(data.view_sectors(at, len));
-        let into = stage.buffer().view_mut_sectors(slot, len);
-        let op = Op::Place { req, stage: index, lsn, slot, len };
-        self.submit(now, op, Command::Place { from, into }, out);
+        self.send_to_stage(now, req, (index, slot, len), out);
         self.close_if_full();
         true
     }
 
+    /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.
+    pub fn send_to_stage(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        (index, slot, len): (u8, u32, u32),
+        out: &mut Out,
+    ) {
+        let active = self.requests.at(req);
+        let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
+        active.cursor += u64::from(len);
+        active.outstanding += 1;
+        let data = active.data.as_mut().expect("a write has a payload");
+        let from = Piece::Data(data.view_sectors(at, len));
+        let into = self.stages[index as usize].buffer().view_mut_sectors(slot, len);
+        let op = Op::Place { req, stage: index, lsn, slot, len };
+        self.submit(now, op, Command::Place { from, into }, out);
+    }
+
     /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
     /// and open one more for the log that frees others.
-    fn may_gather(&self) -> bool {
+    pub fn may_gather(&self) -> bool {
         let free = self.free.len();
         let homes = self.layout.home.is_some();
         let carries = free > FLOOR as usize && self.log_is_due();

@@ -19,15 +19,22 @@ use super::{Life, Machine, Phase, Scheme, Table};
 const FLUSH_EVERY: u64 = 8;
 /// Free superpages that only a log write takes that frees others.
 const LAST_FREE: usize = 3;
+/// Stages that are left for what fills in the order of arrival.
+const KEPT_STAGES: usize = 2;
 /// Superpages that are left to be taken when a log write is forced.
 const LAST_NAMES: u32 = 2;
 
 impl<S: Scheme> Machine<S> {
     /// The stage that takes sectors now; opens one when there is none and one may be opened.
     pub fn filling_stage(&mut self) -> Option<u8> {
-        if self.filling.is_some() {
-            return self.filling;
+        if self.filling.is_none() {
+            self.filling = self.open_stage(self.kept_for_log());
         }
+        self.filling
+    }
+
+    /// Opens a stage that keeps its last `kept` slots for log pages, when one may be opened.
+    fn open_stage(&mut self, kept: u32) -> Option<u8> {
         let idle = self.stages.iter().position(|stage| stage.phase == Phase::Idle)? as u8;
         if self.free.len() <= FLOOR as usize {
             return None;
@@ -39,11 +46,35 @@ impl<S: Scheme> Machine<S> {
         let vsp = self.take_free();
         self.stamps += 1;
         self.pool.open(vsp, idle);
-        let limit = self.layout.superpage - self.kept_for_log();
+        let limit = self.layout.superpage - kept;
         self.stages[idle as usize].open(vsp, self.stamps, limit);
         self.order.push_back(idle);
-        self.filling = Some(idle);
-        self.filling
+        Some(idle)
+    }
+
+    /// Opens a stage for one thing of a superpage's size, beside the one that fills. It can't be
+    /// listed before that one, which ends early when too many wait for it.
+    pub fn own_stage(&mut self) -> Option<u8> {
+        let idle = self.stages.iter().filter(|stage| stage.phase == Phase::Idle).count();
+        if idle >= KEPT_STAGES {
+            let index = self.open_stage(0)?;
+            self.stages[index as usize].fill = self.layout.superpage;
+            return Some(index);
+        }
+        if self.order.len() > KEPT_STAGES
+            && self.filling.is_some()
+            && self.order.front() == self.filling.as_ref()
+        {
+            self.close_filling();
+            self.more = true;
+        }
+        None
+    }
+
+    /// Ends a stage of [`Machine::own_stage`] of which `fill` slots are taken.
+    pub fn close_own(&mut self, index: u8, fill: u32) {
+        let stage = &mut self.stages[index as usize];
+        (stage.phase, stage.fill) = (Phase::Closed, fill);
     }
 
     fn take_free(&mut self) -> u32 {

@@ -32,7 +32,8 @@ pub struct World {
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
-        let devices = [DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage)];
+        let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
+        let devices = [DeviceInfo { collection_hint: config.kind.needs_hint(), ..block }];
         let plan = AnyLayer::plan(config, &devices).expect("a plan");
         let mut buffers = HashMap::new();
         let mut owned = Vec::new();
@@ -176,7 +177,7 @@ impl World {
                 let at = *lba as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
             }
-            Command::Flush { .. } => {}
+            Command::Flush { .. } | Command::Report { .. } => {}
             other => panic!("no layer here sends {other:?}"),
         }
         Verdict::default()

@@ -1,4 +1,4 @@
-//! Garbage collection: empties the superpage with the fewest live slots (HARD's VGC).
+//! Garbage collection by superpage: empties the one with the fewest live slots (HARD's VGC).
 //!
 //! Live slots are read straight into the filling stage. A copy is published only where the map
 //! still points at its source, so that it never replaces a newer write. The victim goes into limbo
@@ -9,10 +9,9 @@ use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
 
 use crate::planted::{Bug, planted};
 
-use super::Hard;
-use crate::vsp::Life;
-use crate::vsp::ops::{OWN_OPS, Op};
-use crate::vsp::pool::State;
+use super::ops::{OWN_OPS, Op};
+use super::pool::State;
+use super::{Life, Machine, Scheme, Table};
 
 /// The victim under way.
 #[derive(Debug, Default)]
@@ -33,12 +32,12 @@ impl Collection {
     }
 }
 
-impl Hard {
+impl<S: Scheme> Machine<S> {
     /// Chooses a victim, reads its next live run, or ends with it.
-    pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(victim) = self.scheme.collection.victim else { return self.choose_victim(out) };
-        if self.scheme.collection.cursor == self.layout.superpage {
-            return self.scheme.collection.reading == 0 && self.end_victim(victim);
+    pub fn pump_vgc(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let Some(victim) = self.collection.victim else { return self.begin_vgc(out) };
+        if self.collection.cursor == self.layout.superpage {
+            return self.collection.reading == 0 && self.end_vgc(victim);
         }
         if self.ops.room() <= OWN_OPS / 2 || self.life != Life::Running {
             return false;
@@ -46,7 +45,7 @@ impl Hard {
         self.collect_run(now, victim, out)
     }
 
-    fn choose_victim(&mut self, out: &mut Out) -> bool {
+    fn begin_vgc(&mut self, out: &mut Out) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
         let margin = (self.layout.count / 256).max(8);
@@ -59,7 +58,7 @@ impl Hard {
             return self.press_limbo(false);
         };
         self.pool.become_(victim, State::Victim, false);
-        self.scheme.collection = Collection { victim: Some(victim), ..Collection::default() };
+        self.collection = Collection { victim: Some(victim), ..Collection::default() };
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         true
@@ -68,14 +67,14 @@ impl Hard {
     fn collect_run(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
         let sp = self.layout.superpage;
         let first = victim * sp;
-        let from = self.scheme.collection.cursor;
+        let from = self.collection.cursor;
         let slot = (from..sp).find(|slot| self.table.live(first + slot).is_some());
         self.touched += (slot.unwrap_or(sp) - from) as usize;
         let Some(begin) = slot else {
-            self.scheme.collection.cursor = sp;
+            self.collection.cursor = sp;
             return true;
         };
-        self.scheme.collection.cursor = begin;
+        self.collection.cursor = begin;
         let Some(index) = self.filling_stage() else {
             return self.press_limbo(false);
         };
@@ -86,8 +85,8 @@ impl Hard {
         let live = |i: &u32| self.table.live(first + begin + *i).is_some();
         let len = 1 + (1..most).take_while(live).count() as u32;
         self.touched += len as usize;
-        self.scheme.collection.cursor += len;
-        self.scheme.collection.reading += 1;
+        self.collection.cursor += len;
+        self.collection.reading += 1;
         let stage = &mut self.stages[index as usize];
         let slot = stage.take(len, Cause::Gc);
         let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
@@ -100,7 +99,7 @@ impl Hard {
     }
 
     /// Slots of the victim are in a stage.
-    pub(super) fn collected(
+    pub fn collected(
         &mut self,
         index: u8,
         (from, slot, len): (u32, u32, u32),
@@ -111,8 +110,8 @@ impl Hard {
             unreachable!("collection reads into a stage")
         };
         self.stage_placed(index, into);
-        self.scheme.collection.reading -= 1;
-        self.scheme.collection.failed |= !ok;
+        self.collection.reading -= 1;
+        self.collection.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
             match self.table.live(from + i) {
                 Some(lsn) => self.publish(index, lsn, slot + i),
@@ -126,9 +125,9 @@ impl Hard {
         }
     }
 
-    fn end_victim(&mut self, victim: u32) -> bool {
-        let failed = self.scheme.collection.failed;
-        self.scheme.collection = Collection::default();
+    fn end_vgc(&mut self, victim: u32) -> bool {
+        let failed = self.collection.failed;
+        self.collection = Collection::default();
         if self.pool.valid(victim) == 0 {
             self.pool.become_(victim, State::Limbo, false);
             self.limbo.push_back((victim, self.mark_all()));

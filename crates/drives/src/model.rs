@@ -1,0 +1,88 @@
+//! What a world in virtual time needs of a device, whatever it is made of.
+
+use std::collections::VecDeque;
+
+use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
+
+use crate::drive::{Clock, Drive, Ended};
+use crate::work::DriveWork;
+
+/// A modelled device.
+pub trait Model {
+    /// What a layer is told of it.
+    fn info(&self) -> DeviceInfo;
+    /// Takes a command at `now`. Its result, when it is over at once; if not, `slot` names it until
+    /// [`Model::advance`] ends it.
+    fn submit(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>>;
+    /// Answers a `Command::Report`.
+    ///
+    /// # Errors
+    /// `Unsupported` when it can't tell.
+    fn report(&mut self, _about: About, _into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        Err(DeviceError::Unsupported)
+    }
+    /// When something happens next.
+    fn next_at(&self) -> Option<Nanos>;
+    /// Lets time pass until a command is over, but not beyond `limit`; gives the time of the last
+    /// thing that happened. There must be such a thing.
+    fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos;
+    /// Whether nothing is under way.
+    fn idle(&self) -> bool;
+    /// Changes the clock when nothing is under way.
+    fn set_clock(&mut self, clock: Clock);
+    /// What it did so far.
+    fn work(&self) -> DriveWork;
+    /// Looks at what writes of these sectors will change; it changes nothing.
+    fn look_ahead(&self, _lbas: &[u64]) {}
+}
+
+impl Model for Drive {
+    fn info(&self) -> DeviceInfo {
+        Drive::info(self)
+    }
+
+    #[inline]
+    fn submit(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
+        Drive::submit(self, now, slot, command)
+    }
+
+    fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        Drive::report(self, about, into)
+    }
+
+    #[inline]
+    fn next_at(&self) -> Option<Nanos> {
+        Drive::next_at(self)
+    }
+
+    #[inline]
+    fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
+        Drive::advance(self, limit, ended)
+    }
+
+    fn idle(&self) -> bool {
+        Drive::idle(self)
+    }
+
+    fn set_clock(&mut self, clock: Clock) {
+        Drive::set_clock(self, clock);
+    }
+
+    fn work(&self) -> DriveWork {
+        Drive::work(self)
+    }
+
+    fn look_ahead(&self, lbas: &[u64]) {
+        Drive::look_ahead(self, lbas);
+    }
+}

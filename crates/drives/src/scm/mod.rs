@@ -1,0 +1,262 @@
+//! Storage-class memory: written in place by the sector, worn by the sector, moved by the page.
+//!
+//! One command is served at a time, in the order of submission: each sector takes its latency and
+//! its time on the bus. Source of the figures: Kinoshita et al., the multi-SCM SSD.
+//!
+//! Invariants
+//! - The writes of all sectors together are those of the host and those of copies.
+
+mod level;
+
+use std::collections::VecDeque;
+
+use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos};
+
+use crate::drive::{Clock, Ended};
+use crate::model::Model;
+use crate::queue::Queue;
+use crate::work::{DriveWork, FlashBusy, FlashWork};
+use level::Level;
+
+/// A memory. Lengths are in sectors, times in ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScmSpec {
+    /// What the user called it.
+    pub name: String,
+    /// Pages that the host sees.
+    pub pages: u32,
+    /// Pages that are free for levelling.
+    pub spare: u32,
+    /// Sectors of a page.
+    pub page: u32,
+    /// Reading or writing a sector.
+    pub latency: Nanos,
+    /// Moving a sector over the bus.
+    pub bus: Nanos,
+    /// Writes of a sector between two moves of its page; 0 = it never moves.
+    pub interval: u32,
+    /// Writes that a sector survives.
+    pub endurance: u64,
+}
+
+impl ScmSpec {
+    /// The memory-type SCM: 100 ns, 10⁹ writes, an 8-bit bus at 1066 MHz, levelled every 5 writes.
+    pub fn memory_type(pages: u32, spare: u32) -> Self {
+        ScmSpec {
+            name: "m-scm".into(),
+            pages,
+            spare,
+            page: 32,
+            latency: 100,
+            bus: 480,
+            interval: 5,
+            endurance: 1_000_000_000,
+        }
+    }
+
+    /// The storage-type SCM: 1 µs, 10⁵ writes, otherwise as the memory type.
+    pub fn storage_type(pages: u32, spare: u32) -> Self {
+        let latency = 1_000;
+        let endurance = 100_000;
+        let memory = ScmSpec::memory_type(pages, spare);
+        ScmSpec { name: "s-scm".into(), latency, endurance, ..memory }
+    }
+
+    /// Sectors that the host sees.
+    pub fn sectors(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.page)
+    }
+
+    /// What the host sees of it.
+    pub fn device_info(&self) -> DeviceInfo {
+        DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors(), 1) }
+    }
+
+    /// How long a sector takes.
+    pub fn sector(&self) -> Nanos {
+        self.latency + self.bus
+    }
+}
+
+/// How worn a memory is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wear {
+    /// Writes of the sector that was written most.
+    pub most: u32,
+    /// Writes of all sectors.
+    pub total: u64,
+    /// Of these, writes of the host.
+    pub host: u64,
+    /// Of these, copies of levelling.
+    pub copied: u64,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Scm {
+    spec: ScmSpec,
+    level: Level,
+    queue: Queue,
+    busy_until: Nanos,
+    timed: bool,
+    reads: [u64; CAUSES],
+    sectors: [u64; CAUSES],
+    busy: FlashBusy,
+}
+
+impl Scm {
+    /// A new memory.
+    pub fn new(spec: &ScmSpec) -> Self {
+        Scm {
+            level: Level::new(spec),
+            spec: spec.clone(),
+            queue: Queue::default(),
+            busy_until: 0,
+            timed: true,
+            reads: [0; CAUSES],
+            sectors: [0; CAUSES],
+            busy: FlashBusy::default(),
+        }
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &ScmSpec {
+        &self.spec
+    }
+
+    /// How worn it is.
+    pub fn wear(&self) -> Wear {
+        self.level.wear()
+    }
+
+    /// Whether every invariant holds; looks at every sector.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let written = self.sectors.iter().sum::<u64>();
+        match self.wear().total == written {
+            true => self.level.check(),
+            false => Err("scm: the writes of all sectors are not those of all causes"),
+        }
+    }
+
+    /// Occupies the memory for `sectors` sectors from `now` on; gives when that begins and ends.
+    fn serve(&mut self, now: Nanos, sectors: u64) -> (Nanos, Nanos) {
+        let begin = now.max(self.busy_until);
+        self.busy_until = begin + sectors * self.spec.sector();
+        self.busy.bus += sectors * self.spec.bus;
+        (begin, self.busy_until)
+    }
+}
+
+impl Model for Scm {
+    fn info(&self) -> DeviceInfo {
+        self.spec.device_info()
+    }
+
+    fn submit(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
+        let (lba, sectors) = match command {
+            Command::Read { lba, into, .. } => (*lba, into.sectors()),
+            Command::Program { lba, tally, .. } => (*lba, tally.total()),
+            // Nothing is lost at a power cut, and nothing is collected.
+            Command::Flush { .. } | Command::Reset { .. } => return Some(Ok(())),
+            other => unreachable!("{other:?} goes to no device"),
+        };
+        if lba.checked_add(sectors.into()).is_none_or(|end| end > self.spec.sectors()) {
+            return Some(Err(DeviceError::Media));
+        }
+        let mut moved = u64::from(sectors);
+        let mut copied = 0;
+        let clocked = u64::from(self.timed) * self.spec.sector();
+        match command {
+            Command::Program { tally, .. } => {
+                copied = self.level.write(lba, sectors);
+                moved += 2 * copied;
+                for cause in Cause::ALL {
+                    self.sectors[cause as usize] += u64::from(tally.get(cause));
+                }
+                self.sectors[Cause::DriveGc as usize] += copied;
+                self.busy.programs += (u64::from(sectors) + copied) * clocked;
+                self.busy.reads[Cause::DriveGc as usize] += copied * clocked;
+            }
+            Command::Read { cause, .. } => {
+                self.reads[*cause as usize] += u64::from(sectors);
+                self.busy.reads[*cause as usize] += u64::from(sectors) * clocked;
+            }
+            _ => {}
+        }
+        self.reads[Cause::DriveGc as usize] += copied;
+        if !self.timed {
+            return Some(Ok(()));
+        }
+        let (begin, end) = self.serve(now, moved);
+        self.queue.push(end, slot, begin - now, end - begin);
+        None
+    }
+
+    fn next_at(&self) -> Option<Nanos> {
+        self.queue.next_at()
+    }
+
+    fn advance(&mut self, _limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
+        self.queue.advance(ended)
+    }
+
+    fn idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn set_clock(&mut self, clock: Clock) {
+        assert!(self.idle(), "the clock changes when nothing is under way");
+        self.timed = clock == Clock::Timed;
+    }
+
+    fn work(&self) -> DriveWork {
+        let programs = self.sectors.iter().sum();
+        let flash = FlashWork { reads: self.reads, programs, erases: 0, busy: self.busy };
+        DriveWork { flash, sectors: self.sectors, ..DriveWork::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::{Gather, Piece, Tally};
+
+    fn program(scm: &mut Scm, now: Nanos, lba: u64, sectors: u32) -> Nanos {
+        let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
+        let tally = Tally::of(Cause::Host, sectors);
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        assert_eq!(scm.submit(now, 0, &command), None);
+        let mut ended = VecDeque::new();
+        scm.advance(Nanos::MAX, &mut ended)
+    }
+
+    #[test]
+    fn a_sector_takes_its_latency_and_its_time_on_the_bus() {
+        let mut fast = Scm::new(&ScmSpec::memory_type(10, 2));
+        assert_eq!(program(&mut fast, 1000, 0, 1), 1580);
+        assert_eq!(program(&mut fast, 1000, 32, 10), 1580 + 5800, "one after the other");
+        let mut slow = Scm::new(&ScmSpec::storage_type(10, 2));
+        assert_eq!(program(&mut slow, 0, 0, 32), 32 * 1480);
+    }
+
+    #[test]
+    fn the_sixth_overwrite_moves_the_page_first() {
+        let mut scm = Scm::new(&ScmSpec::memory_type(10, 2));
+        let mut now = 0;
+        for write in 1..=5 {
+            now = program(&mut scm, now, 3, 1);
+            assert_eq!(now, write * 580);
+        }
+        assert_eq!(program(&mut scm, now, 3, 1) - now, (1 + 64) * 580);
+        assert_eq!(scm.wear(), Wear { most: 5, total: 38, host: 6, copied: 32 });
+        assert_eq!(scm.check(), Ok(()));
+    }
+}

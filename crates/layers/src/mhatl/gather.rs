@@ -1,0 +1,401 @@
+//! Gathering: sectors that lie here and there go into one superpage, so that they need fewer
+//! leaves.
+//!
+//! A job fills a stage of its own. Usually that is a whole logical superpage (LSP), each sector at
+//! its offset, and zeros where nothing is mapped; with `gather=vsp` it is what one superpage holds,
+//! in the order of sectors. What the host writes past the cap is put into the stage of such a job
+//! too, so that its LSP has one leaf.
+//!
+//! Invariants
+//! - A job goes Idle → Base → Rest → Idle, and no two gather the same LSP.
+//! - `slots[s].from` is the virtual sector whose content slot `s` has, or will have.
+//! - What a job copied is published only where the map still points at its source, and zeros only
+//!   where it still points nowhere.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, Nanos, Out, Piece, Target};
+
+use crate::planted::{Bug, planted};
+use crate::vsp::Table;
+use crate::vsp::layout::Layout;
+use crate::vsp::ops::Op;
+use crate::vsp::pool::State;
+
+use super::Mhatl;
+use super::leaves::LOST;
+use super::map::Map;
+
+/// Jobs at once.
+const JOBS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// One read brings the most of it, with what else lies in between.
+    Base,
+    /// The other runs, each over what the first read brought.
+    Rest,
+}
+
+/// What goes into a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Nothing that counts.
+    None,
+    /// Zeros: the sector is not mapped.
+    Zeros,
+    /// A copy of this virtual sector.
+    Copy(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    lsn: u32,
+    from: From,
+    /// The first read has brought it.
+    here: bool,
+}
+
+impl Slot {
+    fn new(lsn: u32, from: From) -> Self {
+        Slot { lsn, from, here: false }
+    }
+
+    /// Whether the map still has the sector where this comes from.
+    fn is_current(&self, table: &Map) -> bool {
+        match self.from {
+            From::None => false,
+            From::Zeros => table.leaves.find(self.lsn).is_none(),
+            From::Copy(vsn) => table.look_up(self.lsn.into()) == Some(vsn),
+        }
+    }
+
+    /// Whether what comes `i` slots later comes from `i` sectors further on.
+    fn leads_to(&self, later: &Slot, i: u32) -> bool {
+        match (self.from, later.from) {
+            (From::Zeros, From::Zeros) => true,
+            (From::Copy(vsn), From::Copy(other)) => vsn + i == other,
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    phase: Phase,
+    stage: u8,
+    lsp: Option<u32>,
+    slots: Vec<Slot>,
+    cursor: u32,
+    outstanding: u32,
+    /// What the host put in: first slot and length.
+    host: (u32, u32),
+    /// A read failed.
+    failed: bool,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Jobs {
+    list: Vec<Job>,
+    /// Leaves that jobs have saved so far.
+    pub saved: u64,
+    /// A job could not read all of what it was for.
+    pub failed: bool,
+}
+
+impl Jobs {
+    /// None under way.
+    pub fn new(layout: &Layout) -> Self {
+        let job = || Job {
+            phase: Phase::Idle,
+            stage: 0,
+            lsp: None,
+            slots: vec![Slot::new(0, From::None); layout.superpage as usize],
+            cursor: 0,
+            outstanding: 0,
+            host: (0, 0),
+            failed: false,
+        };
+        Jobs { list: (0..JOBS).map(|_| job()).collect(), saved: 0, failed: false }
+    }
+
+    /// Bytes of the lists of all jobs.
+    pub fn memory(superpage: u32) -> u64 {
+        (JOBS * size_of::<Slot>()) as u64 * u64::from(superpage)
+    }
+
+    /// Whether any job is under way.
+    pub fn is_busy(&self) -> bool {
+        self.list.iter().any(|job| job.phase != Phase::Idle)
+    }
+
+    /// Whether an LSP is being gathered.
+    pub fn has(&self, lsp: u32) -> bool {
+        self.list.iter().any(|job| job.phase != Phase::Idle && job.lsp == Some(lsp))
+    }
+
+    fn idle(&self) -> Option<usize> {
+        self.list.iter().position(|job| job.phase == Phase::Idle)
+    }
+}
+
+impl Mhatl {
+    /// Moves every job on.
+    pub(super) fn pump_jobs(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for index in 0..JOBS {
+            let job = &self.scheme.jobs.list[index];
+            moved |= match job.phase {
+                Phase::Rest if self.ops.room() > 0 => self.read_rest(now, index, out),
+                _ => false,
+            };
+        }
+        moved
+    }
+
+    /// Begins to gather an LSP, perhaps around what the host writes of it: so many sectors from an
+    /// offset. The stage.
+    pub(super) fn gather_lsp(
+        &mut self,
+        now: Nanos,
+        lsp: u32,
+        host: (u32, u32),
+        out: &mut Out,
+    ) -> Option<u8> {
+        let index = self.scheme.jobs.idle()?;
+        let stage = self.own_stage()?;
+        let sp = self.layout.superpage;
+        let job = &mut self.scheme.jobs.list[index];
+        (job.stage, job.lsp, job.host) = (stage, Some(lsp), host);
+        let mine = |lsn: u32| (host.0..host.0 + host.1).contains(&(lsn % sp));
+        for (slot, lsn) in job.slots.iter_mut().zip(lsp * sp..) {
+            *slot = Slot::new(lsn, if mine(lsn) { From::None } else { From::Zeros });
+        }
+        for leaf in self.table.leaves.of(lsp) {
+            for lsn in (leaf.lsn..leaf.lsn + leaf.len()).filter(|lsn| !mine(*lsn)) {
+                let from = if leaf.vsn == LOST { From::None } else { From::Copy(leaf.at(lsn)) };
+                job.slots[(lsn % sp) as usize].from = from;
+            }
+        }
+        self.touched += 2 * sp as usize;
+        self.read_base(now, index, out);
+        Some(stage)
+    }
+
+    /// Begins to put what a superpage holds into the order of sectors.
+    pub(super) fn gather_vsp(&mut self, vsp: u32) -> bool {
+        let Some(index) = self.scheme.jobs.idle() else { return false };
+        let Some(stage) = self.own_stage() else { return false };
+        let job = &mut self.scheme.jobs.list[index];
+        (job.stage, job.lsp, job.host) = (stage, None, (0, 0));
+        job.slots.fill(Slot::new(u32::MAX, From::None));
+        let mut slots = job.slots.iter_mut();
+        for leaf in self.table.leaves.in_superpage(vsp) {
+            for (slot, lsn) in slots.by_ref().zip(leaf.lsn..leaf.lsn + leaf.len()) {
+                *slot = Slot::new(lsn, From::Copy(leaf.at(lsn)));
+            }
+        }
+        job.slots.sort_unstable_by_key(|slot| slot.lsn);
+        self.touched += 2 * self.layout.superpage as usize;
+        self.begin_rest(index);
+        true
+    }
+
+    fn begin_rest(&mut self, index: usize) {
+        let job = &mut self.scheme.jobs.list[index];
+        (job.phase, job.cursor, job.outstanding, job.failed) = (Phase::Rest, 0, 0, false);
+    }
+
+    /// Reads what lies at the same distance from its place as the longest leaf, in one go.
+    fn read_base(&mut self, now: Nanos, index: usize, out: &mut Out) {
+        self.begin_rest(index);
+        let sp = self.layout.superpage;
+        let job = &mut self.scheme.jobs.list[index];
+        let host = job.host;
+        let lsp = job.lsp.expect("an LSP is gathered");
+        let Some(longest) = self.table.leaves.of(lsp).max_by_key(|leaf| leaf.level) else { return };
+        if longest.level < 2 || self.table.look_up(longest.lsn.into()).is_none() {
+            return;
+        }
+        let vsp = self.pool.superpage_of(longest.vsn);
+        if matches!(self.pool.state(vsp), State::Staged(_)) {
+            return;
+        }
+        let shift = i64::from(longest.vsn % sp) - i64::from(longest.lsn % sp);
+        // The host's part is on its way into the buffer.
+        let behind = |at: u32| at >= host.0;
+        let side = behind(longest.lsn % sp);
+        let (mut first, mut last) = (sp, 0);
+        for (at, slot) in (0..).zip(&mut job.slots) {
+            let From::Copy(vsn) = slot.from else { continue };
+            let near = host.1 == 0 || behind(at) == side;
+            slot.here = near && vsn / sp == vsp && i64::from(vsn % sp) - i64::from(at) == shift;
+            if slot.here {
+                (first, last) = (first.min(at), last.max(at));
+            }
+        }
+        if first > last {
+            return;
+        }
+        (job.phase, job.outstanding) = (Phase::Base, 1);
+        let from = (i64::from(first) + shift) as u64;
+        self.read_into(now, index, (vsp, from as u32), (first, last + 1 - first), out);
+    }
+
+    /// Reads slots of a superpage on media into slots of a job's stage.
+    fn read_into(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        (vsp, from): (u32, u32),
+        (slot, len): (u32, u32),
+        out: &mut Out,
+    ) {
+        let stage = self.scheme.jobs.list[index].stage;
+        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
+        self.pool.begin_read(vsp);
+        let lba = self.layout.data_at(vsp) + u64::from(from);
+        let into = Target::Data(into);
+        let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
+        self.submit(now, Op::Overlay { mover: index as u8, vsp, slot, len }, command, out);
+    }
+
+    /// The next run that is still to come, and that the map still has where it was.
+    fn next_run(&mut self, index: usize) -> Option<(u32, From, u32)> {
+        let sp = self.layout.superpage;
+        let job = &mut self.scheme.jobs.list[index];
+        let table = &self.table;
+        while let Some(slot) = job.slots.get_mut(job.cursor as usize) {
+            if !slot.here && slot.is_current(table) {
+                break;
+            }
+            if !slot.here {
+                slot.from = From::None;
+            }
+            job.cursor += 1;
+        }
+        let begin = job.cursor;
+        let first = job.slots.get(begin as usize)?;
+        let most = match first.from {
+            From::Copy(vsn) => sp - vsn % sp,
+            _ => sp,
+        };
+        let follows = |(slot, i): &(&Slot, u32)| {
+            !slot.here && first.leads_to(slot, *i) && slot.is_current(table)
+        };
+        let slots = job.slots[begin as usize..].iter();
+        let len = slots.zip(0..most).take_while(follows).count() as u32;
+        let from = first.from;
+        job.cursor = begin + len;
+        self.touched += len as usize + 1;
+        Some((begin, from, len))
+    }
+
+    /// Brings the next run over what the first read brought, or ends the job.
+    fn read_rest(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        let mover = index as u8;
+        let job = &mut self.scheme.jobs.list[index];
+        let stage = job.stage;
+        let Some((slot, from, len)) = self.next_run(index) else {
+            let job = &self.scheme.jobs.list[index];
+            let over = job.outstanding == 0 && self.stages[stage as usize].placing == 0;
+            if over {
+                self.end_job(index);
+            }
+            return over;
+        };
+        self.scheme.jobs.list[index].outstanding += 1;
+        let (op, piece) = match from {
+            From::Copy(vsn) => match self.pool.state(self.pool.superpage_of(vsn)) {
+                State::Staged(from) => {
+                    let view = self.stages[from as usize].buffer().view_sectors(vsn % sp, len);
+                    (Op::OverlayStage { mover, stage: from, slot, len }, Piece::Data(view))
+                }
+                _ => {
+                    let from = (self.pool.superpage_of(vsn), vsn % sp);
+                    self.read_into(now, index, from, (slot, len), out);
+                    return true;
+                }
+            },
+            _ => (Op::OverlayZeros { mover }, Piece::zero_sectors(len)),
+        };
+        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
+        self.submit(now, op, Command::Place { from: piece, into }, out);
+        true
+    }
+
+    /// Publishes what was gathered and closes the stage.
+    fn end_job(&mut self, index: usize) {
+        let Job { stage, host, failed, .. } = self.scheme.jobs.list[index];
+        let before = self.table.leaves.count();
+        let (mut fill, mut copied) = (host.0 + host.1, 0);
+        for at in 0..self.layout.superpage {
+            let slot = self.scheme.jobs.list[index].slots[at as usize];
+            if slot.from == From::None {
+                continue;
+            }
+            fill = fill.max(at + 1);
+            copied += u32::from(slot.from != From::Zeros);
+            if slot.is_current(&self.table) || planted(Bug::GatherOverNewer) {
+                self.publish(stage, slot.lsn.into(), at);
+                if planted(Bug::GatherNotListed) {
+                    self.stages[stage as usize].slots[at as usize] = 0;
+                }
+            }
+        }
+        let fill = fill.max(1);
+        self.count_gathered(stage, copied, fill - copied - host.1);
+        self.close_own(stage, fill);
+        let jobs = &mut self.scheme.jobs;
+        jobs.saved += u64::from(before.saturating_sub(self.table.leaves.count()));
+        jobs.failed |= failed;
+        jobs.list[index].phase = Phase::Idle;
+    }
+
+    fn count_gathered(&mut self, stage: u8, copied: u32, holes: u32) {
+        let tally = &mut self.stages[stage as usize].tally;
+        tally.add(Cause::Gc, copied);
+        tally.add(Cause::Pad, holes);
+        self.counters.gc_copied += u64::from(copied);
+        self.counters.padded += u64::from(holes);
+    }
+
+    /// A command of a job is over.
+    pub(super) fn gathered(&mut self, op: Op, command: Command, ok: bool) {
+        let (index, slot, len, into) = match (op, command) {
+            (
+                Op::Overlay { mover, vsp, slot, len },
+                Command::Read { into: Target::Data(into), .. },
+            ) => {
+                self.pool.end_read(vsp);
+                (mover, slot, len, into)
+            }
+            (
+                Op::OverlayStage { mover, stage, slot, len },
+                Command::Place { from: Piece::Data(from), into },
+            ) => {
+                self.repay_stage(stage, from);
+                (mover, slot, len, into)
+            }
+            (Op::OverlayZeros { mover }, Command::Place { into, .. }) => (mover, 0, 0, into),
+            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+        };
+        let job = &mut self.scheme.jobs.list[index as usize];
+        let stage = job.stage;
+        job.outstanding -= 1;
+        let base = job.phase == Phase::Base;
+        job.phase = Phase::Rest;
+        if !ok {
+            job.failed = true;
+            let part = &mut job.slots[slot as usize..(slot + len) as usize];
+            part.iter_mut()
+                .filter(|slot| slot.here == base)
+                .for_each(|slot| slot.from = From::None);
+        }
+        self.stages[stage as usize].buffer().repay_mut(into);
+    }
+}

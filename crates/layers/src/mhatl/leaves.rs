@@ -1,0 +1,370 @@
+//! The leaves: which runs of sectors lie together on the device, found by logical superpage (LSP)
+//! and by virtual superpage.
+//!
+//! Invariants
+//! - A leaf of level k stands for 2^k sectors that begin at a multiple of 2^k, and lie in as many
+//!   slots of one superpage; or for sectors that read as errors.
+//! - The leaves of an LSP are in the order of their sectors, and none overlaps another.
+//! - Two buddies that follow each other on the device are one leaf.
+//! - Every leaf, unless it reads as an error, is once in the chain of its superpage.
+//! - Links are indices plus one; 0 is none, so that fresh zeroed memory holds nothing.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::planted::{Bug, planted};
+
+/// Where a sector is that can't be checked: an error until it is written.
+pub const LOST: u32 = u32::MAX;
+
+/// One run. See the module text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The first logical sector.
+    pub lsn: u32,
+    /// Its virtual sector, or [`LOST`].
+    pub vsn: u32,
+    /// The run has two to the power of this sectors.
+    pub level: u8,
+}
+
+impl Leaf {
+    /// Sectors of the run.
+    pub fn len(&self) -> u32 {
+        1 << self.level
+    }
+
+    /// The virtual sector of one of its logical sectors.
+    pub fn at(&self, lsn: u32) -> u32 {
+        if self.vsn == LOST { LOST } else { self.vsn + (lsn - self.lsn) }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    leaf: Leaf,
+    /// The next one of the LSP.
+    next: u32,
+    /// The next one of the superpage.
+    peer: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Leaves {
+    superpage: u32,
+    /// The highest level that counts as low: half of the levels do.
+    low_level: u8,
+    nodes: Vec<Node>,
+    free: u32,
+    count: u32,
+    capacity: u32,
+    lsps: Vec<u32>,
+    vsps: Vec<u32>,
+    /// Low leaves of each superpage.
+    low: Vec<u16>,
+    /// LSPs that have leaves.
+    touched: u32,
+}
+
+impl Leaves {
+    /// None yet; at most `capacity` of them over `lsps` LSPs and `vsps` superpages.
+    pub fn new(superpage: u32, capacity: u32, lsps: u32, vsps: u32) -> Self {
+        Leaves {
+            superpage,
+            low_level: (superpage.ilog2() / 2) as u8,
+            nodes: Vec::with_capacity(capacity as usize),
+            free: 0,
+            count: 0,
+            capacity,
+            lsps: vec![0; lsps as usize],
+            vsps: vec![0; vsps as usize],
+            low: vec![0; vsps as usize],
+            touched: 0,
+        }
+    }
+
+    /// Bytes of everything.
+    pub fn memory(capacity: u32, lsps: u32, vsps: u32) -> u64 {
+        let node = size_of::<Node>() as u64;
+        node * u64::from(capacity) + 4 * u64::from(lsps) + 6 * u64::from(vsps)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many more there can be.
+    pub fn room(&self) -> u32 {
+        self.capacity - self.count
+    }
+
+    /// LSPs that have any.
+    pub fn touched(&self) -> u32 {
+        self.touched
+    }
+
+    /// Low leaves of a superpage.
+    pub fn low(&self, vsp: u32) -> u32 {
+        self.low[vsp as usize].into()
+    }
+
+    /// The LSP of a sector.
+    pub fn lsp(&self, lsn: u32) -> u32 {
+        lsn / self.superpage
+    }
+
+    /// How many LSPs there are.
+    pub fn lsps(&self) -> u32 {
+        self.lsps.len() as u32
+    }
+
+    fn node(&self, at: u32) -> &Node {
+        &self.nodes[at as usize - 1]
+    }
+
+    fn node_mut(&mut self, at: u32) -> &mut Node {
+        &mut self.nodes[at as usize - 1]
+    }
+
+    /// The leaves of an LSP, in order.
+    pub fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
+        self.list(self.lsps[lsp as usize], |node| node.next)
+    }
+
+    /// The leaves that lie in a superpage.
+    pub fn in_superpage(&self, vsp: u32) -> impl Iterator<Item = Leaf> + '_ {
+        self.list(self.vsps[vsp as usize], |node| node.peer)
+    }
+
+    /// How many leaves an LSP has too many: in one superpage it had one, unless a part of it reads
+    /// as an error.
+    pub fn surplus(&self, lsp: u32) -> u32 {
+        let mut count = 0;
+        for leaf in self.of(lsp) {
+            if leaf.vsn == LOST {
+                return 0;
+            }
+            count += 1;
+        }
+        u32::saturating_sub(count, 1)
+    }
+
+    fn list(&self, first: u32, next: fn(&Node) -> u32) -> impl Iterator<Item = Leaf> + '_ {
+        let mut at = first;
+        core::iter::from_fn(move || {
+            let node = self.nodes.get(at.checked_sub(1)? as usize)?;
+            at = next(node);
+            Some(node.leaf)
+        })
+    }
+
+    /// The first leaf of a sector's LSP that ends behind the sector, and the one before that.
+    fn seek(&self, lsn: u32) -> (u32, u32) {
+        let (mut before, mut at) = (0, self.lsps[self.lsp(lsn) as usize]);
+        while at != 0 {
+            let node = self.node(at);
+            if lsn < node.leaf.lsn + node.leaf.len() {
+                break;
+            }
+            (before, at) = (at, node.next);
+        }
+        (before, at)
+    }
+
+    /// The leaf of a sector.
+    pub fn find(&self, lsn: u32) -> Option<Leaf> {
+        let (_, at) = self.seek(lsn);
+        (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
+    }
+
+    /// Puts a leaf behind `before` in its LSP. The new node.
+    fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
+        assert!(self.room() > 0, "room for leaves was checked");
+        let lsp = self.lsp(leaf.lsn) as usize;
+        let next = if before == 0 { self.lsps[lsp] } else { self.node(before).next };
+        let node = Node { leaf, next, peer: 0 };
+        let at = if self.free == 0 {
+            self.nodes.push(node);
+            self.nodes.len() as u32
+        } else {
+            let at = core::mem::take(&mut self.free);
+            self.free = self.node(at).next;
+            *self.node_mut(at) = node;
+            at
+        };
+        self.count += 1;
+        self.touched += u32::from(self.lsps[lsp] == 0);
+        self.set_next(before, lsp, at);
+        self.chain(at);
+        at
+    }
+
+    fn set_next(&mut self, before: u32, lsp: usize, next: u32) {
+        if before == 0 {
+            self.lsps[lsp] = next;
+        } else {
+            self.node_mut(before).next = next;
+        }
+    }
+
+    /// Takes the node behind `before` out.
+    fn remove(&mut self, before: u32, at: u32) -> Leaf {
+        self.unchain(at);
+        let Node { leaf, next, .. } = *self.node(at);
+        let lsp = self.lsp(leaf.lsn) as usize;
+        self.set_next(before, lsp, next);
+        self.touched -= u32::from(self.lsps[lsp] == 0);
+        self.node_mut(at).next = self.free;
+        self.free = at;
+        self.count -= 1;
+        leaf
+    }
+
+    fn is_low(&self, leaf: Leaf) -> u16 {
+        u16::from(leaf.level <= self.low_level)
+    }
+
+    fn chain(&mut self, at: u32) {
+        let leaf = self.node(at).leaf;
+        if leaf.vsn == LOST {
+            return;
+        }
+        let vsp = (leaf.vsn / self.superpage) as usize;
+        self.low[vsp] += self.is_low(leaf);
+        self.node_mut(at).peer = core::mem::replace(&mut self.vsps[vsp], at);
+    }
+
+    fn unchain(&mut self, at: u32) {
+        let Node { leaf, peer, .. } = *self.node(at);
+        if leaf.vsn == LOST {
+            return;
+        }
+        let vsp = (leaf.vsn / self.superpage) as usize;
+        self.low[vsp] -= self.is_low(leaf);
+        let mut before = self.vsps[vsp];
+        if before == at {
+            self.vsps[vsp] = peer;
+            return;
+        }
+        while self.node(before).peer != at {
+            before = self.node(before).peer;
+        }
+        self.node_mut(before).peer = peer;
+    }
+
+    /// Takes a sector out of its leaf, whose rest stays. Where it was.
+    pub fn clear(&mut self, lsn: u32) -> Option<u32> {
+        let (mut before, at) = self.seek(lsn);
+        if at == 0 || self.node(at).leaf.lsn > lsn {
+            return None;
+        }
+        let leaf = self.remove(before, at);
+        let mut low = leaf.lsn;
+        for level in (0..leaf.level).rev() {
+            let middle = low + (1 << level);
+            let left = lsn >= middle;
+            let rest = if left { low } else { middle };
+            let part = Leaf { lsn: rest, vsn: leaf.at(rest), level };
+            if left {
+                before = self.add(before, part);
+                low = middle;
+            } else if !planted(Bug::SplitLosesRight) {
+                self.add(before, part);
+            }
+        }
+        Some(leaf.at(lsn))
+    }
+
+    /// Puts a sector in that has no leaf, and merges buddies.
+    pub fn set(&mut self, lsn: u32, vsn: u32) {
+        let (before, _) = self.seek(lsn);
+        let mut at = self.add(before, Leaf { lsn, vsn, level: 0 });
+        while let Some(merged) = self.merge(at) {
+            at = merged;
+        }
+    }
+
+    /// Merges a leaf with its buddy, if that follows it on the device or is followed by it.
+    fn merge(&mut self, at: u32) -> Option<u32> {
+        let leaf = self.node(at).leaf;
+        if leaf.len() == self.superpage {
+            return None;
+        }
+        let (before, _) = self.seek(leaf.lsn);
+        let is_left = leaf.lsn & leaf.len() == 0;
+        let (left, right) = if is_left { (at, self.node(at).next) } else { (before, at) };
+        if left == 0 || right == 0 || !self.are_one(self.node(left).leaf, self.node(right).leaf) {
+            return None;
+        }
+        self.remove(left, right);
+        let level = leaf.level + 1;
+        if leaf.vsn != LOST {
+            let vsp = (self.node(left).leaf.vsn / self.superpage) as usize;
+            self.low[vsp] -= u16::from(leaf.level == self.low_level);
+        }
+        self.node_mut(left).leaf.level = level;
+        Some(left)
+    }
+
+    /// Whether two neighbours are buddies that lie together.
+    fn are_one(&self, left: Leaf, right: Leaf) -> bool {
+        let buddies = left.level == right.level && left.lsn + left.len() == right.lsn;
+        let together = match (left.vsn, right.vsn) {
+            (LOST, vsn) => vsn == LOST,
+            (_, LOST) => false,
+            (one, other) => {
+                let near = one / self.superpage == other / self.superpage;
+                near && (one + left.len() == other || planted(Bug::MergeApart))
+            }
+        };
+        buddies && together
+    }
+
+    /// Forgets every leaf of a superpage.
+    pub fn forget(&mut self, vsp: u32) {
+        while let Some(first) = self.vsps[vsp as usize].checked_sub(1) {
+            let (before, at) = self.seek(self.nodes[first as usize].leaf.lsn);
+            self.remove(before, at);
+        }
+    }
+
+    /// Compares lists, chains and counts with each other.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let (mut count, mut chained, mut touched) = (0, 0, 0);
+        for lsp in 0..self.lsps() {
+            let mut end = lsp * self.superpage;
+            let mut last: Option<Leaf> = None;
+            for leaf in self.of(lsp) {
+                let aligned = leaf.lsn.is_multiple_of(leaf.len());
+                if leaf.lsn < end || !aligned || self.lsp(leaf.lsn + leaf.len() - 1) != lsp {
+                    return Err("the leaves of an LSP overlap, or one is where it can't be");
+                }
+                let left = |left: &Leaf| left.lsn.is_multiple_of(2 * left.len());
+                if last.filter(left).is_some_and(|last| self.are_one(last, leaf)) {
+                    return Err("two buddies that lie together are not one leaf");
+                }
+                (count, chained) = (count + 1, chained + u32::from(leaf.vsn != LOST));
+                (end, last) = (leaf.lsn + leaf.len(), Some(leaf));
+            }
+            touched += u32::from(last.is_some());
+        }
+        for (vsp, low) in (0..).zip(&self.low) {
+            let leaves = self.in_superpage(vsp);
+            let (all, of_low) =
+                leaves.fold((0, 0), |(all, low), leaf| (all + 1, low + self.is_low(leaf)));
+            if of_low != *low {
+                return Err("the count of a superpage's low leaves is wrong");
+            }
+            chained -= all;
+        }
+        if count != self.count || touched != self.touched || chained != 0 {
+            return Err("the count of leaves is wrong");
+        }
+        Ok(())
+    }
+}

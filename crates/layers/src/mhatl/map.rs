@@ -1,0 +1,263 @@
+//! The map: leaves, and which superpages have many low ones that have not changed for long.
+//!
+//! Invariants
+//! - A superpage is in the list of as many low leaves as it has, in the order in which superpages
+//!   last changed; without low leaves it is in none.
+//! - A superpage weighs as much as it has live slots.
+//! - On media the entry of key `l` is the virtual sector of sector `l` plus one; 0 is unmapped.
+//!   Only recovery has it so in memory, before the leaves are made.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::Page;
+use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+
+use crate::policy::Lists;
+use crate::vsp::Table;
+use crate::vsp::layout::{Layout, STAGES};
+use crate::vsp::pool::{Lost, Pool};
+
+use super::leaves::{LOST, Leaf, Leaves};
+
+/// Leaves beyond the cap and a tenth: what is in stages may part that many runs for a while.
+const SLACK: u32 = 8192;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Map {
+    superpage: u32,
+    /// The runs.
+    pub leaves: Leaves,
+    lists: Lists,
+    /// When a superpage last changed, in superpages put in.
+    changed: Vec<u32>,
+    /// Sectors put in so far.
+    clock: u64,
+    entries: Vec<u32>,
+    mapped: u64,
+}
+
+impl Map {
+    /// An empty map with leaves for `cap` and all LSPs.
+    pub fn new(layout: &Layout, cap: u32) -> Self {
+        let (lsps, count) = (lsps(layout), layout.count);
+        Map {
+            superpage: layout.superpage,
+            leaves: Leaves::new(layout.superpage, capacity(layout, cap), lsps, count),
+            lists: Lists::new(count, layout.superpage),
+            changed: vec![0; count as usize],
+            clock: 0,
+            entries: vec![0; layout.entries as usize],
+            mapped: 0,
+        }
+    }
+
+    /// Bytes of all tables.
+    pub fn memory(layout: &Layout, cap: u32) -> u64 {
+        let leaves = Leaves::memory(capacity(layout, cap), lsps(layout), layout.count);
+        let lists = Lists::memory(layout.count, layout.superpage);
+        let pool = Pool::memory(layout.count, layout.superpage);
+        leaves + lists + 4 * u64::from(layout.count) + pool
+    }
+
+    /// The superpage with many low leaves that has not changed for long: the product counts.
+    pub fn victim(&self) -> Option<u32> {
+        let now = self.now();
+        let score = |(vsp, low): &(u32, u32)| {
+            u64::from(*low) * u64::from(now - self.changed[*vsp as usize] + 1)
+        };
+        let oldest = (1..=self.superpage).filter_map(|low| Some((self.lists.first(low)?, low)));
+        oldest.max_by_key(score).map(|(vsp, _)| vsp)
+    }
+
+    fn now(&self) -> u32 {
+        (self.clock / u64::from(self.superpage)) as u32
+    }
+
+    /// Notes that a superpage changed, or should count as if it had.
+    pub fn touch(&mut self, vsp: u32) {
+        self.changed[vsp as usize] = self.now();
+        let low = self.leaves.low(vsp);
+        match (self.lists.contains(vsp), low) {
+            (true, 0) => self.lists.remove(vsp),
+            (true, low) => self.lists.relink(vsp, low),
+            (false, 0) => {}
+            (false, low) => self.lists.push(vsp, low),
+        }
+    }
+
+    fn put(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) {
+        self.leaves.set(lsn as u32, vsn);
+        let vsp = pool.superpage_of(vsn);
+        pool.gain(vsp, pool.valid(vsp) + 1);
+        self.mapped += 1;
+        self.touch(vsp);
+    }
+
+    /// What the map has of a sector on media.
+    fn entry(&self, lsn: u64) -> u32 {
+        self.leaves.find(lsn as u32).map_or(0, |leaf| match leaf.at(lsn as u32) {
+            LOST => LOST,
+            vsn => vsn + 1,
+        })
+    }
+}
+
+/// How many LSPs a volume has.
+fn lsps(layout: &Layout) -> u32 {
+    (layout.exported / u64::from(layout.superpage)) as u32
+}
+
+/// How many leaves there can be: a tenth more than the cap, or than there are LSPs.
+fn capacity(layout: &Layout, cap: u32) -> u32 {
+    let target = cap.max(lsps(layout));
+    target + target / 10 + SLACK.min(8 * STAGES * layout.superpage)
+}
+
+impl Table for Map {
+    fn live(&self, vsn: u32) -> Option<u64> {
+        let mut leaves = self.leaves.in_superpage(vsn / self.superpage);
+        let leaf = leaves.find(|leaf: &Leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&vsn))?;
+        Some(u64::from(leaf.lsn + (vsn - leaf.vsn)))
+    }
+
+    fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    fn look_up(&self, lsn: u64) -> Option<u32> {
+        let leaf = self.leaves.find(lsn as u32)?;
+        Some(leaf.at(lsn as u32)).filter(|vsn| *vsn != LOST)
+    }
+
+    fn is_lost(&self, lsn: u64) -> bool {
+        self.leaves.find(lsn as u32).is_some_and(|leaf| leaf.vsn == LOST)
+    }
+
+    fn run(&self, lsn: u64, sectors: u64) -> (bool, u64) {
+        let mapped = self.entry(lsn) != 0;
+        let most = sectors.min(u64::from(self.leaves.lsps()) * u64::from(self.superpage) - lsn);
+        let same = |i: &u64| (self.entry(lsn + i) != 0) == mapped;
+        (mapped, 1 + (1..most).take_while(same).count() as u64)
+    }
+
+    fn keys(&self, lsn: u64, _vsn: Option<u32>) -> [u64; 2] {
+        [lsn; 2]
+    }
+
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
+        let lost = self.kill(pool, lsn);
+        self.clock += 1;
+        self.put(pool, lsn, vsn);
+        lost
+    }
+
+    fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
+        match self.leaves.clear(lsn as u32) {
+            None | Some(LOST) => Lost::Some,
+            Some(vsn) => {
+                self.mapped -= 1;
+                let vsp = pool.superpage_of(vsn);
+                self.touch(vsp);
+                pool.lose(vsp, pool.valid(vsp) - 1)
+            }
+        }
+    }
+
+    fn image(&self, page: &mut Page, key: u64) {
+        let end = u64::from(self.leaves.lsps()) * u64::from(self.superpage);
+        let mut entries = [0; MAP_ENTRIES];
+        for (entry, lsn) in entries.iter_mut().zip(key..end) {
+            *entry = self.entry(lsn);
+        }
+        fill_map(page, &entries);
+    }
+
+    fn load(&mut self, key: u64, raw: u32) {
+        self.entries[key as usize] = raw;
+    }
+
+    fn replay(&mut self, lsn: u64, vsn: Option<u32>, mut changed: impl FnMut(u64)) {
+        self.entries[lsn as usize] = vsn.map_or(0, |vsn| vsn + 1);
+        changed(lsn);
+    }
+
+    /// Nothing here writes in place, and no log of this layer says so.
+    fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
+
+    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
+        self.leaves.clear(key as u32);
+        if self.leaves.room() <= u32::from(u8::MAX) {
+            return Err("the map has more leaves than the volume has room for");
+        }
+        match self.entries[key as usize] {
+            0 => {}
+            LOST => self.leaves.set(key as u32, LOST),
+            raw => {
+                let vsn = raw - 1;
+                if vsn as usize / self.superpage as usize >= self.changed.len() {
+                    return Err("the map points outside the data area");
+                }
+                if self.live(vsn).is_some() {
+                    return Err("the map has two sectors in one place");
+                }
+                self.put(pool, key, vsn);
+            }
+        }
+        Ok(())
+    }
+
+    fn disown(&mut self, pool: &mut Pool, vsp: u32) {
+        self.leaves.forget(vsp);
+        self.touch(vsp);
+        self.mapped -= u64::from(pool.forget(vsp));
+    }
+
+    fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
+        for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
+            if let Some(lsn) = self.live(vsn) {
+                self.kill(pool, lsn);
+                self.leaves.set(lsn as u32, LOST);
+                changed(lsn);
+            }
+        }
+    }
+
+    fn holds_lost(&self, _vsp: u32) -> bool {
+        false
+    }
+
+    fn settled(&mut self) {
+        self.entries = Vec::new();
+    }
+
+    fn check(&self, pool: &Pool) -> Result<(), &'static str> {
+        self.leaves.check()?;
+        let mut valid = vec![0u16; self.changed.len()];
+        let mut mapped = 0;
+        let mut taken = vec![false; self.superpage as usize];
+        for (vsp, valid) in (0..).zip(&mut valid) {
+            taken.fill(false);
+            for leaf in self.leaves.in_superpage(vsp) {
+                for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
+                    if core::mem::replace(&mut taken[slot as usize], true) {
+                        return Err("two leaves have one slot");
+                    }
+                    *valid += 1;
+                }
+            }
+            mapped += u64::from(*valid);
+            if (self.leaves.low(vsp) > 0) != self.lists.contains(vsp) {
+                return Err("a superpage with low leaves is in no list");
+            }
+        }
+        if mapped != self.mapped {
+            return Err("the count of mapped sectors is wrong");
+        }
+        if self.lists.iter().any(|(vsp, low)| self.leaves.low(vsp) != low) {
+            return Err("a superpage is in the list of another count of low leaves");
+        }
+        pool.check(&valid)
+    }
+}

@@ -1,0 +1,90 @@
+//! mHATL: runs of sectors are mapped, as long as they can be; few of them are kept in memory.
+//!
+//! Source: Choi and Shin, mHATL; the crash protocol is that of [`crate::vsp`], with the map on
+//! media as `hard` has it.
+//!
+//! [`leaves`] are the runs, a buddy tree for each logical superpage (LSP); [`map`] finds them from
+//! both sides; [`gather`] makes few of many; [`round`] says when.
+
+mod gather;
+mod leaves;
+mod map;
+mod round;
+
+use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
+
+use crate::config::{LayerConfig, PlanError};
+use crate::vsp::layout::Layout;
+use crate::vsp::ops::Op;
+use crate::vsp::request::Kind;
+use crate::vsp::{Machine, Scheme};
+use gather::Jobs;
+use map::Map;
+use round::Round;
+
+/// The layer.
+pub type Mhatl = Machine<Buddies>;
+
+/// mHATL's part of the machine.
+#[derive(Debug)]
+pub struct Buddies {
+    jobs: Jobs,
+    round: Round,
+}
+
+impl Scheme for Buddies {
+    type Table = Map;
+
+    fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
+        if !config.superpage.is_power_of_two() {
+            return Err(PlanError("mhatl needs a superpage that is a power of two"));
+        }
+        Layout::logged(config, devices)
+    }
+
+    fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64 {
+        Map::memory(layout, config.leaves) + Jobs::memory(layout.superpage)
+    }
+
+    fn table(config: &LayerConfig, layout: &Layout) -> Map {
+        Map::new(layout, config.leaves)
+    }
+
+    fn new(config: &LayerConfig, layout: &Layout, _: impl Iterator<Item = Payload>) -> Self {
+        Buddies { jobs: Jobs::new(layout), round: Round::new(config) }
+    }
+
+    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
+        let collected = machine.pump_vgc(now, out);
+        machine.pump_jobs(now, out) | machine.pump_round(now, out) | collected
+    }
+
+    fn is_collecting(&self) -> bool {
+        self.jobs.is_busy()
+    }
+
+    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool {
+        match machine.requests.at(req).kind {
+            Kind::Trim => machine.leaves_fit() && machine.gather(now, req, u64::MAX, out),
+            _ => machine.write_leaves(now, req, out),
+        }
+    }
+
+    fn facts(machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
+        let (leaves, cap) = (&machine.table.leaves, machine.scheme.round.cap);
+        let (count, touched) = (leaves.count(), leaves.touched());
+        Few::from_iter([
+            ("leaves", count.into()),
+            ("leaf_cap", cap.into()),
+            ("leaf_bytes", 4 * u64::from(count)),
+            ("meta_bytes", machine.plan.map_bytes - 4 * u64::from(cap)),
+            ("touched_superpages", touched.into()),
+            ("cap_exceeded", u64::from(count > cap)),
+            ("cap_is_tight", u64::from(2 * u64::from(touched) > u64::from(cap))),
+        ])
+    }
+
+    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, _: &mut Out) {
+        machine.gathered(op, command, ok);
+    }
+}

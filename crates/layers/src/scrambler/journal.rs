@@ -1,0 +1,179 @@
+//! Changes of the map on their way to the log, and slots on their way back.
+//!
+//! A round makes changes durable: a flush covers the data that they point at, their records go to
+//! the log, and a second flush covers those.
+//!
+//! Invariants
+//! - Changes are numbered in the order in which they are published; `durable` only grows.
+//! - A record is written only when a flush covers the data that it points at.
+//! - A slot that was replaced is used again only when the change that replaced it is durable and no
+//!   read of its page is under way.
+//! - `records` never holds more than [`PENDING`], what fills under way will publish included.
+
+use alloc::collections::VecDeque;
+
+use hostftl_format::scrambler::{RECORDS, Record};
+
+use super::PENDING_PAGES;
+
+/// Records that may wait for the log.
+pub const PENDING: usize = PENDING_PAGES as usize * RECORDS;
+/// Slots that may wait to be used again.
+const RETIRING: usize = 1 << 16;
+
+/// How far a round is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// There is none.
+    Idle,
+    /// The data of the changes before `upto` becomes durable.
+    Data {
+        /// One past the last change that counts.
+        upto: u64,
+    },
+    /// It is durable; the records are written when the ring has room.
+    Ready {
+        /// As above.
+        upto: u64,
+    },
+    /// The records of the changes before `upto` are being written.
+    Writing {
+        /// As above.
+        upto: u64,
+    },
+    /// They are written and become durable.
+    Log {
+        /// As above.
+        upto: u64,
+    },
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Journal {
+    /// Changes from number `durable` on, and those of the round under way before them.
+    records: VecDeque<Record>,
+    retiring: VecDeque<(u32, u64)>,
+    most_retiring: usize,
+    promised: u32,
+    /// Changes so far.
+    pub published: u64,
+    /// Changes whose records are durable.
+    pub durable: u64,
+    /// Changes that somebody waits for.
+    pub demanded: u64,
+    /// The round under way.
+    pub round: Round,
+}
+
+impl Journal {
+    /// Nothing published. The device has `slots` for data.
+    pub fn new(slots: u64) -> Self {
+        let most_retiring = slots.min(RETIRING as u64) as usize;
+        Journal {
+            records: VecDeque::with_capacity(PENDING),
+            retiring: VecDeque::with_capacity(most_retiring),
+            most_retiring,
+            promised: 0,
+            published: 0,
+            durable: 0,
+            demanded: 0,
+            round: Round::Idle,
+        }
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(slots: u64) -> u64 {
+        let retiring = slots.min(RETIRING as u64) * size_of::<(u32, u64)>() as u64;
+        retiring + (PENDING * size_of::<Record>()) as u64
+    }
+
+    /// Whether so many slots can be replaced, by so many changes.
+    pub fn has_room(&self, slots: u32, changes: u32) -> bool {
+        let promised = self.promised as usize;
+        self.retiring.len() + promised + slots as usize <= self.most_retiring
+            && self.records.len() + promised + changes as usize <= PENDING
+    }
+
+    /// The most slots that one change may replace.
+    pub fn most_at_once(&self) -> u64 {
+        self.most_retiring as u64 / 4
+    }
+
+    /// A fill will publish at most so many changes.
+    pub fn promise(&mut self, changes: u32) {
+        self.promised += changes;
+    }
+
+    /// A fill that promised so many is about to publish.
+    pub fn keep_promise(&mut self, changes: u32) {
+        self.promised -= changes;
+    }
+
+    /// The next change replaces a slot.
+    pub fn retire(&mut self, slot: u32) {
+        assert!(self.retiring.len() < self.most_retiring, "room for replaced slots was checked");
+        self.retiring.push_back((slot, self.published + 1));
+    }
+
+    /// Logical slots lie in these slots now.
+    pub fn publish_write(&mut self, logical: u32, slot: u32, count: u32) {
+        self.publish(Record { logical, slot: Some(slot), count });
+    }
+
+    /// Logical slots lie nowhere now.
+    pub fn publish_trim(&mut self, logical: u32, count: u32) {
+        self.publish(Record { logical, slot: None, count });
+    }
+
+    fn publish(&mut self, record: Record) {
+        assert!(self.records.len() < PENDING, "room for records was checked");
+        self.records.push_back(record);
+        self.published += 1;
+    }
+
+    /// Somebody waits until the changes before `mark` are durable.
+    pub fn demand(&mut self, mark: u64) {
+        self.demanded = self.demanded.max(mark);
+    }
+
+    /// Whether it is time for a round.
+    pub fn wants_round(&self) -> bool {
+        let pressed = self.records.len() >= RECORDS || self.retiring.len() * 2 > self.most_retiring;
+        self.round == Round::Idle
+            && self.published > self.durable
+            && (self.demanded > self.durable || pressed)
+    }
+
+    /// Records of the changes before `upto` that wait, oldest first.
+    pub fn records(&self, upto: u64) -> impl Iterator<Item = &Record> {
+        self.records.iter().take((upto - self.durable) as usize)
+    }
+
+    /// The changes before `upto` are durable.
+    pub fn settle(&mut self, upto: u64) {
+        self.records.drain(..(upto - self.durable) as usize);
+        self.durable = upto;
+    }
+
+    /// Whether slots wait to be used again.
+    pub fn is_retiring(&self) -> bool {
+        !self.retiring.is_empty()
+    }
+
+    /// How many do.
+    pub fn retiring(&self) -> usize {
+        self.retiring.len()
+    }
+
+    /// The slot that may be used again, if its page is not read.
+    pub fn next_retired(&self, early: bool) -> Option<u32> {
+        let (slot, number) = self.retiring.front()?;
+        (*number <= self.durable || early).then_some(*slot)
+    }
+
+    /// It is used again.
+    pub fn release_next(&mut self) {
+        self.retiring.pop_front();
+    }
+}

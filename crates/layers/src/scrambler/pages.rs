@@ -1,0 +1,291 @@
+//! The pages of the device: which of their slots are used, and which page is written next.
+//!
+//! Invariants
+//! - A slot is used when it is mapped, when a write to it is under way, or when what it held last
+//!   may still be the only durable version of something.
+//! - A page is fresh when it was never written: those from `fresh` on. Every other page is in the
+//!   list of its number of used slots, except while it is being written.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The most slots of a page: one for each bit of a word.
+pub const MOST_SLOTS: u32 = u64::BITS;
+/// The most pages that may be preferred.
+pub const MOST_PREFERRED: usize = 2048;
+
+/// Not in a list.
+const NONE: u32 = u32::MAX;
+
+/// Why a page was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It was never written.
+    Fresh,
+    /// It lives in what the device collects next.
+    Preferred,
+    /// It has the fewest used slots of all.
+    LeastUsed,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Pages {
+    per_page: u32,
+    /// A page with so many used slots is taken only when there is no other.
+    cap: u32,
+    used: Vec<u64>,
+    /// Lists by used slots, through the pages and, behind them, a head for each.
+    next: Vec<u32>,
+    prev: Vec<u32>,
+    count: u32,
+    fresh: u32,
+    preferred: Vec<u32>,
+    reads: Vec<u16>,
+}
+
+impl Pages {
+    /// Bytes that the tables take.
+    pub fn memory(count: u64) -> u64 {
+        count * (8 + 4 + 4 + 2) + 4 * MOST_PREFERRED as u64
+    }
+
+    /// Pages that were never written.
+    pub fn new(count: u32, per_page: u32, util_permille: u32) -> Self {
+        let lists = per_page + 1;
+        let mut links = vec![NONE; count as usize];
+        links.extend(count..count + lists);
+        Pages {
+            per_page,
+            cap: (per_page * util_permille / 1000).max(1),
+            used: vec![0; count as usize],
+            next: links.clone(),
+            prev: links,
+            count,
+            fresh: 0,
+            preferred: Vec::with_capacity(MOST_PREFERRED),
+            reads: vec![0; count as usize],
+        }
+    }
+
+    /// Pages that were written at some time.
+    pub fn taken(&self) -> u32 {
+        self.fresh
+    }
+
+    /// Used slots of a page.
+    pub fn used(&self, page: u32) -> u64 {
+        self.used[page as usize]
+    }
+
+    fn unused(&self, page: u32) -> u32 {
+        self.per_page - self.used(page).count_ones()
+    }
+
+    fn is_listed(&self, page: u32) -> bool {
+        self.next[page as usize] != NONE
+    }
+
+    fn link(&mut self, page: u32) {
+        let head = self.count + self.used(page).count_ones();
+        let last = self.prev[head as usize];
+        (self.next[page as usize], self.prev[page as usize]) = (head, last);
+        self.next[last as usize] = page;
+        self.prev[head as usize] = page;
+    }
+
+    fn unlink(&mut self, page: u32) {
+        let (next, prev) = (self.next[page as usize], self.prev[page as usize]);
+        self.next[prev as usize] = next;
+        self.prev[next as usize] = prev;
+        self.next[page as usize] = NONE;
+    }
+
+    fn first(&self, used: u32) -> Option<u32> {
+        let head = self.count + used;
+        Some(self.next[head as usize]).filter(|page| *page != head)
+    }
+
+    /// Takes on what the device collects next.
+    pub fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
+        self.preferred.clear();
+        self.preferred.extend(pages.take(MOST_PREFERRED));
+        let mut list = core::mem::take(&mut self.preferred);
+        list.retain(|page| *page < self.fresh && self.unused(*page) > 0);
+        self.preferred = list;
+    }
+
+    /// Whether no preferred page could take anything.
+    pub fn lacks_preferred(&self) -> bool {
+        self.preferred.is_empty()
+    }
+
+    /// The page to write next, and why; `None` when all that has room is being written.
+    pub fn choose(&mut self) -> Option<(u32, Rule)> {
+        if self.fresh < self.count {
+            self.fresh += 1;
+            self.link(self.fresh - 1);
+            return Some((self.fresh - 1, Rule::Fresh));
+        }
+        if let Some(at) = self.best_preferred() {
+            return Some((self.preferred.swap_remove(at), Rule::Preferred));
+        }
+        let least = (0..self.per_page).find_map(|used| self.first(used));
+        least.map(|page| (page, Rule::LeastUsed))
+    }
+
+    /// The place of the preferred page with the fewest used slots.
+    fn best_preferred(&mut self) -> Option<usize> {
+        let mut best: Option<(u32, usize)> = None;
+        for (at, page) in self.preferred.iter().enumerate().filter(|it| self.is_listed(*it.1)) {
+            let used = self.used(*page).count_ones();
+            if used < self.cap && best.is_none_or(|(least, _)| used < least) {
+                best = Some((used, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Takes up to `wanted` unused slots of a page, which is now being written.
+    pub fn take(&mut self, page: u32, wanted: u32) -> u64 {
+        self.unlink(page);
+        let used = self.used(page);
+        let limit = self.cap.saturating_sub(used.count_ones()).max(1);
+        let all = u64::MAX >> (MOST_SLOTS - self.per_page);
+        let (mut free, mut mask) = (!used & all, 0);
+        assert!(free != 0, "a page that is chosen has room");
+        for _ in 0..wanted.min(limit).min(free.count_ones()) {
+            let lowest = free & free.wrapping_neg();
+            mask |= lowest;
+            free ^= lowest;
+        }
+        self.used[page as usize] |= mask;
+        mask
+    }
+
+    /// A page was written; the slots of `unneeded` are not used after all.
+    pub fn written(&mut self, page: u32, unneeded: u64) {
+        self.used[page as usize] &= !unneeded;
+        self.link(page);
+    }
+
+    /// A slot may be written again.
+    pub fn release(&mut self, slot: u32) {
+        let (page, bit) = (slot / self.per_page, 1 << (slot % self.per_page));
+        assert!(self.used(page) & bit != 0, "a slot is released once");
+        let listed = self.is_listed(page);
+        if listed {
+            self.unlink(page);
+        }
+        self.used[page as usize] &= !bit;
+        if listed {
+            self.link(page);
+        }
+    }
+
+    /// A read of a page begins.
+    pub fn begin_read(&mut self, page: u32) {
+        self.reads[page as usize] += 1;
+    }
+
+    /// A read of a page is over.
+    pub fn end_read(&mut self, page: u32) {
+        self.reads[page as usize] -= 1;
+    }
+
+    /// Whether a page is being read.
+    pub fn is_read(&self, page: u32) -> bool {
+        self.reads[page as usize] > 0
+    }
+
+    /// Recovery found a slot that is mapped.
+    pub fn adopt(&mut self, slot: u32) {
+        let page = slot / self.per_page;
+        self.used[page as usize] |= 1 << (slot % self.per_page);
+        self.fresh = self.fresh.max(page + 1);
+    }
+
+    /// Recovery knows how many pages were written at some time.
+    pub fn adopt_taken(&mut self, pages: u32) {
+        self.fresh = self.fresh.max(pages.min(self.count));
+    }
+
+    /// Recovery is done with the slots of a page.
+    pub fn adopt_page(&mut self, page: u32) {
+        self.link(page);
+    }
+
+    /// Compares the tables: `slots` are used, and `writing` pages are being written.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    pub fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
+        let used: u64 = self.used.iter().map(|used| u64::from(used.count_ones())).sum();
+        if used != slots {
+            return Err("the used slots of pages and the slots in use are not the same");
+        }
+        let mut listed = 0;
+        for count in 0..=self.per_page {
+            let head = self.count + count;
+            let mut at = self.next[head as usize];
+            while at != head {
+                if at >= self.fresh || self.used(at).count_ones() != count {
+                    return Err("a page is in the list of another number of used slots");
+                }
+                listed += 1;
+                at = self.next[at as usize];
+            }
+        }
+        match listed + writing == self.fresh as usize {
+            true => Ok(()),
+            false => Err("a page is in no list and is not being written"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(pages: &mut Pages, wanted: u32) -> (u32, Rule, u64) {
+        let (page, rule) = pages.choose().expect("there is room");
+        let mask = pages.take(page, wanted);
+        pages.written(page, 0);
+        (page, rule, mask)
+    }
+
+    #[test]
+    fn the_three_rules_in_their_order() {
+        let mut pages = Pages::new(3, 4, 1000);
+        assert_eq!(write(&mut pages, 2), (0, Rule::Fresh, 0b11));
+        assert_eq!(write(&mut pages, 1), (1, Rule::Fresh, 0b1));
+        assert_eq!(write(&mut pages, 3), (2, Rule::Fresh, 0b111));
+        pages.prefer([0, 2].into_iter());
+        assert_eq!(write(&mut pages, 1), (0, Rule::Preferred, 0b100));
+        assert_eq!(write(&mut pages, 9), (2, Rule::Preferred, 0b1000));
+        assert_eq!(write(&mut pages, 1), (1, Rule::LeastUsed, 0b10));
+        assert!(pages.check(8, 0).is_err(), "nine are used");
+        pages.release(1);
+        assert_eq!(pages.check(8, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_page_that_is_being_written_is_not_chosen() {
+        let mut pages = Pages::new(1, 4, 1000);
+        let (page, _) = pages.choose().expect("a fresh page");
+        pages.take(page, 1);
+        assert_eq!(pages.choose(), None);
+        pages.written(page, 1);
+        assert_eq!(pages.choose(), Some((0, Rule::LeastUsed)));
+    }
+
+    #[test]
+    fn pages_are_not_filled_beyond_the_threshold_while_others_have_room() {
+        let mut pages = Pages::new(2, 4, 500);
+        assert_eq!(write(&mut pages, 4).2, 0b11, "half of a page");
+        write(&mut pages, 1);
+        pages.prefer([0].into_iter());
+        assert_eq!(write(&mut pages, 1).1, Rule::LeastUsed, "the preferred one is full enough");
+        assert_eq!(write(&mut pages, 4).2, 0b100, "then any that has room");
+    }
+}

@@ -1,0 +1,119 @@
+//! `mhatl` over a memory device: bytes come back, over gathering, stops and cuts, in both modes.
+
+mod common;
+
+use common::World;
+use common::churn::{Random, churn, ready, verify};
+use hostftl_core::{Event, Layer, SECTOR};
+use hostftl_layers::{Gather, LayerConfig, LayerKind, Mode};
+
+fn config(superpage: u32, gather: Gather) -> LayerConfig {
+    let (leaves, uuid) = (200, [7; 16]);
+    LayerConfig { superpage, gather, leaves, uuid, ..LayerConfig::new(LayerKind::Mhatl) }
+}
+
+const MODES: [Gather; 2] = [Gather::Lsp, Gather::Vsp];
+
+fn gauge(world: &World, name: &str) -> u64 {
+    let gauges = world.layer.facts();
+    gauges.into_iter().find(|(key, _)| *key == name).expect("a gauge").1
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    for (superpage, gather) in [(16, MODES[0]), (32, MODES[1]), (128, MODES[0])] {
+        let disk = vec![0; 300 * superpage as usize * SECTOR];
+        let mut world = World::start(&config(superpage, gather), disk, Mode::Format, 1);
+        assert!(ready(&world));
+        let mut versions = vec![0; world.layer.limits().exported as usize];
+        churn(&mut world, &mut versions, &mut Random(superpage.into()), 6000, 37);
+        world.layer.check().unwrap();
+        assert!(world.layer.counters().gc_runs > 0, "leaves were gathered");
+        verify(&mut world, &versions);
+        world.stop();
+    }
+}
+
+#[test]
+fn a_clean_stop_needs_no_replay() {
+    for gather in MODES {
+        let disk = vec![0; 300 * 32 * SECTOR];
+        let mut world = World::start(&config(32, gather), disk, Mode::Format, 2);
+        let mut versions = vec![0; world.layer.limits().exported as usize];
+        churn(&mut world, &mut versions, &mut Random(5), 2000, 50);
+        let disk = world.stop();
+        let mut world = World::start(&config(32, gather), disk, Mode::Open, 3);
+        assert!(world.events.contains(&Event::Ready { replayed: 0, dropped: 0 }));
+        verify(&mut world, &versions);
+        world.layer.check().unwrap();
+        world.stop();
+    }
+}
+
+#[test]
+fn a_flush_survives_a_cut() {
+    for gather in MODES {
+        let mut disk = vec![0; 300 * 16 * SECTOR];
+        let mut mode = Mode::Format;
+        let mut versions = Vec::new();
+        let mut random = Random(9);
+        for life in 0..40 {
+            let mut world = World::start(&config(16, gather), disk, mode, life);
+            assert!(ready(&world), "life {life}: {:?}", world.events);
+            versions.resize(world.layer.limits().exported as usize, 0);
+            verify(&mut world, &versions);
+            churn(&mut world, &mut versions, &mut random, 300, 25);
+            world.flush();
+            world.layer.check().unwrap();
+            disk = world.cut();
+            mode = Mode::Open;
+        }
+    }
+}
+
+/// The specification's figures: 1 leaf, 5 after one small write, 128 at the worst.
+#[test]
+fn a_small_write_parts_a_superpage_into_five_leaves() {
+    let config = LayerConfig { leaves: 10_000, ..config(128, Gather::Lsp) };
+    let disk = vec![0; 300 * 128 * SECTOR];
+    let mut world = World::start(&config, disk, Mode::Format, 4);
+    let write = |world: &mut World, lba: u64, sectors: usize| {
+        let id = world.write(lba, vec![5; sectors * SECTOR], false);
+        world.wait(id).unwrap();
+        world.layer.check().unwrap();
+    };
+    write(&mut world, 256, 128);
+    assert_eq!(gauge(&world, "leaves"), 1);
+    write(&mut world, 256 + 40, 8);
+    assert_eq!(gauge(&world, "leaves"), 1 + 4);
+    for i in 0..128 {
+        write(&mut world, 256 + i * 37 % 128, 1);
+    }
+    assert_eq!(gauge(&world, "leaves"), 128);
+    write(&mut world, 256, 128);
+    assert_eq!((gauge(&world, "leaves"), gauge(&world, "touched_superpages")), (1, 1));
+    world.stop();
+}
+
+/// Small writes all over need more leaves than the cap allows: they are gathered to one for each
+/// superpage, and the volume goes on when even those are too many.
+#[test]
+fn the_cap_is_a_target_and_never_an_error() {
+    for (leaves, exceeded) in [(500, false), (100, true)] {
+        let config = LayerConfig { leaves, ..config(32, Gather::Lsp) };
+        let disk = vec![0; 400 * 32 * SECTOR];
+        let mut world = World::start(&config, disk, Mode::Format, 6);
+        let mut random = Random(11);
+        for _ in 0..6000 {
+            let id = world.write(random.below(200) * 32 + random.below(32), vec![1; SECTOR], false);
+            world.wait(id).unwrap();
+        }
+        world.layer.check().unwrap();
+        assert_eq!(gauge(&world, "touched_superpages"), 200);
+        let count = gauge(&world, "leaves");
+        assert!(count <= u64::from(leaves.max(200)) * 106 / 100, "{count} of {leaves}");
+        assert_eq!(gauge(&world, "cap_is_tight"), u64::from(exceeded));
+        assert!(gauge(&world, "cap_exceeded") == 1 || !exceeded);
+        world.stop();
+    }
+}

@@ -1,0 +1,119 @@
+//! Beyond the paper: the interval, M's share and the cache policy, and which choices nothing beats
+//! in both speed and life.
+
+use hostftl_layers::TierPolicy;
+use hostftl_report::{Axis, Lines};
+
+use super::loads::Load;
+use super::play_all;
+use super::stack::{Outcome, Setup};
+use crate::{Cell, Error, Findings, Options, Sheet, Watch};
+
+const INTERVALS: [u32; 4] = [0, 5, 20, 100];
+const SHARES: [u32; 4] = [10, 50, 100, 200];
+const POLICIES: [(TierPolicy, &str); 4] = [
+    (TierPolicy::Lru, "lru"),
+    (TierPolicy::Exclusive, "exclusive"),
+    (TierPolicy::Writes, "writes"),
+    (TierPolicy::After(2), "after-2"),
+];
+
+/// Adds a table and a chart for each workload.
+///
+/// # Errors
+/// When nobody waits.
+pub fn sweep(
+    findings: &mut Findings,
+    all: &[Load],
+    options: &Options,
+    watch: &dyn Watch,
+) -> Result<(), Error> {
+    let mut setups = Vec::new();
+    for (policy, _) in POLICIES {
+        for share in SHARES {
+            for interval in INTERVALS {
+                setups.push(Setup { intervals: [interval; 2], share, policy });
+            }
+        }
+    }
+    let short: Vec<Load> = all.iter().map(|load| load.shorter(4)).collect();
+    let jobs: Vec<(&Load, Setup)> =
+        short.iter().flat_map(|load| setups.iter().map(move |&setup| (load, setup))).collect();
+    let outcomes = play_all(&jobs, options, watch)?;
+    findings.violations.extend(outcomes.iter().filter_map(|it| it.violation.clone()));
+    for (load, outcomes) in short.iter().zip(outcomes.chunks(setups.len())) {
+        let front = front(outcomes);
+        findings.sheets.push(table(load, &setups, outcomes, &front));
+        findings.figures.push(chart(load, outcomes, &front));
+    }
+    findings.setting.push(
+        "The sweep plays the first quarter of each workload on every mix of interval (0, 5, 20, \
+         100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows what no other mix \
+         beats in both figures."
+            .into(),
+    );
+    Ok(())
+}
+
+/// Those that no other beats in both, from the fastest on.
+fn front(outcomes: &[Outcome]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..outcomes.len()).collect();
+    let figures = |index: usize| (outcomes[index].iops, outcomes[index].life());
+    order.sort_by(|&a, &b| {
+        let ((fast, long), (other_fast, other_long)) = (figures(a), figures(b));
+        other_fast.total_cmp(&fast).then(other_long.total_cmp(&long))
+    });
+    let mut longest = 0.0;
+    order.retain(|&index| {
+        let life = outcomes[index].life();
+        let better = life > longest;
+        longest = life.max(longest);
+        better
+    });
+    order
+}
+
+fn table(load: &Load, setups: &[Setup], outcomes: &[Outcome], front: &[usize]) -> Sheet {
+    let title = format!("{}: speed against life, what nothing beats", load.name);
+    let heads = ["policy", "M (%)", "interval", "IOPS", "life (GB written)"];
+    let mut sheet = Sheet::new(title, &heads);
+    for &index in front {
+        let (setup, outcome) = (&setups[index], &outcomes[index]);
+        let policy = POLICIES.iter().find(|(policy, _)| *policy == setup.policy);
+        sheet.row([
+            policy.map_or("", |(_, name)| name).into(),
+            Cell::Number(f64::from(setup.share) / 10.0, 0),
+            Cell::Number(f64::from(setup.intervals[0]), 0),
+            Cell::Number(outcome.iops, 0),
+            Cell::Number(outcome.life() * 512.0 / 1e9, 1),
+        ]);
+    }
+    sheet
+}
+
+fn chart(load: &Load, outcomes: &[Outcome], front: &[usize]) -> hostftl_report::Figure {
+    let title = format!("{}: life against speed", load.name);
+    let whole = |value: f64| format!("{value:.0}");
+    let points = front.iter().map(|&index| {
+        let outcome = &outcomes[index];
+        (outcome.iops, outcome.life() * 512.0 / 1e9)
+    });
+    let (x, y) = (Axis::linear("IOPS", whole), Axis::log("life, GB written", whole));
+    Lines::new(&title, x, y).series(&load.name, points.collect()).steps().figure()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_drives::scm::Wear;
+
+    #[test]
+    fn a_mix_that_another_beats_in_both_is_left_out() {
+        let of = |iops, most| {
+            let wear = [Wear { most: 1, ..Wear::default() }, Wear { most, ..Wear::default() }];
+            Outcome { iops, written: 1000, wear, moved: 0, violation: None }
+        };
+        let outcomes = [of(10.0, 9), of(30.0, 10), of(20.0, 10), of(5.0, 2), of(5.0, 3)];
+        assert_eq!(front(&outcomes), [1, 0, 3]);
+    }
+}

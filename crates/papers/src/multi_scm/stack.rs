@@ -1,0 +1,126 @@
+//! The SSD: a tier of two storage-class memories, and what a workload does to it.
+
+use hostftl_core::Payload;
+use hostftl_drives::Model;
+use hostftl_drives::scm::{Scm, ScmSpec, Wear};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, TierPolicy};
+use hostftl_sim::{End, Front, HostCosts, Pace, Player, World};
+
+use super::loads::Load;
+use crate::Error;
+
+/// What may differ from SSD to SSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Writes between two moves of a page, in M and in S; 0 = no levelling.
+    pub intervals: [u32; 2],
+    /// M's share of all memory, in thousandths.
+    pub share: u32,
+    /// Which pages come to M.
+    pub policy: TierPolicy,
+}
+
+impl Setup {
+    /// The paper's, as one of its cases 1 to 4.
+    pub fn case(number: usize) -> Self {
+        let (in_m, in_s) = [(5, 5), (5, 0), (0, 5), (0, 0)][number - 1];
+        Setup { intervals: [in_m, in_s], share: 50, policy: TierPolicy::Lru }
+    }
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Reads and writes in a second.
+    pub iops: f64,
+    /// Sectors that the host wrote.
+    pub written: u64,
+    /// How worn M and S are.
+    pub wear: [Wear; 2],
+    /// Sectors that moved between them.
+    pub moved: u64,
+    /// A broken law.
+    pub violation: Option<String>,
+}
+
+impl Outcome {
+    /// Writes of the host, in sectors, until a sector of one memory is worn out.
+    pub fn life(&self) -> f64 {
+        let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
+        (1e9 / m).min(1e5 / s) * self.written as f64
+    }
+
+    /// Writes of M's most-written sector when one of S has reached its endurance, if wear goes on
+    /// as it did.
+    pub fn m_at_the_end_of_s(&self) -> f64 {
+        let [m, s] = self.wear.map(|wear| f64::from(wear.most));
+        m * 1e5 / s.max(1.0)
+    }
+}
+
+/// The memories for `user` pages of data: in all a quarter more, `share` thousandths of it M.
+fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
+    let all = user + user / 4;
+    let fast = (all * setup.share / 1000).max(40);
+    let spare = fast / 20;
+    let slow = all.saturating_sub(fast).max(user + 1);
+    let [in_m, in_s] = setup.intervals;
+    [
+        ScmSpec { interval: in_m, ..ScmSpec::memory_type(fast - spare, spare) },
+        ScmSpec { interval: in_s, ..ScmSpec::storage_type(user, slow - user) },
+    ]
+}
+
+/// Plays a workload, one request at a time; nothing when nobody waits any longer.
+///
+/// # Errors
+/// What could not be made or read.
+pub fn play(
+    setup: &Setup,
+    load: &Load,
+    seed: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Outcome>, Error> {
+    let failed = |why: String| Error::Failed(format!("{}: {why}", load.name));
+    let specs = memories(setup, load.pages);
+    let infos = specs.each_ref().map(ScmSpec::device_info);
+    let mut config = LayerConfig::new(LayerKind::Tier);
+    (config.tier.policy, config.tier.free) = (setup.policy, 5);
+    let plan = AnyLayer::plan(&config, &infos).map_err(|why| failed(why.to_string()))?;
+    let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+    let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format);
+    let layer = layer.map_err(|why| failed(why.to_string()))?;
+    // The layer runs inside the SSD, whose own work is not modelled.
+    let costs = HostCosts { command_ns: 0, copy_rate: u64::MAX / 8192, ..HostCosts::default() };
+    let drives = specs.iter().map(Scm::new).collect();
+    let world = World::of(layer, drives, costs);
+    let mut world = world.map_err(|why| failed(why.to_string()))?;
+    let mut front = Front::new(&world);
+    let start = world.now();
+    let mut player = Player::new(load.open(seed)?, Pace::Closed(1), start);
+    match player.play(&mut world, &mut front, |_| stop()) {
+        Ok(End::Whole) => {}
+        Ok(End::Cancelled) => return Ok(None),
+        Err(why) => return Err(failed(why.named("tier", "multi-scm").to_string())),
+    }
+    let took = (world.now() - start) as f64 / 1e9;
+    let totals = front.totals();
+    world.drain().map_err(|why| failed(why.to_string()))?;
+    let wear = [world.devices()[0].wear(), world.devices()[1].wear()];
+    let moved = hostftl_core::Layer::counters(world.layer()).gc_copied;
+    let checked = world.devices().iter().try_for_each(Scm::check);
+    let checked = checked.and_then(|()| hostftl_core::Layer::check(world.layer()));
+    let idle = world.devices().iter().all(Model::idle);
+    let violation = match (checked, idle) {
+        (Err(why), _) => Some(format!("{}: {why}", load.name)),
+        (Ok(()), false) => Some(format!("{}: a memory is still at work", load.name)),
+        (Ok(()), true) => None,
+    };
+    Ok(Some(Outcome {
+        iops: totals.transfers as f64 / took,
+        written: totals.written_sectors,
+        wear,
+        moved,
+        violation,
+    }))
+}
