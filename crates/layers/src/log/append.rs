@@ -6,6 +6,8 @@
 
 use hostftl_format::log::{Kind, Place};
 
+use crate::planted::{Bug, planted};
+
 use super::Log;
 use super::layout::At;
 use super::row::{DEAD, Item, NO_HEIR, Phase};
@@ -133,7 +135,7 @@ impl Log {
             let chunk = (0..row.used_chunks())
                 .find(|chunk| self.layout.device(slot.0, slot.1, *chunk) == place.device())?;
             // Behind a row that was sealed early the slot may hold the next one.
-            let inside = byte < row.used[chunk as usize].into();
+            let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
             inside.then_some((index as u8, chunk as u8, byte as u32))
         })
     }
@@ -165,7 +167,7 @@ impl Log {
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
     pub(super) fn publish_copy(&mut self, row: u8, item: u32, from: Place) {
         let block = self.rows[row as usize].items[item as usize].block;
-        if self.map.place(block) == from {
+        if self.map.place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item);
         } else {
             self.rows[row as usize].items[item as usize].heir = DEAD;
@@ -178,7 +180,7 @@ impl Log {
         let Some((row, chunk, byte)) = self.take_room(HOST, 0) else { return false };
         let it = &mut self.rows[row as usize];
         it.push(Item {
-            kind: Kind::Trim,
+            kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
             block: first,
             place: Place::from_bits(blocks),
             crc: 0,

@@ -13,6 +13,8 @@ use alloc::vec::Vec;
 use hostftl_core::{Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally};
 use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
 
+use crate::planted::{Bug, planted};
+
 use super::append::{GC, HOST, MAP};
 use super::images::Images;
 use super::layout::{At, Layout};
@@ -130,7 +132,8 @@ impl Log {
             Phase::Pages(page) => self.take_image(now, page, out),
             Phase::Directory(page) => self.take_directory(now, page, out),
             Phase::Settle(stamp, seq) => {
-                let ready = self.order.durable >= seq && self.all_durable(stamp);
+                let ready = self.order.durable >= seq && self.all_durable(stamp)
+                    || planted(Bug::RootBeforeRows);
                 if ready {
                     self.write_root(now, out);
                 }
@@ -258,7 +261,8 @@ impl Log {
     /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
     pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
         let everywhere = self.checkpoint.everywhere;
-        self.checkpoint.next = Root { lost: self.lost.set(), everywhere, ..root };
+        let lost = self.lost.set();
+        self.checkpoint.next = Root { lost, everywhere, ..root };
         self.send_copy(now, 0, out);
     }
 

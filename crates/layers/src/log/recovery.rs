@@ -14,6 +14,7 @@ use hostftl_core::{
 use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
 
 use crate::config::Mode;
+use crate::planted::{Bug, planted};
 
 use super::layout::Layout;
 use super::ops::Op;
@@ -185,11 +186,11 @@ impl Log {
             let (place, crc) = log::root_pair(&buf, page as usize);
             self.checkpoint.set_directory(page, place, crc);
         }
-        self.life_number = root.life + 1;
+        self.life_number = root.life + u32::from(!planted(Bug::OldLife));
         self.checkpoint.everywhere = root.everywhere;
         self.generation = root.generation;
         self.recovery().replay.begin(&root);
-        let claim = Root { number: root.number + 1, life: root.life + 1, ..root };
+        let claim = Root { number: root.number + 1, life: self.life_number, ..root };
         self.send_root(now, claim, out);
         self.go(Step::Claim)
     }

@@ -16,6 +16,7 @@ use hostftl_format::log::{GRAIN, Place};
 use crate::policy::{GcPolicy, Victims};
 
 use super::layout::Layout;
+use crate::planted::{Bug, planted};
 
 /// How finely victims are told apart.
 const LEVELS: u32 = 64;
@@ -252,7 +253,8 @@ impl Segments {
     /// The root that was begun last is durable. Takes the next segment that is now out of use.
     pub fn reclaim(&mut self) -> Option<u32> {
         let &(segment, root) = self.empty.front()?;
-        if root >= self.roots || self.list[segment as usize].reads > 0 {
+        let needed = root >= self.roots && !planted(Bug::SegmentBeforeRoot);
+        if needed || self.list[segment as usize].reads > 0 {
             return None;
         }
         self.empty.pop_front();

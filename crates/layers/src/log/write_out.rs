@@ -13,6 +13,8 @@ use hostftl_core::{
 };
 use hostftl_format::log::{self, Entry, Head};
 
+use crate::planted::{Bug, planted};
+
 use super::append::GC;
 use super::layout::ROWS;
 use super::ops::Op;
@@ -152,7 +154,8 @@ impl Log {
         let mut heads = core::mem::take(&mut self.rows[row as usize].heads);
         let mut entries = 0;
         for item in &self.rows[row as usize].items {
-            let listed = item.heir == NO_HEIR || open.contains(&item.heir);
+            let listed =
+                item.heir == NO_HEIR || open.contains(&item.heir) || planted(Bug::HeirIgnored);
             if listed {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 let entry = Entry { kind, block, place, crc };
@@ -242,7 +245,8 @@ impl Log {
         }
         let buffer = self.row_buffer(row, self.layout.width());
         let into = self.buffers[buffer].view_mut(0, size);
-        let command = Command::Fold { from, into, keep: chunk > 0 };
+        let keep = chunk > 0 || planted(Bug::OldParity);
+        let command = Command::Fold { from, into, keep };
         self.submit(now, Op::Seal { row }, command, out);
         true
     }
@@ -413,6 +417,7 @@ impl Log {
         let sealed = self.order.first_stamp(self.order.settled, true).unwrap_or(u64::MAX);
         self.flush_stamp = unsealed.min(sealed).min(self.stamps + 1) - 1;
         for device in 0..self.layout.devices {
+            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
             self.submit(now, Op::Flush, Command::Flush { device }, out);
         }
         true
