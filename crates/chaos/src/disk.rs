@@ -5,6 +5,8 @@
 //! - A sector is in `dirty` once exactly when its `stamp` is not 0.
 //! - A flush makes durable what completed before it was submitted, and promises nothing else.
 
+#[cfg(test)]
+mod conform;
 mod zoned;
 mod zones;
 

@@ -72,8 +72,16 @@ impl Raw for Patient {
         self.run(Command::Reset { device: 0, lba, sectors })
     }
 
-    fn report(&mut self, from: u32, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
-        self.drive.report(About::Segments(from), into)
+    fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        self.drive.report(about, into)
+    }
+
+    fn restart(&mut self) -> bool {
+        let mut bytes = Vec::new();
+        self.drive.save(&mut bytes).unwrap();
+        let spec = self.drive.spec().clone();
+        self.drive = Drive::load(&spec, &mut &bytes[..]).unwrap();
+        true
     }
 }
 

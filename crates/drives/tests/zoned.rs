@@ -5,7 +5,7 @@ use hostftl_core::{
 };
 use hostftl_drives::pool::FlashOp;
 use hostftl_drives::zoned::rules::{Raw, obey};
-use hostftl_drives::zoned::{Refusal, Zoned, ZonedSpec};
+use hostftl_drives::zoned::{Refusal, Zoned, ZonedFaults, ZonedSpec};
 
 /// The model as the rules see it; it checks itself after each command.
 struct Model(Zoned);
@@ -37,8 +37,20 @@ impl Raw for Model {
         self.ended(result)
     }
 
-    fn report(&mut self, from: u32, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
-        self.0.report(About::Segments(from), into)
+    fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        self.0.report(about, into)
+    }
+
+    fn break_next(&mut self) -> bool {
+        self.0.set_faults(ZonedFaults { programs_ppm: 1_000_000, ..ZonedFaults::default() });
+        true
+    }
+
+    fn restart(&mut self) -> bool {
+        let mut bytes = Vec::new();
+        self.0.save(&mut bytes).unwrap();
+        self.0 = Zoned::load(*self.0.spec(), &mut &bytes[..]).unwrap();
+        true
     }
 }
 

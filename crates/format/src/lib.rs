@@ -14,4 +14,5 @@ pub mod report;
 pub mod scrambler;
 pub mod superblock;
 pub mod tier;
+pub mod zonefile;
 pub mod zones;

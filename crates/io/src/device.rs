@@ -1,4 +1,5 @@
-//! A device under a layer: a regular file, a block device, memory, or an NBD server's export.
+//! A device under a layer: a regular file, a block device, memory, or an NBD server's export; the
+//! first three also with segments.
 //!
 //! Invariants
 //! - A device is open in one place only: files by a lock, block devices by `O_EXCL` too, exports as
@@ -12,7 +13,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{BLOCK, DeviceError, DeviceInfo, Page, SECTOR};
+use hostftl_core::{BLOCK, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR};
+use hostftl_format::superblock::RESERVE;
 
 use crate::direct::{self, Direct};
 use crate::error::IoError;
@@ -22,6 +24,7 @@ use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Call, NO_FILE, Transfer};
+use crate::zoned::{self, Zoned, ZonedName};
 
 /// How long a device that nobody living holds is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -66,6 +69,7 @@ pub struct Device {
     bytes: u64,
     base: u64,
     len: u64,
+    zoned: Option<Zoned>,
 }
 
 /// What does the transfers.
@@ -83,11 +87,16 @@ enum Medium {
 
 impl Device {
     /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, for this process alone.
-    /// The window is all of it.
+    /// The window is all of it. `zoned:` before a path or memory, perhaps with `?zone=4M&units=4`
+    /// and so on behind it, opens a device of segments, and the window is the segments.
     ///
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.
     pub fn open(name: &str) -> Result<Self, IoError> {
+        if let Some(zoned) = ZonedName::parse(name) {
+            let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why })?;
+            return Self::zoned(name, &zoned);
+        }
         match name.strip_prefix("mem:") {
             Some(size) => Self::memory(name, size),
             None if Uri::is_meant(name) => Self::remote(name),
@@ -99,7 +108,17 @@ impl Device {
     pub fn absent(name: &str, sectors: u64) -> Self {
         let (name, direct) = (name.into(), Direct::No("it is not there"));
         let (medium, backing, len) = (Medium::Absent, Backing::Absent, sectors * SECTOR as u64);
-        Device { name, medium, backing, direct, discard: false, bytes: 0, base: 0, len }
+        Device {
+            name,
+            medium,
+            backing,
+            direct,
+            discard: false,
+            bytes: 0,
+            base: 0,
+            len,
+            zoned: None,
+        }
     }
 
     /// The one way to write a device's name, from any folder: absolute paths, and complete URIs.
@@ -107,7 +126,10 @@ impl Device {
     /// # Errors
     /// When a URI is none, or a path is not UTF-8.
     pub fn full_name(name: &str) -> Result<String, IoError> {
-        if name.starts_with("mem:") {
+        if name.starts_with(zoned::PREFIX) {
+            return zoned::full_name(name);
+        }
+        if Self::is_memory(name) {
             return Ok(name.into());
         }
         if Uri::is_meant(name) {
@@ -119,13 +141,48 @@ impl Device {
         path.to_str().map(String::from).ok_or_else(wrong)
     }
 
+    /// Whether a name means memory, which is gone with its process.
+    pub fn is_memory(name: &str) -> bool {
+        name.strip_prefix(zoned::PREFIX).unwrap_or(name).starts_with("mem:")
+    }
+
+    fn zoned(name: &str, zoned: &ZonedName) -> Result<Self, IoError> {
+        let wrong = |why: String| IoError::Name { name: name.into(), why };
+        let mut device = Self::open(&zoned.medium)?;
+        let found = match &device.medium {
+            Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
+            Medium::File(file) if device.backing == Backing::Block => {
+                Zoned::block(file).map_err(|error| system(name, "use its zones", error))?
+            }
+            Medium::File(file) => {
+                Zoned::file(file).map_err(|error| system(name, "read its head", error))?
+            }
+            Medium::Remote(_) | Medium::Absent => return Err(wrong("it can't be zoned".into())),
+        };
+        (device.name, device.bytes) = (name.into(), found.bytes());
+        let sectors = found.sectors();
+        device.zoned = Some(found);
+        device.set_window(RESERVE, sectors);
+        Ok(device)
+    }
+
     fn remote(name: &str) -> Result<Self, IoError> {
         let remote = Remote::open(name, uri(name)?)?;
         let (bytes, medium) = (remote.bytes(), Medium::Remote(remote));
         let (name, direct) = (name.into(), Direct::No("its server decides"));
         // What the server stands on, and so whether trims help it, is not known.
         let (backing, discard) = (Backing::Nbd, false);
-        Ok(Device { name, medium, backing, direct, discard, bytes, base: 0, len: bytes })
+        Ok(Device {
+            name,
+            medium,
+            backing,
+            direct,
+            discard,
+            bytes,
+            base: 0,
+            len: bytes,
+            zoned: None,
+        })
     }
 
     fn memory(name: &str, size: &str) -> Result<Self, IoError> {
@@ -137,7 +194,17 @@ impl Device {
         let memory = Region::new(size).map_err(|error| system(name, "have that memory", error))?;
         let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
         let medium = Medium::Memory(memory);
-        Ok(Device { name, medium, backing, direct, discard: false, bytes, base: 0, len: bytes })
+        Ok(Device {
+            name,
+            medium,
+            backing,
+            direct,
+            discard: false,
+            bytes,
+            base: 0,
+            len: bytes,
+            zoned: None,
+        })
     }
 
     fn path(name: &str) -> Result<Self, IoError> {
@@ -155,7 +222,17 @@ impl Device {
         // A file would only be cut into fragments.
         let discard = backing == Backing::Block && gains_from_discard(meta.rdev());
         let (name, medium) = (name.into(), Medium::File(file));
-        Ok(Device { name, medium, backing, direct, discard, bytes, base: 0, len: bytes })
+        Ok(Device {
+            name,
+            medium,
+            backing,
+            direct,
+            discard,
+            bytes,
+            base: 0,
+            len: bytes,
+            zoned: None,
+        })
     }
 
     /// Lets a layer see only `sectors` sectors from `base` on.
@@ -166,12 +243,20 @@ impl Device {
         let size = self.bytes / SECTOR as u64;
         assert!(base.checked_add(sectors).is_some_and(|end| end <= size), "a window past the end");
         self.base = base * SECTOR as u64;
+        if let Some(zoned) = &self.zoned {
+            assert_eq!((base, sectors), (RESERVE, zoned.sectors()), "segments are one window");
+            self.base = zoned.start();
+        }
         self.len = sectors * SECTOR as u64;
     }
 
     /// What a layer is told of the window.
     pub fn info(&self) -> DeviceInfo {
         let block = DeviceInfo::block(self.len / SECTOR as u64, 1);
+        if let Some(Zoned { gate, .. }) = &self.zoned {
+            let (map_unit, kind) = (gate.shape.write_unit, DeviceKind::Zoned(gate.shape));
+            return DeviceInfo { map_unit, kind, ..block };
+        }
         DeviceInfo { discard: self.discard, ..block }
     }
 
@@ -195,12 +280,22 @@ impl Device {
         &self.direct
     }
 
+    /// Where a page at sector `at` of the whole device lies, in bytes.
+    fn page_place(&self, at: u64) -> Result<u64, IoError> {
+        let at = at * SECTOR as u64;
+        let Some(zoned) = &self.zoned else { return Ok(at) };
+        let why = "there is no place beside its segments; superblocks need 2 MiB that can be \
+                   written at any time";
+        let why = || system(&self.name, "look at it", io::Error::other(why));
+        zoned.reserve(at).ok_or_else(why)
+    }
+
     /// Reads one page at sector `at` of the whole device.
     ///
     /// # Errors
     /// What the system or the server says.
     pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
-        let (mut page, offset) = (Page::default(), at * SECTOR as u64);
+        let (mut page, offset) = (Page::default(), self.page_place(at)?);
         match &self.medium {
             Medium::File(file) => file.read_exact_at(&mut page.0, offset),
             Medium::Remote(remote) => {
@@ -219,7 +314,7 @@ impl Device {
     /// # Errors
     /// What the system or the server says.
     pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
-        let offset = at * SECTOR as u64;
+        let offset = self.page_place(at)?;
         match &self.medium {
             Medium::File(file) => file.write_all_at(&page.0, offset),
             Medium::Remote(remote) => {
@@ -236,11 +331,15 @@ impl Device {
         .map_err(|error| system(&self.name, "write to it", error))
     }
 
-    /// Makes the window read zeros, durably.
+    /// Makes the window read zeros, or its segments free, durably.
     ///
     /// # Errors
     /// What the system or the server says.
     pub fn clear_window(&self) -> Result<(), IoError> {
+        if let Some(zoned) = &self.zoned {
+            let Medium::File(file) = &self.medium else { return Err(no_head(&self.name)) };
+            return zoned.clear(file).map_err(|error| system(&self.name, "clear it", error));
+        }
         let mut transfer = Transfer::reset(0, self.fd(), self.base, self.len);
         match &self.medium {
             Medium::File(_) => {
@@ -270,6 +369,14 @@ impl Device {
     /// Tells how the connection to the server is; `None` for a device without one.
     pub fn watch(&self) -> Option<LinkWatch> {
         self.as_remote().map(Remote::watch)
+    }
+
+    pub(crate) fn as_zoned(&mut self) -> Option<&mut Zoned> {
+        self.zoned.as_mut()
+    }
+
+    pub(crate) fn is_zoned(&self) -> bool {
+        self.zoned.is_some()
     }
 
     pub(crate) fn as_remote(&self) -> Option<&Remote> {

@@ -20,6 +20,7 @@ mod transfer;
 mod waker;
 mod work;
 mod world;
+mod zoned;
 
 pub use arena::{Arena, Class, HOST_CLASSES, Lease};
 pub use device::{Backing, Device};
@@ -33,3 +34,4 @@ pub use nbd::{Link, LinkWatch};
 pub use size::parse_bytes;
 pub use stats::{DeviceStats, Snapshot, Stats};
 pub use waker::{Waker, set_send_room, wait_readable, wait_writable};
+pub use zoned::{make_file as make_zoned_file, path_of as zoned_path};

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -14,6 +15,7 @@ use hostftl_core::{DeviceError, Verdict};
 use crate::compute::Compute;
 use crate::transfer::{self, Transfer};
 use crate::waker::Waker;
+use crate::zoned::{Settling, Zoned};
 
 /// What a worker does.
 #[derive(Debug)]
@@ -22,6 +24,10 @@ pub enum Task {
     Transfer(Transfer),
     /// Work for a slot of the driver.
     Compute(u32, Compute),
+    /// Keeping the pointers of a zoned file.
+    Settle(Settling),
+    /// Resetting a zone of a block device: slot, descriptor, first byte and length.
+    ResetZone(u32, RawFd, u64, u64),
 }
 
 /// What came of a task.
@@ -42,6 +48,10 @@ impl Task {
                 Finished { slot: transfer.slot, result }
             }
             Task::Compute(slot, compute) => Finished { slot, result: compute.run() },
+            Task::Settle(settling) => Finished { slot: settling.slot, result: settling.run() },
+            Task::ResetZone(slot, fd, offset, len) => {
+                Finished { slot, result: Zoned::reset_by_kernel(fd, offset, len) }
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
 
+mod zoned;
+
 /// Threads where io_uring does the transfers, and where threads do.
 const THREADS: usize = 2;
 const THREADS_WITHOUT_RING: usize = 8;
@@ -117,7 +119,7 @@ impl World {
     }
 
     /// Begins a command.
-    pub fn submit(&mut self, token: Token, command: Command) {
+    pub fn submit(&mut self, token: Token, mut command: Command) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() as u32 - 1
@@ -126,6 +128,9 @@ impl World {
         match command.device() {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
+            }
+            Some(device) if self.devices[usize::from(device)].is_zoned() => {
+                self.submit_zoned(slot, usize::from(device), &mut command);
             }
             Some(_) if matches!(command, Command::Report { .. }) => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Unsupported) });
@@ -253,6 +258,7 @@ impl World {
     pub fn take_done(&mut self) -> Option<Done> {
         let Finished { slot, result } = self.finished.pop_front()?;
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
+        self.zoned_over(slot, &command, result);
         self.free.push(slot);
         if let (Err(_), Some(device)) = (result, command.device()) {
             self.stats.devices[usize::from(device)].errors += 1;

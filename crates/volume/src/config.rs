@@ -54,7 +54,8 @@ impl Config {
             *name != MISSING && Device::full_name(name).ok().as_ref() != Some(*name)
         };
         if let Some(name) = config.devices.iter().find(odd) {
-            let why = "neither an absolute path nor mem:SIZE nor the whole URI of an NBD export";
+            let why = "neither an absolute path nor mem:SIZE (each perhaps behind zoned:) nor \
+                       the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));
         }
         config.layer_config().map_err(wrong)?;
@@ -72,7 +73,7 @@ impl Config {
 
     /// Whether the volume lives in memory, and so only while it is served.
     pub fn is_memory(&self) -> bool {
-        self.devices.iter().any(|name| name.starts_with("mem:"))
+        self.devices.iter().any(|name| Device::is_memory(name))
     }
 
     /// Writes the file beside its place and makes it durable; [`Draft::publish`] puts it there.

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Ack, Page, SECTOR};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
-use hostftl_io::{Device, Driver, IoError};
+use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use uuid::Uuid;
 
@@ -108,7 +108,7 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
         let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
         return Err(Error::Stack(why));
     }
-    let in_memory = spec.devices.iter().filter(|name| name.starts_with("mem:")).count();
+    let in_memory = spec.devices.iter().filter(|name| Device::is_memory(name)).count();
     if in_memory > 0 && in_memory < spec.devices.len() {
         let why = "a volume can't be half in memory: use mem: for all devices or for none";
         return Err(Error::Stack(why.into()));
@@ -116,7 +116,7 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for name in &spec.devices {
         let full = Device::full_name(name)?;
-        if !name.starts_with("mem:") && names.contains(&full) {
+        if !Device::is_memory(name) && names.contains(&full) {
             return Err(device(name, "is named twice"));
         }
         names.push(full);
@@ -138,8 +138,12 @@ fn config_error(path: &Path, why: String) -> Error {
 
 /// Makes the files that do not exist, and looks at the use of those that do.
 fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
-    for name in config.devices.iter().filter(|name| name.starts_with('/')) {
-        let path = Path::new(name);
+    for (asked, name) in spec.devices.iter().zip(&config.devices) {
+        let zoned = zoned_path(name).transpose()?;
+        let is_zoned = zoned.is_some();
+        let local = zoned.or_else(|| name.starts_with('/').then(|| name.clone()));
+        let Some(path) = local.map(PathBuf::from) else { continue };
+        let path = path.as_path();
         match (path.metadata(), spec.size) {
             (Ok(meta), size) => {
                 if let Some(size) = size.filter(|size| *size != meta.len()) {
@@ -161,6 +165,11 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
                 }
             }
             (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
+                if is_zoned {
+                    make_zoned_file(asked, size)?;
+                    undo.made.push(path.into());
+                    continue;
+                }
                 let made = File::create_new(path).map_err(file(path, "make the file"))?;
                 undo.made.push(path.into());
                 made.set_len(size).map_err(file(path, "give the file its size"))?;

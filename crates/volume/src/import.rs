@@ -16,7 +16,7 @@ use crate::stack::{Assembly, MISSING, Member, open_member, order};
 /// # Errors
 /// When they are not exactly one whole volume, are in use, or `path` exists.
 pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
-    if let Some(name) = devices.iter().find(|name| name.starts_with("mem:")) {
+    if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
     let members = devices.iter().map(|name| open_member(&Device::full_name(name)?));

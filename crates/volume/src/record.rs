@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use hostftl_core::{DeviceInfo, Input, Nanos, Output, StreamDigest};
+use hostftl_core::{DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest};
 use hostftl_format::page::crc32c;
 use hostftl_io::Tap;
 use hostftl_layers::{LayerConfig, Mode};
@@ -54,6 +54,10 @@ impl Recording {
         devices: &[DeviceInfo],
         mode: Mode,
     ) -> Result<Self, Error> {
+        if devices.iter().any(|device| device.kind != DeviceKind::Block) {
+            let source = io::Error::other("a volume on zoned devices can't be recorded");
+            return Err(file(path, "make the recording")(source));
+        }
         let head = Head {
             layer: layer.to_text(),
             deadline: layer.deadline,

@@ -95,6 +95,11 @@ impl Zoned {
         Ok(Zoned { segments, open: 0, dice, spec })
     }
 
+    /// Changes what fails from now on.
+    pub fn set_faults(&mut self, faults: ZonedFaults) {
+        self.spec.faults = faults;
+    }
+
     /// Whether something fails of which `ppm` in a million do.
     fn fails(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.dice.random_range(0..1_000_000) < ppm

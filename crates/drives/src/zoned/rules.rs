@@ -1,7 +1,8 @@
 //! What every raw device must do, as a list of rules: each is given a new device and panics when it
-//! is broken. The model obeys it, and later devices are held to the same list.
+//! is broken. Modelled flash, zoned files, segments in memory, zoned block devices and the device
+//! of the chaos driver are all held to it.
 
-use hostftl_core::{DeviceError, DeviceInfo, DeviceKind, MetaBuf, Segments, Verdict};
+use hostftl_core::{About, DeviceError, DeviceInfo, DeviceKind, MetaBuf, Segments, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
 
 /// What the rules need of a device. Places are in sectors.
@@ -23,11 +24,42 @@ pub trait Raw {
     /// # Errors
     /// When the device refuses.
     fn reset(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
-    /// Describes the segments from `from` on.
+    /// Asks the device about itself.
     ///
     /// # Errors
-    /// When the device can't.
-    fn report(&mut self, from: u32, into: &mut MetaBuf) -> Result<Verdict, DeviceError>;
+    /// When it can't tell.
+    fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError>;
+
+    /// Writes pieces as one write: so many sectors full of a byte, each.
+    ///
+    /// # Errors
+    /// As [`Raw::write`].
+    fn put(&mut self, lba: u64, pieces: &[(u8, u64)]) -> Result<(), DeviceError> {
+        self.write(lba, pieces.iter().map(|(_, sectors)| sectors).sum())
+    }
+
+    /// Reads bytes, where the device has any.
+    ///
+    /// # Errors
+    /// As [`Raw::read`].
+    fn get(&mut self, lba: u64, sectors: u64) -> Result<Option<Vec<u8>>, DeviceError> {
+        self.read(lba, sectors).map(|()| None)
+    }
+
+    /// Sends several writes before it waits for any.
+    fn write_at_once(&mut self, writes: &[(u64, u64)]) -> Vec<Result<(), DeviceError>> {
+        writes.iter().map(|&(lba, sectors)| self.write(lba, sectors)).collect()
+    }
+
+    /// Makes the next write fail, on a device that can be made to.
+    fn break_next(&mut self) -> bool {
+        false
+    }
+
+    /// Flushes, cuts the power, and starts again, where that means anything.
+    fn restart(&mut self) -> bool {
+        false
+    }
 }
 
 /// A rule: its name, and what breaks when it does not hold.
@@ -47,6 +79,12 @@ pub const RULES: &[Rule] = &[
     ("too many open segments are an error", too_many_open),
     ("a report begins where it is asked to and ends where the pages end", a_report_has_an_end),
     ("wear only grows", wear_only_grows),
+    ("a device without a map says so", no_map),
+    ("a write of several pieces is one write", pieces_are_one_write),
+    ("a write may be as long as a segment", whole_segments),
+    ("several writes to a segment take place in their order", writes_keep_their_order),
+    ("a write that fails takes its segment offline, and nothing else", a_failure_is_local),
+    ("what was flushed is there after a restart", a_restart_keeps),
 ];
 
 /// Holds new devices to all rules.
@@ -69,7 +107,9 @@ fn geometry(device: &dyn Raw) -> Segments {
 
 fn describe(device: &mut dyn Raw, segment: u32) -> SegmentReport {
     let mut pages = MetaBuf::new(1);
-    let filled = device.report(segment, &mut pages).expect("a raw device reports").bytes as usize;
+    let filled =
+        device.ask(About::Segments(segment), &mut pages).expect("a raw device reports").bytes
+            as usize;
     assert!(filled >= report::SEGMENT_BYTES, "segment {segment} is reported");
     report::segment(pages.pages(), 0).expect("a report can be parsed")
 }
@@ -209,7 +249,8 @@ fn a_report_has_an_end(device: &mut dyn Raw) {
     let mut pages = MetaBuf::new(1);
     let room = pages.pages().len() * hostftl_core::BLOCK / report::SEGMENT_BYTES;
     for from in [0, 1, count - 1, count] {
-        let filled = device.report(from, &mut pages).expect("a report").bytes as usize;
+        let filled =
+            device.ask(About::Segments(from), &mut pages).expect("a report").bytes as usize;
         let entries = ((count - from) as usize).min(room);
         assert_eq!(filled, entries * report::SEGMENT_BYTES, "from {from}");
         for index in 0..entries {
@@ -233,5 +274,81 @@ fn wear_only_grows(device: &mut dyn Raw) {
             assert!(device.write(0, size).is_err(), "nothing can be done offline");
             return;
         }
+    }
+}
+
+fn no_map(device: &mut dyn Raw) {
+    let answer = device.ask(About::Collectible, &mut MetaBuf::new(1));
+    assert_eq!(answer, Err(DeviceError::Unsupported), "it collects nothing by itself");
+}
+
+fn pieces_are_one_write(device: &mut dyn Raw) {
+    let (unit, first) = (u64::from(geometry(device).write_unit), start(device, 1));
+    let length = describe(device, 1).length;
+    let rest = length - 2 * unit;
+    device.put(first, &[(1, 1), (2, 2 * unit - 1)]).expect("pieces need not be whole units");
+    assert_eq!(state(device, 1), (SegmentState::Open, 2 * unit));
+    device.put(first + 2 * unit, &[(3, rest)]).expect("it goes on");
+    if let Some(bytes) = device.get(first, length).expect("it is closed") {
+        let expected = |sector: u64| if sector == 0 { 1 } else { 2 + u8::from(sector >= 2 * unit) };
+        let wrong = bytes
+            .chunks(512)
+            .zip(0..)
+            .find(|(found, sector)| found.iter().any(|byte| *byte != expected(*sector)));
+        assert_eq!(wrong.map(|(_, sector)| sector), None, "a sector with other bytes");
+    }
+}
+
+fn whole_segments(device: &mut dyn Raw) {
+    let length = describe(device, 2).length;
+    device.write(start(device, 2), length).expect("the longest write there is");
+    assert_eq!(state(device, 2), (SegmentState::Closed, length));
+    let first = start(device, 2);
+    assert!(device.write(first, length).is_err(), "it is full");
+}
+
+fn writes_keep_their_order(device: &mut dyn Raw) {
+    let (unit, first) = (u64::from(geometry(device).write_unit), start(device, 1));
+    let writes = [(first, unit), (first + unit, unit), (first + 2 * unit, unit)];
+    assert_eq!(device.write_at_once(&writes), [Ok(()); 3]);
+    assert_eq!(state(device, 1).1, 3 * unit);
+    let gap = [(first + 4 * unit, unit), (first + 3 * unit, unit)];
+    let ended = device.write_at_once(&gap);
+    assert!(ended[0].is_err(), "it came before the one that it follows: {ended:?}");
+}
+
+fn a_failure_is_local(device: &mut dyn Raw) {
+    let (unit, first) = (u64::from(geometry(device).write_unit), start(device, 1));
+    device.write(first, 2 * unit).expect("it works so far");
+    if !device.break_next() {
+        return;
+    }
+    assert_eq!(device.write(first + 2 * unit, unit), Err(DeviceError::Media));
+    assert_eq!(state(device, 1), (SegmentState::Offline, 2 * unit), "it can be read so far");
+    assert_eq!(device.read(first, 2 * unit), Ok(()), "what was written before");
+    assert!(device.read(first + 2 * unit, unit).is_err());
+    assert!(device.write(first + 2 * unit, unit).is_err(), "no more writes");
+    assert!(device.reset(first, geometry(device).size.into()).is_err(), "and no resets");
+    assert_eq!(state(device, 0).0, SegmentState::Free);
+}
+
+fn a_restart_keeps(device: &mut dyn Raw) {
+    let Segments { size, write_unit, .. } = geometry(device);
+    let unit = u64::from(write_unit);
+    fill(device, 0);
+    fill(device, 1);
+    let second = start(device, 1);
+    device.reset(second, size.into()).expect("it is closed");
+    device.put(second, &[(7, unit)]).expect("it is free");
+    if !device.restart() {
+        return;
+    }
+    assert_eq!(state(device, 0).0, SegmentState::Closed);
+    assert_eq!(state(device, 1), (SegmentState::Open, unit));
+    assert_eq!(state(device, 2).0, SegmentState::Free);
+    device.put(second + unit, &[(8, u64::from(size) - unit)]).expect("it goes on where it was");
+    if let Some(bytes) = device.get(second, unit + 1).expect("it is closed now") {
+        let (old, new) = bytes.split_at(unit as usize * 512);
+        assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 8));
     }
 }

@@ -1,0 +1,113 @@
+//! Commands to zoned devices: the gate says what begins when, and the pointers are kept.
+
+use hostftl_core::{Command, DeviceError, SECTOR, Verdict};
+
+use super::World;
+use crate::pool::{Finished, Task};
+use crate::transfer::Transfer;
+use crate::zoned::{Keeper, Turn, Wait, Zoned};
+
+impl World {
+    /// Begins a command to a zoned device, or puts its end into `finished`.
+    pub(super) fn submit_zoned(&mut self, slot: u32, device: usize, command: &mut Command) {
+        let Zoned { gate, .. } = self.devices[device].as_zoned().expect("a zoned device");
+        let turn = match command {
+            Command::Report { about, into, .. } => {
+                let result = gate.report(*about, into);
+                return self.finished.push_back(Finished { slot, result });
+            }
+            Command::Read { lba, into, .. } => {
+                gate.may_read(*lba, into.sectors().into()).map(|()| Turn::Now)
+            }
+            Command::Program { lba, tally, .. } => gate.program(slot, *lba, tally.total().into()),
+            Command::Reset { lba, sectors, .. } => match gate.reset(slot, *lba, *sectors) {
+                Ok(true) => return self.reset_segment(slot, device, *lba, *sectors),
+                Ok(false) => return self.end(slot, Ok(Verdict::default())),
+                Err(error) => Err(error),
+            },
+            Command::Flush { .. } => return self.settle(device, Wait { slot, frees: None }),
+            other => unreachable!("{other:?} goes to no device"),
+        };
+        match turn {
+            Err(error) => self.end(slot, Err(error)),
+            Ok(Turn::Now) => {
+                let transfer = self.transfer(slot, command);
+                self.start(transfer, device);
+            }
+            Ok(Turn::Later(segment)) => {
+                let transfer = self.transfer(slot, command);
+                let zoned = self.devices[device].as_zoned().expect("a zoned device");
+                zoned.gate.park(segment, transfer);
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32, result: Result<Verdict, DeviceError>) {
+        self.finished.push_back(Finished { slot, result });
+    }
+
+    fn reset_segment(&mut self, slot: u32, device: usize, lba: u64, sectors: u64) {
+        let place = (self.devices[device].place(lba, sectors), sectors * SECTOR as u64);
+        let (fd, memory) = (self.devices[device].fd(), self.devices[device].as_memory());
+        if let Some(memory) = memory {
+            memory.clear(place.0 as usize, place.1 as usize);
+            return self.end(slot, Ok(Verdict::default()));
+        }
+        let zoned = self.devices[device].as_zoned().expect("a zoned device");
+        match zoned.keeper {
+            Keeper::Kernel => self.pool.put(Task::ResetZone(slot, fd, place.0, place.1)),
+            _ => self.settle(device, Wait { slot, frees: Some(place) }),
+        }
+    }
+
+    /// Makes durable what was completed, and where the pointers stand.
+    fn settle(&mut self, device: usize, wait: Wait) {
+        let fd = self.devices[device].fd();
+        let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
+        match keeper {
+            Keeper::Memory => self.end(wait.slot, Ok(Verdict::default())),
+            Keeper::Kernel => self.start(Transfer::sync(wait.slot, fd), device),
+            Keeper::Table(table) => {
+                let mut finished = Vec::new();
+                let settling = table.settle(gate, fd, wait, &mut finished);
+                finished.into_iter().for_each(|slot| self.end(slot, Ok(Verdict::default())));
+                settling.into_iter().for_each(|settling| self.pool.put(Task::Settle(settling)));
+            }
+        }
+    }
+
+    /// A command is over: what waited for it begins.
+    pub(super) fn zoned_over(
+        &mut self,
+        slot: u32,
+        command: &Command,
+        result: Result<Verdict, DeviceError>,
+    ) {
+        let Some(device) = command.device().map(usize::from) else { return };
+        let Some(Zoned { gate, keeper, .. }) = self.devices[device].as_zoned() else { return };
+        if let Keeper::Table(table) = keeper {
+            table.settled(slot, result.is_ok());
+        }
+        let (mut failed, mut next) = (Vec::new(), None);
+        match command {
+            Command::Program { lba, tally, .. } => {
+                next = gate.programmed(slot, *lba, tally.total().into(), result, &mut failed);
+            }
+            Command::Reset { lba, .. } => gate.was_reset(slot, *lba, result.is_err()),
+            _ => {}
+        }
+        let error = result.err().unwrap_or(DeviceError::Media);
+        failed.into_iter().for_each(|slot| self.end(slot, Err(error)));
+        next.into_iter().for_each(|transfer| self.start(transfer, device));
+        self.settle_next(device);
+    }
+
+    /// Settles what waited for that, one after the other.
+    fn settle_next(&mut self, device: usize) {
+        while let Some(Zoned { keeper: Keeper::Table(table), .. }) = self.devices[device].as_zoned()
+            && let Some(wait) = table.next()
+        {
+            self.settle(device, wait);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The segments of a zoned device: what they take, and in what order it takes place.
+//!
+//! Invariants
+//! - One program at a time is under way in a segment; others wait behind it, in the order in which
+//!   they came. `ahead` is where the pointer will be when all of them are over.
+//! - `pointer` is what reads and reports see: all before it was written.
+//! - A segment that is being reset takes nothing until that is over.
+
+use std::collections::VecDeque;
+
+use hostftl_core::{About, DeviceError, MetaBuf, Segments, Verdict};
+use hostftl_format::report::{self, SegmentReport, SegmentState};
+
+use crate::transfer::Transfer;
+
+/// One segment; lengths are in sectors.
+#[derive(Debug, Default)]
+pub struct Segment {
+    /// How much of it can be written.
+    pub len: u32,
+    pub pointer: u32,
+    ahead: u32,
+    pub erased: u32,
+    pub offline: bool,
+    /// The slot of the reset that is under way.
+    resetting: Option<u32>,
+    /// The slot of the program that is under way.
+    busy: Option<u32>,
+    waiting: VecDeque<Transfer>,
+}
+
+impl Segment {
+    /// One whose pointer stands at `pointer`.
+    pub fn new(len: u32, pointer: u32, erased: u32, offline: bool) -> Self {
+        Segment { len, pointer, ahead: pointer, erased, offline, ..Segment::default() }
+    }
+
+    fn is_open(&self) -> bool {
+        !self.offline && self.ahead > 0 && self.ahead < self.len
+    }
+}
+
+/// What is to be done with a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It begins now.
+    Now,
+    /// It waits in this segment.
+    Later(usize),
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Gate {
+    pub shape: Segments,
+    pub list: Vec<Segment>,
+    open: u32,
+}
+
+impl Gate {
+    /// Of segments as they were found.
+    pub fn new(shape: Segments, list: Vec<Segment>) -> Self {
+        assert_eq!(list.len(), shape.count as usize, "every segment is known");
+        let open = list.iter().filter(|segment| segment.is_open()).count() as u32;
+        Gate { shape, list, open }
+    }
+
+    /// The segment of a range and where in it the range begins.
+    fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), DeviceError> {
+        let size = u64::from(self.shape.size);
+        let (index, at) = ((lba / size) as usize, lba % size);
+        let fits = |segment: &Segment| sectors > 0 && at + sectors <= segment.len.into();
+        match self.list.get(index).is_some_and(fits) {
+            true => Ok((index, at as u32)),
+            false => Err(DeviceError::Unsupported),
+        }
+    }
+
+    /// Whether a range can be read.
+    ///
+    /// # Errors
+    /// `Media` beyond what is written and readable.
+    pub fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
+        let (index, at) = self.place(lba, sectors)?;
+        let segment = &self.list[index];
+        let readable = match segment.offline || segment.pointer == segment.len {
+            true => segment.pointer,
+            false => segment.pointer.saturating_sub(self.shape.unreadable),
+        };
+        if at + sectors as u32 <= readable { Ok(()) } else { Err(DeviceError::Media) }
+    }
+
+    /// Takes a program of the flight `slot`.
+    ///
+    /// # Errors
+    /// When it is against the rules, or the segment is offline.
+    pub fn program(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<Turn, DeviceError> {
+        let (index, at) = self.place(lba, sectors)?;
+        let (unit, most) = (u64::from(self.shape.write_unit), self.shape.max_open);
+        let segment = &mut self.list[index];
+        if segment.offline {
+            return Err(DeviceError::Media);
+        }
+        let opens = at == 0 && (sectors as u32) < segment.len;
+        let wrong =
+            segment.resetting.is_some() || at != segment.ahead || !sectors.is_multiple_of(unit);
+        if wrong || at == 0 && most > 0 && self.open >= most {
+            return Err(DeviceError::Unsupported);
+        }
+        let closes = at > 0 && at + sectors as u32 == segment.len;
+        segment.ahead += sectors as u32;
+        self.open = self.open + u32::from(opens) - u32::from(closes);
+        if segment.busy.is_some() {
+            return Ok(Turn::Later(index));
+        }
+        segment.busy = Some(slot);
+        Ok(Turn::Now)
+    }
+
+    /// A program waits until those before it in its segment are over.
+    pub fn park(&mut self, segment: usize, transfer: Transfer) {
+        self.list[segment].waiting.push_back(transfer);
+    }
+
+    /// The program of the flight `slot` is over: gives the one that begins now. When it failed,
+    /// those behind it fail too, and their slots are put into `failed`.
+    pub fn programmed(
+        &mut self,
+        slot: u32,
+        lba: u64,
+        sectors: u64,
+        result: Result<Verdict, DeviceError>,
+        failed: &mut Vec<u32>,
+    ) -> Option<Transfer> {
+        let (index, _) = self.place(lba, sectors).ok()?;
+        let segment = &mut self.list[index];
+        if segment.busy != Some(slot) {
+            return None;
+        }
+        segment.busy = None;
+        let Err(error) = result else {
+            segment.pointer += sectors as u32;
+            let next = segment.waiting.pop_front()?;
+            segment.busy = Some(next.slot);
+            return Some(next);
+        };
+        let was_open = segment.is_open();
+        segment.ahead = segment.pointer;
+        segment.offline |= error == DeviceError::Media;
+        failed.extend(segment.waiting.drain(..).map(|transfer| transfer.slot));
+        self.open = self.open + u32::from(segment.is_open()) - u32::from(was_open);
+        None
+    }
+
+    /// Takes a reset: whether anything is to be done, which [`Gate::was_reset`] ends.
+    ///
+    /// # Errors
+    /// When it is not one whole segment that nothing else is done with, or that is offline.
+    pub fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
+        let index = (lba / u64::from(self.shape.size)) as usize;
+        let whole = lba.is_multiple_of(self.shape.size.into()) && index < self.list.len();
+        if !whole || sectors != u64::from(self.shape.size) {
+            return Err(DeviceError::Unsupported);
+        }
+        let segment = &mut self.list[index];
+        if segment.offline {
+            return Err(DeviceError::Media);
+        }
+        if segment.busy.is_some() || segment.resetting.is_some() {
+            return Err(DeviceError::Unsupported);
+        }
+        if segment.pointer == 0 {
+            return Ok(false);
+        }
+        self.open -= u32::from(segment.is_open());
+        segment.resetting = Some(slot);
+        (segment.pointer, segment.ahead) = (0, 0);
+        segment.erased = segment.erased.saturating_add(1);
+        Ok(true)
+    }
+
+    /// The reset of the flight `slot` is over, if it had begun.
+    pub fn was_reset(&mut self, slot: u32, lba: u64, failed: bool) {
+        let segment = self.list.get_mut((lba / u64::from(self.shape.size)) as usize);
+        if let Some(segment) = segment.filter(|segment| segment.resetting == Some(slot)) {
+            segment.resetting = None;
+            segment.offline |= failed;
+        }
+    }
+
+    /// Answers `About::Segments`.
+    ///
+    /// # Errors
+    /// `Unsupported` for other questions.
+    pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
+        let (size, mut count) = (u64::from(self.shape.size), 0);
+        for (index, segment) in self.list.iter().enumerate().skip(from as usize) {
+            let state = match segment.pointer {
+                _ if segment.offline => SegmentState::Offline,
+                0 => SegmentState::Free,
+                pointer if pointer == segment.len => SegmentState::Closed,
+                _ => SegmentState::Open,
+            };
+            let told = SegmentReport {
+                state,
+                wear: segment.erased.min(255) as u8,
+                start: index as u64 * size,
+                length: segment.len.into(),
+                pointer: segment.pointer.into(),
+            };
+            if !report::put_segment(into.pages_mut(), count, &told) {
+                break;
+            }
+            count += 1;
+        }
+        Ok(Verdict { bytes: (count * report::SEGMENT_BYTES) as u32, crc: 0 })
+    }
+}

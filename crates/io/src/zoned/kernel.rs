@@ -1,0 +1,219 @@
+//! Zones of a block device, through the kernel's ioctls.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+use hostftl_core::{DeviceError, SECTOR, Segments, Verdict};
+
+use super::gate::{Gate, Segment};
+
+/// `_IOWR(0x12, 130, struct blk_zone_report)`.
+const BLKREPORTZONE: libc::c_ulong = ioctl(3, 130, 16);
+/// `_IOW(0x12, 131, struct blk_zone_range)`.
+const BLKRESETZONE: libc::c_ulong = ioctl(1, 131, 16);
+/// `_IOR(0x12, 132, __u32)`.
+const BLKGETZONESZ: libc::c_ulong = ioctl(2, 132, 4);
+/// `_IOR(0x12, 133, __u32)`.
+const BLKGETNRZONES: libc::c_ulong = ioctl(2, 133, 4);
+
+/// Bytes of `struct blk_zone_report` without zones, and of `struct blk_zone`.
+const HEAD: usize = 16;
+const ZONE: usize = 64;
+/// Zones asked for at once.
+const BATCH: u32 = 1024;
+/// The flag that says that zones have a capacity.
+const HAS_CAPACITY: u32 = 1;
+
+const fn ioctl(direction: u64, number: u64, size: u64) -> libc::c_ulong {
+    (direction << 30 | size << 16 | 0x12 << 8 | number) as libc::c_ulong
+}
+
+/// A zone as the kernel tells, in sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    pub start: u64,
+    pub len: u64,
+    pub capacity: u64,
+    pub pointer: u64,
+    /// Any of its sectors can be written at any time.
+    pub conventional: bool,
+    /// It can't be written.
+    pub offline: bool,
+}
+
+/// What a report of the kernel says.
+fn parse(report: &[u8]) -> Vec<Zone> {
+    let u64_at = |at: usize| u64::from_ne_bytes(report[at..at + 8].try_into().expect("8 bytes"));
+    let u32_at = |at: usize| u32::from_ne_bytes(report[at..at + 4].try_into().expect("4 bytes"));
+    let (count, has_capacity) = (u32_at(8) as usize, u32_at(12) & HAS_CAPACITY != 0);
+    let zone = |index: usize| {
+        let at = HEAD + ZONE * index;
+        let (start, len, pointer) = (u64_at(at), u64_at(at + 8), u64_at(at + 16));
+        let (kind, condition) = (report[at + 24], report[at + 25]);
+        let capacity = if has_capacity { u64_at(at + 32) } else { len };
+        let pointer = match condition {
+            // Empty, or offline.
+            1 | 15 => 0,
+            // Read-only, or full.
+            13 | 14 => capacity,
+            _ => pointer.saturating_sub(start),
+        };
+        let (conventional, offline) = (kind == 1, matches!(condition, 13 | 15));
+        Zone { start, len, capacity, pointer, conventional, offline }
+    };
+    (0..count).map(zone).collect()
+}
+
+/// How many zones a block device has; 0 for one that is not zoned.
+pub fn count(file: &File) -> u32 {
+    number(file.as_raw_fd(), BLKGETNRZONES).unwrap_or(0)
+}
+
+fn number(fd: RawFd, request: libc::c_ulong) -> io::Result<u32> {
+    let mut number = 0u32;
+    // SAFETY: these requests write one u32.
+    let result = unsafe { libc::ioctl(fd, request as _, &mut number) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
+}
+
+/// All zones of a device.
+fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
+    let mut zones: Vec<Zone> = Vec::with_capacity(count as usize);
+    while zones.len() < count as usize {
+        let mut report = vec![0u8; HEAD + ZONE * BATCH as usize];
+        let from = zones.last().map_or(0, |zone| zone.start + zone.len);
+        report[..8].copy_from_slice(&from.to_ne_bytes());
+        report[8..12].copy_from_slice(&BATCH.to_ne_bytes());
+        // SAFETY: the buffer has room for as many zones as its head says.
+        let result =
+            unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE as _, report.as_mut_ptr()) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let more = parse(&report);
+        if more.is_empty() {
+            return Err(io::Error::other("its report of zones ends too early"));
+        }
+        zones.extend(more);
+    }
+    Ok(zones)
+}
+
+/// A zoned block device: its segments, where they begin, and how many sectors before them can be
+/// written anywhere.
+///
+/// # Errors
+/// What the kernel says, or what HostFTL can't use.
+pub fn open(file: &File, count: u32) -> io::Result<(Gate, u64)> {
+    let zones = zones(file, count)?;
+    let size = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
+    let rdev = file.metadata()?.rdev();
+    let queue = |name: &str| -> u32 {
+        let path =
+            format!("/sys/dev/block/{}:{}/queue/{name}", libc::major(rdev), libc::minor(rdev));
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    let unit = queue("zone_write_granularity").max(queue("physical_block_size")).max(4096);
+    let open = [queue("max_open_zones"), queue("max_active_zones")];
+    let open = open.into_iter().filter(|most| *most > 0).min().unwrap_or(0);
+    gate(&zones, size, unit / SECTOR as u32, open)
+}
+
+/// The segments of `zones`: all after the conventional ones, of which there may be some first.
+fn gate(zones: &[Zone], size: u64, write_unit: u32, max_open: u32) -> io::Result<(Gate, u64)> {
+    let wrong = |why: &str| io::Error::other(why.to_owned());
+    let first = zones.iter().position(|zone| !zone.conventional);
+    let first = first.ok_or_else(|| wrong("all of its zones are conventional"))?;
+    let rest = &zones[first..];
+    if rest.iter().any(|zone| zone.conventional || zone.len > size || zone.capacity > zone.len) {
+        return Err(wrong("its zones are in an order that HostFTL can't use"));
+    }
+    let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
+    // A last zone that is shorter is left alone.
+    let whole = rest.iter().take_while(|zone| zone.len == u64::from(size));
+    let segment = |zone: &Zone| {
+        let len = zone.capacity as u32 / write_unit * write_unit;
+        Segment::new(len, (zone.pointer as u32).min(len), 0, zone.offline)
+    };
+    let list: Vec<Segment> = whole.map(segment).collect();
+    let shape = Segments {
+        size,
+        write_unit,
+        write_best: write_unit,
+        unreadable: 0,
+        max_open,
+        count: list.len() as u32,
+        units: 1,
+    };
+    Ok((Gate::new(shape, list), rest[0].start))
+}
+
+/// Resets the zone at byte `offset`.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn reset(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
+    let range = [offset / SECTOR as u64, len / SECTOR as u64];
+    // SAFETY: the request reads a range of two u64.
+    let result = unsafe { libc::ioctl(fd, BLKRESETZONE as _, range.as_ptr()) };
+    if result < 0 { Err(DeviceError::Media) } else { Ok(Verdict::default()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_the_kernel_s_numbers() {
+        assert_eq!((BLKREPORTZONE, BLKRESETZONE), (0xc010_1282, 0x4010_1283));
+        assert_eq!((BLKGETZONESZ, BLKGETNRZONES), (0x8004_1284, 0x8004_1285));
+    }
+
+    fn zone(start: u64, pointer: u64, kind: u8, condition: u8) -> [u8; ZONE] {
+        let mut bytes = [0; ZONE];
+        bytes[..8].copy_from_slice(&start.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&4096u64.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&pointer.to_ne_bytes());
+        (bytes[24], bytes[25]) = (kind, condition);
+        bytes[32..40].copy_from_slice(&4000u64.to_ne_bytes());
+        bytes
+    }
+
+    fn report(zones: &[[u8; ZONE]]) -> Vec<u8> {
+        let mut bytes = vec![0; 8];
+        bytes.extend((zones.len() as u32).to_ne_bytes());
+        bytes.extend(HAS_CAPACITY.to_ne_bytes());
+        zones.iter().for_each(|zone| bytes.extend(zone));
+        bytes.extend([0xff; ZONE]);
+        bytes
+    }
+
+    #[test]
+    fn a_report_of_the_kernel_becomes_segments() {
+        let zones = parse(&report(&[
+            zone(0, u64::MAX, 1, 0),
+            zone(4096, 4096, 2, 1),
+            zone(8192, 8200, 2, 2),
+            zone(12_288, 16_384, 2, 14),
+            zone(16_384, 0, 2, 15),
+            zone(20_480, 0, 2, 13),
+        ]));
+        let (gate, start) = gate(&zones[..], 4096, 8, 14).unwrap();
+        assert_eq!((start, gate.shape.count, gate.shape.max_open), (4096, 5, 14));
+        let found: Vec<_> = gate.list.iter().map(|it| (it.pointer, it.offline)).collect();
+        assert_eq!(found, [(0, false), (8, false), (4000, false), (0, true), (4000, true)]);
+        assert!(gate.list.iter().all(|segment| segment.len == 4000));
+    }
+
+    #[test]
+    fn orders_that_can_t_be_used_are_refused() {
+        let (zone, loose) = (zone(0, 0, 2, 1), zone(4096, 0, 1, 0));
+        let why = gate(&parse(&report(&[zone, loose])), 4096, 8, 0).unwrap_err().to_string();
+        assert!(why.contains("order"), "{why}");
+        let why = gate(&parse(&report(&[loose])), 4096, 8, 0).unwrap_err().to_string();
+        assert!(why.contains("conventional"), "{why}");
+    }
+}

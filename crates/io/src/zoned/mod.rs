@@ -1,0 +1,198 @@
+//! Zoned devices: segments in a file, in memory, or those of a zoned block device.
+//!
+//! A zoned file has a head ([`hostftl_format::zonefile`]), and behind it what the device shows: a
+//! reserve for superblocks, the segments, a reserve. Its pointers are kept with each flush and each
+//! reset, behind the data: after a crash they are those of the last flush, and all before them is
+//! intact.
+
+#[cfg(test)]
+mod conform;
+mod gate;
+mod kernel;
+mod name;
+mod table;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+
+use hostftl_core::{DeviceError, SECTOR, Verdict};
+use hostftl_format::superblock::RESERVE;
+use hostftl_format::zonefile;
+
+use crate::error::IoError;
+pub use gate::{Gate, Turn};
+pub use name::{PREFIX, ZonedName};
+pub use table::{Settling, Table, Wait};
+
+/// Bytes of a reserve.
+const RESERVE_BYTES: u64 = RESERVE * SECTOR as u64;
+
+/// Where the pointers are kept.
+#[derive(Debug)]
+pub enum Keeper {
+    /// Nowhere.
+    Memory,
+    /// In the file's head.
+    Table(Table),
+    /// The device knows them itself.
+    Kernel,
+}
+
+/// The zoned side of a device. Places are in bytes on the file.
+#[derive(Debug)]
+pub struct Zoned {
+    pub gate: Gate,
+    pub keeper: Keeper,
+    /// Where the first reserve begins, the segments, and the second reserve.
+    starts: [u64; 3],
+}
+
+impl Zoned {
+    /// Segments in memory of `bytes` bytes.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
+        let shape = name.fit(bytes, false)?;
+        let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
+        let gate = Gate::new(shape, (0..shape.count).map(segment).collect());
+        Ok(Self::behind(0, gate, Keeper::Memory))
+    }
+
+    /// What the head of a zoned file says.
+    ///
+    /// # Errors
+    /// When it has none, or a damaged one.
+    pub fn file(file: &File) -> io::Result<Self> {
+        let (table, gate) = Table::load(file)?;
+        let head = zonefile::head_sectors(gate.shape.count) * SECTOR as u64;
+        Ok(Self::behind(head, gate, Keeper::Table(table)))
+    }
+
+    /// The zones of a block device. Superblocks lie in its first conventional zones, if there are
+    /// any.
+    ///
+    /// # Errors
+    /// When it is not zoned, or its zones can't be used.
+    pub fn block(file: &File) -> io::Result<Self> {
+        let count = kernel::count(file);
+        if count == 0 {
+            return Err(io::Error::other("it is no zoned block device"));
+        }
+        let (gate, start) = kernel::open(file, count)?;
+        if !u64::from(gate.shape.size).is_multiple_of(RESERVE) {
+            return Err(io::Error::other("its zones are not whole MiB"));
+        }
+        let start = start * SECTOR as u64;
+        let starts = [0, start, RESERVE_BYTES];
+        let starts = if start < 2 * RESERVE_BYTES { [u64::MAX, start, u64::MAX] } else { starts };
+        Ok(Zoned { gate, keeper: Keeper::Kernel, starts })
+    }
+
+    fn behind(head: u64, gate: Gate, keeper: Keeper) -> Self {
+        let first = head + RESERVE_BYTES;
+        let end = first + u64::from(gate.shape.size) * u64::from(gate.shape.count) * SECTOR as u64;
+        Zoned { gate, keeper, starts: [head, first, end] }
+    }
+
+    /// The length that the device shows, in bytes: both reserves and the segments.
+    pub fn bytes(&self) -> u64 {
+        2 * RESERVE_BYTES + self.sectors() * SECTOR as u64
+    }
+
+    /// Sectors of all segments.
+    pub fn sectors(&self) -> u64 {
+        u64::from(self.gate.shape.size) * u64::from(self.gate.shape.count)
+    }
+
+    /// Where the segments begin.
+    pub fn start(&self) -> u64 {
+        self.starts[1]
+    }
+
+    /// Where byte `at` of what the device shows is, if it can be written at any time.
+    pub fn reserve(&self, at: u64) -> Option<u64> {
+        let tail = self.bytes() - RESERVE_BYTES;
+        let [first, _, last] = self.starts;
+        match at {
+            _ if first == u64::MAX => None,
+            at if at < RESERVE_BYTES => Some(first + at),
+            at if at >= tail => Some(last + at - tail),
+            _ => None,
+        }
+    }
+
+    /// Frees all segments durably, for a device that is not used any more in this process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn clear(&self, file: &File) -> io::Result<()> {
+        let shape = self.gate.shape;
+        match self.keeper {
+            Keeper::Memory => Ok(()),
+            Keeper::Table(_) => Table::make(file, &shape),
+            Keeper::Kernel => (0..shape.count).try_for_each(|index| {
+                let len = u64::from(shape.size) * SECTOR as u64;
+                let at = self.start() + u64::from(index) * len;
+                let done = kernel::reset(file.as_raw_fd(), at, len);
+                done.map(|_| ()).map_err(|error| io::Error::other(error.to_string()))
+            }),
+        }
+    }
+
+    /// What a kernel does to reset a zone.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn reset_by_kernel(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
+        kernel::reset(fd, offset, len)
+    }
+}
+
+/// Makes the file of a zoned device, `bytes` long.
+///
+/// # Errors
+/// When it exists, or so few bytes do not do.
+pub fn make_file(name: &str, bytes: u64) -> Result<(), IoError> {
+    let wrong = |why: String| IoError::Name { name: name.into(), why };
+    let zoned = ZonedName::parse(name).ok_or_else(|| wrong("it is not zoned".into()))?;
+    let zoned = zoned.map_err(wrong)?;
+    let shape = zoned.fit(bytes, true).map_err(wrong)?;
+    let make = || -> io::Result<()> {
+        let file = File::options().read(true).write(true).create_new(true).open(&zoned.medium)?;
+        file.set_len(bytes)?;
+        Table::make(&file, &shape)
+    };
+    make().map_err(|source| IoError::System { name: name.into(), what: "make it", source })
+}
+
+/// The path of a zoned device that is a file or a block device.
+///
+/// # Errors
+/// When the name makes no sense.
+pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
+    let zoned = ZonedName::parse(name)?;
+    let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why });
+    match zoned {
+        Ok(zoned) if zoned.memory().is_some() => None,
+        Ok(zoned) => Some(Ok(zoned.medium)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// The one way to write the name of a zoned device: what a file says of itself is left out.
+///
+/// # Errors
+/// When the path is not UTF-8, or an option makes no sense.
+pub fn full_name(name: &str) -> Result<String, IoError> {
+    let Some(path) = path_of(name) else { return Ok(name.into()) };
+    let path = path?;
+    let full = std::path::absolute(Path::new(&path));
+    let full =
+        full.map_err(|source| IoError::System { name: name.into(), what: "find it", source })?;
+    let why = "it is not UTF-8; rename it";
+    let full = full.to_str().ok_or_else(|| IoError::Name { name: name.into(), why: why.into() })?;
+    Ok(format!("{PREFIX}{full}"))
+}

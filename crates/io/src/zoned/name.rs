@@ -1,0 +1,169 @@
+//! How a zoned device is named: `zoned:PATH` or `zoned:mem:SIZE`, with what its segments are.
+
+use hostftl_core::{SECTOR, Segments};
+use hostftl_format::superblock::RESERVE;
+use hostftl_format::zonefile;
+
+use crate::size::parse_bytes;
+
+/// How the name of a zoned device begins.
+pub const PREFIX: &str = "zoned:";
+/// The segments of a file or of memory when nothing is said, in sectors.
+const SIZE: u32 = 8192;
+const WRITE: u32 = 8;
+
+/// A name in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZonedName {
+    /// The path, or `mem:SIZE`.
+    pub medium: String,
+    /// What was said of the segments, `None` for nothing; how many there are follows from the size.
+    pub shape: Option<Segments>,
+}
+
+impl ZonedName {
+    /// Reads `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0`; `None` when the
+    /// name is not of a zoned device.
+    ///
+    /// # Errors
+    /// In words, when an option is unknown or the segments can't be.
+    pub fn parse(name: &str) -> Option<Result<Self, String>> {
+        let rest = name.strip_prefix(PREFIX)?;
+        let (medium, options) = match rest.split_once('?') {
+            Some((medium, options)) => (medium, Some(options)),
+            None => (rest, None),
+        };
+        let shape = options.map(parse_shape).transpose();
+        Some(shape.map(|shape| ZonedName { medium: medium.into(), shape }))
+    }
+
+    /// The length in bytes of memory, if it is that.
+    ///
+    /// # Errors
+    /// When it is no size.
+    pub fn memory(&self) -> Option<Result<u64, String>> {
+        self.medium.strip_prefix("mem:").map(parse_bytes)
+    }
+
+    /// The segments that fit into a device of `bytes` bytes, which has a head if `headed`.
+    ///
+    /// # Errors
+    /// When none fits.
+    pub fn fit(&self, bytes: u64, headed: bool) -> Result<Segments, String> {
+        let shape = self.shape.unwrap_or_else(default_shape);
+        let all = bytes / SECTOR as u64;
+        let step = count_step(&shape);
+        let fits = |count: u64| {
+            let head = if headed { zonefile::head_sectors(count as u32) } else { 0 };
+            head + 2 * RESERVE + count * u64::from(shape.size) <= all
+        };
+        let mut count = all / u64::from(shape.size) / step * step;
+        while count > 0 && !fits(count) {
+            count -= step;
+        }
+        let shape = Segments { count: u32::try_from(count).unwrap_or(0), ..shape };
+        if shape.count > 0 && zonefile::is_possible(&shape) {
+            return Ok(shape);
+        }
+        let least = step * u64::from(shape.size) * SECTOR as u64 + (3 << 20);
+        Err(format!("{bytes} bytes are too few for such segments; give at least {least}"))
+    }
+}
+
+/// Segments come in such numbers: as many on each unit, and whole MiB together.
+fn count_step(shape: &Segments) -> u64 {
+    let units = u64::from(shape.units);
+    let mut step = units;
+    while !(step * u64::from(shape.size)).is_multiple_of(RESERVE) {
+        step += units;
+    }
+    step
+}
+
+fn default_shape() -> Segments {
+    let (size, unit) = (SIZE, WRITE);
+    Segments {
+        size,
+        write_unit: unit,
+        write_best: unit,
+        unreadable: 0,
+        max_open: 0,
+        count: 0,
+        units: 1,
+    }
+}
+
+fn parse_shape(options: &str) -> Result<Segments, String> {
+    let mut shape = default_shape();
+    let mut best = None;
+    for option in options.split('&') {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let number = || value.parse().map_err(|_| format!("{option}: \"{value}\" is no number"));
+        let sectors = || {
+            let bytes = parse_bytes(value)?;
+            let whole = bytes.is_multiple_of(SECTOR as u64);
+            let sectors = u32::try_from(bytes / SECTOR as u64).ok().filter(|_| whole);
+            sectors.ok_or_else(|| format!("{option}: use whole sectors, less than 2 TiB"))
+        };
+        match key {
+            "zone" => shape.size = sectors()?,
+            "write" => shape.write_unit = sectors()?,
+            "best" => best = Some(sectors()?),
+            "unreadable" => shape.unreadable = sectors()?,
+            "units" => shape.units = number()?,
+            "open" => shape.max_open = number()?,
+            _ => {
+                let known = "zone, units, write, best, unreadable, open";
+                return Err(format!("a zoned device has no option \"{key}\": it has {known}"));
+            }
+        }
+    }
+    shape.write_best = best.unwrap_or(shape.write_unit);
+    let one = Segments { count: shape.units, ..shape };
+    match zonefile::is_possible(&one) && shape.size <= 1 << 30 {
+        true => Ok(shape),
+        false => Err("write must divide best, best must divide zone, write must divide \
+                      unreadable, which is less than zone, and nothing else may be 0"
+            .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(name: &str) -> Result<ZonedName, String> {
+        ZonedName::parse(name).expect("it is zoned")
+    }
+
+    #[test]
+    fn names_are_read() {
+        let name = parse("zoned:/a/b?zone=1m&units=4&write=4k&best=64k&open=12").unwrap();
+        assert_eq!(name.medium, "/a/b");
+        let shape = name.shape.unwrap();
+        assert_eq!((shape.size, shape.write_unit, shape.write_best), (2048, 8, 128));
+        assert_eq!((shape.units, shape.max_open), (4, 12));
+        assert_eq!(parse("zoned:x").unwrap(), ZonedName { medium: "x".into(), shape: None });
+        assert_eq!(ZonedName::parse("/a/b"), None);
+        for (text, part) in [
+            ("zoned:x?size=1m", "no option \"size\""),
+            ("zoned:x?zone=lots", "\"lots\" is not a size"),
+            ("zoned:x?zone=1m&best=3k", "write must divide best"),
+            ("zoned:x?units=0", "nothing else may be 0"),
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
+    fn segments_fill_what_there_is() {
+        let name = parse("zoned:x?zone=1m&units=4").unwrap();
+        assert_eq!(name.fit(64 << 20, true).unwrap().count, 60, "1 + 2 MiB are not theirs");
+        assert_eq!(name.fit(64 << 20, false).unwrap().count, 60, "a multiple of 4");
+        let odd = parse("zoned:x?zone=96k&write=32k").unwrap();
+        assert_eq!(odd.fit(10 << 20, false).unwrap().count, 64, "6 MiB, whole");
+        let why = name.fit(4 << 20, true).unwrap_err();
+        assert!(why.contains("too few"), "{why}");
+    }
+}
