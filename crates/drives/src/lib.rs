@@ -8,6 +8,7 @@ mod drive;
 mod flash;
 mod memory;
 mod model;
+pub mod olive;
 pub mod pool;
 mod queue;
 pub mod scm;

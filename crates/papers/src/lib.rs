@@ -7,6 +7,7 @@
 mod check;
 mod findings;
 mod multi_scm;
+mod olive;
 mod page;
 mod sheet;
 
@@ -31,11 +32,18 @@ pub struct Paper {
 }
 
 /// All papers, in the order in which they are listed.
-pub const ALL: &[Paper] = &[Paper {
-    name: "multi-scm",
-    about: "a fast memory as a cache over a slower one, with wear levelling in either",
-    run: multi_scm::run,
-}];
+pub const ALL: &[Paper] = &[
+    Paper {
+        name: "multi-scm",
+        about: "a fast memory as a cache over a slower one, with wear levelling in either",
+        run: multi_scm::run,
+    },
+    Paper {
+        name: "olive",
+        about: "eMMC chips behind an FPGA: block driver against LightNVM, interleave, ports",
+        run: olive::run,
+    },
+];
 
 /// How an experiment is made.
 #[derive(Clone, Debug)]

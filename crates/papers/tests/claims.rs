@@ -33,3 +33,8 @@ fn holds(name: &str) {
 fn multi_scm() {
     holds("multi-scm");
 }
+
+#[test]
+fn olive() {
+    holds("olive");
+}

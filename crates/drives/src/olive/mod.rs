@@ -1,0 +1,319 @@
+//! An array of eMMC chips behind an FPGA: chips on buses, fewer or as many controllers, and ports of
+//! two kinds into the processor.
+//!
+//! A request is cut into pieces by the interleave. Each piece occupies its chip and a controller for
+//! its whole time and its bus for the transfer; all pieces pass the host and its port, one request
+//! at a time: before the chips for a write, after them for a read. Each chip's own translation is
+//! seen only in how its write times spread.
+//!
+//! Invariants
+//! - A chip, a controller and a bus serve one piece at a time, in the order in which pieces come.
+
+mod spec;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::drive::{Clock, Ended};
+use crate::model::Model;
+use crate::work::{DriveWork, FlashBusy, FlashWork, Spent};
+pub use spec::{OliveSpec, Placement, Port};
+
+/// Where pieces waited, in ns, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Pieces.
+    pub pieces: u64,
+    /// For their chip.
+    pub chip: Nanos,
+    /// For a bus, when the chip was free.
+    pub bus: Nanos,
+    /// For a controller, when chip and bus were free.
+    pub controller: Nanos,
+    /// Pieces that waited for a bus or a controller.
+    pub hit: u64,
+}
+
+/// A request under way. The order is that of time, then of coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Nanos,
+    number: u64,
+    slot: u32,
+    since: Nanos,
+    next: Next,
+}
+
+/// What happens to a request next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// A write of so many sectors from this one on goes to the chips.
+    Chips { lba: u64, sectors: u32 },
+    /// A read of so many sectors goes to the host.
+    Host { sectors: u32 },
+    /// It ends.
+    End,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Olive {
+    spec: OliveSpec,
+    due: BinaryHeap<Reverse<Due>>,
+    number: u64,
+    chips: Vec<Nanos>,
+    buses: Vec<Nanos>,
+    controllers: Vec<Nanos>,
+    host: Nanos,
+    /// Requests that were placed whole, for the chip of the next.
+    placed: u64,
+    dice: Xoshiro256PlusPlus,
+    timed: bool,
+    conflicts: Conflicts,
+    reads: [u64; CAUSES],
+    sectors: [u64; CAUSES],
+    busy: FlashBusy,
+}
+
+impl Olive {
+    /// An array at rest.
+    pub fn new(spec: &OliveSpec) -> Self {
+        Olive {
+            due: BinaryHeap::new(),
+            number: 0,
+            chips: vec![0; spec.chips],
+            buses: vec![0; spec.buses],
+            controllers: vec![0; spec.controllers],
+            host: 0,
+            placed: 0,
+            dice: Xoshiro256PlusPlus::seed_from_u64(0x011e),
+            timed: true,
+            conflicts: Conflicts::default(),
+            reads: [0; CAUSES],
+            sectors: [0; CAUSES],
+            busy: FlashBusy::default(),
+            spec: spec.clone(),
+        }
+    }
+
+    /// What waited for what.
+    pub fn conflicts(&self) -> Conflicts {
+        self.conflicts
+    }
+
+    fn plan(&mut self, at: Nanos, slot: u32, since: Nanos, next: Next) {
+        self.number += 1;
+        self.due.push(Reverse(Due { at, number: self.number, slot, since, next }));
+    }
+
+    /// Passes the host and its port; gives when that ends.
+    fn pass_host(&mut self, now: Nanos, sectors: u32, is_write: bool) -> Nanos {
+        let took = self.spec.host_time(sectors, is_write);
+        self.host = now.max(self.host) + took;
+        self.busy.bus += took;
+        self.host
+    }
+
+    /// Occupies the chips for a range; gives when the last is done.
+    fn pass_chips(&mut self, now: Nanos, lba: u64, sectors: u32, is_write: bool) -> Nanos {
+        if is_write && self.spec.placement == Placement::Turns {
+            self.placed += 1;
+            let chip = (self.placed % self.chips.len() as u64) as usize;
+            return self.serve(now, chip, sectors, is_write);
+        }
+        let wide = u64::from(self.spec.interleave);
+        let (mut at, end, mut last) = (lba, lba + u64::from(sectors), now);
+        while at < end {
+            let part = (wide - at % wide).min(end - at);
+            let chip = (at / wide % self.chips.len() as u64) as usize;
+            last = last.max(self.serve(now, chip, part as u32, is_write));
+            at += part;
+        }
+        last
+    }
+
+    /// One piece on one chip.
+    fn serve(&mut self, now: Nanos, chip: usize, sectors: u32, is_write: bool) -> Nanos {
+        let mut took = self.spec.chip_time(sectors, is_write);
+        if is_write && self.spec.spread {
+            let below: f64 = self.dice.random();
+            took = (-(1.0 - below).ln() * took as f64).round() as Nanos;
+        }
+        let transfer = self.spec.transfer(sectors).min(took);
+        let bus = chip % self.buses.len();
+        let controller = bus % self.controllers.len();
+        let free = now.max(self.chips[chip]);
+        let on_bus = free.max(self.buses[bus]);
+        let begin = on_bus.max(self.controllers[controller]);
+        let conflicts = &mut self.conflicts;
+        conflicts.pieces += 1;
+        conflicts.chip += free - now;
+        conflicts.bus += on_bus - free;
+        conflicts.controller += begin - on_bus;
+        conflicts.hit += u64::from(begin > free);
+        self.buses[bus] = begin + transfer;
+        self.chips[chip] = begin + took;
+        self.controllers[controller] = begin + took;
+        match is_write {
+            true => self.busy.programs += took,
+            false => self.busy.reads[Cause::Host as usize] += took,
+        }
+        begin + took
+    }
+}
+
+impl Model for Olive {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.spec.sectors, 8) }
+    }
+
+    fn submit(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
+        let (lba, sectors) = match command {
+            Command::Read { lba, into, .. } => (*lba, into.sectors()),
+            Command::Program { lba, tally, .. } => (*lba, tally.total()),
+            Command::Flush { .. } | Command::Reset { .. } => return Some(Ok(())),
+            other => unreachable!("{other:?} goes to no device"),
+        };
+        if lba.checked_add(sectors.into()).is_none_or(|end| end > self.spec.sectors) {
+            return Some(Err(DeviceError::Media));
+        }
+        match command {
+            Command::Program { tally, .. } => {
+                for cause in Cause::ALL {
+                    self.sectors[cause as usize] += u64::from(tally.get(cause));
+                }
+            }
+            _ => self.reads[Cause::Host as usize] += u64::from(sectors),
+        }
+        if !self.timed {
+            return Some(Ok(()));
+        }
+        match command {
+            Command::Program { .. } => {
+                let at = self.pass_host(now, sectors, true);
+                self.plan(at, slot, now, Next::Chips { lba, sectors });
+            }
+            _ => {
+                let at = self.pass_chips(now, lba, sectors, false);
+                self.plan(at, slot, now, Next::Host { sectors });
+            }
+        }
+        None
+    }
+
+    fn next_at(&self) -> Option<Nanos> {
+        self.due.peek().map(|Reverse(due)| due.at)
+    }
+
+    fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
+        loop {
+            let Reverse(due) = self.due.pop().expect("there is something to wait for");
+            let Due { at: now, slot, since, .. } = due;
+            match due.next {
+                Next::Chips { lba, sectors } => {
+                    let at = self.pass_chips(now, lba, sectors, true);
+                    self.plan(at, slot, since, Next::End);
+                }
+                Next::Host { sectors } => {
+                    let at = self.pass_host(now, sectors, false);
+                    self.plan(at, slot, since, Next::End);
+                }
+                Next::End => {
+                    let spent = Spent { die: now - since, ..Spent::default() };
+                    ended.push_back(Ended { slot, result: Ok(()), spent });
+                }
+            }
+            if !ended.is_empty() || self.next_at().is_none_or(|at| at > limit) {
+                return now;
+            }
+        }
+    }
+
+    fn idle(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    fn set_clock(&mut self, clock: Clock) {
+        assert!(self.idle(), "the clock changes when nothing is under way");
+        self.timed = clock == Clock::Timed;
+    }
+
+    fn work(&self) -> DriveWork {
+        let programs = self.sectors.iter().sum();
+        let flash = FlashWork { reads: self.reads, programs, erases: 0, busy: self.busy };
+        DriveWork { flash, sectors: self.sectors, ..DriveWork::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::{Gather, Payload, Piece, Tally, Target};
+
+    fn ends(spec: &OliveSpec, reads: &[(u64, u32)]) -> (Vec<Nanos>, Conflicts) {
+        let mut olive = Olive::new(spec);
+        for (slot, &(lba, sectors)) in reads.iter().enumerate() {
+            let mut payload = Payload::issue(0, sectors);
+            let into = Target::Data(payload.view_mut_sectors(0, sectors));
+            let read = Command::Read { device: 0, lba, into, cause: Cause::Host };
+            assert_eq!(olive.submit(0, slot as u32, &read), None);
+            read.void();
+            payload.void();
+        }
+        let (mut ended, mut at) = (VecDeque::new(), Vec::new());
+        while !olive.idle() {
+            let now = olive.advance(0, &mut ended);
+            at.extend(ended.drain(..).map(|_| now));
+        }
+        (at, olive.conflicts())
+    }
+
+    #[test]
+    fn a_read_passes_its_chip_and_then_the_host() {
+        let spec = OliveSpec::default();
+        let (at, _) = ends(&spec, &[(0, 8)]);
+        assert_eq!(at, [70_000 + 4 * 4_750 + 88_000 + 4 * 2_100]);
+        let (at, conflicts) = ends(&spec, &[(0, 8), (8, 8)]);
+        assert_eq!(at[1] - at[0], 96_400, "the host is slower than a chip");
+        assert_eq!(conflicts, Conflicts { pieces: 2, chip: 89_000, ..Conflicts::default() });
+    }
+
+    #[test]
+    fn chips_on_one_bus_or_behind_one_controller_conflict() {
+        let two = [(0, 8), (8, 8)];
+        let spec = OliveSpec { interleave: 8, ..OliveSpec::default() };
+        assert_eq!(ends(&spec, &two).1, Conflicts { pieces: 2, ..Conflicts::default() });
+        let one_bus = OliveSpec { buses: 1, ..spec.clone() };
+        let waits = Conflicts { pieces: 2, bus: 19_000, hit: 1, ..Conflicts::default() };
+        assert_eq!(ends(&one_bus, &two).1, waits);
+        let one_controller = OliveSpec { controllers: 1, ..spec };
+        let waits = Conflicts { pieces: 2, controller: 89_000, hit: 1, ..Conflicts::default() };
+        assert_eq!(ends(&one_controller, &two).1, waits);
+    }
+
+    #[test]
+    fn writes_in_turns_keep_all_chips_busy() {
+        let spec = OliveSpec { placement: Placement::Turns, spread: false, ..OliveSpec::default() };
+        let mut olive = Olive::new(&spec);
+        for slot in 0..4 {
+            let gather = Gather::from_iter([Piece::zero_sectors(8)]);
+            let tally = Tally::of(Cause::Host, 8);
+            let command = Command::Program { device: 0, lba: 0, gather, tally, placement: 0 };
+            assert_eq!(olive.submit(0, slot, &command), None);
+        }
+        let (mut ended, mut last) = (VecDeque::new(), 0);
+        while !olive.idle() {
+            last = olive.advance(Nanos::MAX, &mut ended);
+        }
+        assert_eq!(last, 4 * spec.host_time(8, true) + 685_000);
+    }
+}

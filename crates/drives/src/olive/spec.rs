@@ -1,0 +1,126 @@
+//! What an array of eMMC chips is made of. Times are in ns, lengths in sectors.
+
+use hostftl_core::Nanos;
+
+/// A port into the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Cache coherent.
+    Acp,
+    /// Fast, but what passes it must be flushed from the caches: beyond the first 4 KiB that takes
+    /// most of the time.
+    Hp,
+}
+
+impl Port {
+    /// For each KiB of a read or write beyond the first four.
+    fn per_kib(self, is_write: bool) -> Nanos {
+        match (self, is_write) {
+            (Port::Acp, false) => 2_100,
+            (Port::Acp, true) => 4_000,
+            (Port::Hp, false) => 6_000,
+            (Port::Hp, true) => 42_000,
+        }
+    }
+}
+
+/// Which chip a write goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Where its address lies.
+    Fixed,
+    /// Whole to the next chip, as LightNVM's targets place pages.
+    Turns,
+}
+
+/// See the module text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OliveSpec {
+    /// Sectors that the host sees.
+    pub sectors: u64,
+    /// Chips, each with a translation of its own.
+    pub chips: usize,
+    /// Buses; a chip is on the bus of its number modulo their number.
+    pub buses: usize,
+    /// Controllers; a bus is behind the one of its number modulo their number.
+    pub controllers: usize,
+    /// The port of the processor.
+    pub port: Port,
+    /// So many sectors after each other are on one chip.
+    pub interleave: u32,
+    /// Which chip a write goes to.
+    pub placement: Placement,
+    /// Whether the times of writes are drawn from an exponential distribution.
+    pub spread: bool,
+}
+
+impl Default for OliveSpec {
+    fn default() -> Self {
+        OliveSpec {
+            sectors: 1 << 24,
+            chips: 4,
+            buses: 4,
+            controllers: 4,
+            port: Port::Acp,
+            interleave: 4096,
+            placement: Placement::Fixed,
+            spread: true,
+        }
+    }
+}
+
+/// Writes of one chip, as measured: KiB and ns.
+const WRITES: [(Nanos, Nanos); 3] = [(4, 685_000), (64, 4_169_000), (128, 5_274_000)];
+
+impl OliveSpec {
+    /// How long a request of so many sectors keeps the host and its port.
+    pub fn host_time(&self, sectors: u32, is_write: bool) -> Nanos {
+        let sectors = Nanos::from(sectors);
+        let (fixed, first) = if is_write { (30_000, 4_000) } else { (88_000, 2_100) };
+        let more = sectors.saturating_sub(8) * self.port.per_kib(is_write) / 2;
+        fixed + sectors.min(8) * first / 2 + more
+    }
+
+    /// How long a piece keeps its chip.
+    pub fn chip_time(&self, sectors: u32, is_write: bool) -> Nanos {
+        let sectors = Nanos::from(sectors);
+        if !is_write {
+            return 70_000 + sectors * 4_750 / 2;
+        }
+        let between = |low: (Nanos, Nanos), high: (Nanos, Nanos)| {
+            low.1 + (sectors - 2 * low.0) * (high.1 - low.1) / (2 * (high.0 - low.0))
+        };
+        match sectors {
+            0..=8 => WRITES[0].1,
+            9..=128 => between(WRITES[0], WRITES[1]),
+            _ => between(WRITES[1], WRITES[2]),
+        }
+    }
+
+    /// How long a piece keeps its bus.
+    pub fn transfer(&self, sectors: u32) -> Nanos {
+        Nanos::from(sectors) * 4_750 / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chip_writes_as_measured() {
+        let spec = OliveSpec::default();
+        let times = [1, 8, 128, 256].map(|sectors| spec.chip_time(sectors, true) / 1000);
+        assert_eq!(times, [685, 685, 4169, 5274]);
+    }
+
+    #[test]
+    fn the_ports_are_equal_at_4_kib() {
+        let hp = OliveSpec { port: Port::Hp, ..OliveSpec::default() };
+        let acp = OliveSpec::default();
+        for is_write in [false, true] {
+            assert_eq!(hp.host_time(8, is_write), acp.host_time(8, is_write));
+            assert!(hp.host_time(256, is_write) > 2 * acp.host_time(256, is_write));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Figures 5 and 6: how the interleave spreads a stream over the chips.
+
+use hostftl_drives::olive::OliveSpec;
+use hostftl_report::{Axis, Lines};
+use hostftl_trace::Op;
+
+use super::SIZES;
+use super::bench::{Bench, Walk};
+use crate::{Band, Cell, Check, Error, Findings, Sheet};
+
+/// The interleaves, in KiB.
+const WIDTHS: [u32; 7] = [4, 8, 16, 32, 64, 128, 2048];
+/// Which of them the paper found best for writes of 4, 64 and 128 KiB.
+const BEST_WRITES: [u32; 3] = [8, 128, 128];
+
+fn sweep(op: Op, kib: u32, seed: u64) -> Result<Vec<f64>, Error> {
+    let speed = |width: u32| {
+        let spec = OliveSpec { interleave: width * 2, spread: false, ..OliveSpec::default() };
+        let bench = Bench { spec, op, walk: Walk::Sequential, sectors: kib * 2, depth: 1 };
+        bench.run(seed).map(|found| found.mbs)
+    };
+    WIDTHS.into_iter().map(speed).collect()
+}
+
+/// The first of the widths that are as fast as any.
+fn best(speeds: &[f64]) -> u32 {
+    let most = speeds.iter().copied().fold(0.0, f64::max);
+    let at = speeds.iter().position(|speed| *speed >= most * 0.999);
+    WIDTHS[at.expect("there is a fastest")]
+}
+
+/// Adds a table and a chart for reads and for writes.
+///
+/// # Errors
+/// When the world breaks a law.
+pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+    for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
+        let title = format!("Sequential {name} by interleave (MB/s), one request at a time");
+        let mut heads = vec!["request (KiB)"];
+        let columns = WIDTHS.map(|width| format!("{width} KiB"));
+        heads.extend(columns.iter().map(String::as_str));
+        heads.push("best (KiB)");
+        heads.push("published best (KiB)");
+        let mut sheet = Sheet::new(title.clone(), &heads);
+        let whole = |value: f64| format!("{value:.0}");
+        let mut lines =
+            Lines::new(&title, Axis::log("interleave, KiB", whole), Axis::linear("MB/s", whole));
+        for (index, kib) in SIZES.into_iter().enumerate() {
+            let speeds = sweep(op, kib, seed)?;
+            let stated = match (op, kib) {
+                (Op::Write, _) => Some(BEST_WRITES[index]),
+                (_, 64) => Some(16),
+                (_, 128) => Some(32),
+                _ => None,
+            };
+            let mut row = vec![Cell::Number(f64::from(kib), 0)];
+            row.extend(speeds.iter().map(|&speed| Cell::Number(speed, 1)));
+            row.push(Cell::Number(f64::from(best(&speeds)), 0));
+            row.push(stated.map_or("flat".into(), |width| Cell::Number(f64::from(width), 0)));
+            sheet.row(row);
+            let points = WIDTHS.iter().map(|&width| f64::from(width)).zip(speeds.iter().copied());
+            lines = lines.series(&format!("{kib} KiB"), points.collect());
+            if op == Op::Read {
+                claims(findings, kib, stated, &speeds);
+            }
+        }
+        findings.sheets.push(sheet);
+        findings.figures.push(lines.figure());
+    }
+    findings.notes.push(
+        "Unexplained: writes by interleave. The paper finds 64 and 128 KiB requests fastest at 128 \
+         KiB, the latter by far, and 4 KiB requests at 8 KiB, slower the wider it is. In the model \
+         a request on four chips writes fastest, because a chip's time grows with the piece, and a \
+         4 KiB request never has more than one chip."
+            .into(),
+    );
+    Ok(())
+}
+
+fn claims(findings: &mut Findings, kib: u32, stated: Option<u32>, speeds: &[f64]) {
+    let most = speeds.iter().copied().fold(0.0, f64::max);
+    let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+    match stated {
+        None => {
+            let what = format!("{kib} KiB reads: fastest over slowest interleave");
+            findings.checks.push(Check::new(what, Some(1.0), most / least, Band::AtMost(1.01)));
+        }
+        Some(width) => {
+            let what = format!("{kib} KiB reads: the best interleave, in KiB");
+            let ours = f64::from(best(speeds));
+            findings.checks.push(Check::near(what, width.into(), ours, 0.0));
+            let what = format!("{kib} KiB reads: 2 MiB over the slowest interleave");
+            let ours = speeds[WIDTHS.len() - 1] / least;
+            findings.checks.push(Check::new(what, Some(1.0), ours, Band::AtMost(1.05)));
+        }
+    }
+}

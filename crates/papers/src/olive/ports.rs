@@ -1,0 +1,92 @@
+//! Figure 7: four ACP ports against one ACP and four HP ports; and what too few buses and
+//! controllers cost.
+
+use hostftl_drives::olive::{OliveSpec, Placement, Port};
+use hostftl_trace::Op;
+
+use super::SIZES;
+use super::bench::{Bench, Walk};
+use crate::{Band, Cell, Check, Error, Findings, Sheet};
+
+/// Requests under way: enough that nothing but the array holds them up.
+const DEEP: u32 = 16;
+
+/// Adds the table of the ports.
+///
+/// # Errors
+/// When the world breaks a law.
+pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+    let heads = ["", "size (KiB)", "4 ACP (MB/s)", "1 ACP + 4 HP (MB/s)", "ratio", "published"];
+    let mut sheet = Sheet::new("Ports, interleave 128 KiB", &heads);
+    for (op, name, published) in [(Op::Read, "read", 2.4), (Op::Write, "write", 3.9)] {
+        for kib in SIZES {
+            let speed = |port: Port| {
+                let placement = if op == Op::Write { Placement::Turns } else { Placement::Fixed };
+                let spec = OliveSpec { port, interleave: 256, placement, ..OliveSpec::default() };
+                let walk = Walk::Sequential;
+                Bench { spec, op, walk, sectors: kib * 2, depth: DEEP }.run(seed)
+            };
+            let (acp, hp) = (speed(Port::Acp)?.mbs, speed(Port::Hp)?.mbs);
+            let stated = match kib {
+                4 => Some(1.0),
+                128 => Some(published),
+                _ => None,
+            };
+            sheet.row([
+                name.into(),
+                Cell::Number(f64::from(kib), 0),
+                Cell::Number(acp, 1),
+                Cell::Number(hp, 1),
+                Cell::Number(acp / hp, 2),
+                stated.map_or(Cell::Nothing, |ratio| Cell::Number(ratio, 1)),
+            ]);
+            let what = format!("ACP over HP, {name}, {kib} KiB");
+            findings.checks.extend(stated.map(|it| Check::near(what, it, acp / hp, 10.0)));
+        }
+    }
+    findings.sheets.push(sheet);
+    Ok(())
+}
+
+/// Adds what waits when chips share buses and controllers, which the paper set aside.
+///
+/// # Errors
+/// When the world breaks a law.
+pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+    let heads = [
+        "chips",
+        "buses",
+        "controllers",
+        "MB/s",
+        "pieces that wait (%)",
+        "for a bus (µs a piece)",
+        "for a controller (µs a piece)",
+        "for the chip (µs a piece)",
+    ];
+    let title = "Conflicts: random reads of 128 KiB, 8 under way, interleave 32 KiB";
+    let mut sheet = Sheet::new(title, &heads);
+    let mut speeds = Vec::new();
+    for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {
+        let spec = OliveSpec { chips, buses, controllers, interleave: 64, ..OliveSpec::default() };
+        let (op, walk) = (Op::Read, Walk::Random);
+        let found = Bench { spec, op, walk, sectors: 256, depth: 8 }.run(seed)?;
+        let pieces = found.conflicts.pieces as f64;
+        let each = |ns: u64| Cell::Number(ns as f64 / 1000.0 / pieces, 1);
+        sheet.row([
+            Cell::Number(chips as f64, 0),
+            Cell::Number(buses as f64, 0),
+            Cell::Number(controllers as f64, 0),
+            Cell::Number(found.mbs, 1),
+            Cell::Number(found.conflicts.hit as f64 * 100.0 / pieces, 1),
+            each(found.conflicts.bus),
+            each(found.conflicts.controller),
+            each(found.conflicts.chip),
+        ]);
+        speeds.push(found.mbs);
+    }
+    findings.sheets.push(sheet);
+    let what = "8 chips on 2 buses behind 1 controller, over 4 chips without conflicts";
+    let ours = speeds[4] / speeds[0];
+    findings.checks.push(Check::new(what, None, ours, Band::AtMost(1.0)));
+    Ok(())
+}
