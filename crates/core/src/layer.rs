@@ -179,6 +179,11 @@ pub trait Layer {
     fn lost_devices(&self) -> u16 {
         0
     }
+    /// The ranges, first sector and length, in order, whose only newest copy is on a device that
+    /// failed: they can't be read. It may take long and allocates.
+    fn lost_ranges(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
     /// Bytes of host memory that the map takes, all tables counted.
     fn map_bytes(&self) -> u64;
     /// What else it shows of its present state: names and figures.

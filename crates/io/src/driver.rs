@@ -304,8 +304,14 @@ impl<L: Layer> Driver<L> {
         let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
         let (map_bytes, gauges) = (self.layer.map_bytes(), self.layer.gauges());
         let lost = self.layer.lost_devices();
-        let snapshot = Snapshot { stats, counters, map_bytes, gauges, lost };
-        *self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = snapshot;
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // They are looked for once: a layer that lost something writes nothing more.
+        let lost_ranges = match shown.lost == lost {
+            true => shown.lost_ranges.clone(),
+            false => self.layer.lost_ranges().into(),
+        };
+        *shown = Snapshot { stats, counters, map_bytes, gauges, lost, lost_ranges };
+        drop(shown);
         self.shown_at = now;
     }
 

@@ -1,5 +1,7 @@
 //! What a driver counts, beside what its layer counts.
 
+use std::sync::Arc;
+
 use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Tally};
 
 /// Totals since the driver started. Lengths are in sectors.
@@ -80,4 +82,6 @@ pub struct Snapshot {
     pub gauges: Option<Gauges>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
+    /// The ranges, first sector and length, that can't be read because of that.
+    pub lost_ranges: Arc<[(u64, u64)]>,
 }

@@ -143,6 +143,10 @@ impl Layer for AnyLayer {
         each!(self, layer => layer.lost_devices())
     }
 
+    fn lost_ranges(&self) -> Vec<(u64, u64)> {
+        each!(self, layer => layer.lost_ranges())
+    }
+
     fn map_bytes(&self) -> u64 {
         each!(self, layer => layer.map_bytes())
     }

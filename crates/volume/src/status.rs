@@ -15,6 +15,9 @@ use crate::open::open;
 use crate::quiet::Quiet;
 use crate::traffic::Traffic;
 
+/// Ranges that a note names.
+const NAMED: usize = 16;
+
 /// See the module text. Lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
@@ -40,6 +43,9 @@ pub struct Status {
     /// Whether a device is missing, or the layer does without one.
     #[serde(default)]
     pub degraded: bool,
+    /// The ranges, first byte and length, that can't be read because only a lost device has them.
+    #[serde(default)]
+    pub lost_ranges: Vec<(u64, u64)>,
     /// What the layer holds; none when it keeps no account, or the volume is not served.
     #[serde(default)]
     pub space: Option<Space>,
@@ -172,12 +178,31 @@ impl Status {
         status
     }
 
+    /// Names what can't be read, in sectors.
+    fn set_lost(&mut self, ranges: &[(u64, u64)]) {
+        let bytes = |sectors: u64| sectors * SECTOR as u64;
+        self.lost_ranges =
+            ranges.iter().map(|&(from, length)| (bytes(from), bytes(length))).collect();
+        if ranges.is_empty() {
+            return;
+        }
+        let all: u64 = self.lost_ranges.iter().map(|(_, length)| length).sum();
+        let named = self.lost_ranges.iter().take(NAMED);
+        let named: Vec<_> = named.map(|(from, length)| format!("{length} at {from}")).collect();
+        let more = if ranges.len() > NAMED { ", … (all with --json)" } else { "" };
+        self.notes.push(format!(
+            "{all} bytes can't be read, because only a lost device has them: {}{more}",
+            named.join(", ")
+        ));
+    }
+
     /// With what changed since.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.map_bytes = snapshot.map_bytes;
         status.notes.extend(news.troubles.iter().cloned());
         status.degraded |= snapshot.lost != 0;
+        status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
         for (index, (device, stats)) in devices.enumerate() {
             device.errors = stats.errors;

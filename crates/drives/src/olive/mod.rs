@@ -1,10 +1,10 @@
-//! An array of eMMC chips behind an FPGA: chips on buses, fewer or as many controllers, and ports of
-//! two kinds into the processor.
+//! An array of eMMC chips behind an FPGA: chips on buses, fewer or as many controllers, and ports
+//! of two kinds into the processor.
 //!
-//! A request is cut into pieces by the interleave. Each piece occupies its chip and a controller for
-//! its whole time and its bus for the transfer; all pieces pass the host and its port, one request
-//! at a time: before the chips for a write, after them for a read. Each chip's own translation is
-//! seen only in how its write times spread.
+//! A request is cut into pieces by the interleave. Each piece occupies its chip and a controller
+//! for its whole time and its bus for the transfer; all pieces pass the host and its port, one
+//! request at a time: before the chips for a write, after them for a read. Each chip's own
+//! translation is seen only in how its write times spread.
 //!
 //! Invariants
 //! - A chip, a controller and a bus serve one piece at a time, in the order in which pieces come.

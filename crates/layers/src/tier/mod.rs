@@ -258,6 +258,19 @@ impl Layer for Tier {
         self.counters
     }
 
+    fn lost_devices(&self) -> u16 {
+        u16::from(self.lost[0]) | u16::from(self.lost[1]) << 1
+    }
+
+    fn lost_ranges(&self) -> Vec<(u64, u64)> {
+        let [fast, slow] = self.lost;
+        match (fast, slow) {
+            (false, false) => Vec::new(),
+            (true, true) => vec![(0, self.layout.exported())],
+            _ => self.slots.ranges(self.layout.page, self.layout.pages, slow),
+        }
+    }
+
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
     }

@@ -244,6 +244,35 @@ impl Slots {
         core::iter::successors(some(self.oldest), move |&slot| some(self.get(slot).prev))
     }
 
+    /// The ranges of sectors, in order, of pages that are newer here than on the slow device, or,
+    /// with `inverse`, of all of `pages` pages that are not here.
+    pub fn ranges(&self, wide: u32, pages: u32, inverse: bool) -> Vec<(u64, u64)> {
+        let newer = |state| matches!(state, State::Dirty | State::Cleaning);
+        let here = |state| newer(state) || matches!(state, State::Clean | State::Cleaned);
+        let wanted = |slot: &&Slot| if inverse { here(slot.state) } else { newer(slot.state) };
+        let mut found: Vec<u32> = self.slots.iter().filter(wanted).map(|slot| slot.page).collect();
+        found.sort_unstable();
+        let wide = u64::from(wide);
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for page in found.iter().map(|&page| u64::from(page)) {
+            match ranges.last_mut() {
+                Some((from, length)) if *from + *length == page * wide => *length += wide,
+                _ => ranges.push((page * wide, wide)),
+            }
+        }
+        if !inverse {
+            return ranges;
+        }
+        let mut end = 0;
+        let last = (u64::from(pages) * wide, 0);
+        let gaps = ranges.into_iter().chain([last]).map(|(from, length)| {
+            let gap = (end, from - end);
+            end = from + length;
+            gap
+        });
+        gaps.filter(|(_, length)| *length > 0).collect()
+    }
+
     /// Whether every invariant holds; looks at every slot.
     ///
     /// # Errors
@@ -295,6 +324,12 @@ mod tests {
         slots.unuse(second);
         slots.release(second);
         assert_eq!((slots.find(8), slots.free()), (None, 1));
+        slots.get_mut(first).state = State::Dirty;
+        let third = slots.find(16).unwrap();
+        slots.get_mut(third).state = State::Dirty;
+        assert_eq!(slots.ranges(32, 64, false), [(0, 32), (16 * 32, 32)]);
+        assert_eq!(slots.ranges(32, 64, true)[0], (32, 15 * 32));
+        assert_eq!(slots.ranges(32, 64, true).last(), Some(&(57 * 32, 7 * 32)));
         assert_eq!(slots.check(), Ok(()));
     }
 }
