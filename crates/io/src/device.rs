@@ -13,12 +13,13 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{BLOCK, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR};
+use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
 
 use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::holder::holder_of;
+use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::queue::gains_from_discard;
 use crate::region::Region;
@@ -70,6 +71,7 @@ pub struct Device {
     base: u64,
     len: u64,
     zoned: Option<Zoned>,
+    model: Option<Box<dyn Model>>,
 }
 
 /// What does the transfers.
@@ -118,6 +120,7 @@ impl Device {
             base: 0,
             len,
             zoned: None,
+            model: None,
         }
     }
 
@@ -182,6 +185,7 @@ impl Device {
             base: 0,
             len: bytes,
             zoned: None,
+            model: None,
         })
     }
 
@@ -204,6 +208,7 @@ impl Device {
             base: 0,
             len: bytes,
             zoned: None,
+            model: None,
         })
     }
 
@@ -232,6 +237,7 @@ impl Device {
             base: 0,
             len: bytes,
             zoned: None,
+            model: None,
         })
     }
 
@@ -250,14 +256,33 @@ impl Device {
         self.len = sectors * SECTOR as u64;
     }
 
+    /// Makes it stand for a drive called `name` that `model` follows: only the first `bytes`
+    /// bytes are the drive's.
+    ///
+    /// # Panics
+    /// When the device is shorter.
+    pub fn attach(&mut self, name: &str, bytes: u64, model: Box<dyn Model>) {
+        assert!(bytes <= self.bytes, "a drive longer than its file");
+        (self.name, self.bytes, self.base, self.len) = (name.into(), bytes, 0, bytes);
+        self.model = Some(model);
+    }
+
+    /// See [`model::follow`].
+    pub(crate) fn follow(&mut self, command: &mut Command) -> Option<Result<Verdict, DeviceError>> {
+        let window = (self.base / SECTOR as u64, self.len / SECTOR as u64);
+        model::follow(self.model.as_deref_mut(), command, window)
+    }
+
     /// What a layer is told of the window.
     pub fn info(&self) -> DeviceInfo {
-        let block = DeviceInfo::block(self.len / SECTOR as u64, 1);
+        let (sectors, model) = (self.len / SECTOR as u64, self.model.as_ref());
+        let block = DeviceInfo::block(sectors, model.map_or(1, |model| model.map_unit()));
         if let Some(Zoned { gate, .. }) = &self.zoned {
             let (map_unit, kind) = (gate.shape.write_unit, DeviceKind::Zoned(gate.shape));
             return DeviceInfo { map_unit, kind, ..block };
         }
-        DeviceInfo { discard: self.discard, ..block }
+        let (discard, collection_hint) = (self.discard || model.is_some(), model.is_some());
+        DeviceInfo { discard, collection_hint, ..block }
     }
 
     /// The path, or `mem:SIZE`.

@@ -132,13 +132,13 @@ impl World {
             Some(device) if self.devices[usize::from(device)].is_zoned() => {
                 self.submit_zoned(slot, usize::from(device), &mut command);
             }
-            Some(_) if matches!(command, Command::Report { .. }) => {
-                self.finished.push_back(Finished { slot, result: Err(DeviceError::Unsupported) });
-            }
-            Some(device) => {
-                let transfer = self.transfer(slot, &command);
-                self.start(transfer, usize::from(device));
-            }
+            Some(device) => match self.devices[usize::from(device)].follow(&mut command) {
+                Some(result) => self.finished.push_back(Finished { slot, result }),
+                None => {
+                    let transfer = self.transfer(slot, &command);
+                    self.start(transfer, usize::from(device));
+                }
+            },
             None => {
                 let compute = Compute::new(&command, &self.arena);
                 let short = compute.bytes() <= INLINE;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, file};
+use crate::modelled;
 use crate::stack::MISSING;
 
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
@@ -51,11 +52,11 @@ impl Config {
             return Err(wrong("devices is empty; name at least one".into()));
         }
         let odd = |name: &&String| {
-            *name != MISSING && Device::full_name(name).ok().as_ref() != Some(*name)
+            *name != MISSING && modelled::full_name(name).ok().as_ref() != Some(*name)
         };
         if let Some(name) = config.devices.iter().find(odd) {
             let why = "neither an absolute path nor mem:SIZE (each perhaps behind zoned:) nor \
-                       the whole URI of an NBD export";
+                       drive:DRIVE@PATH nor the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));
         }
         config.layer_config().map_err(wrong)?;

@@ -20,6 +20,7 @@ use crate::blank::find_content;
 use crate::busy::user_of;
 use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
+use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::quiet::Quiet;
 use crate::roster::write_ends;
@@ -86,6 +87,10 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
         notes: Vec::new(),
         config,
     };
+    if created.config.devices.iter().any(|name| modelled::backing(name).is_some()) {
+        let note = "a model of a drive: it takes no modelled time and is for evaluation only";
+        created.notes.push(note.into());
+    }
     if created.config.is_memory() {
         created
             .notes
@@ -115,7 +120,7 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     }
     let mut names: Vec<String> = Vec::new();
     for name in &spec.devices {
-        let full = Device::full_name(name)?;
+        let full = modelled::full_name(name)?;
         if !Device::is_memory(name) && names.contains(&full) {
             return Err(device(name, "is named twice"));
         }
@@ -138,6 +143,11 @@ fn config_error(path: &Path, why: String) -> Error {
 
 /// Makes the files that do not exist, and looks at the use of those that do.
 fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
+    for name in &config.devices {
+        if modelled::make(name)? {
+            undo.made.extend(modelled::backing(name).map(PathBuf::from));
+        }
+    }
     for (asked, name) in spec.devices.iter().zip(&config.devices) {
         let zoned = zoned_path(name).transpose()?;
         let is_zoned = zoned.is_some();

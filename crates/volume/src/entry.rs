@@ -11,7 +11,7 @@
 //! Integers outside of records are little-endian.
 
 use hostftl_core::{
-    BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos, Target,
+    BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos, Page, Target,
     Verdict,
 };
 use serde::{Deserialize, Serialize};
@@ -45,22 +45,24 @@ pub struct HeadDevice {
     pub map_unit: u32,
     pub volatile_cache: bool,
     pub discard: bool,
+    #[serde(default)]
+    pub collection_hint: bool,
 }
 
 impl From<&DeviceInfo> for HeadDevice {
     fn from(info: &DeviceInfo) -> Self {
         assert_eq!(info.kind, DeviceKind::Block, "only block devices are recorded");
         assert_eq!(info.placements, 1, "no real device takes placement hints");
-        let DeviceInfo { sectors, map_unit, volatile_cache, discard, .. } = *info;
-        HeadDevice { sectors, map_unit, volatile_cache, discard }
+        let DeviceInfo { sectors, map_unit, volatile_cache, discard, collection_hint, .. } = *info;
+        HeadDevice { sectors, map_unit, volatile_cache, discard, collection_hint }
     }
 }
 
 impl From<&HeadDevice> for DeviceInfo {
     fn from(head: &HeadDevice) -> Self {
-        let HeadDevice { sectors, map_unit, volatile_cache, discard } = *head;
+        let HeadDevice { sectors, map_unit, volatile_cache, discard, collection_hint } = *head;
         let block = DeviceInfo::block(sectors, map_unit);
-        DeviceInfo { volatile_cache, discard, ..block }
+        DeviceInfo { volatile_cache, discard, collection_hint, ..block }
     }
 }
 
@@ -130,11 +132,16 @@ fn emit_done(done: &Done, out: &mut Vec<u8>) {
     put(out, done.token.0);
     match &done.command {
         Command::Read { into: Target::Meta { buf, pages }, .. } => {
-            put(out, (*pages).into());
-            buf.pages()[..*pages as usize].iter().for_each(|page| out.extend_from_slice(&page.0));
+            put_pages(out, &buf.pages()[..*pages as usize]);
         }
+        Command::Report { into, .. } => put_pages(out, into.pages()),
         _ => put(out, 0),
     }
+}
+
+fn put_pages(out: &mut Vec<u8>, pages: &[Page]) {
+    put(out, pages.len() as u64);
+    pages.iter().for_each(|page| out.extend_from_slice(&page.0));
 }
 
 /// Takes the next record off the front of `bytes`; `None` when they are not one.

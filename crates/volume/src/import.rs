@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device};
+use crate::modelled;
 use crate::stack::{Assembly, MISSING, Member, open_member, order};
 
 /// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
@@ -19,7 +20,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
-    let members = devices.iter().map(|name| open_member(&Device::full_name(name)?));
+    let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
     let tolerates = layer.and_then(Result::ok).map_or(0, |layer| layer.tolerates());

@@ -14,6 +14,7 @@ pub mod front;
 mod import;
 mod jobs;
 mod latency;
+mod modelled;
 mod open;
 mod quiet;
 mod ram;

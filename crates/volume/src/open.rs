@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device, file};
+use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, assemble_all};
 
@@ -124,7 +125,7 @@ pub(crate) fn open_memory(config: &Config) -> Result<Vec<Device>, Error> {
 
 /// A device without superblocks, with its window where the data will be.
 pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
-    let mut opened = Device::open(name)?;
+    let mut opened = modelled::open(name)?;
     let (start, len) = data_window(opened.bytes() / SECTOR as u64);
     if len == 0 {
         let (name, bytes) = (name.into(), opened.bytes());

@@ -232,8 +232,14 @@ impl Stage {
             }
             Entry::Done { token, result, meta } => {
                 let mut command = self.commands.remove(&token)?;
-                if let Command::Read { into: Target::Meta { buf, pages }, .. } = &mut command {
-                    let pages = &mut buf.pages_mut()[..*pages as usize];
+                let pages = match &mut command {
+                    Command::Read { into: Target::Meta { buf, pages }, .. } => {
+                        Some(&mut buf.pages_mut()[..*pages as usize])
+                    }
+                    Command::Report { into, .. } => Some(into.pages_mut()),
+                    _ => None,
+                };
+                if let Some(pages) = pages {
                     if size_of_val(pages) != meta.len() {
                         command.void();
                         return None;

@@ -7,6 +7,7 @@ use hostftl_io::{Device, IoError};
 use uuid::Uuid;
 
 use crate::error::{Error, device};
+use crate::modelled;
 
 /// What a volume file has in the place of a device that is known to be lost.
 pub const MISSING: &str = "missing";
@@ -30,7 +31,7 @@ pub fn open_member(name: &str) -> Result<Member, Error> {
     if name == MISSING {
         return Err(device(name, "the volume file names no device in this place"));
     }
-    let mut opened = Device::open(name)?;
+    let mut opened = modelled::open(name)?;
     let Chosen { superblock, other } = find_superblock(&opened)?;
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < superblock.device_sectors {

@@ -27,12 +27,14 @@ impl Place {
         self.path(name).to_str().unwrap().into()
     }
 
-    /// What makes `v.toml` over the file `d0`, which does not exist yet.
+    /// What makes `v.toml` over the file `d0`, which does not exist yet; it stands for a modelled
+    /// drive where the layer needs one.
     pub fn spec(&self, layer: LayerKind) -> CreateSpec {
+        let model = if layer.needs_hint() { "drive:mlc-32g:capacity=64m@" } else { "" };
         CreateSpec {
             path: self.path("v.toml"),
-            devices: vec![self.name("d0")],
-            size: Some(64 * MIB),
+            devices: vec![format!("{model}{}", self.name("d0"))],
+            size: (!layer.needs_hint()).then_some(64 * MIB),
             layer: LayerConfig::new(layer),
             label: String::new(),
             force: false,

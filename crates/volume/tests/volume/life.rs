@@ -11,7 +11,7 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
 }
 
 fn each_layer(test: impl Fn(LayerKind)) {
-    LayerKind::of_blocks().for_each(test);
+    LayerKind::of_blocks().chain([LayerKind::Scrambler]).for_each(test);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn import_again(place: &Place) -> Option<hostftl_volume::Error> {
 
 #[test]
 fn a_volume_in_memory_is_empty_each_time() {
-    each_layer(|layer| {
+    LayerKind::of_blocks().for_each(|layer| {
         let place = Place::new();
         let mut spec = place.spec(layer);
         (spec.devices, spec.size) = (vec!["mem:64M".into()], None);
