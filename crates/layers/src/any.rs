@@ -111,6 +111,16 @@ macro_rules! each {
     };
 }
 
+impl AnyLayer {
+    /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.
+    pub fn map_crc(&self) -> Option<u32> {
+        match self {
+            AnyLayer::Pblk(layer) | AnyLayer::Rrpc(layer) => Some(layer.map_crc()),
+            _ => None,
+        }
+    }
+}
+
 impl Layer for AnyLayer {
     #[inline]
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {

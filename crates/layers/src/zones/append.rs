@@ -43,7 +43,7 @@ impl Zones {
             return Some(row);
         }
         let floor = if who == HOST { self.layout.reserve * self.layout.line_strips() } else { 0 };
-        if self.space() <= i64::from(floor) {
+        if self.order.is_full() || self.space() <= i64::from(floor) {
             return None;
         }
         let idle = |row: &usize| match self.rows[*row].phase {

@@ -86,6 +86,9 @@ pub struct Lines {
     pub chunks: Chunks,
     /// By front.
     free: Vec<VecDeque<u32>>,
+    /// Lines that recovery found partly written, by front: they are filled before others are opened,
+    /// so that no segment stays open.
+    partly: Vec<VecDeque<u32>>,
     pub empty: VecDeque<u32>,
     hurt: VecDeque<u32>,
     victims: Victims,
@@ -125,6 +128,7 @@ impl Lines {
             list: alloc::vec![line; count as usize],
             chunks: Chunks::new(layout),
             free: (0..layout.fronts).map(|_| VecDeque::with_capacity(count as usize)).collect(),
+            partly: alloc::vec![VecDeque::new(); layout.fronts as usize + 1],
             empty: VecDeque::with_capacity(count as usize),
             hurt: VecDeque::with_capacity(count as usize),
             victims: Victims::new(gc, count, LEVELS, 1),
@@ -182,7 +186,9 @@ impl Lines {
     /// Strips that may be sent to the lines that are open for the host.
     pub fn open_strips(&self) -> u32 {
         let (_, fronts) = self.fronts.split_last().expect("there is a front of the map");
-        fronts.iter().filter(|it| it.line != NONE).map(|it| self.left(it.line)).sum()
+        let open = fronts.iter().map(|it| it.line).filter(|line| *line != NONE);
+        let partly = self.partly.iter().take(fronts.len()).flatten().copied();
+        open.chain(partly).map(|line| self.left(line)).sum()
     }
 
     /// Where the next strip of a front goes; `None` when it must wait.
@@ -211,6 +217,10 @@ impl Lines {
     }
 
     fn open(&mut self, front: usize, seq: u64) -> Option<()> {
+        if let Some(line) = self.partly[front].pop_front() {
+            self.fronts[front].line = line;
+            return Some(());
+        }
         let of_map = front + 1 == self.fronts.len();
         let list = if of_map {
             (0..self.free.len()).max_by_key(|list| self.free[*list].len())?
@@ -393,18 +403,16 @@ impl Lines {
         })
     }
 
-    /// Says what recovery found a line to be; a front goes on with it when strips are left.
-    pub fn found(&mut self, line: u32, adopt: bool) {
-        let of_map = self.at(line).of_map;
+    /// Recovery found something in a line; what is left of it is filled later.
+    pub fn found(&mut self, line: u32) {
+        let (of_map, left) = (self.at(line).of_map, self.left(line) > 0);
         let front = if of_map { self.layout.fronts } else { self.layout.front(line) };
         self.map_lines += u32::from(of_map);
         let it = self.at_mut(line);
         it.state = State::Open;
-        it.left = !adopt;
-        if adopt {
-            let it = &mut self.fronts[front as usize];
-            assert_eq!(it.line, NONE, "a front has one line");
-            it.line = line;
+        it.left = !left;
+        if left {
+            self.partly[front as usize].push_back(line);
         }
         if (self.segments(line)).any(|it| self.chunks.at(it).bad && self.chunks.at(it).done > 0) {
             let first = self.layout.segment(line, 0);

@@ -40,6 +40,8 @@ use hostftl_core::{
     Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTORS_PER_BLOCK,
 };
 
+use hostftl_format::page::crc32c;
+
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use blocks::Blocks;
 use checkpoint::Checkpoint;
@@ -306,6 +308,16 @@ impl Zones {
             self.abandoning = true;
             self.fail(DeviceError::Gone, true, out);
         }
+    }
+
+    /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
+    pub fn map_crc(&self) -> u32 {
+        let place = |block| match self.map.get(block) {
+            At::Media(place) => place + 1,
+            _ => 0,
+        };
+        (0..self.map.len())
+            .fold(0, |crc, block| crc32c(u64::from(crc), &place(block).to_le_bytes()))
     }
 
     /// Whether the live counts are the sums of what the map points at.

@@ -204,7 +204,7 @@ impl Zones {
         }
     }
 
-    /// Says what each line is, and goes on with those that are not full.
+    /// Says what each line is.
     pub(super) fn adopt(&mut self, out: &mut Out) -> bool {
         let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
         let (seqs, strips) = (scan.seqs.max(self.checkpoint.root.replay_from - 1), scan.strips);
@@ -216,19 +216,10 @@ impl Zones {
                 (it.of_map, it.opened, it.previous) = (tail.of_map, tail.opened, tail.previous);
             }
         }
-        let mut going = alloc::vec![(0, None); self.layout.fronts as usize + 1];
         for line in 0..self.layout.lines {
             let it = self.lines.at(line);
-            let front = if it.of_map { self.layout.fronts } else { self.layout.front(line) };
-            let best = &mut going[front as usize];
-            if it.opened > best.0 && self.lines.left(line) > 0 {
-                *best = (it.opened, Some(line));
-            }
-        }
-        for line in 0..self.layout.lines {
-            let goes_on = going.iter().any(|(_, it)| *it == Some(line));
-            match goes_on || self.lines.at(line).live > 0 {
-                true => self.lines.found(line, goes_on),
+            match it.live > 0 || it.last_trim > 0 {
+                true => self.lines.found(line),
                 false => self.lines.found_nothing(line),
             }
         }

@@ -22,13 +22,19 @@ use crate::planted::{Bug, planted};
 #[derive(Debug)]
 pub struct Order {
     list: VecDeque<(u64, bool)>,
+    most: usize,
     /// All rows up to this number are written.
     pub settled: u64,
 }
 
 impl Order {
     pub fn new(rows: usize) -> Self {
-        Order { list: VecDeque::with_capacity(rows + 1), settled: 0 }
+        Order { list: VecDeque::with_capacity(4 * rows), most: 4 * rows, settled: 0 }
+    }
+
+    /// Whether so many rows overtook one that is not written that no more may.
+    pub fn is_full(&self) -> bool {
+        self.list.len() == self.most
     }
 
     pub fn open(&mut self, seq: u64) {

@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "not every test overwrites at random")]
 pub mod churn;
+#[allow(dead_code, reason = "not every test has a zoned device")]
+pub mod zoned;
 
 use std::collections::HashMap;
 
@@ -20,6 +22,8 @@ pub struct World {
     pub steps: u64,
     /// How often a step of the layer asked for memory.
     pub allocations: u64,
+    /// The segments of a zoned device, when it is one.
+    pub zoned: Option<zoned::Pointers>,
     buffers: HashMap<u32, Vec<u8>>,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
@@ -31,9 +35,22 @@ pub struct World {
 
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
+    #[allow(dead_code, reason = "not every test has a block device")]
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
-        let devices = [DeviceInfo { collection_hint: config.kind.needs_hint(), ..block }];
+        let device = DeviceInfo { collection_hint: config.kind.needs_hint(), ..block };
+        Self::start_on(device, None, config, disk, mode, seed)
+    }
+
+    fn start_on(
+        device: DeviceInfo,
+        zoned: Option<zoned::Pointers>,
+        config: &LayerConfig,
+        disk: Vec<u8>,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let devices = [device];
         let plan = AnyLayer::plan(config, &devices).expect("a plan");
         let mut buffers = HashMap::new();
         let mut owned = Vec::new();
@@ -48,6 +65,7 @@ impl World {
             events: Vec::new(),
             steps: 0,
             allocations: 0,
+            zoned,
             buffers,
             flying: Vec::new(),
             replies: HashMap::new(),
@@ -57,7 +75,12 @@ impl World {
             seed,
         };
         world.step(Input::Timer);
-        world.settle();
+        while world.zoned.is_some() && world.events.is_empty() {
+            world.settle_once();
+        }
+        if world.zoned.is_none() {
+            world.settle();
+        }
         world
     }
 
@@ -105,7 +128,11 @@ impl World {
     /// Completes one command.
     pub fn complete_one(&mut self) {
         let pick = self.random(self.flying.len());
-        let (token, mut command) = self.flying.swap_remove(pick);
+        let pick = match &self.zoned {
+            Some(zoned) => zoned.first(&self.flying, pick),
+            None => pick,
+        };
+        let (token, mut command) = self.flying.remove(pick);
         let verdict = self.perform(&mut command);
         self.step(Input::Done(Done { token, command, result: Ok(verdict) }));
     }
@@ -124,6 +151,11 @@ impl World {
     }
 
     fn perform(&mut self, command: &mut Command) -> Verdict {
+        if let Some(zoned) = &mut self.zoned
+            && let Some(verdict) = zoned.perform(command)
+        {
+            return verdict;
+        }
         match command {
             Command::Read { lba, into, .. } => {
                 let at = *lba as usize * SECTOR;
@@ -257,11 +289,15 @@ impl World {
 
     /// Stops cleanly.
     pub fn stop(mut self) -> Vec<u8> {
+        self.end();
+        self.cut()
+    }
+
+    fn end(&mut self) {
         self.settle();
         self.step(Input::Stop);
         self.settle();
         assert!(self.events.contains(&Event::Stopped), "a stop ends");
         self.layer.check().expect("sound at the end");
-        self.cut()
     }
 }

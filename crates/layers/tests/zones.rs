@@ -1,0 +1,118 @@
+//! pblk and rrpc: what is refused, what comes back, and that the map is the same after recovery.
+
+mod common;
+
+use common::World;
+use common::churn::{Random, churn, verify};
+use common::zoned::Pointers;
+use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+const BOTH: [LayerKind; 2] = [LayerKind::Pblk, LayerKind::Rrpc];
+
+fn segments(kind: LayerKind) -> Segments {
+    let units = if kind == LayerKind::Pblk { 4 } else { 1 };
+    Segments {
+        size: 256,
+        write_unit: 8,
+        write_best: 16,
+        unreadable: 0,
+        max_open: 0,
+        count: 64 * units,
+        units,
+    }
+}
+
+fn config(kind: LayerKind) -> LayerConfig {
+    LayerConfig { superpage: 32, ..LayerConfig::new(kind) }
+}
+
+fn blank(kind: LayerKind) -> (Pointers, Vec<u8>) {
+    let shape = segments(kind);
+    (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
+}
+
+#[test]
+fn the_map_is_the_same_after_a_stop_and_after_every_recovery() {
+    for kind in BOTH {
+        let (zoned, disk) = blank(kind);
+        let mut replayed = 0;
+        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 3);
+        let mut versions = vec![0; world.layer.limits().exported as usize];
+        let mut random = Random(7);
+        for round in 0..3 {
+            churn(&mut world, &mut versions, &mut random, 3_000, 40);
+            assert!(world.layer.counters().gc_runs > 0 || round == 0, "the volume turned over");
+            // A stop leaves nothing to replay; after a cut rows are replayed, each time anew.
+            let (zoned, disk, before) = if round == 0 {
+                let (zoned, disk, crc) = world.stop_zoned();
+                (zoned, disk, crc.map(Some))
+            } else {
+                world.flush();
+                (world.zoned.clone().unwrap(), world.cut(), None)
+            };
+            world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, 5);
+            let first = world.layer.map_crc();
+            assert_eq!(before.unwrap_or(first), first, "{kind}: the map is that of the stop");
+            for life in 0..3 {
+                let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+                world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, 6 + life);
+                let Some(Event::Ready { replayed: rows, .. }) = world.events.first() else {
+                    panic!("{kind}: {:?}", world.events)
+                };
+                assert_eq!(*rows == 0, round == 0, "{kind}: a stop leaves nothing to replay");
+                replayed += rows;
+                assert_eq!(world.layer.map_crc(), first, "{kind}, round {round}, life {life}");
+            }
+            verify(&mut world, &versions);
+        }
+        assert!(replayed > 100, "{kind}: rows were replayed");
+        assert_eq!(world.layer.check(), Ok(()));
+        world.stop();
+    }
+}
+
+#[test]
+fn nothing_allocates_and_a_flush_pads_a_strip() {
+    for kind in BOTH {
+        let (zoned, disk) = blank(kind);
+        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 1);
+        let space = world.layer.limits().exported - 64;
+        for i in 0..4_000_u64 {
+            let id = world.write(i * 7_919 % space, vec![1; (1 + i as usize % 40) * SECTOR], false);
+            world.wait(id).unwrap();
+            world.read(i * 7_919 % space, 40).unwrap();
+        }
+        world.flush();
+        let padded = world.layer.counters().padded;
+        let id = world.write(0, vec![2; BLOCK], false);
+        world.wait(id).unwrap();
+        world.flush();
+        assert_eq!(world.layer.counters().padded - padded, 32 - 16, "a block, a tail, and pad");
+        assert_eq!(world.allocations, 0, "{kind} allocated in a step");
+        world.stop();
+    }
+}
+
+#[test]
+fn what_would_not_work_is_refused_in_words() {
+    let refused = |kind: LayerKind, device: DeviceInfo| {
+        AnyLayer::plan(&config(kind), &[device]).unwrap_err().to_string()
+    };
+    for kind in BOTH {
+        let shape = segments(kind);
+        let of = |shape: Segments| Pointers::new(shape).info();
+        let message = refused(kind, DeviceInfo::block(1 << 20, 8));
+        assert!(message.contains("need one zoned device"), "{message}");
+        let message = refused(kind, of(Segments { max_open: 1, ..shape }));
+        assert!(message.contains("too few open segments"), "{message}");
+        let message = refused(kind, of(Segments { count: 8 * shape.units, ..shape }));
+        let expected = if kind == LayerKind::Pblk { "too few segments" } else { "stop writers" };
+        assert!(message.contains(expected), "{message}");
+    }
+    // Four times eight units are more than a tenth of 319 segments, and just a tenth of 320.
+    let of = |each: u32| Segments { count: each * 8, units: 8, ..segments(LayerKind::Rrpc) };
+    let info = |each| Pointers::new(of(each)).info();
+    assert!(refused(LayerKind::Rrpc, info(319)).contains("stop writers"));
+    assert!(AnyLayer::plan(&config(LayerKind::Rrpc), &[info(320)]).is_ok());
+}
