@@ -86,8 +86,8 @@ pub struct Lines {
     pub chunks: Chunks,
     /// By front.
     free: Vec<VecDeque<u32>>,
-    /// Lines that recovery found partly written, by front: they are filled before others are opened,
-    /// so that no segment stays open.
+    /// Lines that recovery found partly written, by front: they are filled before others are
+    /// opened, so that no segment stays open.
     partly: Vec<VecDeque<u32>>,
     pub empty: VecDeque<u32>,
     hurt: VecDeque<u32>,
