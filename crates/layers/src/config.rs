@@ -90,6 +90,11 @@ impl LayerKind {
         Self::ALL.iter().copied().filter(fits)
     }
 
+    /// Whether it reads back, while it serves, the metadata that it wrote.
+    pub const fn reads_metadata(self) -> bool {
+        matches!(self, LayerKind::Log) || self.takes_zones()
+    }
+
     /// Whether it takes one zoned device, and none of another kind.
     pub const fn takes_zones(self) -> bool {
         matches!(self, LayerKind::Pblk | LayerKind::Rrpc)

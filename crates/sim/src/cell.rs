@@ -118,7 +118,8 @@ impl Cell<'_> {
         let drive = Drive::new(self.drive).map_err(|why| Violation::Drive(why.to_string()));
         let drives = vec![drive.map_err(broken)?];
         let layer = self.layer(Mode::Format)?;
-        let media = media.or_else(|| self.drive.zoned.map(|_| Media::default()));
+        let reads = self.layer.kind().reads_metadata();
+        let media = media.or_else(|| reads.then(Media::default));
         let mut world = World::over(layer, drives, media, HostCosts::default()).map_err(broken)?;
         let (how, unit, seed) = (self.study.warm, self.drive.map_unit, self.study.seed);
         let warmed = warm(&mut world, how, self.exported, unit, seed, &mut || {

@@ -454,14 +454,21 @@ impl Log {
 
     fn packed(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
         match verdict.bytes {
-            ALL_ZEROS => self.wait_for_row(index, Step::Unmapping),
+            ALL_ZEROS => {
+                self.gauges.zeros += 1;
+                self.wait_for_row(index, Step::Unmapping);
+            }
             0 => {
+                self.count_packed(BLOCK as u32);
                 let it = *self.op(index);
                 let from = self.plain_view(index);
                 let seed = seed(it.block, it.generation);
                 self.send(now, index, Step::Digesting, Command::Digest { from, seed }, out);
             }
-            len => self.wait_for_row(index, Step::Waiting { len, crc: verdict.crc }),
+            len => {
+                self.count_packed(len);
+                self.wait_for_row(index, Step::Waiting { len, crc: verdict.crc });
+            }
         }
     }
 

@@ -18,6 +18,7 @@ pub struct Table {
     crcs: Vec<u32>,
     dirty: Vec<u64>,
     len: u64,
+    mapped: u64,
 }
 
 impl Table {
@@ -29,6 +30,7 @@ impl Table {
             crcs: vec![0; len as usize],
             dirty: vec![0; pages.div_ceil(64)],
             len,
+            mapped: 0,
         }
     }
 
@@ -44,10 +46,17 @@ impl Table {
 
     /// Changes a pair and marks its page; returns the old place.
     pub fn set(&mut self, index: u64, place: Place, crc: u32) -> Place {
-        let old = core::mem::replace(&mut self.places[index as usize], place.bits());
+        let old = self.put(index, place);
         self.crcs[index as usize] = crc;
         self.mark((index / PAIRS as u64) as u32);
-        Place::from_bits(old)
+        old
+    }
+
+    fn put(&mut self, index: u64, place: Place) -> Place {
+        let old = core::mem::replace(&mut self.places[index as usize], place.bits());
+        let old = Place::from_bits(old);
+        self.mapped = self.mapped + u64::from(!place.is_nowhere()) - u64::from(!old.is_nowhere());
+        old
     }
 
     /// Marks a page dirty.
@@ -91,9 +100,14 @@ impl Table {
         let last = (first + PAIRS).min(self.len as usize);
         for index in first..last {
             let (place, crc) = pair(from, index - first);
-            self.places[index] = place.bits();
+            self.put(index as u64, place);
             self.crcs[index] = crc;
         }
+    }
+
+    /// How many pairs are somewhere.
+    pub fn mapped(&self) -> u64 {
+        self.mapped
     }
 
     /// How many pairs there are.

@@ -373,6 +373,12 @@ impl Layer for Log {
         if self.life == Life::Running { self.check_live() } else { Ok(()) }
     }
 
+    fn gauges(&self) -> Option<Gauges> {
+        let (live, free, stale) = self.segments.space();
+        let mapped = self.map.mapped() * BLOCK as u64;
+        Some(Gauges { mapped, live, free, stale, ..self.gauges })
+    }
+
     fn lost_devices(&self) -> u16 {
         self.lost.set()
     }

@@ -97,4 +97,10 @@ impl Log {
         self.end_block(index, Some(HostError::NoSpace), out);
         true
     }
+
+    /// A block became a record of `len` bytes.
+    pub(super) fn count_packed(&mut self, len: u32) {
+        self.gauges.packed_from += BLOCK as u64;
+        self.gauges.packed_into += u64::from(len);
+    }
 }

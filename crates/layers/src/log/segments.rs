@@ -64,6 +64,8 @@ pub struct Segments {
     capacity: u32,
     /// Records written: the clock of the victim policy.
     now: u64,
+    /// Live grains of all.
+    total: u64,
     /// Roots begun so far.
     roots: u64,
 }
@@ -93,6 +95,7 @@ impl Segments {
             victims: Victims::new(gc, count, LEVELS, 1),
             capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
             now: 0,
+            total: 0,
             roots: 0,
         }
     }
@@ -187,6 +190,7 @@ impl Segments {
     /// A record in it is pointed at from now on.
     pub fn add(&mut self, segment: u32, place: Place) {
         self.at(segment).live += grains(place.len());
+        self.total += u64::from(grains(place.len()));
         self.now += 1;
     }
 
@@ -194,6 +198,8 @@ impl Segments {
     pub fn kill(&mut self, segment: u32, place: Place) {
         let it = self.at(segment);
         it.live = it.live.checked_sub(grains(place.len())).expect("what dies was live");
+        self.total -= u64::from(grains(place.len()));
+        let it = &self.list[segment as usize];
         if it.state != State::Full {
             return;
         }
@@ -290,6 +296,14 @@ impl Segments {
                 _ => self.settle(index),
             }
         }
+    }
+
+    /// Bytes that are live, that a new segment has room for in all free ones, and that are neither.
+    pub fn space(&self) -> (u64, u64, u64) {
+        let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
+        let free = self.free.len() as u64 * each;
+        let used = self.list.len() as u64 * each - free;
+        (self.total * grain, free * grain, used.saturating_sub(self.total) * grain)
     }
 
     /// The live grains of a segment.
