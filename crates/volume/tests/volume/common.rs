@@ -28,18 +28,27 @@ impl Place {
     }
 
     /// What makes `v.toml` over the file `d0`, which does not exist yet; it stands for a modelled
-    /// drive where the layer needs one.
+    /// drive or a zoned device where the layer needs one.
     pub fn spec(&self, layer: LayerKind) -> CreateSpec {
         let model = if layer.needs_hint() { "drive:mlc-32g:capacity=64m@" } else { "" };
         CreateSpec {
             path: self.path("v.toml"),
-            devices: vec![format!("{model}{}", self.name("d0"))],
+            devices: vec![match layer {
+                LayerKind::Pblk => format!("zoned:{}?zone=1m&units=2&best=16k", self.name("d0")),
+                LayerKind::Rrpc => format!("zoned:{}?zone=1m&units=1&best=16k", self.name("d0")),
+                _ => format!("{model}{}", self.name("d0")),
+            }],
             size: (!layer.needs_hint()).then_some(64 * MIB),
             layer: LayerConfig::new(layer),
             label: String::new(),
             force: false,
         }
     }
+}
+
+/// Layers over one device of any kind.
+pub fn layers() -> impl Iterator<Item = LayerKind> {
+    LayerKind::of_blocks().chain([LayerKind::Pblk, LayerKind::Rrpc])
 }
 
 pub struct Client {

@@ -1,6 +1,6 @@
 //! A volume from `create` to the last stop, with every layer that a user may choose.
 
-use crate::common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place, layers};
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::JobOp;
@@ -11,7 +11,7 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
 }
 
 fn each_layer(test: impl Fn(LayerKind)) {
-    LayerKind::of_blocks().chain([LayerKind::Scrambler]).for_each(test);
+    layers().chain([LayerKind::Scrambler]).for_each(test);
 }
 
 #[test]
@@ -110,6 +110,9 @@ fn a_volume_in_memory_is_empty_each_time() {
 #[test]
 fn a_recording_replays_to_the_same_digest() {
     each_layer(|layer| {
+        if layer.takes_zones() {
+            return; // What a device reports is not in a recording.
+        }
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
         let path = place.path("v.toml");
