@@ -155,7 +155,8 @@ impl Life<'_> {
 
     /// Whether faults may happen to this device.
     fn may_fail(&self, device: u8) -> bool {
-        self.w.swarm.victim.is_none_or(|victim| victim == device)
+        let swarm = &self.w.swarm;
+        swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device)
     }
 
     /// Whether a stack that needs all of its devices only to be made is being made.

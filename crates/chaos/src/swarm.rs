@@ -79,6 +79,8 @@ pub struct Swarm {
     /// Sectors of the fast device of a tier, and which pages come to it.
     pub fast: u64,
     pub tier: TierPolicy,
+    /// The only device of a tier to which faults happen in this seed.
+    pub mortal: Option<u8>,
     /// The unit in which the layer writes, in sectors.
     pub superpage: u32,
     /// Sectors in the devices' map unit.
@@ -181,10 +183,12 @@ impl Swarm {
         let faults = Faults::of(claims, dice);
         let is_tier = layer == LayerKind::Tier;
         let (fast, tier) = if is_tier { tiers(dice, superpage) } else { (0, TierPolicy::Lru) };
+        let mortal = if is_tier { dice.pick(&[None, Some(0), Some(1)]) } else { None };
         let mut swarm = Swarm {
             devices,
             fast,
             tier,
+            mortal,
             victim: parity.then(|| dice.below(devices.into()) as u8),
             sectors: if layer == LayerKind::Exerciser {
                 512

@@ -10,6 +10,7 @@ use hostftl_core::{
     Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
     Target,
 };
+use hostftl_format::page::Fault;
 use hostftl_format::tier::{
     Entry, Root, emit_root, entry, parse_directory, parse_root, seal_directory,
 };
@@ -238,7 +239,8 @@ impl Tier {
                 read.map(|generation| Some(generation).filter(right))
             };
             let found = [read(0), read(1)];
-            self.start.dropped += found.iter().filter(|read| read.is_err()).count() as u64;
+            let torn = found.iter().filter(|read| **read == Err(Fault::Damaged)).count();
+            self.start.dropped += torn as u64;
             let newest = (0..2).filter_map(|place| Some((found[place].ok()??, place))).max();
             let Some((generation, place)) = newest else {
                 return self.give_up("a page of the directory is damaged", out);

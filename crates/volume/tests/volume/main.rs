@@ -5,4 +5,5 @@ mod common;
 mod life;
 mod members;
 mod refusals;
+mod tier;
 mod trouble;

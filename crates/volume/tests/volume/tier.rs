@@ -1,0 +1,51 @@
+//! A volume of two devices of different sizes: a small fast one before a large slow one.
+
+use std::fs::File;
+
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
+
+use crate::common::{Client, MIB, Place};
+
+fn spec(place: &Place) -> CreateSpec {
+    for (name, size) in [("fast", 8 * MIB), ("slow", 64 * MIB)] {
+        File::create(place.path(name)).unwrap().set_len(size).unwrap();
+    }
+    let devices = vec![place.name("fast"), place.name("slow")];
+    CreateSpec { devices, size: None, ..place.spec(LayerKind::Tier) }
+}
+
+#[test]
+fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
+    let place = Place::new();
+    let created = create(&spec(&place)).unwrap();
+    assert_eq!(created.exported_bytes, 62 * MIB, "what the slow device has");
+    let path = place.path("v.toml");
+    let content = |at: u64, round: u64| vec![(at / MIB * 7 + round) as u8; 65_536];
+    for round in 1..3 {
+        let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+        let client = Client::new(port);
+        for at in (0..60 * MIB).step_by(MIB as usize / 2) {
+            if round > 1 {
+                assert_eq!(client.read(at, 65_536), content(at, round - 1));
+            }
+            client.write(at, &content(at, round), false).unwrap();
+        }
+        client.flush();
+        let last = running.stop().unwrap();
+        assert!(!last.degraded && last.lost_ranges.is_empty());
+        assert!(last.devices.iter().all(|device| device.sent_bytes > MIB), "both are written");
+    }
+    assert_eq!(check(&path).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn one_device_alone_is_refused() {
+    let place = Place::new();
+    let two = spec(&place);
+    let one = CreateSpec { devices: vec![place.name("slow")], ..two.clone() };
+    let why = create(&one).unwrap_err().to_string();
+    assert!(why.contains("two devices: the fast one first"), "{why}");
+    let text = "tier:page=32k:policy=after-3:free=20";
+    assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
+}
