@@ -18,7 +18,7 @@ pub struct Published {
     pub name: &'static str,
     /// How the paper calls it.
     pub kind: &'static str,
-    /// What stands in for it: write share, size and mean accesses as published of the trace, the
+    /// What stands in for it: write share, size and hotness as is told of the trace, the
     /// skew fitted.
     synth: &'static str,
     /// Pages of 16 KiB that it touches here.

@@ -42,22 +42,24 @@ pub fn sweep(
     let outcomes = play_all(&jobs, options, watch)?;
     findings.violations.extend(outcomes.iter().filter_map(|it| it.violation.clone()));
     for (load, outcomes) in short.iter().zip(outcomes.chunks(setups.len())) {
-        let front = front(outcomes);
-        findings.sheets.push(table(load, &setups, outcomes, &front));
-        findings.figures.push(chart(load, outcomes, &front));
+        let fronts = SHARES.map(|share| {
+            let of_share = (0..setups.len()).filter(|&index| setups[index].share == share);
+            front(outcomes, of_share.collect())
+        });
+        findings.sheets.push(table(load, &setups, outcomes, &fronts.concat()));
+        findings.figures.push(chart(load, outcomes, &fronts));
     }
     findings.setting.push(
         "The sweep plays the first quarter of each workload on every mix of interval (0, 5, 20, \
-         100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows what no other mix \
-         beats in both figures."
+         100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows for each share what \
+         no other mix of the same share beats in both figures: M is what costs."
             .into(),
     );
     Ok(())
 }
 
-/// Those that no other beats in both, from the fastest on.
-fn front(outcomes: &[Outcome]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..outcomes.len()).collect();
+/// Those of `order` that no other of them beats in both, from the fastest on.
+fn front(outcomes: &[Outcome], mut order: Vec<usize>) -> Vec<usize> {
     let figures = |index: usize| (outcomes[index].iops, outcomes[index].life());
     order.sort_by(|&a, &b| {
         let ((fast, long), (other_fast, other_long)) = (figures(a), figures(b));
@@ -91,15 +93,19 @@ fn table(load: &Load, setups: &[Setup], outcomes: &[Outcome], front: &[usize]) -
     sheet
 }
 
-fn chart(load: &Load, outcomes: &[Outcome], front: &[usize]) -> hostftl_report::Figure {
-    let title = format!("{}: life against speed", load.name);
+fn chart(load: &Load, outcomes: &[Outcome], fronts: &[Vec<usize>]) -> hostftl_report::Figure {
+    let title = format!("{}: life against speed, by M's share", load.name);
     let whole = |value: f64| format!("{value:.0}");
-    let points = front.iter().map(|&index| {
-        let outcome = &outcomes[index];
-        (outcome.iops, outcome.life() * 512.0 / 1e9)
-    });
     let (x, y) = (Axis::linear("IOPS", whole), Axis::log("life, GB written", whole));
-    Lines::new(&title, x, y).series(&load.name, points.collect()).steps().figure()
+    let mut lines = Lines::new(&title, x, y).steps();
+    for (front, share) in fronts.iter().zip(SHARES) {
+        let points = front.iter().map(|&index| {
+            let outcome = &outcomes[index];
+            (outcome.iops, outcome.life() * 512.0 / 1e9)
+        });
+        lines = lines.series(&format!("{} %", share / 10), points.collect());
+    }
+    lines.figure()
 }
 
 #[cfg(test)]
@@ -114,6 +120,7 @@ mod tests {
             Outcome { iops, written: 1000, wear, moved: 0, violation: None }
         };
         let outcomes = [of(10.0, 9), of(30.0, 10), of(20.0, 10), of(5.0, 2), of(5.0, 3)];
-        assert_eq!(front(&outcomes), [1, 0, 3]);
+        assert_eq!(front(&outcomes, (0..5).collect()), [1, 0, 3]);
+        assert_eq!(front(&outcomes, vec![2, 4]), [2, 4]);
     }
 }
