@@ -50,9 +50,9 @@ pub fn sweep(
         findings.figures.push(chart(load, outcomes, &fronts));
     }
     findings.setting.push(
-        "The sweep plays the first quarter of each workload on every mix of interval (0, 5, 20, \
-         100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows for each share what \
-         no other mix of the same share beats in both figures: M is what costs."
+        "The sweep plays the first quarter of each workload on every mix of interval (0, 5, \
+         20, 100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows for each \
+         share what no other mix of the same share beats in both figures: M is what costs."
             .into(),
     );
     Ok(())
