@@ -19,6 +19,7 @@ pub mod policy;
 mod raid5;
 mod scrambler;
 mod shatl;
+pub mod targets;
 mod tier;
 mod vsp;
 mod zones;

@@ -7,3 +7,4 @@ mod members;
 mod refusals;
 mod tier;
 mod trouble;
+mod zoned;

@@ -1,0 +1,342 @@
+//! Targets: several layers on one zoned device, each on a range of its parallel units.
+//!
+//! A target's layer sees a smaller device, which begins at its first unit; what it exports lies
+//! behind what the targets before it export. A flush belongs to the target of its sector.
+//!
+//! Invariants
+//! - A target's commands reach nothing outside its units, and their ends go to the target that sent
+//!   them: the token says which one that is.
+//! - A step gives one target one input, so that the outputs fit.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use hostftl_core::{
+    About, Command, Counters, Credits, DeviceInfo, DeviceKind, Done, Event, Input, Layer, Limits,
+    MetaBuf, Nanos, Out, Output, Segments, Token, Verdict,
+};
+use hostftl_format::report::{self, SEGMENT_BYTES, SegmentReport};
+
+use crate::any::AnyLayer;
+use crate::config::PlanError;
+
+/// Where a token has the number of its target.
+const SHIFT: u32 = 56;
+
+/// One target.
+#[derive(Debug)]
+pub struct Target {
+    layer: AnyLayer,
+    view: View,
+    /// Where what it exports begins.
+    first: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    Starting,
+    Ready,
+    Stopping,
+    Stopped,
+}
+
+/// A range of the parallel units of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    segments: Segments,
+    /// The first of its segments on the device.
+    segment: u32,
+}
+
+impl View {
+    /// The view of `units` of a device.
+    ///
+    /// # Errors
+    /// When the device has no such units, or no segments to open for so few.
+    pub fn of(device: &DeviceInfo, units: Range<u32>) -> Result<Self, PlanError> {
+        let DeviceKind::Zoned(all) = device.kind else {
+            return Err(PlanError("targets need a zoned device"));
+        };
+        if units.is_empty() || units.end > all.units {
+            return Err(PlanError("a target needs parallel units that the device has"));
+        }
+        let (each, count) = (all.count / all.units, units.len() as u32);
+        let max_open = (u64::from(all.max_open) * u64::from(count) / u64::from(all.units)) as u32;
+        if all.max_open > 0 && max_open == 0 {
+            return Err(PlanError("the device lets too few segments be open for so many targets"));
+        }
+        let segments = Segments { count: each * count, units: count, max_open, ..all };
+        Ok(View { segments, segment: each * units.start })
+    }
+
+    /// What a layer is told of the view of `device`.
+    pub fn info(&self, device: &DeviceInfo) -> DeviceInfo {
+        let sectors = u64::from(self.segments.size) * u64::from(self.segments.count);
+        DeviceInfo { sectors, kind: DeviceKind::Zoned(self.segments), ..device.clone() }
+    }
+
+    fn base(&self) -> u64 {
+        u64::from(self.segment) * u64::from(self.segments.size)
+    }
+
+    /// Makes a command of the view one of the device.
+    fn enter(&self, command: &mut Command) {
+        match command {
+            Command::Read { lba, .. }
+            | Command::Program { lba, .. }
+            | Command::Reset { lba, .. } => {
+                *lba += self.base();
+            }
+            Command::Report { about: About::Segments(from), .. } => *from += self.segment,
+            _ => {}
+        }
+    }
+
+    /// Makes a command of the device, which is over, one of the view again.
+    fn leave(&self, done: &mut Done) {
+        match &mut done.command {
+            Command::Read { lba, .. }
+            | Command::Program { lba, .. }
+            | Command::Reset { lba, .. } => {
+                *lba -= self.base();
+            }
+            Command::Report { about: About::Segments(from), into, .. } => {
+                *from -= self.segment;
+                if let Ok(Verdict { bytes, .. }) = &mut done.result {
+                    *bytes = self.tell(*from, *bytes, into);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a report of the device one of the view; how many bytes are left of it.
+    fn tell(&self, from: u32, bytes: u32, pages: &mut MetaBuf) -> u32 {
+        let told = (bytes as usize / SEGMENT_BYTES).min((self.segments.count - from) as usize);
+        for index in 0..told {
+            let Some(entry) = report::segment(pages.pages(), index) else {
+                return (index * SEGMENT_BYTES) as u32;
+            };
+            let moved = SegmentReport { start: entry.start - self.base(), ..entry };
+            report::put_segment(pages.pages_mut(), index, &moved);
+        }
+        (told * SEGMENT_BYTES) as u32
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Targets {
+    list: Vec<Target>,
+    inner: Out,
+    /// Targets that are not ready yet.
+    starting: usize,
+    /// What their recoveries replayed and dropped.
+    found: (u64, u64),
+    announced: bool,
+    stopping: bool,
+}
+
+impl Targets {
+    /// Layers on views of one device, which may not overlap.
+    ///
+    /// # Errors
+    /// When there is none, there are more than 64, or two share a unit.
+    pub fn new(mut layers: Vec<(AnyLayer, View)>) -> Result<Self, PlanError> {
+        if let Err(why) = Self::fit(layers.iter().map(|(_, view)| view)) {
+            layers.iter_mut().for_each(|(layer, _)| layer.power_off());
+            return Err(why);
+        }
+        let mut first = 0;
+        let target = |(layer, view): (AnyLayer, View)| {
+            let exported = layer.limits().exported;
+            first += exported;
+            Target { layer, view, first: first - exported, phase: Phase::New }
+        };
+        let list: Vec<Target> = layers.into_iter().map(target).collect();
+        let (inner, starting, found) = (Out::new(), list.len(), (0, 0));
+        Ok(Targets { list, inner, starting, found, announced: false, stopping: false })
+    }
+
+    /// Whether these views go together.
+    ///
+    /// # Errors
+    /// As [`Targets::new`].
+    pub fn fit<'a>(views: impl Iterator<Item = &'a View>) -> Result<(), PlanError> {
+        let views: Vec<&View> = views.collect();
+        if views.is_empty() || views.len() > 64 {
+            return Err(PlanError("a device has 1 to 64 targets"));
+        }
+        let end = |view: &View| view.segment + view.segments.count;
+        for (index, one) in views.iter().enumerate() {
+            let mut others = views[..index].iter();
+            if others.any(|other| one.segment < end(other) && other.segment < end(one)) {
+                return Err(PlanError("two targets share a parallel unit"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where what a target exports begins, and how many sectors that is.
+    pub fn extent(&self, target: usize) -> (u64, u64) {
+        (self.list[target].first, self.list[target].layer.limits().exported)
+    }
+
+    /// How much more one target takes.
+    pub fn credits_of(&self, target: usize) -> Credits {
+        self.list[target].layer.credits()
+    }
+
+    /// What one target counted.
+    pub fn counters_of(&self, target: usize) -> Counters {
+        self.list[target].layer.counters()
+    }
+
+    /// The target in which a sector lies.
+    fn target_of(&self, lba: u64) -> usize {
+        self.list.partition_point(|target| target.first <= lba) - 1
+    }
+
+    /// Gives one target an input and passes on what it says.
+    fn give(&mut self, index: usize, now: Nanos, input: Input, out: &mut Out) {
+        let target = &mut self.list[index];
+        target.layer.step(now, input, &mut self.inner);
+        for output in self.inner.drain() {
+            match output {
+                Output::Submit(Token(token), mut command) => {
+                    assert!(token >> SHIFT == 0, "a token leaves room for its target");
+                    target.view.enter(&mut command);
+                    out.push(Output::Submit(Token(token | (index as u64) << SHIFT), command));
+                }
+                Output::Event(Event::Ready { replayed, dropped }) => {
+                    target.phase = Phase::Ready;
+                    self.found = (self.found.0 + replayed, self.found.1 + dropped);
+                    self.starting -= 1;
+                }
+                Output::Event(Event::Stopped) => target.phase = Phase::Stopped,
+                other => out.push(other),
+            }
+        }
+        let all = |phase: Phase| self.list.iter().all(|target| target.phase == phase);
+        if self.starting == 0 && !self.announced && all(Phase::Ready) {
+            let (replayed, dropped) = self.found;
+            self.announced = true;
+            out.push(Output::Event(Event::Ready { replayed, dropped }));
+        }
+        if self.stopping && all(Phase::Stopped) {
+            out.push(Output::Event(Event::Stopped));
+        }
+    }
+
+    /// The target that is to be started or stopped next, if one is.
+    fn to_move(&self) -> Option<usize> {
+        let phase = if self.stopping { Phase::Ready } else { Phase::New };
+        self.list.iter().position(|target| target.phase == phase)
+    }
+
+    /// Does what is due: starts or stops a target, or wakes the one that waits longest.
+    fn wake(&mut self, now: Nanos, out: &mut Out) {
+        if let Some(index) = self.to_move() {
+            let stops = self.stopping;
+            self.list[index].phase = if stops { Phase::Stopping } else { Phase::Starting };
+            let input = if stops { Input::Stop } else { Input::Timer };
+            return self.give(index, now, input, out);
+        }
+        let timer =
+            |(index, target): (usize, &Target)| target.layer.next_timer().map(|at| (at, index));
+        let first = self.list.iter().enumerate().filter_map(timer).min();
+        if let Some((_, index)) = first.filter(|(at, _)| *at <= now) {
+            self.give(index, now, Input::Timer, out);
+        }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &AnyLayer> {
+        self.list.iter().map(|target| &target.layer)
+    }
+}
+
+impl Layer for Targets {
+    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
+        match input {
+            Input::Host(mut request) => {
+                let index = self.target_of(request.lba);
+                request.lba -= self.list[index].first;
+                self.give(index, now, Input::Host(request), out);
+            }
+            Input::Done(mut done) => {
+                let index = (done.token.0 >> SHIFT) as usize;
+                done.token = Token(done.token.0 & ((1 << SHIFT) - 1));
+                self.list[index].view.leave(&mut done);
+                self.give(index, now, Input::Done(done), out);
+            }
+            Input::Timer => self.wake(now, out),
+            Input::Stop => {
+                self.stopping = true;
+                self.wake(now, out);
+            }
+        }
+    }
+
+    /// What the target that takes least takes.
+    fn credits(&self) -> Credits {
+        let each = self.layers().map(Layer::credits);
+        let least = each.reduce(|one, other| Credits {
+            requests: one.requests.min(other.requests),
+            sectors: one.sectors.min(other.sectors),
+        });
+        least.expect("there is a target")
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        if self.to_move().is_some() {
+            return Some(0);
+        }
+        self.layers().filter_map(Layer::next_timer).min()
+    }
+
+    fn limits(&self) -> Limits {
+        let each = self.layers().map(Layer::limits);
+        let all = each.reduce(|one, other| Limits {
+            exported: one.exported + other.exported,
+            max_transfer: one.max_transfer.min(other.max_transfer),
+            align: one.align.max(other.align),
+            ack: one.ack,
+        });
+        all.expect("there is a target")
+    }
+
+    fn counters(&self) -> Counters {
+        self.layers().map(Layer::counters).fold(Counters::default(), |mut sum, more| {
+            sum.host_read += more.host_read;
+            sum.host_written += more.host_written;
+            sum.host_trimmed += more.host_trimmed;
+            sum.flushes += more.flushes;
+            sum.flushes_pending += more.flushes_pending;
+            sum.gc_runs += more.gc_runs;
+            sum.gc_copied += more.gc_copied;
+            sum.padded += more.padded;
+            sum.map_written += more.map_written;
+            sum.checkpoint_written += more.checkpoint_written;
+            sum.device_errors += more.device_errors;
+            sum
+        })
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.layers().map(Layer::map_bytes).sum()
+    }
+
+    fn idle(&self) -> bool {
+        self.layers().all(Layer::idle)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.layers().try_for_each(Layer::check)
+    }
+
+    fn power_off(&mut self) {
+        self.list.iter_mut().for_each(|target| target.layer.power_off());
+    }
+}

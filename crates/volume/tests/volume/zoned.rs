@@ -1,0 +1,55 @@
+//! Volumes on zoned files: made, used, left and found again.
+
+use hostftl_layers::LayerConfig;
+use hostftl_volume::{CreateSpec, create, import, open};
+
+use crate::common::{MIB, Place};
+
+fn spec(place: &Place, layer: &str) -> CreateSpec {
+    let file = place.folder.path().join("segments");
+    CreateSpec {
+        path: place.folder.path().join("v.toml"),
+        devices: vec![format!("zoned:{}?zone=256k&units=2&write=4k", file.display())],
+        size: Some(64 * MIB),
+        layer: LayerConfig::parse(layer).expect("there is such a layer"),
+        label: String::new(),
+        force: false,
+    }
+}
+
+#[test]
+fn a_volume_on_a_zoned_file_is_made_and_found_again() {
+    for layer in ["pblk", "rrpc"] {
+        let place = Place::new();
+        let spec = spec(&place, layer);
+        let created = create(&spec).unwrap_or_else(|why| panic!("{layer}: {why}"));
+        assert_eq!(created.device_bytes, 63 * MIB, "{layer}: but for the head");
+        let named = format!("zoned:{}", place.folder.path().join("segments").display());
+        assert_eq!(created.config.devices, [named.clone()], "the file knows its segments");
+        drop(open(&spec.path).unwrap_or_else(|why| panic!("{layer}: {why}")));
+        let other = place.folder.path().join("again.toml");
+        assert_eq!(import(&[named], &other).unwrap().uuid, created.config.uuid);
+        let why = create(&CreateSpec { path: place.folder.path().join("w"), size: None, ..spec });
+        let why = why.unwrap_err().to_string();
+        assert!(why.contains("holds a member of a HostFTL volume"), "{why}");
+    }
+}
+
+#[test]
+fn what_can_t_be_zoned_is_refused_in_words_and_leaves_nothing() {
+    let place = Place::new();
+    let why = |spec: &CreateSpec| create(spec).unwrap_err().to_string();
+    let passthrough = spec(&place, "passthrough");
+    assert!(why(&passthrough).contains("can be written anywhere"));
+    let small = CreateSpec { size: Some(2 * MIB), ..spec(&place, "pblk") };
+    assert!(why(&small).contains("too few for such segments"), "{}", why(&small));
+    let odd = vec![format!("zoned:{}?size=1m", place.folder.path().join("odd").display())];
+    let odd = CreateSpec { devices: odd, ..spec(&place, "pblk") };
+    assert!(why(&odd).contains("no option \"size\""), "{}", why(&odd));
+    assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0, "nothing is left");
+    let plain = place.folder.path().join("plain");
+    std::fs::File::create(&plain).unwrap().set_len(64 * MIB).unwrap();
+    let devices = vec![format!("zoned:{}", plain.display())];
+    let plain = CreateSpec { devices, size: None, ..spec(&place, "pblk") };
+    assert!(why(&plain).contains("no zoned file"), "{}", why(&plain));
+}
