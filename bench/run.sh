@@ -49,3 +49,6 @@ bench/trace.sh
 
 echo
 bench/nbd.sh
+
+echo
+bench/log.sh

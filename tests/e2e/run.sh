@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing trace badinput kill ext4)
+[ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing trace badinput kill ext4 image members)
 layers=${LAYERS:-passthrough hard}
 failed=0
 begin=$SECONDS
@@ -23,7 +23,10 @@ for name in "${names[@]}"; do
         failed=$((failed + 1))
         continue
     fi
-    for layer in $layers; do
+    # Some are about one layer and choose it themselves.
+    of=$layers
+    ! grep -q '^begin [a-z]* log$' "$name.sh" || of=log
+    for layer in $of; do
         timeout --foreground --kill-after=20 150 bash "$name.sh" "$layer"
         status=$?
         [ $status -ne 130 ] || exit 130

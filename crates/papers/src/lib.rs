@@ -10,6 +10,7 @@ mod multi_scm;
 mod olive;
 mod page;
 mod sheet;
+mod xdp;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,11 @@ pub const ALL: &[Paper] = &[
         name: "olive",
         about: "eMMC chips behind an FPGA: block driver against LightNVM, interleave, ports",
         run: olive::run,
+    },
+    Paper {
+        name: "xdp",
+        about: "a log array over several SSDs: compression, RAID 5, and what the drives are sent",
+        run: xdp::run,
     },
 ];
 

@@ -30,6 +30,11 @@ fn holds(name: &str) {
 }
 
 #[test]
+fn xdp() {
+    holds("xdp");
+}
+
+#[test]
 fn multi_scm() {
     holds("multi-scm");
 }

@@ -102,7 +102,8 @@ pub struct Space {
     pub stale_bytes: u64,
     /// What was compressed since the start over what became of it; none before anything was.
     pub compression_ratio: Option<f64>,
-    pub zero_bytes: u64,
+    /// Blocks of zeros that came since the start: they take no room.
+    pub zero_blocks: u64,
     /// Reads that were mended from parity.
     pub repaired: u64,
     /// Blocks that nothing can bring back.
@@ -118,7 +119,7 @@ impl Space {
             free_bytes: gauges.free,
             stale_bytes: gauges.stale,
             compression_ratio: (packed_into > 0).then(|| packed_from as f64 / packed_into as f64),
-            zero_bytes: gauges.zeros,
+            zero_blocks: gauges.zeros,
             repaired: gauges.repaired,
             beyond_repair: gauges.beyond_repair,
         }

@@ -70,6 +70,8 @@ pub struct Raid5 {
     free: Vec<u16>,
     ops: Vec<Option<Op>>,
     idle: Vec<u16>,
+    /// The stripes that are being written.
+    stripes: Vec<u64>,
     /// Two buffers of a chunk for each operation.
     buffers: Vec<Payload>,
     /// Requests of which something is not sent yet, in order.
@@ -120,6 +122,7 @@ impl Raid5 {
             free: (0..ops).rev().collect(),
             ops: (0..ops).map(|_| None).collect(),
             idle: (0..ops).rev().collect(),
+            stripes: Vec::with_capacity(ops.into()),
             buffers,
             queue: VecDeque::with_capacity(ops.into()),
             counters: Counters::default(),
@@ -191,8 +194,7 @@ impl Raid5 {
                 continue;
             }
             let part = self.part(request);
-            let busy = |op: &Op| op.stripe() == Some(part.stripe);
-            if request.kind != Kind::Read && self.ops.iter().flatten().any(busy) {
+            if request.kind != Kind::Read && self.stripes.contains(&part.stripe) {
                 self.queue.push_back(index);
                 continue;
             }
@@ -217,7 +219,9 @@ impl Raid5 {
             (Kind::Write { .. }, Some(_)) => Step::Old,
             (Kind::Flush | Kind::Write { .. }, _) => Step::Flush,
         };
-        self.ops[slot as usize] = Some(Op::new(index, part, step));
+        let op = Op::new(index, part, step);
+        self.stripes.extend(op.stripe);
+        self.ops[slot as usize] = Some(op);
         self.advance(slot, out);
     }
 
@@ -241,6 +245,10 @@ impl Raid5 {
     fn end(&mut self, slot: u16, out: &mut Out) {
         let op = self.ops[slot as usize].take().expect("an operation ends once");
         self.idle.push(slot);
+        if let Some(stripe) = op.stripe {
+            let place = self.stripes.iter().position(|it| *it == stripe);
+            self.stripes.swap_remove(place.expect("a stripe that is written is in the list"));
+        }
         let request = self.requests[op.request as usize].as_mut().expect("it is not answered");
         request.pending -= 1;
         if request.pending > 0 || request.sent < request.sectors {
@@ -305,7 +313,7 @@ impl Layer for Raid5 {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let mut stripes: Vec<u64> = self.ops.iter().flatten().filter_map(Op::stripe).collect();
+        let mut stripes = self.stripes.clone();
         stripes.sort_unstable();
         match stripes.windows(2).any(|pair| pair[0] == pair[1]) {
             true => Err("two operations write one stripe"),

@@ -32,6 +32,8 @@ pub struct Op {
     pub pending: u32,
     part: Option<Part>,
     step: Step,
+    /// The stripe that it writes.
+    pub stripe: Option<u64>,
     /// Whether a whole stripe is written.
     whole: bool,
     /// Chunks that are in the parity of a whole stripe.
@@ -40,15 +42,9 @@ pub struct Op {
 
 impl Op {
     pub fn new(request: u16, part: Option<Part>, step: Step) -> Self {
-        Op { request, pending: 0, part, step, whole: step == Step::Fold, folded: 0 }
-    }
-
-    /// The stripe that it writes.
-    pub fn stripe(&self) -> Option<u64> {
-        match self.step {
-            Step::Read | Step::Flush => None,
-            _ => self.part.map(|part| part.stripe),
-        }
+        let writes = matches!(step, Step::Fold | Step::Old);
+        let stripe = part.filter(|_| writes).map(|part| part.stripe);
+        Op { request, pending: 0, part, step, stripe, whole: step == Step::Fold, folded: 0 }
     }
 }
 

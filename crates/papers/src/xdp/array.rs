@@ -1,0 +1,168 @@
+//! The laboratory: one modelled drive, RAID 5 over four, and the log array over the same four.
+
+use hostftl_core::{DeviceInfo, Layer, Payload};
+use hostftl_drives::{Clock, DriveSpec};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Raid5};
+use hostftl_sim::{End, Front, HostCosts, Pace, PlayError, Player, Work, World};
+use hostftl_trace::{Op, Record, TraceError};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{Error, Options, Watch};
+
+/// The drive: a slice of a TLC drive, small enough to be aged quickly.
+pub const DRIVE: &str = "tlc:capacity=512m";
+/// Requests under way, as 16 jobs with 128 each.
+const DEPTH: u32 = 2048;
+/// Requests measured.
+const REQUESTS: u64 = 60_000;
+/// How much of a block's bytes compression saves, in per cent.
+const SAVED: u8 = 67;
+/// Sectors of a block, and of a chunk of RAID 5.
+const BLOCK: u64 = 8;
+const CHUNK: u32 = 128;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lab {
+    One,
+    Raid5,
+    Log,
+}
+
+impl Lab {
+    /// All of them, in the order of the report.
+    pub const ALL: [Lab; 3] = [Lab::One, Lab::Raid5, Lab::Log];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Lab::One => "one drive",
+            Lab::Raid5 => "RAID 5, 3 + 1",
+            Lab::Log => "log array, 3 + 1",
+        }
+    }
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub kind: Lab,
+    pub requests: u64,
+    pub iops: f64,
+    /// Bytes sent to the drives for each byte of the host.
+    pub sent_per_byte: f64,
+    /// Bytes programmed in flash for each byte sent.
+    pub flash_per_sent: f64,
+    pub p99_ns: u64,
+    /// A broken law.
+    pub violation: Option<String>,
+}
+
+/// Ages a stack and measures random writes on it.
+///
+/// # Errors
+/// What could not be made, or that nobody waits.
+pub fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcome, Error> {
+    let failed = |why: String| Error::Failed(format!("{}: {why}", kind.name()));
+    let drive = DriveSpec::find(DRIVE).map_err(|why| failed(why.to_string()))?;
+    let count = if kind == Lab::One { 1 } else { 4 };
+    let (drives, infos) = (vec![drive.clone(); count], vec![drive.device_info(); count]);
+    let costs = HostCosts::default();
+    match kind {
+        Lab::Raid5 => {
+            let plan = Raid5::plan(&infos, CHUNK, DEPTH as u16);
+            let plan = plan.map_err(|why| failed(why.to_string()))?;
+            let layer = Raid5::new(&infos, CHUNK, DEPTH as u16, buffers(&plan));
+            let layer = layer.map_err(|why| failed(why.to_string()))?;
+            let world = World::new(layer, &drives, costs);
+            play(kind, world.map_err(|why| failed(why.to_string()))?, options, watch)
+        }
+        Lab::One | Lab::Log => {
+            let layer = any(kind, &infos).map_err(failed)?;
+            let world = World::new(layer, &drives, costs);
+            let mut world = world.map_err(|why| failed(why.to_string()))?;
+            // Collection reads what its segments list.
+            world.keep_metadata();
+            play(kind, world, options, watch)
+        }
+    }
+}
+
+fn any(kind: Lab, infos: &[DeviceInfo]) -> Result<AnyLayer, String> {
+    let config = match kind {
+        Lab::Log => LayerConfig::parse("log:compress=lz4:parity=yes")?,
+        _ => LayerConfig::new(LayerKind::Passthrough),
+    };
+    let plan = AnyLayer::plan(&config, infos).map_err(|why| why.to_string())?;
+    AnyLayer::new(&config, infos, buffers(&plan), Mode::Format).map_err(|why| why.to_string())
+}
+
+fn buffers(plan: &Plan) -> Vec<Payload> {
+    (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect()
+}
+
+/// Fills and overwrites a space by the clock that only counts, then measures.
+fn play<L: Layer>(
+    kind: Lab,
+    mut world: World<L>,
+    options: &Options,
+    watch: &dyn Watch,
+) -> Result<Outcome, Error> {
+    let blocks = world.layer().limits().exported / BLOCK;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+    drain(kind, &mut world)?;
+    world.set_clock(Clock::Counts);
+    let mut front = Front::new(&world);
+    pass(kind, &mut world, &mut front, (0..blocks).map(write), watch)?;
+    let mut anywhere = || write(random.random_range(0..blocks));
+    pass(kind, &mut world, &mut front, (0..blocks).map(|_| anywhere()), watch)?;
+    drain(kind, &mut world)?;
+    world.set_clock(Clock::Timed);
+    let (before, start) = (Work::of(&world), world.now());
+    let mut front = Front::new(&world);
+    pass(kind, &mut world, &mut front, (0..REQUESTS).map(|_| anywhere()), watch)?;
+    let took = (world.now() - start) as f64 / 1e9;
+    drain(kind, &mut world)?;
+    let (work, host) = (Work::of(&world).since(&before), front.totals().written_sectors as f64);
+    let sent = work.sent_by.iter().sum::<u64>() as f64;
+    let violation = world.layer().check().err().map(|why| format!("{}: {why}", kind.name()));
+    Ok(Outcome {
+        kind,
+        requests: REQUESTS,
+        iops: REQUESTS as f64 / took,
+        sent_per_byte: sent / host,
+        flash_per_sent: work.programmed() as f64 / sent,
+        p99_ns: front.latencies.figures().write.map_or(0, |latency| latency.p99),
+        violation,
+    })
+}
+
+/// A write of one block.
+fn write(block: u64) -> Record {
+    let record = Record::new(0, Op::Write, 0, block * BLOCK, BLOCK);
+    Record { saved: Some(SAVED), ..record }
+}
+
+/// Plays writes until all are answered.
+fn pass<L: Layer>(
+    kind: Lab,
+    world: &mut World<L>,
+    front: &mut Front,
+    writes: impl Iterator<Item = Record>,
+    watch: &dyn Watch,
+) -> Result<(), Error> {
+    let mut player = Player::new(writes.map(Ok::<_, TraceError>), Pace::Closed(DEPTH), world.now());
+    match player.play(world, front, |_| watch.cancelled()) {
+        Ok(End::Whole) => Ok(()),
+        Ok(End::Cancelled) => Err(Error::Cancelled),
+        Err(why) => Err(broken(kind, why)),
+    }
+}
+
+fn drain<L: Layer>(kind: Lab, world: &mut World<L>) -> Result<(), Error> {
+    world.drain().map_err(|why| broken(kind, why.into()))
+}
+
+fn broken(kind: Lab, why: PlayError) -> Error {
+    Error::Failed(why.named(kind.name(), DRIVE).to_string())
+}

@@ -1,0 +1,180 @@
+//! fio's job as a real run: a volume over four files, its port, and a client with blocks as fio
+//! makes them.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use hostftl_layers::LayerConfig;
+use hostftl_volume::front::{Answer, Answers, Buffer, Job, JobOp, Port};
+use hostftl_volume::{CreateSpec, StartOptions, Status, create, open};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{BLOCK, RANDOM};
+use crate::{Error, Options, Watch};
+
+/// Requests under way.
+pub const DEPTH: u64 = 256;
+/// Devices, one of which is worth of parity.
+const DEVICES: u64 = 4;
+/// Bytes of each file.
+const SMALL: u64 = 128 << 20;
+const LARGE: u64 = 8 << 30;
+/// Requests between two looks at whether anybody waits.
+const GLANCE: u64 = 4096;
+
+/// What the random writes came to, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Real {
+    pub exported: u64,
+    pub host: u64,
+    pub data: u64,
+    pub padding: u64,
+    pub metadata: u64,
+    pub collection: u64,
+    pub parity: u64,
+    pub sent: u64,
+}
+
+impl Real {
+    /// What the host wrote over what of it was stored.
+    pub fn ratio(&self) -> f64 {
+        self.host as f64 / self.data as f64
+    }
+
+    /// Bytes sent for each byte of the host.
+    pub fn sent_per_byte(&self) -> f64 {
+        self.sent as f64 / self.host as f64
+    }
+
+    /// The same by the accounting identity: compression, parity and collection, and on top what
+    /// padding and metadata cost.
+    pub fn predicted(&self) -> f64 {
+        let (devices, host) = (DEVICES as f64, self.host as f64);
+        let collection = (self.data + self.collection) as f64 / self.data as f64;
+        let rest = (self.padding + self.metadata) as f64 / host;
+        1.0 / self.ratio() * (devices / (devices - 1.0)) * collection + rest
+    }
+
+    /// The way from the host to the drives.
+    pub fn steps(&self) -> [(&'static str, u64); 7] {
+        [
+            ("host", self.host),
+            ("data, compressed", self.data),
+            ("padding", self.padding),
+            ("metadata", self.metadata),
+            ("collection", self.collection),
+            ("parity", self.parity),
+            ("sent", self.sent),
+        ]
+    }
+
+    fn of(exported: u64, now: &Status, before: &Status) -> Option<Self> {
+        let bytes = |status: &Status, name: &str| {
+            let steps = &status.traffic.as_ref()?.waf_stack;
+            steps.iter().find(|step| step.step == name)?.bytes
+        };
+        let step = |name: &str| Some(bytes(now, name)? - bytes(before, name)?);
+        Some(Real {
+            exported,
+            host: step("host")?,
+            data: step("data")?,
+            padding: step("padding")?,
+            metadata: step("metadata")?,
+            collection: step("collection")?,
+            parity: step("parity")?,
+            sent: step("sent")?,
+        })
+    }
+}
+
+/// Makes the volume, fills it, and counts what as many random writes as it has blocks come to.
+///
+/// # Errors
+/// When the volume can't be made or fails, or nobody waits.
+pub fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
+    let failed = |why: &dyn std::fmt::Display| Error::Failed(format!("the volume on files: {why}"));
+    let folder = tempfile::tempdir().map_err(|why| failed(&why))?;
+    let name = |index| folder.path().join(format!("d{index}")).display().to_string();
+    let spec = CreateSpec {
+        path: folder.path().join("xdp.toml"),
+        devices: (0..DEVICES).map(name).collect(),
+        size: Some(if options.full { LARGE } else { SMALL }),
+        layer: LayerConfig::parse("log:compress=lz4:parity=yes").map_err(|why| failed(&why))?,
+        label: "xdp".into(),
+        force: false,
+    };
+    create(&spec).map_err(|why| failed(&why))?;
+    let volume = open(&spec.path).map_err(|why| failed(&why))?;
+    let (running, port) = volume.start(&StartOptions::default()).map_err(|why| failed(&why))?;
+    let exported = port.export().bytes;
+    let blocks = exported / BLOCK as u64;
+    let mut client = Client::new(port, options.seed);
+    client.write(blocks, watch, |_, at| at)?;
+    let before = running.status();
+    client.write(blocks, watch, |random, _| random.random_range(0..blocks))?;
+    let after = running.stop().map_err(|why| failed(&why))?;
+    Real::of(exported, &after, &before).ok_or_else(|| failed(&"it told no figures"))
+}
+
+/// Writes blocks, many at once.
+struct Client {
+    port: Port,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Client {
+    fn new(port: Port, seed: u64) -> Self {
+        Client { port, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// Writes `count` blocks where `place` says, then flushes.
+    fn write(
+        &mut self,
+        count: u64,
+        watch: &dyn Watch,
+        place: impl Fn(&mut Xoshiro256PlusPlus, u64) -> u64,
+    ) -> Result<(), Error> {
+        let (sender, answers) = channel::<Answer>();
+        let reply: Arc<dyn Answers> = Arc::new(sender);
+        let (mut sent, mut answered) = (0, 0);
+        while answered < count {
+            if sent < count && sent - answered < DEPTH {
+                let at = place(&mut self.random, sent);
+                let op = JobOp::Write { data: self.block(), fua: false };
+                self.submit(op, at, BLOCK as u64, &reply);
+                sent += 1;
+                continue;
+            }
+            check(answers.recv().ok())?;
+            answered += 1;
+            if answered.is_multiple_of(GLANCE) && watch.cancelled() {
+                // What is under way ends by itself when the volume is closed.
+                return Err(Error::Cancelled);
+            }
+        }
+        self.submit(JobOp::Flush, 0, 0, &reply);
+        check(answers.recv().ok())
+    }
+
+    fn submit(&self, op: JobOp, block: u64, bytes: u64, reply: &Arc<dyn Answers>) {
+        let (offset, reply) = (block * BLOCK as u64, reply.clone());
+        self.port.submit(Job { op, offset, bytes, cookie: block, reply });
+    }
+
+    /// A block as fio makes it.
+    fn block(&mut self) -> Buffer {
+        let mut data = self.port.buffer(BLOCK as u32);
+        self.random.fill_bytes(&mut data[..RANDOM]);
+        data[RANDOM..].fill(0);
+        data
+    }
+}
+
+fn check(answer: Option<Answer>) -> Result<(), Error> {
+    match answer.map(|answer| answer.result) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(why)) => Err(Error::Failed(format!("a write to the files failed: {why:?}"))),
+        None => Err(Error::Failed("the volume on files ended early".into())),
+    }
+}
