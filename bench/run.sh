@@ -52,3 +52,5 @@ bench/nbd.sh
 
 echo
 bench/log.sh
+printf '\n'
+bench/hatl.sh

@@ -27,7 +27,7 @@ pub enum AnyLayer {
     Hard(Hard),
     /// See [`LayerKind::Mhatl`].
     Mhatl(Mhatl),
-    /// See [`LayerKind::Shatl`].
+    /// See [`LayerKind::Shatl`] and [`LayerKind::HatlAuto`].
     Shatl(Shatl),
     /// See [`LayerKind::Scrambler`].
     Scrambler(Scrambler),
@@ -53,7 +53,7 @@ impl AnyLayer {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
             LayerKind::Mhatl => Mhatl::plan(config, devices),
-            LayerKind::Shatl => Shatl::plan(config, devices),
+            LayerKind::Shatl | LayerKind::HatlAuto => Shatl::plan(config, devices),
             LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
             LayerKind::Tier => Tier::plan(config, devices),
@@ -82,7 +82,9 @@ impl AnyLayer {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
             LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
-            LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::Shatl | LayerKind::HatlAuto => {
+                AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?)
+            }
             LayerKind::Scrambler => {
                 AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
             }

@@ -32,6 +32,8 @@ pub enum LayerKind {
     Scrambler,
     /// Small writes are gathered into superpages; runs of sectors are mapped.
     Mhatl,
+    /// As `shatl`, with a hidden area as large as a budget of memory allows.
+    HatlAuto,
 }
 
 impl LayerKind {
@@ -41,6 +43,7 @@ impl LayerKind {
         LayerKind::Hard,
         LayerKind::Mhatl,
         LayerKind::Shatl,
+        LayerKind::HatlAuto,
         LayerKind::Scrambler,
         LayerKind::Log,
         LayerKind::Tier,
@@ -60,6 +63,7 @@ impl LayerKind {
             LayerKind::Hard => "hard",
             LayerKind::Mhatl => "mhatl",
             LayerKind::Shatl => "shatl",
+            LayerKind::HatlAuto => "hatl-auto",
             LayerKind::Scrambler => "scrambler",
             LayerKind::Log => "log",
             LayerKind::Tier => "tier",
@@ -73,13 +77,20 @@ impl LayerKind {
 impl LayerKind {
     /// Whether it writes in superpages of a size that may be chosen.
     fn has_superpages(self) -> bool {
-        matches!(self, LayerKind::Hard | LayerKind::Mhatl | LayerKind::Shatl | LayerKind::Log)
-            || self.takes_zones()
+        matches!(
+            self,
+            LayerKind::Hard
+                | LayerKind::Mhatl
+                | LayerKind::Shatl
+                | LayerKind::HatlAuto
+                | LayerKind::Log
+        ) || self.takes_zones()
     }
 
     /// Whether it keeps a share of the device spare.
     fn has_spare(self) -> bool {
-        self == LayerKind::Scrambler || self.has_superpages() && self != LayerKind::Shatl
+        self == LayerKind::Scrambler
+            || self.has_superpages() && !matches!(self, LayerKind::Shatl | LayerKind::HatlAuto)
     }
 
     /// Those of [`LayerKind::ALL`] that work on one block device of any kind.
@@ -153,6 +164,9 @@ pub struct LayerConfig {
     pub threshold: Option<u32>,
     /// How `shatl` empties its hidden area.
     pub reclaim: Reclaim,
+    /// Bytes of memory that the map of `hatl-auto` may take with all that belongs to it; 4 MiB for
+    /// each 32 GiB of device unless it is set.
+    pub budget: Option<u64>,
     /// How many leaves `mhatl` wants to have at the most; 65,536 by default.
     pub leaves: u32,
     /// What `mhatl` puts together.
@@ -188,6 +202,7 @@ impl LayerConfig {
             hidden: 1 << 18,
             threshold: None,
             reclaim: Reclaim::Fewest,
+            budget: None,
             leaves: 1 << 16,
             gather: Gather::Lsp,
             deadline: 0,
@@ -258,6 +273,12 @@ impl LayerConfig {
             LayerKind::Scrambler => {
                 text += &self.scrambler.to_text();
                 text += &format!(":spare={}", self.spare_text());
+            }
+            LayerKind::HatlAuto => {
+                text += &format!(":superpage={superpage}");
+                if let Some(budget) = self.budget {
+                    text += &format!(":budget={}", size_text(budget));
+                }
             }
             LayerKind::Shatl => {
                 let mode = match self.reclaim {
@@ -336,16 +357,17 @@ impl LayerConfig {
             (LayerKind::Scrambler, _) if scrambler::Params::has(key) => {
                 self.scrambler.set(key, value, sectors())?;
             }
+            (LayerKind::HatlAuto, "budget") => {
+                self.budget = size(value).ok_or_else(|| bad("a size, as 4m")).map(Some)?;
+            }
             (LayerKind::Mhatl, "leaves") => {
                 let leaves = value.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
                 self.leaves = leaves.ok_or_else(|| bad("a number from 1 to 67108864"))?;
             }
             (LayerKind::Mhatl, "gather") => {
-                self.gather = match value {
-                    "lsp" => Gather::Lsp,
-                    "vsp" => Gather::Vsp,
-                    _ => return Err(bad("lsp or vsp")),
-                };
+                let known = [("lsp", Gather::Lsp), ("vsp", Gather::Vsp)];
+                let chosen = known.iter().find(|(word, _)| *word == value);
+                self.gather = chosen.ok_or_else(|| bad("lsp or vsp"))?.1;
             }
             (LayerKind::Log, _) if log::Params::has(key) => self.log.set(key, value)?,
             (LayerKind::Pblk, "gc") => self.zones.set(value)?,
@@ -355,6 +377,7 @@ impl LayerConfig {
                     LayerKind::Hard => "superpage, spare",
                     LayerKind::Scrambler => scrambler::Params::KEYS,
                     LayerKind::Mhatl => "superpage, spare, leaves, gather",
+                    LayerKind::HatlAuto => "superpage, budget",
                     LayerKind::Log => log::Params::KEYS,
                     LayerKind::Tier => tier::Params::KEYS,
                     LayerKind::Pblk => "superpage (the strip), spare, gc",

@@ -1,25 +1,26 @@
-//! `shatl` over a memory device: bytes come back, over moves home, stops and cuts, in both modes.
+//! `shatl` over a memory device: bytes come back, over moves home, stops and cuts, in all modes.
 
 mod common;
 
 use common::World;
 use common::churn::{Random, churn, ready, verify};
 use hostftl_core::{Event, Layer, SECTOR};
-use hostftl_layers::{LayerConfig, LayerKind, Mode, Reclaim};
+use hostftl_layers::{LayerConfig, Mode};
 
-fn config(superpage: u32, reclaim: Reclaim) -> LayerConfig {
-    let threshold = (reclaim == Reclaim::Batch).then_some(20);
-    let uuid = [7; 16];
-    LayerConfig { superpage, reclaim, threshold, uuid, ..LayerConfig::new(LayerKind::Shatl) }
+fn config(superpage: u32, mode: &str) -> LayerConfig {
+    let text = format!("{mode}:superpage={}", superpage as usize * SECTOR);
+    LayerConfig { uuid: [7; 16], ..LayerConfig::parse(&text).expect("a layer") }
 }
 
-const MODES: [Reclaim; 2] = [Reclaim::Fewest, Reclaim::Batch];
+const MODES: [&str; 3] = ["shatl", "shatl:mode=ressd:threshold=10k", "hatl-auto"];
 
 #[test]
 fn what_is_written_comes_back() {
-    for (superpage, reclaim) in [(16, MODES[0]), (32, MODES[1]), (128, MODES[0])] {
+    for (superpage, layer) in
+        [(16, MODES[0]), (32, MODES[1]), (128, MODES[0]), (16, MODES[2]), (64, MODES[2])]
+    {
         let disk = vec![0; 300 * superpage as usize * SECTOR];
-        let mut world = World::start(&config(superpage, reclaim), disk, Mode::Format, 1);
+        let mut world = World::start(&config(superpage, layer), disk, Mode::Format, 1);
         assert!(ready(&world));
         let mut versions = vec![0; world.layer.limits().exported as usize];
         churn(&mut world, &mut versions, &mut Random(superpage.into()), 6000, 37);
@@ -32,13 +33,13 @@ fn what_is_written_comes_back() {
 
 #[test]
 fn a_clean_stop_needs_no_replay() {
-    for reclaim in MODES {
+    for layer in MODES {
         let disk = vec![0; 300 * 32 * SECTOR];
-        let mut world = World::start(&config(32, reclaim), disk, Mode::Format, 2);
+        let mut world = World::start(&config(32, layer), disk, Mode::Format, 2);
         let mut versions = vec![0; world.layer.limits().exported as usize];
         churn(&mut world, &mut versions, &mut Random(5), 2000, 50);
         let disk = world.stop();
-        let mut world = World::start(&config(32, reclaim), disk, Mode::Open, 3);
+        let mut world = World::start(&config(32, layer), disk, Mode::Open, 3);
         assert_eq!(world.events.last(), Some(&Event::Ready { replayed: 0, dropped: 0 }));
         verify(&mut world, &versions);
         world.layer.check().unwrap();
@@ -48,13 +49,13 @@ fn a_clean_stop_needs_no_replay() {
 
 #[test]
 fn a_flush_survives_a_cut() {
-    for reclaim in MODES {
+    for layer in MODES {
         let mut disk = vec![0; 300 * 16 * SECTOR];
         let mut mode = Mode::Format;
         let mut versions = Vec::new();
         let mut random = Random(9);
         for life in 0..40 {
-            let mut world = World::start(&config(16, reclaim), disk, mode, life);
+            let mut world = World::start(&config(16, layer), disk, mode, life);
             assert!(ready(&world), "life {life}: {:?}", world.events);
             versions.resize(world.layer.limits().exported as usize, 0);
             verify(&mut world, &versions);
@@ -71,7 +72,7 @@ fn a_flush_survives_a_cut() {
 #[test]
 fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     let disk = vec![0; 300 * 32 * SECTOR];
-    let mut world = World::start(&config(32, Reclaim::Fewest), disk, Mode::Format, 4);
+    let mut world = World::start(&config(32, "shatl"), disk, Mode::Format, 4);
     let mut write = |lba: u64, sectors: usize, byte: u8| {
         let id = world.write(lba, vec![byte; sectors * SECTOR], false);
         world.wait(id).unwrap();
@@ -86,7 +87,7 @@ fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     expected[15 * SECTOR..16 * SECTOR].fill(4);
     assert!(world.read(35, 32).unwrap() == expected);
     let disk = world.cut();
-    let mut world = World::start(&config(32, Reclaim::Fewest), disk, Mode::Open, 5);
+    let mut world = World::start(&config(32, "shatl"), disk, Mode::Open, 5);
     assert!(world.read(35, 32).unwrap() == expected);
     world.stop();
 }

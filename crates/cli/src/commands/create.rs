@@ -96,7 +96,9 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
 fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {
     let kept = created.device_bytes.saturating_sub(created.exported_bytes);
     let spare = match spec.layer.kind {
-        LayerKind::Passthrough | LayerKind::Shatl | LayerKind::Tier => String::new(),
+        LayerKind::Passthrough | LayerKind::Shatl | LayerKind::HatlAuto | LayerKind::Tier => {
+            String::new()
+        }
         _ => format!(", {} % of it spare", f64::from(spec.layer.spare_permille) / 10.0),
     };
     console.line(format!("made {}: layer {}", spec.path.display(), spec.layer.kind))?;

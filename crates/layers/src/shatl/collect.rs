@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, Event, Gather, Nanos, Out, Output, Payload, Piece, Tally, Target,
+    Cause, Command, Event, Gather, Nanos, Out, Output, Payload, Piece, Tally, Target, ViewMut,
 };
 
 use crate::config::{LayerConfig, Reclaim};
@@ -32,6 +32,8 @@ use super::Shatl;
 pub const MOVERS: u32 = 4;
 /// Superpages that are kept free or soon free beside the reserve.
 const MARGIN: u32 = 8;
+/// The same where copies stay hidden, as a share of the hidden area: their log is written seldom.
+const MARGIN_SHARE: u32 = 24;
 /// LSPs that a batch looks at in one go.
 const LOOK: u32 = 4096;
 
@@ -94,6 +96,18 @@ impl Movers {
         Movers { list, reclaim: config.reclaim, victim: None, cursor: 0, failed: false }
     }
 
+    /// Bytes of the lists of all movers.
+    pub fn memory(superpage: u32) -> u64 {
+        u64::from(MOVERS) * 4 * u64::from(superpage)
+    }
+
+    /// A command that filled part of a mover's buffer is over.
+    pub fn repay(&mut self, mover: u8, into: ViewMut) {
+        let mover = &mut self.list[mover as usize];
+        mover.buffer().repay_mut(into);
+        mover.outstanding -= 1;
+    }
+
     /// Whether any LSP is being moved.
     pub fn is_busy(&self) -> bool {
         self.any(|_| true)
@@ -131,7 +145,8 @@ impl Shatl {
         }
         let feeding = match self.scheme.movers.victim {
             _ if self.life != Life::Running => false,
-            None => self.choose(out),
+            _ if self.scheme.forward.is_reading() => false,
+            None => self.choose(now, out),
             Some(victim) if self.scheme.movers.reclaim == Reclaim::Fewest => {
                 self.feed_victim(now, victim, out)
             }
@@ -141,13 +156,15 @@ impl Shatl {
     }
 
     /// Chooses a victim, or begins a batch, when few superpages are free.
-    fn choose(&mut self, out: &mut Out) -> bool {
+    fn choose(&mut self, now: Nanos, out: &mut Out) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
+        let share = if self.layout.grain > 1 { self.layout.count / MARGIN_SHARE } else { 0 };
+        let margin = MARGIN + share;
         if free <= reserve + MARGIN {
             self.press_limbo(true);
         }
-        if free + self.discarding + self.limbo.len() as u32 > reserve + MARGIN {
+        if free + self.discarding + self.limbo.len() as u32 > reserve + margin {
             // A host that fills a stage brings the log along; others wait for superpages.
             let stuck = free <= FLOOR || self.scheme.route.waits;
             return free <= reserve && stuck && self.press_limbo(false);
@@ -158,6 +175,7 @@ impl Shatl {
         (movers.victim, movers.cursor, movers.failed) = (Some(victim), 0, false);
         if movers.reclaim == Reclaim::Fewest {
             self.pool.become_(victim, State::Victim, false);
+            self.read_victim(now, victim, out);
         }
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
@@ -173,13 +191,19 @@ impl Shatl {
         self.touched += (next.unwrap_or(sp) - from) as usize;
         self.scheme.movers.cursor = next.unwrap_or(sp);
         let Some(slot) = next else {
-            return !self.scheme.movers.is_busy() && self.end_victim(victim);
+            let busy = self.scheme.movers.is_busy() || self.scheme.forward.is_busy();
+            return !busy && self.end_victim(victim);
         };
         let lsn = self.table.live(first + slot).expect("it was live just now");
         let lsp = self.table.lsp(lsn);
         if self.scheme.movers.any(|other| other == lsp) {
             self.scheme.movers.cursor += 1;
             return true;
+        }
+        if self.stays(lsp, victim) {
+            let copied = self.copy_run(now, first + slot, sp - slot, out);
+            self.scheme.movers.cursor += copied;
+            return copied > 0;
         }
         let begun = self.begin_move(now, lsp, out);
         self.scheme.movers.cursor += u32::from(begun);
@@ -297,6 +321,12 @@ impl Shatl {
         let buffer = self.scheme.movers.list[index].buffer();
         let into = buffer.view_mut_sectors(slot, len);
         self.scheme.movers.list[index].outstanding += 1;
+        if self.scheme.forward.holds(vsp) && self.scheme.movers.victim == Some(vsp) {
+            let from = self.scheme.forward.buffer().view_sectors(vsn % sp, len);
+            let command = Command::Place { from: Piece::Data(from), into };
+            self.submit(now, Op::OverlayBounce { mover }, command, out);
+            return true;
+        }
         match self.pool.state(vsp) {
             State::Staged(stage) => {
                 let from = self.stages[stage as usize].buffer().view_sectors(vsn % sp, len);

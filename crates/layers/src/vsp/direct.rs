@@ -18,9 +18,6 @@ use super::log::Mark;
 use super::{Machine, Scheme};
 use crate::planted::{Bug, planted};
 
-/// Runs of slots that may be waiting.
-const KILLS: usize = 8192;
-
 /// Slots whose content was replaced in place.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
@@ -43,26 +40,27 @@ pub struct Direct {
     sent: u64,
     /// Events whose writes are durable.
     flushed: u64,
+    most: usize,
     kills: VecDeque<Kill>,
     /// Kills at the front that are in the log.
     logged: usize,
 }
 
 impl Direct {
-    /// Nothing was written in place; a layer that never does so keeps no queue.
-    pub fn new(used: bool) -> Self {
-        let kills = VecDeque::with_capacity(if used { KILLS } else { 0 });
-        Direct { done: 0, host: 0, sent: 0, flushed: 0, kills, logged: 0 }
+    /// Nothing was written in place; at most `most` runs of slots may be waiting.
+    pub fn new(most: u32) -> Self {
+        let (most, kills) = (most as usize, VecDeque::with_capacity(most as usize));
+        Direct { done: 0, host: 0, sent: 0, flushed: 0, most, kills, logged: 0 }
     }
 
-    /// Bytes of the queue of a layer that writes in place.
-    pub const fn memory() -> u64 {
-        (KILLS * size_of::<Kill>()) as u64
+    /// Bytes of the queue.
+    pub const fn memory(most: u32) -> u64 {
+        most as u64 * size_of::<Kill>() as u64
     }
 
     /// How many kills there is room for.
     pub fn room(&self) -> usize {
-        KILLS - self.kills.len()
+        self.most - self.kills.len()
     }
 
     /// A slot died of event `done + 1`, which [`Direct::end_event`] ends. `stamp` is that of the
@@ -75,7 +73,7 @@ impl Direct {
             last.len += 1;
             return;
         }
-        assert!(self.kills.len() < KILLS, "room for kills was checked");
+        assert!(self.room() > 0, "room for kills was checked");
         self.kills.push_back(Kill { event, vsn, len: 1, stamp, pos: None });
     }
 

@@ -36,6 +36,10 @@ pub struct Layout {
     pub spare: u32,
     /// Superpages that must be free before the host may open one.
     pub reserve: u32,
+    /// Slots are taken in units of so many sectors, each sector at its offset in the unit.
+    pub grain: u32,
+    /// Runs of slots whose death may wait to be logged, where sectors have homes.
+    pub kills: u32,
     /// The superpage at which the homes of the sectors begin, when they have homes.
     pub home: Option<u32>,
 }
@@ -101,6 +105,8 @@ impl Layout {
                     entries,
                     spare,
                     reserve,
+                    grain: 1,
+                    kills: 0,
                     home,
                 });
             }
@@ -167,7 +173,9 @@ impl Layout {
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
     pub fn interval(&self) -> u32 {
-        (self.count / 2).clamp(64, 262_144)
+        // A large hidden area turns over often, and its map is large beside what a turn writes.
+        let turns = if self.grain > 1 { 2 * self.count } else { self.count / 2 };
+        turns.clamp(64, 262_144)
     }
 }
 

@@ -151,7 +151,7 @@ impl<S: Scheme> Machine<S> {
             table: S::table(config, &layout),
             pool: Pool::new(&layout),
             scheme: S::new(config, &layout, own.into_iter()),
-            direct: Direct::new(layout.home.is_some()),
+            direct: Direct::new(layout.kills),
             log: Log::new(config.uuid, log_pages, 4 * STAGES as usize),
             ops: Ops::new(config.deadline),
             requests: Requests::new(),
@@ -300,6 +300,9 @@ impl<S: Scheme> Machine<S> {
             | Op::Overlay { .. }
             | Op::OverlayStage { .. }
             | Op::OverlayZeros { .. }
+            | Op::Bounce { .. }
+            | Op::OverlayBounce { .. }
+            | Op::Forward { .. }
             | Op::WriteBack { .. } => S::done(self, op, command, result.is_ok(), out),
             Op::Digest { stage } => self.digested(stage, command, result),
             Op::Program { stage, serial } => {

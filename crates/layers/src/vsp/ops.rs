@@ -50,6 +50,12 @@ pub enum Op {
     OverlayStage { mover: u8, stage: u8, slot: u32, len: u32 },
     /// Zeros for slots of what collection puts together.
     OverlayZeros { mover: u8 },
+    /// Collection reads the whole victim, once.
+    Bounce { vsp: u32 },
+    /// Slots of the victim, which was read, are laid over what collection moves.
+    OverlayBounce { mover: u8 },
+    /// Slots of the victim, from virtual sector `from`, are copied into a stage.
+    Forward { stage: u8, from: u32, slot: u32, len: u32 },
     /// Collection writes home what it moved.
     WriteBack { mover: u8 },
     /// A step of recovery.
@@ -80,6 +86,8 @@ impl Op {
                 | Op::Place { .. }
                 | Op::OverlayStage { .. }
                 | Op::OverlayZeros { .. }
+                | Op::OverlayBounce { .. }
+                | Op::Forward { .. }
                 | Op::Digest { .. }
         )
     }

@@ -33,14 +33,35 @@ impl<S: Scheme> Machine<S> {
         if !self.may_gather() || self.ops.room() <= OWN_OPS {
             return false;
         }
-        let Some(index) = self.filling_stage() else { return false };
-        let stage = &mut self.stages[index as usize];
         let active = self.requests.at(req);
-        let len = stage.room().min((active.sectors - active.cursor).min(most) as u32);
-        let slot = stage.take(len, Cause::Host);
+        let (lsn, left) = (active.lba + active.cursor, active.sectors - active.cursor);
+        let left = left.min(most) as u32;
+        let Some((index, slot, len)) = self.take_slots(lsn, left, Cause::Host) else {
+            return false;
+        };
         self.send_to_stage(now, req, (index, slot, len), out);
         self.close_if_full();
         true
+    }
+
+    /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
+    /// first slot and how many. What alignment leaves out is padding.
+    pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
+        let grain = self.layout.grain;
+        let skipped =
+            |fill: u32| fill.next_multiple_of(grain) - fill + (lsn % u64::from(grain)) as u32;
+        let mut index = self.filling_stage()?;
+        let stage = &self.stages[index as usize];
+        if stage.room() <= skipped(stage.fill) {
+            self.close_filling();
+            index = self.filling_stage()?;
+        }
+        let stage = &mut self.stages[index as usize];
+        let skip = skipped(stage.fill);
+        let len = stage.room().checked_sub(skip)?.min(left);
+        stage.skip(skip);
+        self.counters.padded += u64::from(skip);
+        Some((index, stage.take(len, cause), len))
     }
 
     /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.

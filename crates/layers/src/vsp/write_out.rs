@@ -94,6 +94,9 @@ impl<S: Scheme> Machine<S> {
     fn log_presses(&self) -> bool {
         match self.layout.home {
             None => self.free.len() <= FLOOR as usize + 3,
+            Some(_) if self.layout.grain > 1 => {
+                self.limbo.len() > 2 * LAST_FREE + self.layout.count as usize / 32
+            }
             Some(_) => self.limbo.len() > 2 * LAST_FREE,
         }
     }
@@ -112,7 +115,8 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
-    fn close_filling(&mut self) {
+    /// Ends filling.
+    pub fn close_filling(&mut self) {
         let index = self.filling.take().expect("a stage is filling");
         self.stages[index as usize].phase = Phase::Closed;
     }

@@ -1,0 +1,172 @@
+//! The victim is read once, as a whole; what of it goes home is laid over from there, and where
+//! memory is short but the hidden area is large (`hatl-auto`), the rest is copied within it.
+//!
+//! What stays hidden: everything, until the area is filled to [`FULL`]. From there on an LSP goes
+//! home when enough of it is settled, that is, was copied before and not written since, or lies in
+//! the victim. How much is enough follows the filling: less and less while it is above the mark.
+//!
+//! Invariants
+//! - The buffer holds the victim from the end of its read until the next one begins.
+//! - A copy is published only where the map still points at its source.
+
+use hostftl_core::{Cause, Command, Nanos, Out, Payload, Piece, Target};
+
+use crate::vsp::Table;
+use crate::vsp::layout::{FLOOR, Layout};
+use crate::vsp::ops::Op;
+
+use super::Shatl;
+
+/// Thousandths of the hidden area that may be live before LSPs go home.
+const FULL: u64 = 780;
+/// Thousandths from which on everything in the victim does.
+const CROWDED: u64 = 880;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Forward {
+    buffer: Option<Payload>,
+    /// The superpage that the buffer holds.
+    holds: Option<u32>,
+    reading: bool,
+    copying: u32,
+    /// Whether copying all of what it holds would gain much.
+    pays: bool,
+    /// Slots of the hidden area, where copying is wanted.
+    slots: Option<u64>,
+    /// Settled sectors from which on an LSP goes home, in sixteenths.
+    enough: u32,
+    most: u32,
+}
+
+impl Forward {
+    /// Nothing read yet.
+    pub fn new(layout: &Layout, buffer: Payload) -> Self {
+        let most = 16 * layout.superpage;
+        Forward {
+            buffer: Some(buffer),
+            holds: None,
+            reading: false,
+            copying: 0,
+            pays: false,
+            slots: (layout.grain > 1).then_some(layout.entries),
+            enough: most,
+            most,
+        }
+    }
+
+    /// Whether commands are under way.
+    pub fn is_busy(&self) -> bool {
+        self.reading || self.copying > 0
+    }
+
+    /// Whether the victim is being read.
+    pub fn is_reading(&self) -> bool {
+        self.reading
+    }
+
+    /// Whether the buffer holds a superpage.
+    pub fn holds(&self, vsp: u32) -> bool {
+        !self.reading && self.holds == Some(vsp)
+    }
+
+    /// The buffer that the victim is read into.
+    pub fn buffer(&mut self) -> &mut Payload {
+        self.buffer.as_mut().expect("the buffer stays here")
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            buffer.void();
+        }
+    }
+}
+
+impl Shatl {
+    /// Reads a new victim.
+    pub(super) fn read_victim(&mut self, now: Nanos, victim: u32, out: &mut Out) {
+        let sp = self.layout.superpage;
+        let forward = &mut self.scheme.forward;
+        (forward.reading, forward.holds) = (true, Some(victim));
+        forward.pays = 4 * self.pool.weight(victim) <= 3 * sp / self.layout.grain;
+        let into = Target::Data(forward.buffer().view_mut_sectors(0, sp));
+        self.pool.begin_read(victim);
+        let lba = self.layout.data_at(victim);
+        let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
+        self.submit(now, Op::Bounce { vsp: victim }, command, out);
+    }
+
+    /// Whether what the victim has of an LSP stays hidden.
+    pub(super) fn stays(&mut self, lsp: u32, victim: u32) -> bool {
+        let live = self.table.used() * 1000;
+        let forward = &mut self.scheme.forward;
+        let Some(slots) = forward.slots.filter(|_| forward.holds(victim)) else { return false };
+        if !forward.pays || self.free.len() <= FLOOR as usize + 1 || live > CROWDED * slots {
+            return false;
+        }
+        if live <= FULL * slots {
+            forward.enough = (forward.enough + forward.enough / 64 + 1).min(forward.most);
+            return true;
+        }
+        forward.enough = (forward.enough - forward.enough / 64).max(16 * 8);
+        let settled = self.table.settled(lsp, victim);
+        self.touched += self.layout.superpage as usize;
+        16 * settled < self.scheme.forward.enough
+    }
+
+    /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
+    /// many.
+    pub(super) fn copy_run(&mut self, now: Nanos, from: u32, left: u32, out: &mut Out) -> u32 {
+        let lsn = self.table.live(from).expect("what is copied is live");
+        let follows = |i: &u32| self.table.live(from + i) == Some(lsn + u64::from(*i));
+        let run = 1 + (1..left).take_while(follows).count() as u32;
+        self.touched += run as usize;
+        let Some((stage, slot, len)) = self.take_slots(lsn, run, Cause::Gc) else { return 0 };
+        let forward = &mut self.scheme.forward;
+        forward.copying += 1;
+        let view = forward.buffer().view_sectors(from % self.layout.superpage, len);
+        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
+        let op = Op::Forward { stage, from, slot, len };
+        self.submit(now, op, Command::Place { from: Piece::Data(view), into }, out);
+        self.counters.gc_copied += u64::from(len);
+        self.close_if_full();
+        len
+    }
+
+    /// A command that fills or uses the buffer is over.
+    pub(super) fn forward_done(&mut self, op: Op, command: Command, ok: bool) {
+        match (op, command) {
+            (Op::Bounce { vsp }, Command::Read { into: Target::Data(into), .. }) => {
+                self.pool.end_read(vsp);
+                let forward = &mut self.scheme.forward;
+                forward.reading = false;
+                forward.buffer().repay_mut(into);
+                if !ok {
+                    forward.holds = None;
+                }
+            }
+            (Op::OverlayBounce { mover }, Command::Place { from: Piece::Data(from), into }) => {
+                self.scheme.forward.buffer().repay(from);
+                self.scheme.movers.repay(mover, into);
+            }
+            (
+                Op::Forward { stage, from, slot, len },
+                Command::Place { from: Piece::Data(view), into },
+            ) => {
+                let forward = &mut self.scheme.forward;
+                forward.copying -= 1;
+                forward.buffer().repay(view);
+                self.stage_placed(stage, into);
+                for i in 0..len {
+                    if let Some(lsn) = self.table.live(from + i) {
+                        self.publish(stage, lsn, slot + i);
+                        let vsp = self.stages[stage as usize].vsp;
+                        self.table.note_copied(vsp * self.layout.superpage + slot + i);
+                    }
+                }
+            }
+            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+        }
+    }
+}
