@@ -2,16 +2,16 @@
 //! what `hatl-auto` promises, on cells of half the size.
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Load, Row, Silent, Snapshots, Study, Warm, compare};
+use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
 
-const LAYERS: [&str; 5] = ["none", "hard", "shatl:hidden=4m", "mhatl:leaves=4096", "hatl-auto"];
+const LAYERS: [&str; 5] = ["none", "hard", "shatl:hidden=8m", "mhatl:leaves=4096", "hatl-auto"];
 
 /// Busy time of each layer, as a share of the drive's without one.
 fn ratios(workload: &str) -> [f64; 5] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-1g").expect("a drive")],
-        layers: LAYERS.iter().map(|text| text.parse().expect("a layer")).collect(),
+        layers: LAYERS.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
         warm: Warm::None,
         snapshots: Snapshots::None,
         closed_loop: Some(16),
@@ -34,10 +34,10 @@ fn bound(hidden_units: f64, lsps: f64) -> f64 {
 
 #[test]
 fn shatl_stays_below_its_bound_and_above_hard() {
-    for (span, lsps) in [("8m", 128.0), ("32m", 512.0), ("128m", 2048.0)] {
+    for (span, lsps) in [("64m", 1024.0), ("256m", 4096.0)] {
         let [_, hard, shatl, ..] =
-            ratios(&format!("synth:uniform:size=4k,span={span},count=60000"));
-        let most = bound(1024.0, lsps);
+            ratios(&format!("synth:uniform:size=4k,span={span},count=100000"));
+        let most = bound(2048.0, lsps);
         assert!(hard < shatl && shatl < most, "{span}: hard {hard}, shatl {shatl}, bound {most}");
     }
 }
@@ -53,9 +53,11 @@ fn hatl_auto_is_never_much_worse_than_the_better_of_the_others() {
         "moving:size=4k,span=256m,every=5000,flush=100",
         "uniform:size=64k,span=512m",
     ] {
-        let [_, hard, shatl, mhatl, auto] = ratios(&format!("synth:{workload},count=60000"));
+        let [_, hard, shatl, mhatl, auto] = ratios(&format!("synth:{workload},count=100000"));
         let best = shatl.min(mhatl);
+        println!("{workload}: auto {auto:.4}, shatl {shatl:.4}, mhatl {mhatl:.4}, hard {hard:.4}");
         assert!(auto <= 1.05 * best, "{workload}: {auto}, and the better of the others {best}");
-        assert!(auto >= 0.98 * hard, "{workload}: {auto} beats hard's {hard}: is all counted?");
+        let least = 0.98 * hard.min(1.0);
+        assert!(auto >= least, "{workload}: {auto} beats hard's {hard}: is all counted?");
     }
 }
