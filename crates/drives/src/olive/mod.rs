@@ -293,7 +293,9 @@ mod tests {
         let spec = OliveSpec { interleave: 8, ..OliveSpec::default() };
         assert_eq!(ends(&spec, &two).1, Conflicts { pieces: 2, ..Conflicts::default() });
         let one_bus = OliveSpec { buses: 1, ..spec.clone() };
-        let waits = Conflicts { pieces: 2, bus: 19_000, hit: 1, ..Conflicts::default() };
+        // One bus has one controller: it is busy longer than the bus.
+        let (bus, controller) = (19_000, 70_000);
+        let waits = Conflicts { pieces: 2, bus, controller, hit: 1, ..Conflicts::default() };
         assert_eq!(ends(&one_bus, &two).1, waits);
         let one_controller = OliveSpec { controllers: 1, ..spec };
         let waits = Conflicts { pieces: 2, controller: 89_000, hit: 1, ..Conflicts::default() };
