@@ -35,6 +35,7 @@ violated · 130 ended by Ctrl-C";
 enum Command {
     Compare(commands::compare::Args),
     Paper(commands::paper::Args),
+    Targets(commands::targets::Args),
     Create(commands::create::Args),
     Serve(commands::serve::Args),
     Status(commands::status::Args),
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     let result = interrupt::install().and_then(|()| match cli.command {
         Command::Compare(args) => commands::compare::run(&args, &mut console),
         Command::Paper(args) => commands::paper::run(&args, &mut console),
+        Command::Targets(args) => commands::targets::run(&args, &mut console),
         Command::Create(args) => commands::create::run(args, &mut console),
         Command::Serve(args) => commands::serve::run(args, &mut console),
         Command::Status(args) => commands::status::run(&args, &mut console),

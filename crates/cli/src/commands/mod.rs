@@ -8,6 +8,7 @@ pub mod paper;
 pub mod replay;
 pub mod serve;
 pub mod status;
+pub mod targets;
 pub mod trace;
 mod witness;
 

@@ -25,7 +25,7 @@ fn a_volume_on_a_zoned_file_is_made_and_found_again() {
         let created = create(&spec).unwrap_or_else(|why| panic!("{layer}: {why}"));
         assert_eq!(created.device_bytes, 63 * MIB, "{layer}: but for the head");
         let named = format!("zoned:{}", place.folder.path().join("segments").display());
-        assert_eq!(created.config.devices, [named.clone()], "the file knows its segments");
+        assert_eq!(created.config.devices, std::slice::from_ref(&named), "it knows its segments");
         drop(open(&spec.path).unwrap_or_else(|why| panic!("{layer}: {why}")));
         let other = place.folder.path().join("again.toml");
         assert_eq!(import(&[named], &other).unwrap().uuid, created.config.uuid);
