@@ -12,7 +12,7 @@ use hostftl_sim::{HostCosts, World};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const WRITES: u64 = 2_000_000;
+const WRITES: u64 = 1_000_000;
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(1, |runs| runs.parse().expect("a number of runs"));

@@ -14,7 +14,7 @@ const PAGE: u64 = SECTORS_PER_BLOCK as u64;
 /// The pages of all devices, by device and first sector.
 #[derive(Debug, Default)]
 pub struct Media {
-    pages: BTreeMap<(u8, u64), Page>,
+    pages: BTreeMap<(u8, u64), Box<Page>>,
 }
 
 impl Media {
@@ -26,7 +26,8 @@ impl Media {
             self.forget(device, first, (at + u64::from(piece.bytes())).div_ceil(SECTOR as u64));
             if let Piece::Meta { buf, pages } = piece {
                 for (index, page) in buf.pages()[..*pages as usize].iter().enumerate() {
-                    self.pages.insert((device, first + index as u64 * PAGE), page.clone());
+                    let at = (device, first + index as u64 * PAGE);
+                    self.pages.insert(at, Box::new(page.clone()));
                 }
             }
             at += u64::from(piece.bytes());
@@ -68,7 +69,7 @@ impl Media {
             from.read_exact(&mut device)?;
             from.read_exact(&mut word)?;
             from.read_exact(&mut page.0)?;
-            media.pages.insert((device[0], u64::from_le_bytes(word)), page);
+            media.pages.insert((device[0], u64::from_le_bytes(word)), Box::new(page));
         }
         Ok(media)
     }
@@ -77,7 +78,7 @@ impl Media {
     pub fn read(&self, device: u8, lba: u64, buf: &mut MetaBuf, pages: u32) {
         for (index, page) in buf.pages_mut()[..pages as usize].iter_mut().enumerate() {
             let found = self.pages.get(&(device, lba + index as u64 * PAGE));
-            *page = found.cloned().unwrap_or_default();
+            *page = found.map_or_else(Page::default, |page| (**page).clone());
         }
     }
 }

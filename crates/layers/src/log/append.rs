@@ -64,6 +64,7 @@ impl Log {
         let row = self.rows.iter().position(|row| row.phase == Phase::Idle)? as u8;
         let at = self.next_at(stream)?;
         self.stamps += 1;
+        self.segments.stamp = self.stamps;
         self.rows[row as usize].open(&self.layout, at, stream, self.stamps);
         let ahead = self.streams[stream as usize].ahead;
         self.rows[row as usize].ahead = ahead.expect("a stream knows its next segment");

@@ -19,6 +19,7 @@ use super::append::{GC, HOST, MAP};
 use super::images::Images;
 use super::layout::{At, Layout};
 use super::ops::Op;
+use super::segments::Safe;
 use super::{Life, Log};
 
 /// Rows between two roots: this bounds what recovery reads.
@@ -52,6 +53,8 @@ pub struct Checkpoint {
     next: Root,
     /// The last root that is on all devices.
     pub everywhere: u64,
+    /// When no empty segment was out of use: nothing has changed since.
+    seen: (u64, u64, u64),
     bufs: Vec<MetaBuf>,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
@@ -67,6 +70,7 @@ impl Checkpoint {
             root: Root::default(),
             next: Root::default(),
             everywhere: 0,
+            seen: (0, 0, 0),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
             begun_at: 0,
@@ -107,14 +111,37 @@ impl Checkpoint {
 }
 
 impl Log {
-    /// A root frees segments, but seals rows early: it is worth that when somebody who can't go on
-    /// can do so afterwards.
-    fn wants_checkpoint(&self) -> bool {
-        let (free, after) = (self.segments.free(), self.segments.free() + self.segments.empty());
+    /// Whether the host or collection can't go on, and could with `more` free segments.
+    fn is_starved(&self, more: u32) -> bool {
+        let (free, floor) = (self.segments.free(), self.layout.gc_floor());
         let most = self.layout.reserve + 1;
-        let host = free < most && after >= most || free == most && after > most;
-        let collection = free <= self.layout.gc_floor() + 1 && after > free;
-        host || collection || self.order.next > self.checkpoint.root.replay_from + INTERVAL
+        free < most && free + more >= most || free <= floor + 1 && more > 0
+    }
+
+    /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
+    /// go on, or when replay would become long.
+    fn wants_checkpoint(&self) -> bool {
+        self.is_starved(self.segments.empty()) && self.segments.awaited(self.safe()).is_none()
+            || self.order.next > self.checkpoint.root.replay_from + INTERVAL
+    }
+
+    /// What is known of rows and the root.
+    fn safe(&self) -> Safe {
+        let unsealed = self.first_unsealed(false).unwrap_or(u64::MAX);
+        let sealed = self.order.first_stamp(self.order.durable, false).unwrap_or(u64::MAX);
+        Safe { stamp: unsealed.min(sealed) - 1, replay_from: self.checkpoint.root.replay_from }
+    }
+
+    /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
+    fn hasten(&mut self) -> bool {
+        let safe = self.safe();
+        let Some(stamp) = self.segments.awaited(safe) else { return false };
+        let hurry =
+            stamp > safe.stamp && stamp > self.commit_all && self.is_starved(self.segments.empty());
+        if hurry {
+            self.commit_all = stamp;
+        }
+        hurry
     }
 
     pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
@@ -253,7 +280,6 @@ impl Log {
 
     /// Everything that the images show is durable: the root may say so.
     fn write_root(&mut self, now: Nanos, out: &mut Out) {
-        self.commit_all = 0;
         let root = Root { durable: self.order.durable, ..self.checkpoint.next };
         self.send_root(now, root, out);
     }
@@ -317,6 +343,7 @@ impl Log {
     /// What the root before this one needed may be written again.
     fn root_durable(&mut self, out: &mut Out) {
         self.checkpoint.root = self.checkpoint.next;
+        self.segments.root_durable();
         self.checkpoint.everywhere = self.checkpoint.root.number;
         self.lost.told(self.checkpoint.root.lost);
         if self.life != Life::Recovering {
@@ -327,10 +354,14 @@ impl Log {
 
     /// Frees segments that no root needs any more.
     pub(super) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.checkpoint.phase != Phase::Idle || out.room() < 20 || self.ops.room() < 16 {
+        let seen = (self.segments.changes, self.order.durable, self.order.next);
+        if self.checkpoint.seen == seen || out.room() < 20 || self.ops.room() < 16 {
             return false;
         }
-        let Some(segment) = self.segments.reclaim() else { return false };
+        let Some(segment) = self.segments.reclaim(self.safe()) else {
+            self.checkpoint.seen = seen;
+            return self.hasten();
+        };
         let at = At { segment, slot: 0, sector: 0 };
         let sectors = u64::from(self.layout.slots * self.layout.chunk);
         let (lba, devices) = (self.layout.lba(at), 0..self.layout.devices);

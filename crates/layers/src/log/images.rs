@@ -124,6 +124,7 @@ impl Log {
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
         let seq = self.order.seal(self.stamps, false);
+        self.durable_all = self.durable_all.min(self.stamps - 1);
         let head = Head {
             seq,
             durable: self.order.durable,
@@ -231,7 +232,7 @@ impl Log {
         if images.pending == 0 && self.failed.is_none() {
             let (seq, segment) = (images.seq, images.segment);
             self.order.written(seq);
-            self.segments.row_written(segment);
+            self.segments.row_written(segment, seq);
         }
     }
 }

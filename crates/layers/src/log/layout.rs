@@ -151,9 +151,10 @@ impl Layout {
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
     }
 
-    /// Free segments that collection may not open: those that a checkpoint may need.
+    /// Free segments that collection may not open: those that a checkpoint needs, and once more
+    /// when it was cut off, with a new segment for each stream.
     pub fn gc_floor(&self) -> u32 {
-        self.map_segments() + 1
+        2 * self.map_segments() + 3
     }
 
     /// Incompressible blocks of a full row.

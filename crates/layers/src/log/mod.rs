@@ -114,6 +114,8 @@ pub struct Log {
     commit: u64,
     /// All rows up to this stamp must.
     commit_all: u64,
+    /// All rows up to this stamp are.
+    durable_all: u64,
     /// Counts versions; its low bits go into checksums and the map.
     generation: u8,
     /// What the rows of this life carry.
@@ -176,6 +178,7 @@ impl Log {
             flush_stamp: 0,
             commit: 0,
             commit_all: 0,
+            durable_all: 0,
             generation: 0,
             life_number: 0,
             collection: Collection::new(&layout),

@@ -207,7 +207,8 @@ impl Log {
         let next = self.layout.after(found.at, found.head.first_sectors);
         let next = next.unwrap_or(At { segment: found.head.next, slot: 0, sector: 0 });
         self.replay().chains[stream].at = Some(next);
-        self.segments.claim(found.at.segment, found.head.stream == MAP);
+        let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
+        self.segments.claim_row(segment, of_map, found.head.seq);
         self.replay().queue.push_back(found);
         true
     }

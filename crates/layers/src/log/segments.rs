@@ -5,8 +5,9 @@
 //!   offered as a victim exactly when it is Full, none of the map's, and not shunned.
 //! - `live` is the sum of the lengths of the records in it to which the map or the directory
 //!   points, each rounded up to the grain.
-//! - An empty segment is free only when a root that was begun after it became empty is durable:
-//!   until then it may have the only durable version of something, or a row that replay needs.
+//! - An empty segment is free only when the rows that say so are durable, and none of its own is
+//!   replayed: until then it may have the only durable version of something. One of the map's is
+//!   free when a root that was begun after it became empty is durable.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,6 +21,9 @@ use crate::planted::{Bug, planted};
 
 /// How finely victims are told apart.
 const LEVELS: u32 = 64;
+
+/// Empty segments that are looked at for one that is out of use.
+const LOOK: usize = 16;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,27 @@ struct Segment {
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
     level: u8,
+    /// The number of its last row.
+    last: u64,
+}
+
+/// A segment in which nothing is live.
+#[derive(Clone, Copy, Debug)]
+struct Empty {
+    segment: u32,
+    /// Roots that were begun before.
+    roots: u64,
+    /// Rows that were opened before: they say that it is empty.
+    stamp: u64,
+}
+
+/// What must be known of rows and roots before a segment is used again.
+#[derive(Clone, Copy, Debug)]
+pub struct Safe {
+    /// All rows up to this stamp are durable.
+    pub stamp: u64,
+    /// The durable root replays no row before this one.
+    pub replay_from: u64,
 }
 
 /// See the module text.
@@ -59,7 +84,7 @@ struct Segment {
 pub struct Segments {
     list: Vec<Segment>,
     free: VecDeque<u32>,
-    empty: VecDeque<(u32, u64)>,
+    empty: VecDeque<Empty>,
     victims: Victims,
     capacity: u32,
     /// Records written: the clock of the victim policy.
@@ -68,6 +93,11 @@ pub struct Segments {
     total: u64,
     /// Roots begun so far.
     roots: u64,
+    is_rooting: bool,
+    /// Rows that were opened so far.
+    pub stamp: u64,
+    /// Counts what may make a segment free.
+    pub changes: u64,
 }
 
 fn grains(len: u32) -> u32 {
@@ -87,6 +117,7 @@ impl Segments {
             of_map: false,
             shunned: false,
             level: 0,
+            last: 0,
         };
         Segments {
             list: alloc::vec![segment; count as usize],
@@ -97,6 +128,9 @@ impl Segments {
             now: 0,
             total: 0,
             roots: 0,
+            is_rooting: false,
+            stamp: 0,
+            changes: 0,
         }
     }
 
@@ -121,6 +155,7 @@ impl Segments {
 
     /// Takes a free one for a stream.
     pub fn open(&mut self, of_map: bool) -> u32 {
+        self.changes += 1;
         let segment = self.free.pop_front().expect("a free segment");
         let it = self.at(segment);
         assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
@@ -141,15 +176,22 @@ impl Segments {
         }
     }
 
+    /// As [`Segments::claim`], for one with row `seq`, which replay needs until the next root.
+    pub fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
+        self.claim(segment, of_map);
+        self.at(segment).last = seq;
+    }
+
     /// A row in it was opened.
     pub fn row_opened(&mut self, segment: u32) {
         self.at(segment).rows += 1;
     }
 
-    /// A row in it is on the devices.
-    pub fn row_written(&mut self, segment: u32) {
+    /// Row `seq` in it is on the devices.
+    pub fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
         it.rows -= 1;
+        it.last = it.last.max(seq);
         self.settle(segment);
     }
 
@@ -179,7 +221,8 @@ impl Segments {
 
     fn emptied(&mut self, segment: u32) {
         self.at(segment).state = State::Empty;
-        self.empty.push_back((segment, self.roots));
+        self.changes += 1;
+        self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
     }
 
     fn level(&self, segment: u32) -> u8 {
@@ -249,22 +292,42 @@ impl Segments {
     /// A read of a segment is over.
     pub fn unpin(&mut self, segment: u32) {
         self.at(segment).reads -= 1;
+        self.changes += u64::from(self.at(segment).reads == 0);
     }
 
     /// A root is begun: what is empty now is free when it is durable.
     pub fn root_begun(&mut self) {
         self.roots += 1;
+        self.is_rooting = true;
     }
 
-    /// The root that was begun last is durable. Takes the next segment that is now out of use.
-    pub fn reclaim(&mut self) -> Option<u32> {
-        let &(segment, root) = self.empty.front()?;
-        let needed = root >= self.roots && !planted(Bug::SegmentBeforeRoot);
-        if needed || self.list[segment as usize].reads > 0 {
-            return None;
-        }
-        self.empty.pop_front();
-        Some(segment)
+    /// The root that was begun last is durable.
+    pub fn root_durable(&mut self) {
+        self.is_rooting = false;
+        self.changes += 1;
+    }
+
+    /// Whether nothing needs the segment: neither a reader, nor replay, nor what is on media.
+    fn is_needless(&self, empty: &Empty, safe: Safe) -> bool {
+        let it = &self.list[empty.segment as usize];
+        let behind_root = empty.roots < self.roots && !self.is_rooting;
+        let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
+        let early = planted(Bug::SegmentBeforeRoot);
+        it.reads == 0 && (behind_root || known && !it.of_map || early)
+    }
+
+    /// Takes the next segment that is now out of use.
+    pub fn reclaim(&mut self, safe: Safe) -> Option<u32> {
+        let at = self.empty.iter().take(LOOK).position(|empty| self.is_needless(empty, safe))?;
+        self.empty.remove(at).map(|empty| empty.segment)
+    }
+
+    /// The last of the rows that say of empty segments that they are, if those need nothing but
+    /// that these rows become durable.
+    pub fn awaited(&self, safe: Safe) -> Option<u64> {
+        let all = Safe { stamp: u64::MAX, ..safe };
+        let waits = self.empty.iter().take(LOOK).filter(|empty| self.is_needless(empty, all));
+        waits.map(|empty| empty.stamp).max()
     }
 
     /// A segment out of use may be opened.
@@ -290,20 +353,24 @@ impl Segments {
         self.free.clear();
         for index in 0..self.list.len() as u32 {
             let it = self.list[index as usize];
-            match it.state {
-                State::Free if it.live == 0 => self.free.push_back(index),
-                State::Free => unreachable!("what is live was claimed"),
-                _ => self.settle(index),
+            // What the images show there was replaced by rows that are durable.
+            if it.live == 0 && it.last == 0 {
+                self.at(index).state = State::Free;
+                self.free.push_back(index);
+            } else {
+                assert_ne!(it.state, State::Free, "what is live was claimed");
+                self.settle(index);
             }
         }
     }
 
-    /// Bytes that are live, that a new segment has room for in all free ones, and that are neither.
+    /// Bytes that are live, for which free segments have room, and that collection could gain.
     pub fn space(&self) -> (u64, u64, u64) {
         let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
-        let free = self.free.len() as u64 * each;
-        let used = self.list.len() as u64 * each - free;
-        (self.total * grain, free * grain, used.saturating_sub(self.total) * grain)
+        let free = (self.free.len() + self.empty.len()) as u64 * each;
+        let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
+        let stale: u64 = full.map(|it| each.saturating_sub(it.live.into())).sum();
+        (self.total * grain, free * grain, stale * grain)
     }
 
     /// The live grains of a segment.

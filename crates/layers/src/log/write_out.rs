@@ -79,7 +79,7 @@ impl Order {
     }
 
     /// The lowest stamp of a row beyond `seq`, with or without the host's data.
-    fn first_stamp(&self, seq: u64, of_host: bool) -> Option<u64> {
+    pub fn first_stamp(&self, seq: u64, of_host: bool) -> Option<u64> {
         let beyond = |it: &&Sealed| it.seq > seq && (it.of_host || !of_host);
         self.list.iter().filter(beyond).map(|it| it.stamp).min()
     }
@@ -164,6 +164,7 @@ impl Log {
             }
         }
         let seq = self.order.seal(stamp, of_host);
+        self.durable_all = self.durable_all.min(stamp - 1);
         let it = &mut self.rows[row as usize];
         it.seq = seq;
         it.phase = Phase::Sealing;
@@ -365,7 +366,7 @@ impl Log {
             it.phase = Phase::Draining;
             let (seq, segment) = (it.seq, it.at.segment);
             self.order.written(seq);
-            self.segments.row_written(segment);
+            self.segments.row_written(segment, seq);
         }
     }
 
@@ -381,7 +382,7 @@ impl Log {
     }
 
     /// The lowest stamp of a row that is not sealed and has something, of the host or of any.
-    fn first_unsealed(&self, of_host: bool) -> Option<u64> {
+    pub(super) fn first_unsealed(&self, of_host: bool) -> Option<u64> {
         let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
         self.rows.iter().filter(wanted).map(|it| it.stamp).min()
     }
@@ -405,7 +406,8 @@ impl Log {
             unsealed && sealed.is_none_or(|first| first > stamp)
         };
         let asked = self.commit > self.flushed_stamp && covers(self.commit, true);
-        let root = self.commit_all > 0 && covers(self.commit_all, false);
+        let all = self.commit_all;
+        let root = all > self.durable_all && covers(all, false);
         let many = order.settled >= order.durable + WINDOW;
         if !asked && !root && !many || out.room() < 20 {
             return false;
@@ -435,6 +437,9 @@ impl Log {
             return;
         }
         self.order.made_durable(seq);
+        if self.all_durable(self.commit_all) {
+            self.durable_all = self.commit_all;
+        }
         self.flushed_stamp = self.flushed_stamp.max(self.flush_stamp);
         self.answer_flushed(out);
     }
