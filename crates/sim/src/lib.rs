@@ -17,6 +17,7 @@ mod load;
 mod media;
 mod memory;
 mod player;
+pub mod probe;
 mod row;
 mod schedule;
 mod series;

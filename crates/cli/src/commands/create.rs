@@ -1,6 +1,6 @@
 //! `hostftl create`: makes a volume.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hostftl_core::SECTOR;
 use hostftl_layers::{LayerConfig, LayerKind};
@@ -28,9 +28,10 @@ pub struct Args {
     /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
     layer: LayerConfig,
-    /// The unit in which the layer writes; 64k unless the layer's parameters say otherwise
-    #[arg(long, value_parser = superpage)]
-    superpage: Option<u32>,
+    /// The unit in which the layer writes; 64k unless the layer's parameters say otherwise. With
+    /// `auto` the first device is probed, which overwrites it
+    #[arg(long, value_name = "SIZE|auto", value_parser = superpage)]
+    superpage: Option<Superpage>,
     /// The share of the devices that is kept free for collection; 7% unless they say otherwise
     #[arg(long, value_parser = parse_share)]
     spare: Option<u32>,
@@ -42,12 +43,24 @@ pub struct Args {
     force: bool,
 }
 
-/// A superpage's size in sectors.
-fn superpage(text: &str) -> Result<u32, String> {
+/// What the user says of the superpage.
+#[derive(Clone, Copy, Debug)]
+enum Superpage {
+    /// It is to be found.
+    Auto,
+    /// Its size in sectors.
+    Of(u32),
+}
+
+/// A superpage's size in sectors, or `auto`.
+fn superpage(text: &str) -> Result<Superpage, String> {
+    if text == "auto" {
+        return Ok(Superpage::Auto);
+    }
     let size = parse_size(text)?;
     let sectors = u32::try_from(size / SECTOR as u64).ok().filter(|sectors| *sectors < 1 << 20);
     match sectors.filter(|_| size.is_multiple_of(SECTOR as u64)) {
-        Some(sectors) => Ok(sectors),
+        Some(sectors) => Ok(Superpage::Of(sectors)),
         None => Err(format!("`{text}`: a superpage is whole sectors of 512 bytes, below 512M")),
     }
 }
@@ -58,7 +71,14 @@ fn superpage(text: &str) -> Result<u32, String> {
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let mut layer = args.layer;
-    layer.superpage = args.superpage.unwrap_or(layer.superpage);
+    match args.superpage {
+        Some(Superpage::Of(sectors)) => layer.superpage = sectors,
+        Some(Superpage::Auto) => {
+            let found = find_superpage(&args.devices[0], args.force)?;
+            layer.superpage = found.unwrap_or(layer.superpage);
+        }
+        None => {}
+    }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
     let spec = CreateSpec {
         path: args.volume,
@@ -73,6 +93,22 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         true => json(&spec, &created, console),
         false => text(&spec, &created, console),
     }
+}
+
+/// Probes a device for its superpage, in sectors; nothing when it has none, or does not exist yet.
+fn find_superpage(device: &str, force: bool) -> Result<Option<u32>, Failure> {
+    let model = device.strip_prefix("drive:").and_then(|rest| rest.split_once('@'));
+    let target = match model {
+        Some((drive, _)) => drive,
+        None if !Path::new(device).exists() => return Ok(None),
+        None if !force => {
+            let why = "--superpage auto overwrites it, to measure it: add --force";
+            return Err(Failure::usage(format!("{device}: {why}")));
+        }
+        None => device,
+    };
+    let probed = super::probe::of(target, 1)?;
+    Ok(probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32))
 }
 
 fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod create;
 pub mod import;
 pub mod paper;
+pub mod probe;
 pub mod replay;
 pub mod serve;
 pub mod status;
