@@ -6,9 +6,11 @@
 
 mod check;
 mod findings;
+mod hatl;
 mod multi_scm;
 mod olive;
 mod page;
+mod scrambler;
 mod sheet;
 mod xdp;
 
@@ -48,6 +50,16 @@ pub const ALL: &[Paper] = &[
         name: "xdp",
         about: "a log array over several SSDs: compression, RAID 5, and what the drives are sent",
         run: xdp::run,
+    },
+    Paper {
+        name: "hatl",
+        about: "small random writes gathered for drives that map in superpages",
+        run: hatl::run,
+    },
+    Paper {
+        name: "scrambler",
+        about: "writes go to what the drive collects next",
+        run: scrambler::run,
     },
 ];
 

@@ -2,8 +2,8 @@
 //!
 //! A write that is smaller than a superpage costs a read-modify-write of all of it, so cost per
 //! byte falls with the size of writes until they are as large. The smallest size from which larger
-//! ones are no cheaper is the superpage, if a write that straddles two costs more than one that does
-//! not.
+//! ones are no cheaper is the superpage, if a write that straddles two costs more than one that
+//! does not.
 
 use hostftl_core::{Layer, Nanos, Payload, SECTOR};
 use hostftl_drives::DriveSpec;

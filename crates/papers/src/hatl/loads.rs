@@ -1,0 +1,112 @@
+//! The workloads of the reference shape, the footprint sweep, and real traces.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use hostftl_sim::Load;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::Error;
+
+/// Real traces, if they are there.
+pub const TRACES: [(&str, &str); 2] =
+    [("mariadb-oltp", "mariadb-oltp.csv.zst"), ("cloudphysics", "cloudphysics-vm.csv.zst")];
+
+/// A workload with the busy times of HARD, mHATL and sHATL in the reference model.
+#[derive(Clone, Copy, Debug)]
+pub struct Reference {
+    /// What it is.
+    pub name: &'static str,
+    /// Pattern and span; nothing for the mixture, which is made here.
+    synth: Option<&'static str>,
+    /// HARD, mHATL, sHATL.
+    pub busy: [f64; 3],
+}
+
+/// The reference shape.
+pub const REFERENCE: [Reference; 4] = [
+    Reference {
+        name: "uniform over 64 MiB",
+        synth: Some("uniform:size=4k,span=64m"),
+        busy: [0.057, 0.24, 0.37],
+    },
+    Reference {
+        name: "uniform over 256 MiB",
+        synth: Some("uniform:size=4k,span=256m"),
+        busy: [0.057, 2.6, 0.71],
+    },
+    Reference {
+        name: "90 % of writes to 5 %, 256 MiB",
+        synth: Some("hotcold:size=4k,span=256m,hot=5,share=90"),
+        busy: [0.055, 0.33, 0.24],
+    },
+    Reference { name: "the same + 5 % sequential 256 KiB", synth: None, busy: [0.21, 1.8, 0.35] },
+];
+
+fn parse(text: &str) -> Result<Load, Error> {
+    Load::parse(text).map_err(|why| Error::Failed(why.to_string()))
+}
+
+/// Uniform writes over so many MiB.
+pub fn footprint(mib: u64, writes: u64) -> Result<Load, Error> {
+    parse(&format!("synth:uniform:size=4k,span={mib}m,count={writes}"))
+}
+
+/// A trace of the mixture, in a file that goes away.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Writes it: of each hundred requests five go on in order, in 256 KiB, through the second 256
+    /// MiB of the drive.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn new(writes: u64, seed: u64) -> Result<Self, Error> {
+        let name = format!("hostftl-paper-{}-{seed}.csv", std::process::id());
+        let scratch = Scratch(std::env::temp_dir().join(name));
+        scratch
+            .fill(writes, seed)
+            .map_err(|why| Error::Failed(format!("{}: {why}", scratch.0.display())))?;
+        Ok(scratch)
+    }
+
+    fn fill(&self, writes: u64, seed: u64) -> std::io::Result<()> {
+        const SPAN: u64 = 256 << 20;
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut out = BufWriter::new(fs::File::create(&self.0)?);
+        writeln!(out, "t_us,op,byte_off,byte_len")?;
+        let (blocks, mut next) = (SPAN >> 12, 0);
+        for at in 0..writes {
+            let (from, len) = match dice.random_range(0..100) {
+                0..5 => {
+                    next = (next + (256 << 10)) % SPAN;
+                    (SPAN + next, 256 << 10)
+                }
+                5..90 => (dice.random_range(0..blocks / 20) << 12, 4096),
+                _ => (dice.random_range(blocks / 20..blocks) << 12, 4096),
+            };
+            writeln!(out, "{at},W,{from},{len}")?;
+        }
+        out.flush()
+    }
+
+    /// The workload of a case.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn load(&self, case: &Reference, writes: u64) -> Result<Load, Error> {
+        match case.synth {
+            Some(synth) => parse(&format!("synth:{synth},count={writes}")),
+            None => parse(&self.0.display().to_string()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,165 @@
+//! HARD, mHATL, sHATL and ReSSD: host remapping for drives that map in superpages.
+//!
+//! Source: Choi and Shin, on host address remapping with little memory (mHATL, sHATL); Jang and
+//! Shin, "HARD: Host-Level Address Remapping Driver for Solid-State Disk" (ICITCS 2011).
+
+mod loads;
+mod tables;
+
+use hostftl_drives::DriveSpec;
+use hostftl_sim::{LayerChoice, Load, Row, Snapshots, Study, Warm, default_memory};
+
+use crate::{Band, Check, Error, Findings, Options, Watch};
+use loads::{REFERENCE, Reference, Scratch, TRACES, footprint};
+
+/// The layers, in the order of the columns; the first is what the others are relative to.
+const LAYERS: [(&str, &str); 6] = [
+    ("none", "none"),
+    ("HARD", "hard"),
+    ("mHATL", "mhatl:leaves=8192"),
+    ("sHATL", "shatl:hidden=8m"),
+    ("ReSSD", "shatl:hidden=8m:mode=ressd"),
+    ("hatl-auto", "hatl-auto"),
+];
+/// Footprints of the sweep, in MiB.
+const FOOTPRINTS: [u64; 8] = [16, 32, 64, 128, 256, 512, 1024, 1800];
+/// Writes of a synthetic workload.
+const WRITES: u64 = 200_000;
+
+/// What is watched: the studies' own progress, as parts of the paper.
+struct Part<'a> {
+    watch: &'a dyn Watch,
+    what: &'a str,
+    done: usize,
+    of: usize,
+}
+
+impl hostftl_sim::Watch for Part<'_> {
+    fn progress(&self, _: usize, _: u64, _: u64) {
+        self.watch.progress(self.what, self.done, self.of);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.watch.cancelled()
+    }
+}
+
+/// A row for each layer under one workload.
+fn study(load: Load, trace: bool, options: &Options, part: &Part) -> Result<Vec<Row>, Error> {
+    let failed = |why: &dyn std::fmt::Display| Error::Failed(why.to_string());
+    let layers = LAYERS.iter().map(|(_, text)| LayerChoice::parse(text));
+    let study = Study {
+        workloads: vec![load],
+        drives: vec![DriveSpec::find("hatl-2g").map_err(|why| failed(&why))?],
+        layers: layers.collect::<Result<_, _>>().map_err(|why| failed(&why))?,
+        warm: Warm::None,
+        snapshots: Snapshots::None,
+        closed_loop: (!trace).then_some(16),
+        compact: trace,
+        seed: options.seed,
+        threads: options.threads,
+        memory: default_memory(),
+    };
+    let rows = hostftl_sim::compare(&study, part).map_err(|why| failed(&why))?;
+    match rows.len() == LAYERS.len() && !part.watch.cancelled() {
+        true => Ok(rows),
+        false => Err(Error::Cancelled),
+    }
+}
+
+/// Makes the experiment.
+///
+/// # Errors
+/// When a trace can't be read, a law is broken, or nobody waits.
+pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+    let writes = if options.full { 10 * WRITES } else { WRITES };
+    let traces = TRACES.map(|(name, file)| {
+        let path = options.traces.as_ref()?.join(file);
+        path.exists().then_some((name, path))
+    });
+    let traces: Vec<_> = traces.into_iter().flatten().collect();
+    let of = REFERENCE.len() + FOOTPRINTS.len() + traces.len();
+    let scratch = Scratch::new(writes, options.seed)?;
+    let mut done = 0;
+    let mut make = |what: &str, load: Load, trace: bool| {
+        let part = Part { watch, what, done, of };
+        done += 1;
+        study(load, trace, options, &part)
+    };
+    let mut reference = Vec::new();
+    for case in &REFERENCE {
+        let load = scratch.load(case, writes)?;
+        reference.push(make(case.name, load, false)?);
+    }
+    let mut sweep = Vec::new();
+    for mib in FOOTPRINTS {
+        sweep.push(make("footprint", footprint(mib, writes)?, false)?);
+    }
+    let mut real = Vec::new();
+    for (name, path) in &traces {
+        let load = Load::parse(&path.display().to_string());
+        let load = load.map_err(|why| Error::Failed(why.to_string()))?;
+        real.push((*name, make(name, load, true)?));
+    }
+    let mut findings = Findings::new("HARD, mHATL, sHATL: host remapping for superpage drives");
+    tables::settings(&mut findings, writes, options);
+    findings.sheets.push(tables::reference(&reference));
+    findings.sheets.push(tables::sweep(&sweep));
+    for (case, rows) in REFERENCE.iter().zip(&reference) {
+        findings.sheets.push(tables::split(case.name, rows));
+    }
+    for (name, rows) in &real {
+        findings.sheets.push(tables::split(name, rows));
+    }
+    findings.figures.push(tables::bars(&reference));
+    findings.figures.push(tables::lines(&sweep));
+    checks(&mut findings, &reference, &sweep);
+    Ok(findings)
+}
+
+/// Busy time relative to no layer.
+fn busy(row: &Row) -> f64 {
+    row.busy_ratio.unwrap_or(f64::NAN)
+}
+
+fn checks(findings: &mut Findings, reference: &[Vec<Row>], sweep: &[Vec<Row>]) {
+    for (case, rows) in REFERENCE.iter().zip(reference) {
+        for (index, reference) in case.busy.iter().enumerate() {
+            let (layer, ours) = (LAYERS[index + 1].0, busy(&rows[index + 1]));
+            let what = format!("busy time of {layer}, {} (reference model)", case.name);
+            let check = Check::near(what, *reference, ours, 25.0);
+            findings.checks.push(check.because(why(case, layer)));
+        }
+    }
+    let least = FOOTPRINTS.iter().zip(sweep).find(|(mib, _)| **mib == 64);
+    let hard = least.map_or(f64::NAN, |(_, rows)| busy(&rows[1]));
+    let what = "busy time of HARD, uniform writes, by theory 800/(16 * 860)";
+    findings.checks.push(Check::new(what, Some(0.0581), hard, Band::around(0.0581, 10.0)));
+    let (small, large) = (&sweep[0], &sweep[sweep.len() - 1]);
+    let what = "sHATL and mHATL near HARD need a small footprint: growth from 16 MiB to 1800 MiB";
+    let growth = (busy(&large[3]) / busy(&small[3])).min(busy(&large[2]) / busy(&small[2]));
+    findings.checks.push(Check::new(what, None, growth, Band::AtLeast(2.0)));
+    findings.lead = format!(
+        "HARD keeps the drive busy for {:.3} of the time without a layer (published up to 8 times \
+         as fast), sHATL for {:.2} and mHATL for {:.2}, with 4 KiB writes over 64 MiB; beyond a \
+         footprint that their memory can hold both lose, and the sweep shows where.",
+        busy(&reference[0][1]),
+        busy(&reference[0][3]),
+        busy(&reference[0][2])
+    );
+}
+
+/// What is known to differ from the reference model.
+fn why(case: &Reference, layer: &str) -> String {
+    match layer {
+        "mHATL" => "the reference thrashes; ours ends a round that frees nothing and then writes \
+                    whole superpages home"
+            .into(),
+        "sHATL" => format!(
+            "what waits in the hidden area depends on its size and the order of collection ({}); \
+             ours keeps a reserve of it free, and its log is in it",
+            case.name
+        ),
+        _ => "map log and checkpoints are in ours and not in the reference".into(),
+    }
+}

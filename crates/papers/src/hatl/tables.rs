@@ -1,0 +1,132 @@
+//! What was found, as tables, charts and words.
+
+use hostftl_report::{Axis, Bars, Figure, Lines};
+use hostftl_sim::Row;
+
+use super::loads::REFERENCE;
+use super::{FOOTPRINTS, LAYERS, busy};
+use crate::{Cell, Findings, Options, Sheet};
+
+fn number(value: f64) -> Cell {
+    if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
+}
+
+/// Busy times beside those of the reference model.
+pub fn reference(rows: &[Vec<Row>]) -> Sheet {
+    let title = "Busy time relative to no layer: the reference model beside ours";
+    let heads = ["workload", "layer", "reference", "ours", "off"];
+    let mut sheet = Sheet::new(title, &heads);
+    for (case, rows) in REFERENCE.iter().zip(rows) {
+        for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
+            let ours = busy(&rows[index]);
+            let known = case.busy.get(index - 1).copied();
+            sheet.row([
+                case.name.into(),
+                (*layer).into(),
+                known.map_or(Cell::Nothing, number),
+                number(ours),
+                known.map_or(Cell::Nothing, |known| Cell::off(known, ours)),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// Busy times by footprint.
+pub fn sweep(sweep: &[Vec<Row>]) -> Sheet {
+    let title = "Footprint sweep: busy time relative to no layer, uniform 4 KiB writes";
+    let layers = LAYERS.iter().skip(1).map(|(layer, _)| *layer);
+    let heads: Vec<&str> = ["footprint"].into_iter().chain(layers).collect();
+    let mut sheet = Sheet::new(title, &heads);
+    for (mib, rows) in FOOTPRINTS.iter().zip(sweep) {
+        let cells = rows[1..].iter().map(|row| number(busy(row)));
+        sheet.row([Cell::from(format!("{mib} MiB"))].into_iter().chain(cells));
+    }
+    sheet
+}
+
+/// Where the busy time of each layer went, relative to all of that without one.
+pub fn split(name: &str, rows: &[Row]) -> Sheet {
+    let title = format!("{name}: where the busy time goes, relative to all of it without a layer");
+    let heads = [
+        "layer",
+        "real_request",
+        "copyback",
+        "of it gc",
+        "vgc",
+        "padding",
+        "map",
+        "reads",
+        "all",
+        "pad MiB",
+        "map MiB",
+        "map RAM KiB",
+    ];
+    let mut sheet = Sheet::new(title, &heads);
+    let base = rows[0].busy_ns.total().max(1) as f64;
+    for ((layer, _), row) in LAYERS.iter().zip(rows) {
+        let it = &row.busy_ns;
+        let parts =
+            [it.request, it.copyback, it.drive_gc, it.vgc, it.padding, it.map, it.read, it.total()];
+        let parts = parts.map(|part| number(part as f64 / base));
+        let mib = |bytes: u64| Cell::Number(bytes as f64 / f64::from(1 << 20), 1);
+        let rest = [
+            mib(row.padding_bytes),
+            mib(row.map_bytes_written),
+            Cell::Number(row.map_bytes as f64 / 1024.0, 0),
+        ];
+        sheet.row([Cell::from(*layer)].into_iter().chain(parts).chain(rest));
+    }
+    sheet
+}
+
+/// Busy times of the reference workloads.
+pub fn bars(rows: &[Vec<Row>]) -> Figure {
+    let names = REFERENCE.map(|case| case.name);
+    let mut bars = Bars::new("Busy time relative to no layer", &names, |it| format!("{it:.2}"));
+    for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
+        let values: Vec<f64> = rows.iter().map(|rows| busy(&rows[index])).collect();
+        bars = bars.series(layer, &values);
+    }
+    bars.figure()
+}
+
+/// Busy times by footprint.
+pub fn lines(sweep: &[Vec<Row>]) -> Figure {
+    let x = Axis::log("footprint, MiB", |it| format!("{it:.0}"));
+    let y = Axis::linear("busy time relative to no layer", |it| format!("{it:.2}"));
+    let mut lines = Lines::new("Footprint sweep", x, y);
+    for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
+        let points = FOOTPRINTS.iter().zip(sweep);
+        let points = points.map(|(mib, rows)| (*mib as f64, busy(&rows[index])));
+        lines = lines.series(layer, points.collect());
+    }
+    lines.figure()
+}
+
+/// How it was made, and what to know.
+pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
+    findings.setting.push(format!(
+        "The layers that also serve volumes, over `hatl-2g`: superpages of 64 KiB, read 60 us, \
+         program 800 us, erase 1.5 ms, 2 GiB. mHATL may have 8192 leaves, sHATL and ReSSD 8 MiB of \
+         hidden area. {writes} writes, 16 at a time, over a new drive: \
+         only the footprint is mapped. All rows export the same."
+    ));
+    let traces = match &options.traces {
+        Some(folder) => format!("Traces from {}, packed, with their own times.", folder.display()),
+        None => "No traces: give --traces a folder with mariadb-oltp.csv.zst.".into(),
+    };
+    findings.setting.push(traces);
+    findings.notes.extend([
+        "Published: HARD up to 8 times as fast on random writes; mHATL and sHATL close to HARD \
+         in a fraction of its memory; ReSSD +72 % on Postmark. The first needs a drive without \
+         collection, the second a small and local footprint: see the sweep."
+            .into(),
+        "real_request, copyback and vgc are the paper's three parts; padding and map are what \
+         durability costs, which the paper leaves out."
+            .into(),
+        "mHATL's memory is capped by leaves. Where the footprint needs more it goes over its cap \
+         and writes whole superpages instead of thrashing; the reference model thrashes (2.6)."
+            .into(),
+    ]);
+}

@@ -1,0 +1,166 @@
+//! One workload on one drive, with and without the scrambler: the drive is aged and then timed, one
+//! request at a time.
+
+use hostftl_core::{Cause, Layer, Nanos, Payload};
+use hostftl_drives::{Clock, DriveSpec};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_sim::{Front, HostCosts, Pace, PlayError, Player, Totals, Work, World, check_laws};
+use hostftl_trace::Record;
+
+use crate::Error;
+
+/// Sectors of a request that fills the drive: 1 MiB.
+const CHUNK: u64 = 2048;
+
+/// A drive of the paper's blocks (4 MiB, 256 pages of 16 KiB) with one chip.
+///
+/// # Errors
+/// When there is no such drive.
+pub fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error> {
+    let spare = 100.0 - exported_percent;
+    let text = format!(
+        "cell = \"mlc\"\nchannels = 1\nways = 1\npage_kib = 16\npages = 256\n\
+         blocks = {nand_blocks}\nover_provisioning_percent = {spare:.4}\nread_us = 85\n\
+         program_us = 1600\nerase_us = 8500\nbus_us = 0\nhint = true\n"
+    );
+    DriveSpec::parse(&text, "mlc-16k").map_err(|why| Error::Failed(why.to_string()))
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Requests.
+    pub requests: u64,
+    /// How long they took, in ns.
+    pub took: Nanos,
+    /// How long reads took on average, in us.
+    pub read_us: Option<f64>,
+    /// How long writes took on average, in us.
+    pub write_us: Option<f64>,
+    /// Pages that the drive's collection copied.
+    pub gc_copies: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Energy in mJ.
+    pub energy: f64,
+    /// Bytes of the layer's tables.
+    pub table_bytes: u64,
+    /// How often each rule chose a page.
+    pub rules: [u64; 3],
+    /// Sectors that the host wrote.
+    pub written: u64,
+}
+
+impl Measured {
+    /// Microseconds for each request.
+    pub fn us(&self) -> f64 {
+        self.took as f64 / self.requests.max(1) as f64 / 1e3
+    }
+}
+
+/// A stack that is aged and then timed.
+pub struct Bench {
+    world: World<AnyLayer>,
+    spec: DriveSpec,
+    asked: Totals,
+}
+
+fn failed(why: impl std::fmt::Display) -> Error {
+    Error::Failed(format!("the study broke: {why}"))
+}
+
+impl Bench {
+    /// `layer` over a new drive.
+    ///
+    /// # Errors
+    /// When the layer can't work there.
+    pub fn new(spec: &DriveSpec, layer: &LayerConfig) -> Result<Self, Error> {
+        let devices = [spec.device_info()];
+        let plan = AnyLayer::plan(layer, &devices).map_err(failed)?;
+        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+        let layer = AnyLayer::new(layer, &devices, buffers, Mode::Format).map_err(failed)?;
+        let world = World::new(layer, std::slice::from_ref(spec), HostCosts::default());
+        let world = world.map_err(failed)?;
+        Ok(Bench { world, spec: spec.clone(), asked: Totals::default() })
+    }
+
+    fn play(&mut self, records: impl Iterator<Item = Record>) -> Result<Front, Error> {
+        let mut front = Front::new(&self.world);
+        let start = self.world.now();
+        let mut player = Player::new(records.map(Ok), Pace::Closed(1), start);
+        let end = player.play(&mut self.world, &mut front, |_| false);
+        end.map_err(|why| match why {
+            PlayError::Trace(why) => failed(why),
+            PlayError::Violation(why) => failed(why),
+        })?;
+        self.world.drain().map_err(failed)?;
+        front.finish(&self.world);
+        self.asked += front.totals();
+        Ok(front)
+    }
+
+    /// Writes the first `sectors` in order, and then plays `records`, all without taking time.
+    ///
+    /// # Errors
+    /// A broken law.
+    pub fn age(
+        &mut self,
+        sectors: u64,
+        records: impl Iterator<Item = Record>,
+    ) -> Result<(), Error> {
+        self.world.drain().map_err(failed)?;
+        self.world.set_clock(Clock::Counts);
+        let fill = (0..sectors)
+            .step_by(CHUNK as usize)
+            .map(|lba| Record::new(0, hostftl_trace::Op::Write, 0, lba, CHUNK.min(sectors - lba)));
+        self.play(fill.chain(records))?;
+        self.world.set_clock(Clock::Timed);
+        Ok(())
+    }
+
+    /// Plays `records`, one after the other.
+    ///
+    /// # Errors
+    /// A broken law.
+    pub fn measure(&mut self, records: impl Iterator<Item = Record>) -> Result<Measured, Error> {
+        let (before, start, rules) = (Work::of(&self.world), self.world.now(), self.rules());
+        let front = self.play(records)?;
+        let work = Work::of(&self.world).since(&before);
+        let totals = front.totals();
+        let flash = &work.drives[0].flash;
+        let now = self.rules();
+        let latency = front.latencies.figures();
+        let mean = |figures: Option<hostftl_sim::Latency>| figures.map(|it| it.mean as f64 / 1e3);
+        Ok(Measured {
+            requests: totals.issued,
+            took: front.last_answer.saturating_sub(start),
+            read_us: mean(latency.read),
+            write_us: mean(latency.write),
+            gc_copies: flash.reads[Cause::DriveGc as usize],
+            erases: flash.erases,
+            programs: flash.programs,
+            energy: work.energy(&self.spec, 0).mj,
+            table_bytes: self.world.layer().map_bytes(),
+            rules: std::array::from_fn(|i| now[i] - rules[i]),
+            written: totals.written_sectors,
+        })
+    }
+
+    fn rules(&self) -> [u64; 3] {
+        match self.world.layer() {
+            AnyLayer::Scrambler(layer) => layer.rules(),
+            _ => [0; 3],
+        }
+    }
+
+    /// Stops the stack and checks the laws of conservation over its whole life.
+    ///
+    /// # Errors
+    /// The first law that is broken.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.world.stop().map_err(failed)?;
+        check_laws(&self.world, &self.spec, &self.asked).map_err(failed)
+    }
+}
