@@ -80,6 +80,8 @@ pub struct Snapshot {
     pub map_bytes: u64,
     /// What the layer holds, if it keeps an account of that.
     pub gauges: Option<Gauges>,
+    /// What else the layer shows of its state: see `Layer::facts`.
+    pub facts: Vec<(&'static str, u64)>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
     /// The ranges, first sector and length, that can't be read because of that.

@@ -1,5 +1,6 @@
 //! The figures of a volume, for people and for scripts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostftl_core::{Gauges, SECTOR};
@@ -49,6 +50,9 @@ pub struct Status {
     /// What the layer holds; none when it keeps no account, or the volume is not served.
     #[serde(default)]
     pub space: Option<Space>,
+    /// What else the layer shows of its state, by name.
+    #[serde(default)]
+    pub facts: BTreeMap<String, u64>,
     /// The serving process's memory.
     #[serde(default)]
     pub memory: Memory,
@@ -219,6 +223,12 @@ impl Status {
             }
         }
         status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
+        status.facts = snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
+        if status.facts.get("cap_exceeded") == Some(&1) {
+            status.notes.push(CAP_EXCEEDED.into());
+        } else if status.facts.get("cap_is_tight") == Some(&1) {
+            status.notes.push(CAP_IS_TIGHT.into());
+        }
         status.memory.used_bytes = used_memory();
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
@@ -232,6 +242,13 @@ pub(crate) fn stated_memory(plan: &Plan) -> u64 {
     let host = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
     plan.map_bytes + own + host.sum::<u64>()
 }
+
+/// What to know of a map with too many leaves.
+const CAP_EXCEEDED: &str = "the map has more leaves than its cap: small writes cost as much as \
+                            without a layer; make the volume with more leaves";
+/// And of one that will have.
+const CAP_IS_TIGHT: &str = "what was written touches so many superpages that more than half of the \
+                            leaves are needed at the least; make the volume with more leaves";
 
 /// The health of a device that is not there.
 const MISSING: &str = "missing";
