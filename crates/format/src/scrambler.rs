@@ -222,7 +222,7 @@ mod tests {
         let mut page = Page::default();
         let of = |index: u32| Record {
             logical: index,
-            slot: (index % 3 != 0).then_some(index * 2),
+            slot: (!index.is_multiple_of(3)).then_some(index * 2),
             count: index + 1,
         };
         let list: [Record; RECORDS] = core::array::from_fn(|index| of(index as u32));
