@@ -78,17 +78,16 @@ fn nothing_allocates_and_a_flush_pads_a_strip() {
         let (zoned, disk) = blank(kind);
         let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 1);
         let space = world.layer.limits().exported - 64;
-        for i in 0..4_000_u64 {
-            let id = world.write(i * 7_919 % space, vec![1; (1 + i as usize % 40) * SECTOR], false);
-            world.wait(id).unwrap();
-            world.read(i * 7_919 % space, 40).unwrap();
-        }
-        world.flush();
         let padded = world.layer.counters().padded;
         let id = world.write(0, vec![2; BLOCK], false);
         world.wait(id).unwrap();
         world.flush();
         assert_eq!(world.layer.counters().padded - padded, 32 - 16, "a block, a tail, and pad");
+        for i in 0..4_000_u64 {
+            let id = world.write(i * 7_919 % space, vec![1; (1 + i as usize % 40) * SECTOR], false);
+            world.wait(id).unwrap();
+            world.read(i * 7_919 % space, 40).unwrap();
+        }
         assert_eq!(world.allocations, 0, "{kind} allocated in a step");
         world.stop();
     }

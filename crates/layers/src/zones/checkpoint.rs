@@ -70,9 +70,6 @@ pub struct Checkpoint {
     /// Images in the strip.
     count: u32,
     wanted: bool,
-    /// The row that was opened last when the durable root was begun, and the next one.
-    begun: u64,
-    next_begun: u64,
     /// Rows between two roots.
     interval: u64,
 }
@@ -89,8 +86,6 @@ impl Checkpoint {
             buf: Some(MetaBuf::new((layout.strip / SECTORS_PER_BLOCK) as usize)),
             count: 0,
             wanted: false,
-            begun: 0,
-            next_begun: 0,
             interval: (strips / 8).clamp(64, 1 << 20),
         }
     }
@@ -100,14 +95,9 @@ impl Checkpoint {
         self.stage == Stage::Idle && !self.wanted
     }
 
-    /// Whether nothing was opened since the durable root was begun.
+    /// Whether nothing would be replayed behind the durable root.
     pub fn is_current(&self, seqs: u64) -> bool {
-        self.is_idle() && self.root.seq > 0 && self.begun == seqs
-    }
-
-    /// The volume was opened, with its last row `seqs`; `nothing` was replayed.
-    pub fn opened(&mut self, seqs: u64, nothing: bool) {
-        self.begun = if nothing { seqs } else { u64::MAX };
+        self.is_idle() && self.root.seq > 0 && self.root.replay_from == seqs + 1
     }
 
     /// Asks for a checkpoint; true when none was under way.
@@ -147,7 +137,6 @@ impl Zones {
         let replay_from = rows.min().unwrap_or(self.seqs + 1);
         it.wanted = false;
         it.next = Root { seq: 0, replay_from, images_from: it.strips + 1, images: 0 };
-        it.next_begun = self.seqs;
         it.stage = Stage::Images(0);
         true
     }
@@ -295,7 +284,7 @@ impl Zones {
         match it.stage {
             Stage::Flushing => it.stage = Stage::Root,
             Stage::RootFlushing => {
-                (it.stage, it.root, it.begun) = (Stage::Idle, it.next, it.next_begun);
+                (it.stage, it.root) = (Stage::Idle, it.next);
                 self.lines.root_durable(0);
                 if self.life != super::Life::Recovering {
                     out.push(Output::Event(Event::CheckpointDone));

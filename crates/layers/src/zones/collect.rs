@@ -163,6 +163,9 @@ impl Zones {
             self.collection.column = self.layout.width;
         }
         let Some((segment, strip)) = self.next_strip() else { return false };
+        if self.map.is_two_way() {
+            return self.take_held(lane, segment, strip);
+        }
         let it = &mut self.collection.lanes[lane];
         (it.phase, it.segment, it.strip) = (Phase::Tail, segment, strip);
         let buf = it.tail.take().expect("an idle lane has its buffer");
@@ -173,6 +176,19 @@ impl Zones {
             cause: Cause::Gc,
         };
         self.submit(now, Op::GcTail { lane: lane as u8 }, command, out);
+        true
+    }
+
+    /// What is live in a strip, from the reverse map.
+    fn take_held(&mut self, lane: usize, segment: u32, strip: u32) -> bool {
+        let it = &mut self.collection.lanes[lane];
+        (it.phase, it.cursor) = (Phase::Moving, 0);
+        it.items.clear();
+        for slot in 0..self.layout.strip_blocks() {
+            let place = self.layout.place(segment, strip, slot);
+            it.items.extend(self.map.holder(place).map(|block| (block, place)));
+        }
+        self.touched += self.layout.strip_blocks() as usize;
         true
     }
 
@@ -225,10 +241,12 @@ impl Zones {
             return over;
         }
         let item = it.items[cursor];
-        if !self.is_live(item) || self.blocks.any_write_in(item.0, item.0 + 1) {
-            // A write under way lists the block later, or fails and leaves it for the next victim.
+        if !self.is_live(item) {
             self.collection.lanes[lane].cursor += 1;
             return true;
+        }
+        if self.blocks.any_write_in(item.0, item.0 + 1) {
+            return false; // It has its room, so it ends soon, and most likely the block is dead.
         }
         let follows = |step: &usize| {
             let next = self.collection.lanes[lane].items[cursor + step];

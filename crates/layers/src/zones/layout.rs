@@ -77,7 +77,7 @@ impl Layout {
             spoiled: (if wide { each } else { device.count }).div_ceil(SPOILED),
             blocks: 0,
             pages: 0,
-            entry: if device_blocks(device) >> 31 == 0 { 4 } else { 8 },
+            entry: if wide && device_blocks(device) >> 31 == 0 { 4 } else { 8 },
         };
         if !wide && 4 * units > (each / 10).max(units) {
             return Err(PlanError(
@@ -136,6 +136,11 @@ impl Layout {
     /// Strips in a line.
     pub fn line_strips(&self) -> u32 {
         self.width * self.strips
+    }
+
+    /// Blocks of the device.
+    pub fn device_blocks(&self) -> u64 {
+        device_blocks(&self.device)
     }
 
     /// Map entries in a page.

@@ -1,11 +1,17 @@
 //! The map: where each block of the host is.
 //!
-//! Invariant: a page that nothing was ever mapped in is all zeros, so that `new` touches nothing.
+//! `rrpc` keeps what the original keeps: for each block of the host an address and its segment, and
+//! for each block of the device which one it holds, 24 bytes for 4 KiB in all. `pblk` keeps 4
+//! bytes up to 8 TiB, and else 8.
+//!
+//! Invariants
+//! - A page that nothing was ever mapped in is all zeros, so that `new` touches nothing.
+//! - With a reverse map, the block at a place that the map gives for a block is that block.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::Page;
+use hostftl_core::{Page, SECTORS_PER_BLOCK};
 use hostftl_format::page::{put_u32, put_u64, u32_at, u64_at};
 
 use super::layout::Layout;
@@ -25,6 +31,12 @@ pub enum At {
 enum Entries {
     Short(Vec<u32>),
     Long(Vec<u64>),
+    /// Addresses with their segments, and of each block of the device 1 + the block that it holds.
+    TwoWay {
+        addresses: Vec<(u64, u64)>,
+        reverse: Vec<u64>,
+        segment: u64,
+    },
 }
 
 /// See the module text.
@@ -56,6 +68,13 @@ impl Map {
     /// A map of so many blocks that hold nothing.
     pub fn new(layout: &Layout) -> Self {
         let len = layout.blocks as usize;
+        if !layout.wide {
+            return Map(Entries::TwoWay {
+                addresses: vec![(0, 0); len],
+                reverse: vec![0; layout.device_blocks() as usize],
+                segment: u64::from(layout.device.size / SECTORS_PER_BLOCK),
+            });
+        }
         Map(match layout.entry {
             4 => Entries::Short(vec![0; len]),
             _ => Entries::Long(vec![0; len]),
@@ -64,7 +83,35 @@ impl Map {
 
     /// Bytes of the map of such a volume.
     pub fn memory(layout: &Layout) -> u64 {
-        layout.blocks * u64::from(layout.entry)
+        match layout.wide {
+            true => layout.blocks * u64::from(layout.entry),
+            false => 16 * layout.blocks + 8 * layout.device_blocks(),
+        }
+    }
+
+    /// The block that the reverse map knows at a place of the device; `None` without one, or when
+    /// nothing there counts.
+    pub fn holder(&self, place: u64) -> Option<u64> {
+        let Entries::TwoWay { reverse, .. } = &self.0 else { return None };
+        let block = reverse[place as usize].checked_sub(1)?;
+        (self.get(block) == At::Media(place)).then_some(block)
+    }
+
+    /// Whether there is a reverse map.
+    pub fn is_two_way(&self) -> bool {
+        matches!(self.0, Entries::TwoWay { .. })
+    }
+
+    /// Whether the reverse map and the segments agree with the addresses.
+    pub fn agrees(&self) -> bool {
+        let Entries::TwoWay { addresses, reverse, segment } = &self.0 else { return true };
+        let agrees = |(block, &(bits, at)): (usize, &(u64, u64))| match At::from_bits(bits) {
+            At::Media(place) => {
+                reverse[place as usize] == block as u64 + 1 && at == place / segment
+            }
+            _ => true,
+        };
+        addresses.iter().enumerate().all(agrees)
     }
 
     /// Where a block is.
@@ -77,6 +124,7 @@ impl Map {
                 At::from_bits(if bits & IN_ROW_SHORT == 0 { wide } else { wide | IN_ROW })
             }
             Entries::Long(list) => At::from_bits(list[block as usize]),
+            Entries::TwoWay { addresses, .. } => At::from_bits(addresses[block as usize].0),
         }
     }
 
@@ -92,6 +140,13 @@ impl Map {
                 list[block as usize] = short | in_row;
             }
             Entries::Long(list) => list[block as usize] = bits,
+            Entries::TwoWay { addresses, reverse, segment } => {
+                addresses[block as usize] = (bits, 0);
+                if let At::Media(place) = at {
+                    addresses[block as usize].1 = place / *segment;
+                    reverse[place as usize] = block + 1;
+                }
+            }
         }
         old
     }
@@ -145,7 +200,7 @@ impl Map {
     fn page(&self) -> (usize, usize) {
         match self.0 {
             Entries::Short(_) => (1024, 4),
-            Entries::Long(_) => (512, 8),
+            Entries::Long(_) | Entries::TwoWay { .. } => (512, 8),
         }
     }
 
@@ -154,6 +209,7 @@ impl Map {
         match &self.0 {
             Entries::Short(list) => list.len() as u64,
             Entries::Long(list) => list.len() as u64,
+            Entries::TwoWay { addresses, .. } => addresses.len() as u64,
         }
     }
 }
@@ -164,8 +220,18 @@ mod tests {
 
     #[test]
     fn both_widths_keep_what_they_are_told() {
-        for mut map in [Map(Entries::Short(vec![0; 1500])), Map(Entries::Long(vec![0; 1500]))] {
-            let last = if map.page().1 == 4 { (1 << 31) - 2 } else { 1 << 40 };
+        let two_way = || Entries::TwoWay {
+            addresses: vec![(0, 0); 1500],
+            reverse: vec![0; 2000],
+            segment: 16,
+        };
+        let maps = [Entries::Short(vec![0; 1500]), Entries::Long(vec![0; 1500]), two_way()];
+        for mut map in maps.map(Map) {
+            let last = match map.0 {
+                Entries::Short(_) => (1 << 31) - 2,
+                Entries::Long(_) => 1 << 40,
+                Entries::TwoWay { .. } => 1999,
+            };
             let row = At::Row { row: 65_535, slot: 255 };
             for at in [At::Media(0), row, At::Media(last), At::Nowhere, At::Media(7)] {
                 let old = map.get(1499);
@@ -183,6 +249,10 @@ mod tests {
             assert!(!map.load(number, &page, 7), "beyond the end");
             assert!(map.load(number, &page, 8));
             assert_eq!((map.get(1498), map.get(1499)), (At::Nowhere, At::Media(7)));
+            assert!(map.agrees());
+            assert_eq!(map.holder(7), map.is_two_way().then_some(1499));
+            map.set(1499, At::Media(8));
+            assert_eq!(map.holder(7), None, "what moved is not there any more");
         }
     }
 }

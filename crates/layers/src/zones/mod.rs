@@ -328,6 +328,9 @@ impl Zones {
                 live[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
             }
         }
+        if !self.map.agrees() {
+            return Err("the reverse map does not agree with the map");
+        }
         for (line, live) in live.into_iter().enumerate() {
             let it = self.lines.at(line as u32);
             if !it.of_map && it.live != live {

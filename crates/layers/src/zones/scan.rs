@@ -225,8 +225,6 @@ impl Zones {
         }
         (self.seqs, self.durable, self.order.settled) = (seqs, seqs, seqs);
         self.checkpoint.strips = strips;
-        let nothing = self.recovery().replay.applied == 0;
-        self.checkpoint.opened(seqs, nothing);
         self.serve(out)
     }
 }
