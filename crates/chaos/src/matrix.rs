@@ -144,7 +144,7 @@ fn claim(cell: &str) -> Option<Claim> {
     match cell.split(':').next().unwrap_or_default().trim() {
         "kept" => Some(Claim::Kept),
         "detected" => Some(Claim::Detected),
-        "not claimed" => Some(Claim::NotClaimed),
+        "–" => Some(Claim::NotClaimed),
         _ => None,
     }
 }
@@ -195,7 +195,7 @@ mod tests {
         }
         let why = parse(TEXT, "tape").expect_err("there is no such layer");
         assert!(why.contains("tape"), "{why}");
-        let odd = TEXT.replace("detected: abandoned", "maybe: abandoned");
-        assert!(parse(&odd, "hard").is_err());
+        let odd = TEXT.replace("| `hang` | detected", "| `hang` | maybe");
+        assert!(parse(&odd, "passthrough").is_err());
     }
 }
