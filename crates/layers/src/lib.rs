@@ -10,6 +10,7 @@ extern crate alloc;
 mod any;
 mod config;
 pub mod exerciser;
+mod flying;
 mod hard;
 mod log;
 mod mhatl;

@@ -272,7 +272,7 @@ impl<S: Scheme> Machine<S> {
 
     /// Sends a command.
     pub fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op);
+        let token = self.ops.begin(now, op, op.on_device());
         out.push(Output::Submit(token, command));
     }
 

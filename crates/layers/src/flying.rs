@@ -1,0 +1,68 @@
+//! Commands in flight: what each token stands for, and until when it is waited for.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Nanos, Token};
+
+/// The table of commands in flight, at most `MOST`: what each was for, as the layer says it in `Op`.
+/// A token is an index into it.
+#[derive(Debug)]
+pub struct Flying<Op, const MOST: usize> {
+    slots: Vec<Option<(Op, Nanos)>>,
+    free: Vec<u16>,
+    patience: Nanos,
+    wake: Option<Nanos>,
+}
+
+impl<Op, const MOST: usize> Flying<Op, MOST> {
+    /// An empty table; a device command is abandoned after `patience` ns, or never when 0.
+    pub fn new(patience: Nanos) -> Self {
+        Flying {
+            slots: (0..MOST).map(|_| None).collect(),
+            free: (0..MOST as u16).rev().collect(),
+            patience,
+            wake: None,
+        }
+    }
+
+    /// How many more commands can be in flight.
+    pub fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == MOST
+    }
+
+    /// Notes a command that is about to be sent, to a device or not.
+    pub fn begin(&mut self, now: Nanos, op: Op, on_device: bool) -> Token {
+        let index = self.free.pop().expect("room for a command was checked");
+        let mut deadline = Nanos::MAX;
+        if self.patience > 0 && on_device {
+            deadline = now.saturating_add(self.patience);
+            self.wake.get_or_insert(deadline);
+        }
+        self.slots[index as usize] = Some((op, deadline));
+        Token(index.into())
+    }
+
+    /// What a command that is over was for.
+    pub fn end(&mut self, token: Token) -> Op {
+        let (op, _) = self.slots[token.0 as usize].take().expect("a command is over once");
+        self.free.push(token.0 as u16);
+        op
+    }
+
+    /// When to look for late commands.
+    pub fn wake(&self) -> Option<Nanos> {
+        self.wake
+    }
+
+    /// Whether a command is past its deadline; sets the next wake-up.
+    pub fn any_late(&mut self, now: Nanos) -> bool {
+        let earliest = self.slots.iter().flatten().map(|(_, deadline)| *deadline).min();
+        self.wake = earliest.filter(|deadline| *deadline != Nanos::MAX && *deadline > now);
+        earliest.is_some_and(|deadline| deadline <= now)
+    }
+}
