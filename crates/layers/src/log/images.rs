@@ -209,7 +209,10 @@ impl Log {
         let tally = if parity {
             Tally::of(Cause::Parity, sectors)
         } else {
-            let mut tally = Tally::of(Cause::Checkpoint, sectors - pad);
+            // The head is what replay reads: it is log, as in every row.
+            let head = if chunk == 0 { self.images_room(at).1 * SECTORS_PER_BLOCK } else { 0 };
+            let mut tally = Tally::of(Cause::Checkpoint, sectors - pad - head);
+            tally.add(Cause::Map, head);
             tally.add(Cause::Pad, pad);
             tally
         };

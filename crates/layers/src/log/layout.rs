@@ -14,7 +14,7 @@ use crate::config::{LayerConfig, Plan, PlanError};
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
 /// Rows with payload that may be open or on their way to the devices.
-pub const ROWS: usize = 6;
+pub const ROWS: usize = 16;
 /// Block operations under way at once.
 pub const BLOCK_OPS: usize = 128;
 /// Sectors of scratch that each has: a record as read, a plain block, a packed one.
