@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Nanos, Token};
 
-/// The table of commands in flight, at most `MOST`: what each was for, as the layer says it in `Op`.
+/// The table of commands in flight, at most `MOST`: what each was for, in the words of the layer.
 /// A token is an index into it.
 #[derive(Debug)]
 pub struct Flying<Op, const MOST: usize> {

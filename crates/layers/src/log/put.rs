@@ -94,8 +94,14 @@ impl Log {
     /// The operation that has waited longest gets no room.
     pub(super) fn refuse_block(&mut self, out: &mut Out) -> bool {
         let Some(index) = self.blocks.waiting.pop_front() else { return false };
-        self.end_block(index, Some(HostError::NoSpace), out);
+        let why = self.why_full();
+        self.end_block(index, Some(why), out);
         true
+    }
+
+    /// Why there is no room: the volume is full, or a device can't read what should be collected.
+    pub(super) fn why_full(&self) -> HostError {
+        if self.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }
     }
 
     /// A block became a record of `len` bytes.

@@ -296,9 +296,10 @@ impl Log {
     /// The first trim gets no room to be listed.
     pub(super) fn refuse_trim(&mut self, out: &mut Out) -> bool {
         let Some(req) = self.requests.writes.pop_front() else { return false };
+        let why = self.why_full();
         let active = self.requests.at(req);
         active.cursor = active.sectors;
-        active.error = Some(HostError::NoSpace);
+        active.error = Some(why);
         self.complete_if_over(req, out);
         true
     }

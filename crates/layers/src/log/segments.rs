@@ -373,6 +373,11 @@ impl Segments {
         (self.total * grain, free * grain, stale * grain)
     }
 
+    /// Whether a segment can't be collected because its device can't read it.
+    pub fn any_shunned(&self) -> bool {
+        self.list.iter().any(|it| it.shunned && it.state == State::Full)
+    }
+
     /// The live grains of a segment.
     pub fn live(&self, segment: u32) -> u32 {
         self.list[segment as usize].live
