@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing trace badinput kill ext4 image members)
-layers=${LAYERS:-passthrough hard mhatl log}
+layers=${LAYERS:-passthrough hard log}
 failed=0
 begin=$SECONDS
 
