@@ -68,6 +68,28 @@ fn a_flush_survives_a_cut() {
     }
 }
 
+/// What was moved home frees superpages only after a flush, though no host asks for one.
+#[test]
+fn a_host_that_never_flushes_is_always_answered() {
+    let ressd = "shatl:mode=ressd:threshold=18k";
+    for seed in 4..6 {
+        let mut disk = vec![0; 286 * 64 * SECTOR];
+        let mut mode = Mode::Format;
+        let mut random = Random(seed);
+        for life in 0..6 {
+            let mut world = World::start(&config(64, ressd), disk, mode, life);
+            assert!(ready(&world), "life {life}: {:?}", world.events);
+            let space = world.layer.limits().exported - 8;
+            for _ in 0..2000 {
+                let id = world.write(random.below(space), vec![1; 8 * SECTOR], false);
+                world.wait(id).unwrap();
+            }
+            disk = world.cut();
+            mode = Mode::Open;
+        }
+    }
+}
+
 /// The hidden area holds a sector once; a write of a superpage replaces what it holds of it.
 #[test]
 fn a_long_write_goes_home_and_kills_the_hidden_copies() {

@@ -11,6 +11,8 @@
 //!   event is over and the superpage of its slots was listed; it leaves the queue when the log
 //!   write that has it is durable.
 //! - A superpage emptied by a kill waits in limbo until then, so that its slots are not reused.
+//! - A mark that asks for an event asks for the log up to the event's last logged kill too, so that
+//!   the log write that has it is flushed although no host asks.
 
 use alloc::collections::VecDeque;
 
@@ -111,6 +113,14 @@ impl Direct {
         if self.flushed < event { None } else { last.unwrap_or(Some(0)) }
     }
 
+    /// The position of the last kill up to `event` that is in the log and not known to be durable;
+    /// 0 for none.
+    fn pos_of(&self, event: u64) -> u64 {
+        let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
+        let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
+        last.map_or(0, |pos| pos.expect("a logged kill has its position"))
+    }
+
     /// Drops kills that a durable log write has.
     pub fn settle(&mut self, pos: u64) {
         while self.kills.front().is_some_and(|kill| kill.pos.is_some_and(|at| at <= pos)) {
@@ -145,11 +155,8 @@ impl<S: Scheme> Machine<S> {
             self.direct.logged += 1;
             moved = true;
         }
-        let urgent = self.direct.kills.partition_point(|kill| kill.event <= wanted);
-        if let Some(last) = urgent.min(self.direct.logged).checked_sub(1) {
-            let pos = self.direct.kills[last].pos.expect("a logged kill has its position");
-            self.commit.pos = self.commit.pos.max(pos);
-        }
+        self.commit.pos = self.commit.pos.max(self.direct.pos_of(self.commit.direct));
+        self.wanted.pos = self.wanted.pos.max(self.direct.pos_of(self.wanted.direct));
         moved
     }
 }
