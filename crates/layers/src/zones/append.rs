@@ -63,7 +63,7 @@ impl Zones {
     }
 
     /// Strips that rows can still be sent to, beyond those in memory.
-    fn space(&self) -> i64 {
+    pub(super) fn space(&self) -> i64 {
         let unplaced = self.rows.iter().filter(|row| row.is_unplaced()).count() as i64;
         i64::from(self.lines.open_strips()) + self.lines.spare_strips() - unplaced
     }

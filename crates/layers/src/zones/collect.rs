@@ -58,6 +58,8 @@ pub struct Collection {
     lanes: Vec<Lane>,
     /// Whether something of the victim could not be read.
     unread: bool,
+    /// Whether it is left before its end.
+    left: bool,
 }
 
 impl Collection {
@@ -72,7 +74,7 @@ impl Collection {
             outstanding: 0,
         };
         let lanes = (0..LANES).map(|_| lane()).collect();
-        Collection { victim: NONE, column: 0, strip: 0, lanes, unread: false }
+        Collection { victim: NONE, column: 0, strip: 0, lanes, unread: false, left: false }
     }
 
     /// Whether no victim is gone through.
@@ -118,6 +120,9 @@ impl Zones {
             return self.choose_victim(out);
         }
         let mut moved = false;
+        if self.life == super::Life::Stopping {
+            self.leave_rest();
+        }
         for lane in 0..LANES {
             if out.room() < 8 || self.ops.room() < 64 {
                 return moved;
@@ -135,7 +140,7 @@ impl Zones {
         if self.life == super::Life::Stopping || !self.wants_collection() {
             return false;
         }
-        let Some(victim) = self.lines.pick() else { return false };
+        let Some(victim) = self.lines.pick(self.space()) else { return false };
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         let it = &mut self.collection;
@@ -306,16 +311,25 @@ impl Zones {
         }
     }
 
+    /// What was not begun of the victim stays where it is.
+    pub(super) fn leave_rest(&mut self) {
+        let it = &mut self.collection;
+        it.column = self.layout.width;
+        it.lanes.iter_mut().for_each(|lane| lane.cursor = lane.items.len());
+        it.left = true;
+    }
+
     /// Ends with a victim when all of its strips are gone through.
     fn leave_victim(&mut self) -> bool {
         let victim = self.collection.victim;
         let busy = self.collection.lanes.iter().any(|lane| lane.phase != Phase::Idle);
-        let left = self.collection.column < self.layout.width && self.lines.at(victim).live > 0;
-        if busy || left {
+        let more = self.collection.column < self.layout.width && self.lines.at(victim).live > 0;
+        if busy || more {
             return false;
         }
         self.collection.victim = NONE;
-        let unread = self.collection.unread && self.lines.at(victim).live > 0;
+        let left = core::mem::take(&mut self.collection.left);
+        let unread = self.collection.unread && !left && self.lines.at(victim).live > 0;
         self.lines.collected(victim, self.seqs, unread);
         if unread {
             self.worn = self.lines.capacity() < self.layout.blocks;

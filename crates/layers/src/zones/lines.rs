@@ -100,6 +100,8 @@ pub struct Lines {
     free_strips: i64,
     /// Blocks written: the clock of the victim policy.
     now: u64,
+    /// With so much room no line was worth collecting, and none has lost a block since.
+    barren: i64,
 }
 
 impl Lines {
@@ -136,6 +138,7 @@ impl Lines {
             map_lines: 0,
             free_strips: 0,
             now: 0,
+            barren: i64::MIN,
         }
     }
 
@@ -270,6 +273,8 @@ impl Lines {
         }
         it.state = State::Full;
         it.level = level;
+        self.barren = i64::MIN;
+        let it = self.at(line);
         if !it.of_map && !it.aside {
             self.victims.sealed(line, level.into(), now);
         }
@@ -303,6 +308,7 @@ impl Lines {
         if it.state != State::Full {
             return;
         }
+        self.barren = i64::MIN;
         if live == 0 {
             if listed {
                 self.victims.freed(line);
@@ -341,24 +347,53 @@ impl Lines {
         it.state == State::Full && it.hurt && !it.of_map && !it.aside
     }
 
-    /// The next victim; `None` when nothing would be gained.
-    pub fn pick(&mut self) -> Option<u32> {
-        let hurt = self.hurt.iter().position(|line| self.is_hurt_victim(*line));
-        if let Some(line) = hurt.and_then(|index| self.hurt.remove(index)) {
-            self.at_mut(line).hurt = false;
-            self.victims.freed(line);
-            self.at_mut(line).state = State::Victim;
-            return Some(line);
+    /// Strips that what is live in a line takes elsewhere, one of them short.
+    fn need(&self, line: u32) -> i64 {
+        i64::from(self.at(line).live.div_ceil(self.layout.strip_blocks())) + 1
+    }
+
+    /// Strips that collecting a line gives beyond those it takes: what failed gives none.
+    fn gain(&self, line: u32) -> i64 {
+        let chunks = self.segments(line).map(|segment| self.chunks.at(segment));
+        let given: u32 = chunks.filter(|it| !it.bad).map(|it| it.strips).sum();
+        i64::from(given) - self.need(line)
+    }
+
+    /// The next victim, when there is room for so many strips; `None` when nothing would be gained.
+    pub fn pick(&mut self, room: i64) -> Option<u32> {
+        // What failed moves first, but not at the cost of the last room.
+        let ample = room - i64::from(self.layout.line_strips());
+        let urgent = |line: &u32| self.is_hurt_victim(*line) && self.need(*line) <= ample;
+        let victim = match self.hurt.iter().position(urgent) {
+            Some(index) => self.hurt.remove(index)?,
+            None => self.worth(room)?,
+        };
+        self.hurt.retain(|line| *line != victim);
+        self.victims.freed(victim);
+        let it = self.at_mut(victim);
+        (it.state, it.hurt) = (State::Victim, false);
+        Some(victim)
+    }
+
+    /// The victim of the policy when it gains and fits, else the line that gains most.
+    fn worth(&mut self, room: i64) -> Option<u32> {
+        if self.barren >= room {
+            return None;
         }
         let list = &self.list;
         let level = |line: u32| u32::from(list[line as usize].level);
-        let victim = self.victims.pick(self.now, level)?;
-        if level(victim) == LEVELS {
-            return None;
+        let first = self.victims.pick(self.now, level)?;
+        let fits = |line: &u32| self.need(*line) <= room && self.gain(*line) > 0;
+        let listed = |line: &u32| {
+            let it = self.at(*line);
+            it.state == State::Full && !it.of_map && !it.aside
+        };
+        let all = || (0..self.layout.lines).filter(listed).filter(fits);
+        let victim = Some(first).filter(fits).or_else(|| all().max_by_key(|line| self.gain(*line)));
+        if victim.is_none() {
+            self.barren = room;
         }
-        self.victims.freed(victim);
-        self.at_mut(victim).state = State::Victim;
-        Some(victim)
+        victim
     }
 
     /// A victim was gone through; what was `unread` in it stays there.

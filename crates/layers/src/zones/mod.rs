@@ -202,7 +202,21 @@ impl Zones {
         moved |= self.answer_flushed(out);
         moved |= self.pump_collection(now, out);
         moved |= self.pump_reclaim(now, out);
-        moved | self.pump_checkpoint(now, out)
+        moved |= self.pump_checkpoint(now, out);
+        moved || self.ops.is_empty() && self.yield_room()
+    }
+
+    /// Nothing is under way and nothing moves: the collection that has no room ends, and then what
+    /// the host wants to write is refused.
+    fn yield_room(&mut self) -> bool {
+        if self.lines.empty() > 0 || self.resetting > 0 {
+            return false;
+        }
+        if !self.collection.is_idle() {
+            self.leave_rest();
+            return true;
+        }
+        self.requests.refuse_first()
     }
 
     /// Ends the layer when everything is durable and little would be replayed.

@@ -148,6 +148,12 @@ impl Requests {
         moved
     }
 
+    /// The first write finds no room; false when there is none, or it was told.
+    pub fn refuse_first(&mut self) -> bool {
+        let Some(&req) = self.writes.front() else { return false };
+        self.at(req).error.replace(HostError::NoSpace).is_none()
+    }
+
     /// The power is off.
     pub fn void(&mut self) {
         for active in self.slots.iter_mut().filter_map(Option::take) {
