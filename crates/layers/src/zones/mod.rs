@@ -187,7 +187,7 @@ impl Zones {
                 (Life::Over, _) => false,
                 (Life::Recovering, _) => self.pump_recovery(now, out),
                 (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) | self.pump_stop(out),
+                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
             };
             if !moved {
                 return;
@@ -219,7 +219,8 @@ impl Zones {
         self.requests.refuse_first()
     }
 
-    /// Ends the layer when everything is durable and little would be replayed.
+    /// Ends the layer when everything is durable and little would be replayed; asked when nothing
+    /// else moves.
     fn pump_stop(&mut self, out: &mut Out) -> bool {
         if !self.requests.is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
             return false;
@@ -228,10 +229,11 @@ impl Zones {
             let asked = core::mem::replace(&mut self.commit, self.seqs);
             return asked != self.seqs;
         }
-        if !self.checkpoint.is_current(self.seqs) {
-            return self.checkpoint.hurry();
+        if !self.checkpoint.is_current(self.seqs) && self.checkpoint.hurry() {
+            return true;
         }
-        if !self.ops.is_empty() {
+        // A checkpoint that finds no segment, although nothing moves, is left out.
+        if !self.ops.is_empty() || self.resetting > 0 {
             return false;
         }
         self.life = Life::Over;
