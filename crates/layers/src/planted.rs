@@ -126,8 +126,6 @@ bugs! {
         MapBeforeData = "map-before-data",
         /// The scrambler answers a flush before the change of the map is durable.
         FlushBeforeMap = "flush-before-map",
-        /// The scrambler names images before the log that explains them is durable.
-        ImageBeforeLog = "image-before-log",
         /// The scrambler opens in the old epoch, so that torn log pages count again.
         SameEpoch = "same-epoch",
     "mhatl":

@@ -15,7 +15,6 @@ use hostftl_format::scrambler::{MAP_ENTRIES, Root, emit_map, emit_root};
 use super::Scrambler;
 use super::layout::Layout;
 use super::ops::Op;
-use crate::planted::{Bug, planted};
 
 /// How far a checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +84,7 @@ impl Scrambler {
                 self.checkpoint.stage = Stage::Settle(mark);
                 true
             }
-            Stage::Settle(mark) if self.journal.durable >= mark || planted(Bug::ImageBeforeLog) => {
+            Stage::Settle(mark) if self.journal.durable >= mark => {
                 self.checkpoint.stage = Stage::Flush;
                 self.submit(now, Op::RootFlush, Command::Flush { device: 0 }, out);
                 true
