@@ -53,4 +53,4 @@ printf '    %-22s sent %-24s host %s\n' "log, lz4, parity" "$(column sequential 
 printf '    %-22s %s\n' "fio on the files" "$(column raw 3 0)"
 echo "    sent over raw: $(times sequential raw 3) (bar 0.8)"
 echo "  the layer alone, every command over at once, steady random 4 KiB writes, one core (bar 1 M/s)"
-scripts/cargo.sh run --release --quiet -p hostftl-sim --example log_core -- "$runs" | sed 's/^/    /'
+scripts/cargo.sh run --release --quiet -p hostftl-layers --example log_core -- "$runs" | sed 's/^/    /'

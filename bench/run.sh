@@ -53,4 +53,6 @@ bench/nbd.sh
 echo
 bench/log.sh
 printf '\n'
+BENCH_SIZES='16g' BENCH_REAL= bench/start.sh
+printf '\n'
 bench/hatl.sh

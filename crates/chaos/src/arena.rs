@@ -116,6 +116,7 @@ fn each_range(command: &Command, mut visit: impl FnMut(u32, u32, u32, bool)) {
         }
         Command::Read { .. }
         | Command::Reset { .. }
+        | Command::Mark { .. }
         | Command::Flush { .. }
         | Command::Report { .. } => {}
         Command::Program { gather, .. } => gather.iter().for_each(|p| piece(p, &mut visit)),
@@ -128,6 +129,10 @@ fn each_range(command: &Command, mut visit: impl FnMut(u32, u32, u32, bool)) {
             visit(into.id(), into.from(), into.bytes(), true);
         }
         Command::Digest { from, .. } => visit(from.id(), from.from(), from.bytes(), false),
+        Command::Move { from, into, .. } => {
+            visit(from.id(), from.from(), from.bytes(), false);
+            visit(into.id(), into.from(), into.bytes(), true);
+        }
         Command::Fold { from, into, .. } => {
             from.iter().for_each(|view| visit(view.id(), view.from(), view.bytes(), false));
             visit(into.id(), into.from(), into.bytes(), true);

@@ -2,7 +2,7 @@
 
 use hostftl_core::{
     ALL_ZEROS, About, BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, MetaBuf,
-    Piece, SECTOR, Tally, Target, Verdict, View, ViewMut,
+    Part, Piece, SECTOR, Tally, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::page::crc32c;
 use hostftl_format::report;
@@ -82,6 +82,10 @@ impl Machine {
                 }
                 disk.trim(*lba, *sectors, dice);
             }
+            Command::Mark { device, lba, bad } => {
+                let done = self.disks[*device as usize].mark_segment(*lba, *bad);
+                return self.ended(done);
+            }
             Command::Flush { device } => self.disks[*device as usize].flush(stamp),
             Command::Report { about: About::Collectible, into, .. } if self.hint > 0 => {
                 return Ok(hint(self.disks[0].sectors(), self.hint, into, dice));
@@ -110,6 +114,10 @@ impl Machine {
             }
             Command::Digest { from, seed } => verdict.crc = crc32c(*seed, self.view(from)),
             Command::Fold { from, into, keep } => self.fold(from, into, *keep),
+            Command::Move { from, into, parts } => {
+                let right = parts.iter().take_while(|part| self.move_part(from, into, part));
+                verdict.bytes = right.count() as u32;
+            }
             Command::Pack { from, into, codec, seed } => {
                 let plain = self.view(from);
                 if plain.iter().all(|byte| *byte == 0) {
@@ -121,6 +129,8 @@ impl Machine {
                     let target = self.arena.slice_mut(into.id(), into.from(), bytes);
                     target.copy_from_slice(&packed);
                     verdict = Verdict { bytes, crc: crc32c(*seed, &packed) };
+                } else {
+                    verdict.crc = crc32c(*seed, plain);
                 }
             }
             Command::Unpack { from, into, codec, seed, crc } => {
@@ -153,6 +163,17 @@ impl Machine {
             }
             _ => target.fill(0),
         }
+    }
+
+    /// Moves a part if it is right.
+    fn move_part(&mut self, from: &View, into: &ViewMut, part: &Part) -> bool {
+        assert!(part.from + part.len <= from.bytes() && part.into + part.len <= into.bytes());
+        let source = (from.id(), from.from() + part.from);
+        let right = crc32c(part.seed, self.arena.slice(source.0, source.1, part.len)) == part.crc;
+        if right {
+            self.arena.copy(source, (into.id(), into.from() + part.into), part.len);
+        }
+        right
     }
 
     fn fold(&mut self, from: &Few<View, MAX_PIECES>, into: &ViewMut, keep: bool) {

@@ -1,7 +1,8 @@
 //! The host's side of a life: sends requests, and judges the replies.
 
 use hostftl_core::{
-    Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, Tally, Ticket,
+    Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, SECTORS_PER_BLOCK,
+    Tally, Ticket,
 };
 
 use crate::arena::GARBAGE;
@@ -151,8 +152,13 @@ impl Life<'_> {
     }
 
     fn refused(&mut self, wish: Wish, span: Span, error: HostError) {
-        let given_up = self.w.gave_up && wish.kind == Kind::Read;
-        if self.excuses == 0 && !given_up || error != HostError::Io {
+        // Of what was given up, a part of a block can't be written either.
+        let block = u64::from(SECTORS_PER_BLOCK);
+        let whole = wish.lba.is_multiple_of(block) && wish.sectors.is_multiple_of(block);
+        let given_up = self.w.gave_up && (wish.kind == Kind::Read || !whole);
+        // What was damaged is found when it is needed, which may be long after the start.
+        let excused = self.excuses > 0 || self.w.damaged || given_up;
+        if !excused || error != HostError::Io {
             self.fail(format!("{wish:?} was answered {error:?} and no device had failed"));
         }
         self.w.tallies.note(Named::HostError);

@@ -474,6 +474,7 @@ fn extent(command: &Command) -> Option<Extent> {
             Some((*device, *lba, tally.total().into(), true))
         }
         Command::Reset { device, lba, sectors } => Some((*device, *lba, *sectors, true)),
+        Command::Mark { device, lba, .. } => Some((*device, *lba, 1, true)),
         _ => None,
     }
 }

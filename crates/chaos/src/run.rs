@@ -112,6 +112,7 @@ fn live(world: &mut World) -> Result<(), String> {
         mode = Mode::Open;
     }
     world.choose_missing(mode);
+    world.config.log.map_memory = None; // All pages come, so that all counts can be checked.
     let mut last = Life::new(world, mode, true)?;
     last.demand_audit();
     last.run().map(|_| ())

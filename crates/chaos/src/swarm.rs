@@ -157,6 +157,9 @@ impl Stack {
     }
 }
 
+/// Spare of a log, in thousandths: with much of it writes are told apart.
+const SPARES: [u32; 6] = [20, 70, 200, 500, 600, 600];
+
 const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
 
@@ -179,7 +182,8 @@ impl Swarm {
         let Stack { devices, parity } = stack;
         let sizes = if is_log { [32, 32, 64, 64] } else { [16, 16, 32, 64] };
         let superpage = dice.pick(&sizes);
-        let megabytes = dice.pick(&[1, 1, 1, 2, 2, 4, 8]);
+        let megabytes =
+            dice.pick(if is_log { &[1, 2, 4, 8, 8, 16, 16] } else { &[1, 1, 1, 2, 2, 4, 8] });
         let faults = Faults::of(claims, dice);
         let is_tier = layer == LayerKind::Tier;
         let (fast, tier) = if is_tier { tiers(dice, superpage) } else { (0, TierPolicy::Lru) };
@@ -200,7 +204,7 @@ impl Swarm {
             parity,
             stacked: dice.chance(500),
             compress: dice.pick(&[Codec::Lz4, Codec::Raw]),
-            spare: dice.pick(&[20, 20, 70, 200]),
+            spare: dice.pick(if is_log { &SPARES[..] } else { &[20, 20, 70, 200] }),
             deadline: if faults.hang { 1 << 40 } else { 0 },
             volatile: claims.admits(Row::VolatileCache) && dice.chance(850),
             discard: dice.chance(500),
@@ -238,6 +242,15 @@ impl Swarm {
         if is_log && swarm.stacked {
             (swarm.mix[4], swarm.sizes) = (40, Sizes::Small);
         }
+        swarm.perhaps_silent(dice);
         swarm
+    }
+
+    /// A host that never asks for a flush, and waits for each answer: nobody helps a layer that has
+    /// run out of something.
+    fn perhaps_silent(&mut self, dice: &mut Dice) {
+        if dice.chance(50) {
+            (self.mix[4], self.fua, self.depth) = (0, 0, 1);
+        }
     }
 }

@@ -14,6 +14,7 @@ pub fn command(command: &Command) -> String {
             format!("program {device}:{lba}+{} [{}]", tally.total(), pieces.join(" "))
         }
         Command::Reset { device, lba, sectors } => format!("reset {device}:{lba}+{sectors}"),
+        Command::Mark { device, lba, bad } => format!("mark {device}:{lba} bad={bad}"),
         Command::Flush { device } => format!("flush {device}"),
         Command::Report { device, about, .. } => format!("report {device} {about:?}"),
         Command::Place { from, into } => {
@@ -22,6 +23,10 @@ pub fn command(command: &Command) -> String {
         Command::Pack { from, .. } => format!("pack #{}@{}", from.id(), from.from()),
         Command::Unpack { from, .. } => format!("unpack #{}@{}", from.id(), from.from()),
         Command::Digest { from, .. } => format!("digest #{}@{}", from.id(), from.from()),
+        Command::Move { from, into, parts } => {
+            let (from, to) = ((from.id(), from.from()), (into.id(), into.from()));
+            format!("move {} of #{}@{} -> #{}@{}", parts.len(), from.0, from.1, to.0, to.1)
+        }
         Command::Fold { into, .. } => format!("fold -> #{}@{}", into.id(), into.from()),
     }
 }

@@ -1,6 +1,7 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
+use hostftl_layers::policy::Separation;
 use hostftl_layers::{AnyLayer, Gather, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
 use crate::dice::Dice;
@@ -73,6 +74,17 @@ fn vary(config: &mut LayerConfig, dice: &mut Dice) {
     if config.kind == LayerKind::Shatl && dice.chance(300) {
         config.reclaim = Reclaim::Batch;
         config.threshold = Some(dice.between(2, 40) as u32);
+    }
+    if config.kind == LayerKind::Log {
+        let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Lifetime];
+        config.log.separation = dice.pick(&rules);
+        if dice.chance(500) {
+            config.log.few_pairs = true;
+            config.log.map_memory = dice.pick(&[None, Some(0), Some(0), Some(128 << 10)]);
+        }
+    }
+    if config.kind == LayerKind::HatlAuto {
+        config.budget = dice.pick(&[None, Some(256 << 10), Some(1 << 20)]);
     }
     if config.kind == LayerKind::Mhatl {
         config.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);

@@ -116,7 +116,8 @@ impl Life<'_> {
         let hung = self.hung.iter().filter(|it| self.w.now < it.sent + self.w.config.deadline);
         let others = self.flight.iter().filter(|it| !it.late).chain(hung);
         for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
-            let resets = |command: &Command| matches!(command, Command::Reset { .. });
+            let resets =
+                |command: &Command| matches!(command, Command::Reset { .. } | Command::Mark { .. });
             if resets(command) || resets(&other.command) {
                 let what = crate::trace::command(command);
                 let other = crate::trace::command(&other.command);

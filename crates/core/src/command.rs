@@ -3,6 +3,8 @@
 //! A command owns the buffers it uses, and the same command comes back inside its [`Done`], so that
 //! nothing is copied, lost or used twice. A driver may complete commands in any order.
 
+use alloc::vec::Vec;
+
 use crate::cause::{Cause, Tally};
 use crate::few::Few;
 use crate::meta::MetaBuf;
@@ -96,6 +98,21 @@ pub enum Codec {
     Raw,
 }
 
+/// One of the ranges of a `Move`; offsets are in bytes from the beginnings of the two views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it is.
+    pub from: u32,
+    /// Where it goes.
+    pub into: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// The CRC-32C that it must have, begun with `seed`.
+    pub crc: u32,
+    /// See `crc`.
+    pub seed: u64,
+}
+
 /// What a device can tell of itself; a device that can't refuses the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum About {
@@ -118,6 +135,8 @@ pub enum Command {
     Program { device: u8, lba: u64, gather: Gather, tally: Tally, placement: u8 },
     /// Erases a segment, resets a zone, or trims a range of a block device, which then reads zeros.
     Reset { device: u8, lba: u64, sectors: u64 },
+    /// Says of the segment of a zoned device that begins at `lba` that it is bad, or good again.
+    Mark { device: u8, lba: u64, bad: bool },
     /// Makes everything that `device` completed before this was submitted durable.
     Flush { device: u8 },
     /// Fills `into` with what the device knows of itself, as `format` writes it; the verdict has
@@ -126,12 +145,16 @@ pub enum Command {
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
     /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
-    /// a length of 0 when it did not fit, or [`ALL_ZEROS`] when `from` is nothing but zeros.
+    /// a length of 0 and the CRC-32C of `from` when it did not fit, or [`ALL_ZEROS`] when `from` is
+    /// nothing but zeros.
     Pack { from: View, into: ViewMut, codec: Codec, seed: u64 },
     /// Checks the CRC-32C of `from` and expands it into `into`; a mismatch is `DeviceError::Media`.
     Unpack { from: View, into: ViewMut, codec: Codec, seed: u64, crc: u32 },
     /// The CRC-32C of `from`, begun with `seed`, in the verdict.
     Digest { from: View, seed: u64 },
+    /// Checks and copies `parts` of `from` to `into`, in order, up to the first that has not its
+    /// CRC-32C; the verdict has the number of those that were right.
+    Move { from: View, into: ViewMut, parts: Vec<Part> },
     /// `into` becomes the XOR of all of `from`; with `keep` its old content takes part too.
     Fold { from: Few<View, MAX_PIECES>, into: ViewMut, keep: bool },
 }
@@ -144,6 +167,7 @@ impl Command {
             Command::Read { device, .. }
             | Command::Program { device, .. }
             | Command::Reset { device, .. }
+            | Command::Mark { device, .. }
             | Command::Flush { device }
             | Command::Report { device, .. } => Some(*device),
             _ => None,
@@ -156,6 +180,7 @@ impl Command {
             Command::Read { into: Target::Data(view), .. } => forget(view.void()),
             Command::Read { .. }
             | Command::Reset { .. }
+            | Command::Mark { .. }
             | Command::Flush { .. }
             | Command::Report { .. } => {}
             Command::Program { gather, .. } => gather.into_iter().for_each(Piece::void),
@@ -168,6 +193,10 @@ impl Command {
                 into.void();
             }
             Command::Digest { from, .. } => forget(from.void()),
+            Command::Move { from, into, .. } => {
+                from.void();
+                into.void();
+            }
             Command::Fold { from, into, .. } => {
                 from.into_iter().for_each(|view| forget(view.void()));
                 into.void();
@@ -185,7 +214,7 @@ pub const ALL_ZEROS: u32 = u32::MAX;
 /// What a driver learned from the bytes; zero where the command has nothing to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Bytes that `Pack` or `Unpack` produced, or a `Report` filled.
+    /// Bytes that `Pack` or `Unpack` produced, or a `Report` filled; the parts that a `Move` moved.
     pub bytes: u32,
     /// CRC-32C that `Pack` or `Digest` computed. Zero in a world without bytes.
     pub crc: u32,

@@ -52,6 +52,11 @@ pub enum DeviceKind {
 ///   no reset. After a failed program all that earlier programs wrote can still be read, and is as
 ///   durable as before; after a failed reset nothing can. The report's pointer of an offline
 ///   segment says how far it can be read. A segment may be offline from the beginning.
+/// - **Marks** (`Command::Mark`) are sent when no command to their segment is in flight, and are
+///   durable at once. A segment that the host marks bad goes offline, as after a failed program. An
+///   offline one that it marks good is erased and free, or stays offline with `Media`. Nothing
+///   happens where it is so already. A device that keeps its bad segments to itself says
+///   `Unsupported`.
 /// - **The report** (`About::Segments`) is the truth after a start: states, pointers, wear, and the
 ///   length of each segment, which may be less than `size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

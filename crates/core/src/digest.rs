@@ -72,6 +72,7 @@ impl StreamDigest {
                 gather.iter().for_each(|piece| self.piece(piece));
             }
             Command::Reset { device, lba, sectors } => place(3, *device, *lba, *sectors),
+            Command::Mark { device, lba, bad } => place(11, *device, *lba, u64::from(*bad)),
             Command::Flush { device } => place(4, *device, 0, 0),
             Command::Report { device, about, into } => {
                 let from = match about {
@@ -87,6 +88,10 @@ impl StreamDigest {
             Command::Pack { from, seed, .. } => place(6, 0, *seed, from.bytes().into()),
             Command::Unpack { from, crc, .. } => place(7, 0, (*crc).into(), from.bytes().into()),
             Command::Digest { from, seed } => place(8, 0, *seed, from.bytes().into()),
+            Command::Move { parts, into, .. } => {
+                place(11, 0, parts.len() as u64, into.bytes().into());
+                parts.iter().for_each(|part| self.word(u64::from(part.from) << 32 | part.seed));
+            }
             Command::Fold { from, into, .. } => {
                 place(9, 0, from.len() as u64, into.bytes().into());
             }

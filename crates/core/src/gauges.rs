@@ -1,4 +1,5 @@
-//! What a layer holds at the moment. Lengths are in bytes.
+//! What a layer holds at the moment. Lengths are in bytes; `zeros`,
+//! `repaired` and `beyond_repair` are counts.
 
 /// How full a layer is and what that cost; see `Layer::gauges`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,10 +16,10 @@ pub struct Gauges {
     pub packed_from: u64,
     /// What that became.
     pub packed_into: u64,
-    /// All-zero blocks since the start, which take no room.
+    /// How many all-zero blocks came since the start; they take no room.
     pub zeros: u64,
-    /// Reads that failed their check since the start and were mended from parity.
+    /// How many reads failed their check since the start and were mended from parity.
     pub repaired: u64,
-    /// Blocks of the host that nothing can bring back, until they are written again.
+    /// How many blocks of the host nothing can bring back, until they are written again.
     pub beyond_repair: u64,
 }

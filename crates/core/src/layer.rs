@@ -64,8 +64,8 @@ pub enum Event {
         /// Whether it ran past its deadline.
         abandoned: bool,
     },
-    /// Recovery found sectors whose data can't be told from other data: they read as errors until
-    /// they are written.
+    /// Sectors were given up: recovery can't tell their data from other data, or collection can't
+    /// read them. They read as errors until they are written.
     Lost {
         /// How many sectors.
         sectors: u32,

@@ -28,8 +28,8 @@ mod words;
 
 pub use cause::{CAUSES, Cause, Tally};
 pub use command::{
-    ALL_ZEROS, About, Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Piece, Target, Token,
-    Verdict,
+    ALL_ZEROS, About, Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Part, Piece, Target,
+    Token, Verdict,
 };
 pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};

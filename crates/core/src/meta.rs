@@ -30,11 +30,13 @@ impl MetaBuf {
     }
 
     /// The pages.
+    #[inline]
     pub fn pages(&self) -> &[Page] {
         self.0.as_ref().map_or(&[], |pages| pages)
     }
 
     /// The pages, to change.
+    #[inline]
     pub fn pages_mut(&mut self) -> &mut [Page] {
         self.0.as_mut().map_or(&mut [], |pages| pages)
     }

@@ -9,6 +9,7 @@ mod flash;
 mod memory;
 mod model;
 pub mod olive;
+mod plain;
 pub mod pool;
 mod queue;
 pub mod scm;

@@ -72,6 +72,10 @@ impl Raw for Patient {
         self.run(Command::Reset { device: 0, lba, sectors })
     }
 
+    fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError> {
+        self.run(Command::Mark { device: 0, lba, bad })
+    }
+
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         self.drive.report(about, into)
     }

@@ -37,6 +37,11 @@ impl Raw for Model {
         self.ended(result)
     }
 
+    fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError> {
+        let result = self.0.mark(lba, bad, &mut |_| {});
+        self.ended(result)
+    }
+
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         self.0.report(about, into)
     }

@@ -18,7 +18,8 @@
 //! its data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot
 //! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A
 //! kill (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first
-//! u64.
+//! u64. The end of a loan (superpages that are homes only, now): kind 4 u8 · 4 superpages u32 · 8
+//! first u64.
 
 use hostftl_core::{BLOCK, Page};
 
@@ -315,6 +316,13 @@ pub enum Entry {
         /// How many sectors.
         len: u32,
     },
+    /// Superpages that were lent to the data area are homes only from here on.
+    Loan {
+        /// The first.
+        vsp: u32,
+        /// How many.
+        count: u32,
+    },
 }
 
 /// Appends a listing without runs. The caller has seen that `ENTRY + RUN` bytes are left.
@@ -351,6 +359,14 @@ pub fn push_kill(page: &mut Page, vsn: u32, len: u32) {
     put_u64(page, at + 8, vsn.into());
 }
 
+/// Appends the end of a loan. The caller has seen that `ENTRY` bytes are left.
+pub fn push_loan(page: &mut Page, vsp: u32, count: u32) {
+    let at = take(page, ENTRY);
+    page.0[at] = 4;
+    put_u32(page, at + 4, count);
+    put_u64(page, at + 8, vsp.into());
+}
+
 fn take(page: &mut Page, bytes: usize) -> usize {
     let used = log_used(page);
     assert!(used + bytes <= LOG_BYTES, "a log page is too full for this entry");
@@ -385,6 +401,10 @@ pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
         3 => {
             let vsn = u32::try_from(u64_at(page, base + 8)).ok()?;
             Some((Entry::Kill { vsn, len: u32_at(page, base + 4) }, at + ENTRY))
+        }
+        4 => {
+            let vsp = u32::try_from(u64_at(page, base + 8)).ok()?;
+            Some((Entry::Loan { vsp, count: u32_at(page, base + 4) }, at + ENTRY))
         }
         _ => None,
     }

@@ -28,12 +28,16 @@
 //! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
 //! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
 //!
+//! A **page of counts**: 1020 numbers of 4 bytes, how many grains of 16 bytes of each segment the
+//! map points at, then 4 bytes of zeros and the end as of a map page.
+//!
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
 //! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
 //! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 streams of 16 bytes (segment, slot,
-//! sector, 1 when there is one), 128 the last root on all devices, 136 the places of the pages of
-//! the directory in pairs of 12 bytes. Further pages have 36 and, from 136, pairs.
+//! sector, 1 when there is one), 64 the last root on all devices, 184 blocks that are mapped, 192
+//! the places of the pages of the directory and then of the pages of counts, in pairs of 12 bytes.
+//! Further pages have 36 and, from 192, pairs.
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
@@ -45,6 +49,8 @@ pub const HEAD: usize = 64;
 pub const ENTRY: usize = 20;
 /// Pairs in a map page.
 pub const PAIRS: usize = 340;
+/// Numbers in a page of counts.
+pub const COUNTS: usize = 1020;
 /// Bytes in which records are laid out.
 pub const GRAIN: u32 = 16;
 
@@ -124,6 +130,8 @@ pub enum Kind {
     Map,
     /// The image of a page of the directory, which points at map pages.
     Directory,
+    /// The image of a page of the counts of live grains.
+    Counts,
 }
 
 /// One entry of a head.
@@ -159,14 +167,25 @@ pub struct Head {
     pub stream: u8,
 }
 
+/// Writes bytes that may lie across the end of a page.
 fn put(buf: &mut MetaBuf, at: usize, bytes: &[u8]) {
-    for (i, byte) in bytes.iter().enumerate() {
-        buf.pages_mut()[(at + i) / BLOCK].0[(at + i) % BLOCK] = *byte;
+    let (page, from) = (at / BLOCK, at % BLOCK);
+    let (here, there) = bytes.split_at(bytes.len().min(BLOCK - from));
+    buf.pages_mut()[page].0[from..from + here.len()].copy_from_slice(here);
+    if !there.is_empty() {
+        buf.pages_mut()[page + 1].0[..there.len()].copy_from_slice(there);
     }
 }
 
 fn get<const N: usize>(buf: &MetaBuf, at: usize) -> [u8; N] {
-    core::array::from_fn(|i| buf.pages()[(at + i) / BLOCK].0[(at + i) % BLOCK])
+    let (page, from) = (at / BLOCK, at % BLOCK);
+    let mut bytes = [0; N];
+    let (here, there) = bytes.split_at_mut(N.min(BLOCK - from));
+    here.copy_from_slice(&buf.pages()[page].0[from..from + here.len()]);
+    if !there.is_empty() {
+        there.copy_from_slice(&buf.pages()[page + 1].0[..there.len()]);
+    }
+    bytes
 }
 
 fn crc_of(buf: &MetaBuf, at: u64, end: usize) -> u32 {
@@ -247,6 +266,7 @@ pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {
         2 => Kind::Trim,
         3 => Kind::Map,
         4 => Kind::Directory,
+        5 => Kind::Counts,
         _ => return None,
     };
     let block = word(0) & ((1 << BLOCK_BITS) - 1);
@@ -267,8 +287,26 @@ pub fn emit_page(
         page.0[at..at + 8].copy_from_slice(&place.bits().to_le_bytes());
         page.0[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
     }
+    sign(page, kind, number);
+}
+
+fn sign(page: &mut Page, kind: Kind, number: u32) {
     page.0[4084..4088].copy_from_slice(&number.to_le_bytes());
     page.0[4088] = kind as u8;
+}
+
+/// Writes an image of page `number` of the counts.
+pub fn emit_counts(page: &mut Page, number: u32, counts: impl Iterator<Item = u32>) {
+    page.0.fill(0);
+    for (index, count) in counts.enumerate() {
+        put_u32(page, index * 4, count);
+    }
+    sign(page, Kind::Counts, number);
+}
+
+/// Number `index` of a page of counts.
+pub fn count(page: &Page, index: usize) -> u32 {
+    u32_at(page, index * 4)
 }
 
 /// The CRC-32C of an image.
@@ -288,10 +326,10 @@ pub fn pair(page: &Page, index: usize) -> (Place, u32) {
 }
 
 const ROOT: [u8; 4] = *b"LGRT";
-const ROOT_PAIRS: usize = 136;
+const ROOT_PAIRS: usize = 192;
 const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / 12;
-/// Streams that a root knows.
-pub const STREAMS: usize = 4;
+/// Streams of rows; the last is that of images of the map.
+pub const STREAMS: usize = 7;
 
 /// What a root says, but for the directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -307,18 +345,21 @@ pub struct Root {
     pub lost: u16,
     /// The last root that was known to be on all devices that are not lost.
     pub everywhere: u64,
+    /// Blocks that are mapped.
+    pub mapped: u64,
     /// The last life that was begun: rows of the next one carry a greater number.
     pub life: u32,
     /// Segment, slot and sector where the rows of each stream begin that are replayed.
     pub streams: [Option<[u32; 3]>; STREAMS],
 }
 
-/// Pages of a root whose directory has so many pages.
-pub fn root_pages(directories: u32) -> u32 {
-    directories.div_ceil(PAIRS_OF_ROOT as u32).max(1)
+/// Pages of a root that points at so many pages of the directory and of counts.
+pub fn root_pages(pointed: u32) -> u32 {
+    pointed.div_ceil(PAIRS_OF_ROOT as u32).max(1)
 }
 
-/// Writes a root that will lie at sector `at`; the pairs are those of the directory's pages.
+/// Writes a root that will lie at sector `at`; the pairs are those of the directory's pages and
+/// then of the pages of counts.
 pub fn emit_root(
     buf: &mut MetaBuf,
     uuid: &[u8; 16],
@@ -334,11 +375,12 @@ pub fn emit_root(
         put_u64(page, 48, root.durable);
         put_u32(page, 56, u32::from(root.generation) | u32::from(root.lost) << 16);
         put_u32(page, 60, root.life);
-        put_u64(page, 128, root.everywhere);
+        put_u64(page, 64, root.everywhere);
+        put_u64(page, 184, root.mapped);
         for (stream, begin) in root.streams.iter().enumerate() {
             let words = begin.map_or([0; 4], |[segment, slot, sector]| [segment, slot, sector, 1]);
             for (word, value) in words.into_iter().enumerate() {
-                put_u32(page, 64 + 16 * stream + 4 * word, value);
+                put_u32(page, 72 + 16 * stream + 4 * word, value);
             }
         }
         for (index, (place, crc)) in pairs.by_ref().take(PAIRS_OF_ROOT).enumerate() {
@@ -362,7 +404,7 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
         number = Some(seq);
     }
     let page = &buf.pages()[0];
-    let word = |stream: usize, word: usize| u32_at(page, 64 + 16 * stream + 4 * word);
+    let word = |stream: usize, word: usize| u32_at(page, 72 + 16 * stream + 4 * word);
     let stream = |at: usize| (word(at, 3) == 1).then(|| [word(at, 0), word(at, 1), word(at, 2)]);
     Some(Root {
         number: number?,
@@ -371,13 +413,14 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
         durable: u64_at(page, 48),
         generation: u32_at(page, 56) as u8,
         lost: (u32_at(page, 56) >> 16) as u16,
-        everywhere: u64_at(page, 128),
+        everywhere: u64_at(page, 64),
+        mapped: u64_at(page, 184),
         life: u32_at(page, 60),
         streams: core::array::from_fn(stream),
     })
 }
 
-/// The place and CRC of page `index` of the directory.
+/// The place and CRC of page `index` of those that a root points at.
 pub fn root_pair(buf: &MetaBuf, index: usize) -> (Place, u32) {
     let page = &buf.pages()[index / PAIRS_OF_ROOT];
     let at = ROOT_PAIRS + 12 * (index % PAIRS_OF_ROOT);
@@ -385,95 +428,4 @@ pub fn root_pair(buf: &MetaBuf, index: usize) -> (Place, u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    prop_compose! {
-        fn places()(device in 0..16_u8, unit in 1..1_u64 << 40, len in 1..=4096_u32, gen_: u8)
-            -> Place {
-            Place::new(device, unit * 16, len, gen_)
-        }
-    }
-
-    prop_compose! {
-        fn entries()(kind in 0..4_usize, block in 0..1_u64 << 40, place in places(), crc: u32)
-            -> Entry {
-            let kind = [Kind::Data, Kind::Trim, Kind::Map, Kind::Directory][kind];
-            Entry { kind, block, place, crc }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_place_is_what_it_was_made_of(
-            device in 0..16_u8, unit in 0..1_u64 << 40, len in 1..=4096_u32, generation: u8,
-        ) {
-            let place = Place::new(device, unit * 16, len, generation);
-            prop_assert_eq!((place.device(), place.byte()), (device, unit * 16));
-            prop_assert_eq!((place.len(), place.generation()), (len, generation));
-        }
-
-        #[test]
-        fn open_undoes_seal(
-            list in proptest::collection::vec(entries(), 0..300), seq: u64, durable: u64,
-            epoch: u32, next: u32, at: u64, uuid: [u8; 16], flip in 0..4096_usize * 8,
-        ) {
-            let mut buf = MetaBuf::new(2);
-            let head = Head {
-                seq, durable, epoch, next, entries: list.len() as u32, first_sectors: 8,
-                last_sectors: 16, chunks: 3, stream: 1,
-            };
-            for (index, entry) in list.iter().enumerate() {
-                put_entry(&mut buf, index as u32, entry);
-            }
-            seal(&mut buf, &uuid, at, &head);
-            prop_assert_eq!(open(&buf, &uuid, at), Some(head));
-            for (index, listed) in list.iter().enumerate() {
-                prop_assert_eq!(entry(&buf, index as u32), Some(*listed));
-            }
-            prop_assert_eq!(open(&buf, &uuid, at ^ 1), None);
-            buf.pages_mut()[0].0[flip / 8] ^= 1 << (flip % 8);
-            let used = HEAD + list.len() * ENTRY;
-            let padding = flip / 8 >= used;
-            prop_assert_eq!(open(&buf, &uuid, at).is_some(), padding);
-        }
-
-        #[test]
-        fn a_root_comes_back(
-            number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
-            life: u32, lost: u16, everywhere: u64,
-            begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16],
-            flip in 0..8192_usize * 8,
-            list in proptest::collection::vec((places(), any::<u32>()), 400),
-        ) {
-            let mut streams = [None; STREAMS];
-            streams[which] = Some(begin);
-            let root = Root {
-                number, epoch, replay_from, durable, generation, lost, everywhere, life, streams,
-            };
-            let mut buf = MetaBuf::new(root_pages(400) as usize);
-            prop_assert_eq!(buf.pages().len(), 2);
-            let at = at >> 1;
-            emit_root(&mut buf, &uuid, at, &root, list.iter().copied());
-            prop_assert_eq!(open_root(&buf, &uuid, at), Some(root));
-            for (index, one) in list.iter().enumerate() {
-                prop_assert_eq!(root_pair(&buf, index), *one);
-            }
-            buf.pages_mut()[flip / 32768].0[flip / 8 % 4096] ^= 1 << (flip % 8);
-            prop_assert_eq!(open_root(&buf, &uuid, at), None);
-        }
-
-        #[test]
-        fn a_page_keeps_its_pairs(
-            list in proptest::collection::vec((places(), any::<u32>()), PAIRS), number: u32,
-        ) {
-            let mut page = Page::default();
-            emit_page(&mut page, Kind::Map, number, list.iter().copied());
-            prop_assert!(is_page(&page, Kind::Map, number));
-            for (index, one) in list.iter().enumerate() {
-                prop_assert_eq!(pair(&page, index), *one);
-            }
-        }
-    }
-}
+mod tests;

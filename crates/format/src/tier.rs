@@ -1,4 +1,5 @@
-//! The pages of the `tier` layer on the fast device: roots and the directory.
+//! The pages of the `tier` layer: roots and the directory on the fast device, the ledger on the
+//! slow one.
 //!
 //! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
 //!
@@ -8,8 +9,12 @@
 //! Directory page (`TIDR`, sequence = generation): 32 number of the page u32 · 40 entries, u32
 //! each, one for each slot: 0 = nothing, else 1 + the slow device's page that the slot holds, with
 //! bit 31 when the slow device has the same.
+//!
+//! Ledger page (`TILG`, sequence = generation, in the last two blocks of the slow device in turn):
+//! 32 sectors of a region u32 · 36 regions u32 · 40 a bit for each region of which the fast device
+//! may hold something newer.
 
-use hostftl_core::{BLOCK, Page};
+use hostftl_core::{BLOCK, Page, SECTORS_PER_BLOCK};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
 
@@ -20,6 +25,7 @@ pub const MOST_PAGES: u32 = CLEAN - 2;
 
 const ROOT: [u8; 4] = *b"TIRT";
 const DIRECTORY: [u8; 4] = *b"TIDR";
+const LEDGER: [u8; 4] = *b"TILG";
 const BODY: usize = HEADER + 8;
 const CLEAN: u32 = 1 << 31;
 
@@ -119,6 +125,81 @@ pub fn parse_directory(page: &Page, number: u32, uuid: [u8; 16], at: u64) -> Res
     Ok(generation)
 }
 
+/// The most regions of a ledger.
+pub const MOST_REGIONS: u32 = ((BLOCK - BODY) * 8) as u32;
+/// Sectors at the end of the slow device that are the ledger's.
+pub const LEDGER_SECTORS: u64 = 2 * SECTORS_PER_BLOCK as u64;
+
+/// The sector of a generation of the ledger on a slow device of so many sectors.
+pub fn ledger_at(sectors: u64, generation: u64) -> u64 {
+    let block = u64::from(SECTORS_PER_BLOCK);
+    (sectors - LEDGER_SECTORS) / block * block + generation % 2 * block
+}
+
+/// What the slow device knows of the fast one.
+#[derive(Clone, Copy, Debug)]
+pub struct Ledger<'a> {
+    /// The higher of two valid ones counts.
+    pub generation: u64,
+    /// Sectors of a region.
+    pub wide: u32,
+    /// How many there are.
+    pub regions: u32,
+    bits: &'a [u8],
+}
+
+impl Ledger<'_> {
+    /// Whether the fast device may hold something newer in a region.
+    pub fn names(&self, region: u32) -> bool {
+        self.bits[region as usize / 8] >> (region % 8) & 1 == 1
+    }
+
+    /// The ranges of sectors that it names, in order.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let wide = u64::from(self.wide);
+        let run = move |from: u32, named: bool| {
+            (from..self.regions).take_while(|region| self.names(*region) == named).count() as u32
+        };
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let from = at + run(at, false);
+            let length = run(from, true);
+            at = from + length;
+            (length > 0).then_some((u64::from(from) * wide, u64::from(length) * wide))
+        })
+    }
+}
+
+/// Writes a ledger, for sector `at`, of as many regions of `wide` sectors as there are `named`.
+pub fn emit_ledger(
+    page: &mut Page,
+    (wide, generation): (u32, u64),
+    named: impl ExactSizeIterator<Item = bool>,
+    uuid: [u8; 16],
+    at: u64,
+) {
+    page.0.fill(0);
+    put_u32(page, 32, wide);
+    put_u32(page, 36, named.len() as u32);
+    for (region, _) in named.enumerate().filter(|(_, named)| *named) {
+        page.0[BODY + region / 8] |= 1 << (region % 8);
+    }
+    page::seal(page, Stamp { kind: LEDGER, uuid, at }, generation);
+}
+
+/// Reads a ledger.
+///
+/// # Errors
+/// [`Fault`] when it is not a whole one of this volume.
+pub fn parse_ledger(page: &Page, uuid: [u8; 16], at: u64) -> Result<Ledger<'_>, Fault> {
+    let generation = page::open(page, Stamp { kind: LEDGER, uuid, at })?;
+    let (wide, regions) = (u32_at(page, 32), u32_at(page, 36));
+    match wide > 0 && regions <= MOST_REGIONS {
+        true => Ok(Ledger { generation, wide, regions, bits: &page.0[BODY..] }),
+        false => Err(Fault::Damaged),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +215,22 @@ mod tests {
         assert!(parse_root(&page, UUID, 0).is_err());
         page.0[37] ^= 1;
         assert_eq!(parse_root(&page, UUID, 8), Err(Fault::Damaged));
+    }
+
+    #[test]
+    fn a_ledger_names_ranges_of_regions() {
+        let mut page = Page::default();
+        let named = [true, false, true, true, false, true].into_iter();
+        emit_ledger(&mut page, (64, 5), named, UUID, 4080);
+        let ledger = parse_ledger(&page, UUID, 4080).unwrap();
+        assert_eq!((ledger.generation, ledger.regions), (5, 6));
+        let ranges = [(0, 64), (128, 128), (320, 64)];
+        assert!(ledger.ranges().eq(ranges), "{:?}", ledger);
+        assert!(parse_ledger(&page, UUID, 4088).is_err(), "it lies elsewhere");
+        let none = core::iter::repeat_n(false, MOST_REGIONS as usize);
+        emit_ledger(&mut page, (64, 6), none, UUID, 4088);
+        assert_eq!(parse_ledger(&page, UUID, 4088).unwrap().ranges().count(), 0);
+        assert_eq!([ledger_at(4099, 0), ledger_at(4099, 7)], [4080, 4088]);
     }
 
     #[test]

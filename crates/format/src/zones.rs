@@ -18,6 +18,9 @@
 //! | 64.. | entries of 16 bytes: block (7 bytes), kind, value (4), CRC-32C (4) |
 //!
 //! Entries in order: a later one about the same block replaces an earlier one.
+//!
+//! Where recovery padded a segment, one strip of the pads ends with a page of kind `ZPAD`, whose
+//! number is the strip with which the pads end; all else in them is zeros.
 
 use hostftl_core::{BLOCK, Page};
 
@@ -28,6 +31,7 @@ pub const ENTRIES: usize = (BLOCK - FIRST) / ENTRY;
 const FIRST: usize = 64;
 const ENTRY: usize = 16;
 const TAIL: [u8; 4] = *b"ZTAL";
+const PAD: [u8; 4] = *b"ZPAD";
 
 /// What an entry says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum Kind {
     Root = 4,
     /// The images of the root before it are in strips from number `block` on.
     Images = 5,
+    /// The device could not give the block any more: what it held is lost.
+    Lost = 6,
 }
 
 /// One entry of a tail.
@@ -126,10 +132,22 @@ pub fn entry(page: &Page, index: usize) -> Option<Entry> {
         3 => Kind::Image,
         4 => Kind::Root,
         5 => Kind::Images,
+        6 => Kind::Lost,
         _ => return None,
     };
     let (value, crc) = (u32_at(page, at + 8), u32_at(page, at + 12));
     Some(Entry { kind, block: word & (u64::MAX >> 8), value, crc })
+}
+
+/// Fills a page that will lie at sector `at`: the strips from its own to `end` are pads.
+pub fn seal_pad(page: &mut Page, uuid: &[u8; 16], at: u64, end: u64) {
+    page.0.fill(0);
+    page::seal(page, Stamp { kind: PAD, uuid: *uuid, at }, end);
+}
+
+/// The strip before which the pads end that begin with the strip of this page, if they do.
+pub fn pad_end(page: &Page, uuid: &[u8; 16], at: u64) -> Option<u64> {
+    page::open(page, Stamp { kind: PAD, uuid: *uuid, at }).ok()
 }
 
 /// The CRC-32C of the image of map page `number`.
@@ -143,11 +161,16 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
+    const KINDS: [Kind; 7] = {
+        use Kind::*;
+        [None, Data, Trim, Image, Root, Images, Lost]
+    };
+
     prop_compose! {
-        fn entries()(kind in 0..6_usize, block in 0..1_u64 << 56, value: u32, crc: u32) -> Entry {
-            let kinds =
-                [Kind::None, Kind::Data, Kind::Trim, Kind::Image, Kind::Root, Kind::Images];
-            Entry { kind: kinds[kind], block, value, crc }
+        fn entries()(
+            kind in 0..KINDS.len(), block in 0..1_u64 << 56, value: u32, crc: u32,
+        ) -> Entry {
+            Entry { kind: KINDS[kind], block, value, crc }
         }
     }
 
@@ -176,11 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pad_is_no_tail_and_a_tail_no_pad() {
+        let (mut page, uuid) = (Page([0xee; BLOCK]), [3; 16]);
+        seal_pad(&mut page, &uuid, 8, 77);
+        assert_eq!((pad_end(&page, &uuid, 8), open(&page, &uuid, 8)), (Some(77), None));
+        assert_eq!(pad_end(&page, &uuid, 16), None, "an address of its own");
+        seal(&mut page, &uuid, 8, &Tail::default());
+        assert_eq!(pad_end(&page, &uuid, 8), None);
+    }
+
+    #[test]
     fn what_is_damaged_is_none() {
         let mut page = Page::default();
         let tail = Tail { entries: 1, ..Tail::default() };
         put_entry(&mut page, 0, &Entry { kind: Kind::Data, block: 7, value: 1, crc: 0 });
-        page.0[FIRST + 7] = 6;
+        page.0[FIRST + 7] = KINDS.len() as u8;
         seal(&mut page, &[3; 16], 8, &tail);
         assert_eq!(entry(&page, 0), None, "a kind that is none");
         page.0[56..58].copy_from_slice(&300_u16.to_le_bytes());

@@ -1,11 +1,13 @@
 //! A command that computes, as raw ranges that a worker thread can take along.
 //!
 //! Invariants
-//! - The ranges are in payload or metadata that the command has borrowed, and the driver keeps the
+//! - The ranges are in payload, metadata or a list that the command has, and the driver keeps the
 //!   command until the work is over.
 //! - What is written is apart from what is read.
 
-use hostftl_core::{Codec, Command, DeviceError, Few, MAX_PIECES, Piece, Verdict, View, ViewMut};
+use hostftl_core::{
+    Codec, Command, DeviceError, Few, MAX_PIECES, Part, Piece, Verdict, View, ViewMut,
+};
 
 use crate::arena::Arena;
 use crate::work;
@@ -27,6 +29,7 @@ enum Kind {
     Pack(Codec, u64),
     Unpack(Codec, u64, u32),
     Digest(u64),
+    Move(*const [Part]),
     Fold { keep: bool },
 }
 
@@ -64,6 +67,9 @@ impl Compute {
                 let nothing = Range { start: std::ptr::NonNull::dangling().as_ptr(), len: 0 };
                 (Kind::Digest(*seed), Few::from_iter([view(from)]), nothing)
             }
+            Command::Move { from, into, parts } => {
+                (Kind::Move(parts.as_slice()), Few::from_iter([view(from)]), target(into))
+            }
             Command::Fold { from, into, keep } => {
                 (Kind::Fold { keep: *keep }, from.iter().map(view).collect(), target(into))
             }
@@ -96,12 +102,12 @@ impl Compute {
             Kind::Pack(codec, seed) => return Ok(work::pack(codec, seed, first, into)),
             Kind::Unpack(codec, seed, crc) => return work::unpack(codec, seed, crc, first, into),
             Kind::Digest(seed) => return Ok(work::digest(seed, first)),
-            Kind::Fold { keep } => {
-                if !keep {
-                    into.fill(0);
-                }
-                self.from.iter().for_each(|range| work::fold(read(range), into));
+            Kind::Move(parts) => {
+                // SAFETY: they lie in the command, which the driver keeps until this is over.
+                let parts = unsafe { &*parts };
+                return Ok(work::move_parts(parts, first, into));
             }
+            Kind::Fold { keep } => work::fold(self.from.iter().map(read), into, keep),
         }
         Ok(Verdict::default())
     }

@@ -39,7 +39,9 @@ pub(crate) fn follow(
         (Command::Report { about, into, .. }, Some(model)) => {
             Some(model.report(*about, into, base, sectors))
         }
-        (Command::Report { .. }, None) => Some(Err(DeviceError::Unsupported)),
+        (Command::Report { .. }, None) | (Command::Mark { .. }, _) => {
+            Some(Err(DeviceError::Unsupported))
+        }
         (command, Some(model)) => model.follow(command, base).err().map(Err),
         (_, None) => None,
     }

@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::mhatl::Mhatl;
 use crate::passthrough::Passthrough;
 use crate::scrambler::Scrambler;
-use crate::shatl::Shatl;
+use crate::shatl::{HatlAuto, Shatl};
 use crate::tier::Tier;
 use crate::zones::Zones;
 
@@ -27,8 +27,10 @@ pub enum AnyLayer {
     Hard(Hard),
     /// See [`LayerKind::Mhatl`].
     Mhatl(Mhatl),
-    /// See [`LayerKind::Shatl`] and [`LayerKind::HatlAuto`].
+    /// See [`LayerKind::Shatl`].
     Shatl(Shatl),
+    /// See [`LayerKind::HatlAuto`].
+    HatlAuto(HatlAuto),
     /// See [`LayerKind::Scrambler`].
     Scrambler(Scrambler),
     /// See [`LayerKind::Log`].
@@ -53,7 +55,8 @@ impl AnyLayer {
             LayerKind::Passthrough => Passthrough::plan(devices),
             LayerKind::Hard => Hard::plan(config, devices),
             LayerKind::Mhatl => Mhatl::plan(config, devices),
-            LayerKind::Shatl | LayerKind::HatlAuto => Shatl::plan(config, devices),
+            LayerKind::Shatl => Shatl::plan(config, devices),
+            LayerKind::HatlAuto => HatlAuto::plan(config, devices),
             LayerKind::Scrambler => Scrambler::plan(config, devices),
             LayerKind::Log => Log::plan(config, devices),
             LayerKind::Tier => Tier::plan(config, devices),
@@ -82,8 +85,9 @@ impl AnyLayer {
             LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
             LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
             LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
-            LayerKind::Shatl | LayerKind::HatlAuto => {
-                AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?)
+            LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::HatlAuto => {
+                AnyLayer::HatlAuto(HatlAuto::new(config, devices, buffers, mode)?)
             }
             LayerKind::Scrambler => {
                 AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
@@ -104,6 +108,7 @@ macro_rules! each {
             AnyLayer::Hard($layer) => $body,
             AnyLayer::Mhatl($layer) => $body,
             AnyLayer::Shatl($layer) => $body,
+            AnyLayer::HatlAuto($layer) => $body,
             AnyLayer::Scrambler($layer) => $body,
             AnyLayer::Log($layer) => $body,
             AnyLayer::Tier($layer) => $body,

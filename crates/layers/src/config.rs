@@ -5,8 +5,9 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-use hostftl_core::{Limits, Nanos, SECTOR};
+use hostftl_core::{Nanos, SECTOR};
 
+pub use crate::plan::{Plan, PlanError};
 use crate::{log, scrambler, tier, zones};
 
 /// The layers by name.
@@ -392,7 +393,7 @@ impl LayerConfig {
 }
 
 /// Bytes: a number with `k`, `m` or `g` behind it, in powers of 1024.
-fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 10),
         b'm' | b'M' => (&text[..text.len() - 1], 20),
@@ -403,7 +404,7 @@ fn size(text: &str) -> Option<u64> {
 }
 
 /// A size as [`size`] reads it, in the largest unit that it is a multiple of.
-fn size_text(bytes: u64) -> String {
+pub(crate) fn size_text(bytes: u64) -> String {
     match bytes.trailing_zeros() {
         30..64 => format!("{}g", bytes >> 30),
         20..30 => format!("{}m", bytes >> 20),
@@ -419,29 +420,6 @@ pub enum Mode {
     Format,
     /// Recover what the devices hold.
     Open,
-}
-
-/// What a configuration needs and gives, known before anything is allocated or written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// What the host will see.
-    pub limits: Limits,
-    /// How many payload buffers the layer holds for itself.
-    pub buffers: u32,
-    /// The length of each, in sectors.
-    pub buffer_sectors: u32,
-    /// Bytes of map in host memory.
-    pub map_bytes: u64,
-}
-
-/// Why a configuration is impossible, in words for the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanError(pub &'static str);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
 }
 
 #[cfg(test)]
@@ -479,7 +457,7 @@ mod tests {
         }
         for text in [
             "shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k",
-            "log:superpage=32k:spare=10:compress=zstd-5:parity=yes:gc=d-choices:4",
+            "log:superpage=32k:spare=10:compress=zstd-5:parity=yes:gc=d-choices:4:separation=two",
         ] {
             assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
         }

@@ -15,9 +15,11 @@ mod hard;
 mod log;
 mod mhatl;
 mod passthrough;
+mod plan;
 mod planted;
 pub mod policy;
 mod raid5;
+mod requests;
 mod scrambler;
 mod shatl;
 pub mod targets;
@@ -27,6 +29,7 @@ mod zones;
 
 pub use any::AnyLayer;
 pub use config::{Gather, LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
+pub use log::{At as LogAt, Layout as LogLayout};
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;

@@ -105,6 +105,8 @@ bugs! {
         HeirIgnored = "heir-ignored",
         /// Log writes a root before the rows that its images show are durable.
         RootBeforeRows = "root-before-rows",
+        /// Log seals a row before the trims that what it lists came after.
+        TrimOvertaken = "trim-overtaken",
         /// Log trims in memory only.
         TrimUnlisted = "trim-unlisted",
         /// Log's collection publishes a copy over a newer write.
@@ -115,6 +117,12 @@ bugs! {
         OldLife = "old-life",
         /// Log's recovery leaves the parity of the last rows as it is.
         ParityNotRestored = "parity-not-restored",
+        /// A checkpoint of log shows the counts as they are when their image is taken.
+        CountsNotFrozen = "counts-not-frozen",
+        /// Log changes a page of the snapshot before its image is taken.
+        SnapshotChanged = "snapshot-changed",
+        /// Log lets a map page go that differs from its image.
+        DirtyEvicted = "dirty-evicted",
         /// Log's recovery believes every head it finds.
         RowsUnverified = "rows-unverified",
     "scrambler":

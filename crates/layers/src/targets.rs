@@ -86,7 +86,8 @@ impl View {
         match command {
             Command::Read { lba, .. }
             | Command::Program { lba, .. }
-            | Command::Reset { lba, .. } => {
+            | Command::Reset { lba, .. }
+            | Command::Mark { lba, .. } => {
                 *lba += self.base();
             }
             Command::Report { about: About::Segments(from), .. } => *from += self.segment,
@@ -99,7 +100,8 @@ impl View {
         match &mut done.command {
             Command::Read { lba, .. }
             | Command::Program { lba, .. }
-            | Command::Reset { lba, .. } => {
+            | Command::Reset { lba, .. }
+            | Command::Mark { lba, .. } => {
                 *lba -= self.base();
             }
             Command::Report { about: About::Segments(from), into, .. } => {

@@ -3,8 +3,9 @@
 mod common;
 
 use common::World;
-use common::churn::{Random, churn, ready, verify};
-use hostftl_core::{Event, Layer, SECTOR};
+use common::churn::Random;
+use common::lives::{comes_back, stops_cleanly, survives_cuts};
+use hostftl_core::{Layer, SECTOR};
 use hostftl_layers::{Gather, LayerConfig, LayerKind, Mode};
 
 fn config(superpage: u32, gather: Gather) -> LayerConfig {
@@ -22,52 +23,21 @@ fn gauge(world: &World, name: &str) -> u64 {
 #[test]
 fn what_is_written_comes_back() {
     for (superpage, gather) in [(16, MODES[0]), (32, MODES[1]), (128, MODES[0])] {
-        let disk = vec![0; 300 * superpage as usize * SECTOR];
-        let mut world = World::start(&config(superpage, gather), disk, Mode::Format, 1);
-        assert!(ready(&world));
-        let mut versions = vec![0; world.layer.limits().exported as usize];
-        churn(&mut world, &mut versions, &mut Random(superpage.into()), 6000, 37);
-        world.layer.check().unwrap();
-        assert!(world.layer.counters().gc_runs > 0, "leaves were gathered");
-        verify(&mut world, &versions);
-        world.stop();
+        comes_back(&config(superpage, gather));
     }
 }
 
 #[test]
 fn a_clean_stop_needs_no_replay() {
     for gather in MODES {
-        let disk = vec![0; 300 * 32 * SECTOR];
-        let mut world = World::start(&config(32, gather), disk, Mode::Format, 2);
-        let mut versions = vec![0; world.layer.limits().exported as usize];
-        churn(&mut world, &mut versions, &mut Random(5), 2000, 50);
-        let disk = world.stop();
-        let mut world = World::start(&config(32, gather), disk, Mode::Open, 3);
-        assert!(world.events.contains(&Event::Ready { replayed: 0, dropped: 0 }));
-        verify(&mut world, &versions);
-        world.layer.check().unwrap();
-        world.stop();
+        stops_cleanly(&config(32, gather));
     }
 }
 
 #[test]
 fn a_flush_survives_a_cut() {
     for gather in MODES {
-        let mut disk = vec![0; 300 * 16 * SECTOR];
-        let mut mode = Mode::Format;
-        let mut versions = Vec::new();
-        let mut random = Random(9);
-        for life in 0..40 {
-            let mut world = World::start(&config(16, gather), disk, mode, life);
-            assert!(ready(&world), "life {life}: {:?}", world.events);
-            versions.resize(world.layer.limits().exported as usize, 0);
-            verify(&mut world, &versions);
-            churn(&mut world, &mut versions, &mut random, 300, 25);
-            world.flush();
-            world.layer.check().unwrap();
-            disk = world.cut();
-            mode = Mode::Open;
-        }
+        survives_cuts(&config(16, gather));
     }
 }
 

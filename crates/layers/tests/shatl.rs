@@ -3,8 +3,9 @@
 mod common;
 
 use common::World;
-use common::churn::{Random, churn, ready, verify};
-use hostftl_core::{Event, Layer, SECTOR};
+use common::churn::{Random, ready};
+use common::lives::{comes_back, stops_cleanly, survives_cuts};
+use hostftl_core::{Layer, SECTOR};
 use hostftl_layers::{LayerConfig, Mode};
 
 fn config(superpage: u32, mode: &str) -> LayerConfig {
@@ -19,52 +20,21 @@ fn what_is_written_comes_back() {
     for (superpage, layer) in
         [(16, MODES[0]), (32, MODES[1]), (128, MODES[0]), (16, MODES[2]), (64, MODES[2])]
     {
-        let disk = vec![0; 300 * superpage as usize * SECTOR];
-        let mut world = World::start(&config(superpage, layer), disk, Mode::Format, 1);
-        assert!(ready(&world));
-        let mut versions = vec![0; world.layer.limits().exported as usize];
-        churn(&mut world, &mut versions, &mut Random(superpage.into()), 6000, 37);
-        world.layer.check().unwrap();
-        assert!(world.layer.counters().gc_runs > 0, "the hidden area turned over");
-        verify(&mut world, &versions);
-        world.stop();
+        comes_back(&config(superpage, layer));
     }
 }
 
 #[test]
 fn a_clean_stop_needs_no_replay() {
     for layer in MODES {
-        let disk = vec![0; 300 * 32 * SECTOR];
-        let mut world = World::start(&config(32, layer), disk, Mode::Format, 2);
-        let mut versions = vec![0; world.layer.limits().exported as usize];
-        churn(&mut world, &mut versions, &mut Random(5), 2000, 50);
-        let disk = world.stop();
-        let mut world = World::start(&config(32, layer), disk, Mode::Open, 3);
-        assert_eq!(world.events.last(), Some(&Event::Ready { replayed: 0, dropped: 0 }));
-        verify(&mut world, &versions);
-        world.layer.check().unwrap();
-        world.stop();
+        stops_cleanly(&config(32, layer));
     }
 }
 
 #[test]
 fn a_flush_survives_a_cut() {
     for layer in MODES {
-        let mut disk = vec![0; 300 * 16 * SECTOR];
-        let mut mode = Mode::Format;
-        let mut versions = Vec::new();
-        let mut random = Random(9);
-        for life in 0..40 {
-            let mut world = World::start(&config(16, layer), disk, mode, life);
-            assert!(ready(&world), "life {life}: {:?}", world.events);
-            versions.resize(world.layer.limits().exported as usize, 0);
-            verify(&mut world, &versions);
-            churn(&mut world, &mut versions, &mut random, 300, 25);
-            world.flush();
-            world.layer.check().unwrap();
-            disk = world.cut();
-            mode = Mode::Open;
-        }
+        survives_cuts(&config(16, layer));
     }
 }
 
@@ -111,5 +81,46 @@ fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     let disk = world.cut();
     let mut world = World::start(&config(32, "shatl"), disk, Mode::Open, 5);
     assert!(world.read(35, 32).unwrap() == expected);
+    world.stop();
+}
+
+/// How many superpages the hidden area of `hatl-auto` has.
+fn hidden_superpages(world: &World) -> u64 {
+    let facts = world.layer.facts();
+    facts.into_iter().find(|(name, _)| *name == "hidden_superpages").expect("it is told").1
+}
+
+/// The last homes are lent to the hidden area. They read zeros, whatever it held there, and end to
+/// be lent when the host writes to them, for ever.
+#[test]
+fn a_home_is_lent_until_the_host_writes_there() {
+    let disk = vec![0xaa; 400 * 32 * SECTOR];
+    let mut world = World::start(&config(32, "hatl-auto"), disk, Mode::Format, 6);
+    let all = hidden_superpages(&world);
+    assert!(all > 150, "{all} superpages are hidden");
+    let last = world.layer.limits().exported - 32;
+    let mut random = Random(3);
+    for _ in 0..4000 {
+        let id = world.write(random.below(60) * 32 + random.below(4) * 8, vec![1; 4096], false);
+        world.wait(id).unwrap();
+    }
+    assert!(world.read(last, 32).unwrap() == vec![0; 32 * SECTOR]);
+    assert_eq!(hidden_superpages(&world), all, "reading and writing elsewhere ends no loan");
+    let id = world.write(last + 8, vec![7; 4096], false);
+    world.wait(id).unwrap();
+    world.layer.check().unwrap();
+    let fewer = hidden_superpages(&world);
+    assert!(fewer < all && fewer + 8 > all, "{fewer} of {all}: one part is back");
+    let mut expected = vec![0; 32 * SECTOR];
+    expected[8 * SECTOR..16 * SECTOR].fill(7);
+    assert!(world.read(last, 32).unwrap() == expected);
+    world.flush();
+    let disk = world.cut();
+    let mut world = World::start(&config(32, "hatl-auto"), disk, Mode::Open, 7);
+    assert!(world.read(last, 32).unwrap() == expected);
+    assert_eq!(hidden_superpages(&world), fewer);
+    let id = world.write(last, vec![9; 32 * SECTOR], false);
+    world.wait(id).unwrap();
+    world.layer.check().unwrap();
     world.stop();
 }

@@ -20,7 +20,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let config = LayerConfig::new(LayerKind::Tier);
-        let infos = [DeviceInfo::block(4096, 8), DeviceInfo::block(65_536, 8)];
+        let infos = [DeviceInfo::block(4096, 8), DeviceInfo::block(65_536 + 16, 8)];
         let plan = AnyLayer::plan(&config, &infos).unwrap();
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors));
         let layer = AnyLayer::new(&config, &infos, buffers.collect(), Mode::Format).unwrap();

@@ -93,6 +93,73 @@ fn nothing_allocates_and_a_flush_pads_a_strip() {
     }
 }
 
+/// Cuts alone take no room, and those after each small write no more than collection gains.
+#[test]
+fn a_thousand_cuts_leave_room_for_the_next_write() {
+    for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 96), (BOTH[1], 64)] {
+        let shape = Segments { unreadable, ..segments(kind) };
+        let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
+        let mut world =
+            World::start_zoned(&config(kind), Pointers::new(shape), disk, Mode::Format, 3);
+        let blocks = world.layer.limits().exported / 8;
+        let mut values = vec![0; blocks as usize];
+        for block in 0..blocks {
+            let id = world.write(block * 8, vec![1; BLOCK], false);
+            world.wait(id).unwrap();
+            values[block as usize] = 1;
+        }
+        for life in 0..1000 {
+            let block = (life * 7_919) % blocks;
+            let value = (life % 250) as u8 + 2;
+            let id = world.write(block * 8, vec![value; BLOCK], true);
+            assert_eq!(world.wait(id), Ok(()), "{kind}, {unreadable} unreadable, life {life}");
+            values[block as usize] = value;
+            for again in 0..1 + u64::from(life % 10 == 0) {
+                let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+                world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, life + again);
+                // What collection has sent by now is padded by less than a strip.
+                let padded = world.layer.counters().padded;
+                assert!(padded < 24 || again == 0, "{kind}, life {life}: padded again, {padded}");
+            }
+        }
+        for block in 0..blocks {
+            let found = world.read(block * 8, 8).unwrap();
+            assert_eq!(found, vec![values[block as usize]; BLOCK], "{kind}, block {block}");
+        }
+        world.stop();
+    }
+}
+
+/// Of what recovery pads a cut may leave any part: no later row is taken for a pad.
+#[test]
+fn pads_that_were_cut_short_hide_nothing() {
+    for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 64), (BOTH[1], 32)] {
+        let shape = Segments { unreadable, ..segments(kind) };
+        let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
+        let mut world =
+            World::start_zoned(&config(kind), Pointers::new(shape), disk, Mode::Format, 3);
+        let mut random = Random(11);
+        for life in 0..400 {
+            let value = (life % 250) as u8 + 2;
+            let id = world.write(0, vec![value; BLOCK], true);
+            assert_eq!(world.wait(id), Ok(()), "{kind}, {unreadable} unreadable, life {life}");
+            for again in 0..4 {
+                let (mut zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+                world = World::start_zoned(&config(kind), zoned.clone(), disk, Mode::Open, life);
+                if again < 3 {
+                    let mut padded = world.zoned.clone().unwrap();
+                    padded.lose(&zoned, 8, |units| random.below(units + 1));
+                    zoned = padded;
+                    world.zoned = Some(zoned);
+                }
+            }
+            let found = world.read(0, 8).unwrap();
+            assert_eq!(found, vec![value; BLOCK], "{kind}, {unreadable} unreadable, life {life}");
+        }
+        world.stop();
+    }
+}
+
 #[test]
 fn what_would_not_work_is_refused_in_words() {
     let refused = |kind: LayerKind, device: DeviceInfo| {

@@ -6,7 +6,7 @@
 
 mod check;
 mod findings;
-mod hatl;
+pub mod hatl;
 mod multi_scm;
 mod olive;
 mod page;

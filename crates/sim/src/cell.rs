@@ -46,7 +46,8 @@ impl Cell<'_> {
             Snapshots::None if self.drive.zoned.is_none() => 0,
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
         };
-        OWN_MEMORY + self.drive.memory() + self.plan.map_bytes + kept
+        let layer = self.plan.map_bytes + self.plan.meta_bytes;
+        OWN_MEMORY + self.drive.memory() + layer + kept
     }
 
     /// That the row takes `needed` bytes where there are `limit`.

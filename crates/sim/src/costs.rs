@@ -34,6 +34,9 @@ impl HostCosts {
             }
             Command::Unpack { into, .. } => (self.unpack_rate, into.bytes(), into.bytes()),
             Command::Digest { from, .. } => (self.copy_rate, from.bytes(), 0),
+            Command::Move { from, parts, .. } => {
+                (self.copy_rate, 2 * from.bytes(), parts.len() as u32)
+            }
             Command::Fold { from, into, .. } => {
                 (self.copy_rate, into.bytes() * from.len() as u32, 0)
             }

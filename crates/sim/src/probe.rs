@@ -63,6 +63,14 @@ pub struct Probed {
     pub straddling: Option<f64>,
 }
 
+impl Probed {
+    /// Whether writes took no time at all: a drive whose write buffer survives a power cut answers
+    /// a flush at once too, and so tells nothing.
+    pub fn is_hidden(&self) -> bool {
+        self.costs.iter().all(|cost| cost.median == 0)
+    }
+}
+
 /// Probes `subject`, and overwrites what it holds.
 ///
 /// # Errors

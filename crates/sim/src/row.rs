@@ -95,6 +95,8 @@ pub struct Row {
     pub iops: Option<f64>,
     /// Host memory that the layer's map takes.
     pub map_bytes: u64,
+    /// Host memory that the layer takes beside its map: counts, lists and queues.
+    pub meta_bytes: u64,
     /// Host memory that the simulation of the row takes, the layer's map included.
     pub model_bytes: u64,
     /// Map units that the drive read, changed and programmed again.
@@ -119,6 +121,9 @@ pub struct Row {
     pub simulated_ns: u64,
     /// Steps of the layer and of its drive, ageing included: what the simulation itself had to do.
     pub steps: u64,
+    /// What only this kind of layer tells of itself, at the end.
+    #[serde(skip)]
+    pub facts: Vec<(&'static str, u64)>,
     /// What was noticed about the workload, a sentence each.
     pub remarks: Vec<String>,
     /// One number for everything that the layer and its drive did, in hex.
@@ -173,7 +178,9 @@ impl Row {
             busy_ratio: None,
             latency_ns: run.front.latencies.figures(),
             iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
-            map_bytes: world.layer().map_bytes(),
+            facts: world.layer().facts().into_iter().collect(),
+            map_bytes: cell.plan.map_bytes,
+            meta_bytes: cell.plan.meta_bytes,
             model_bytes: cell.memory(),
             rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
             page_operations: work.page_operations(cell.drive),
@@ -190,6 +197,16 @@ impl Row {
             digest: format!("{:016x}", world.digest()),
         };
         row.numbers()
+    }
+
+    /// One of the layer's facts.
+    pub fn fact(&self, name: &str) -> Option<u64> {
+        self.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// Host memory that the layer takes, its buffers apart.
+    pub fn layer_bytes(&self) -> u64 {
+        self.map_bytes + self.meta_bytes
     }
 
     fn numbers(self) -> Result<Self, Violation> {

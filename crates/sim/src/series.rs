@@ -47,9 +47,10 @@ impl Slot {
         self.took.iter_mut().zip(&other.took).for_each(|(sum, more)| *sum += more);
     }
 
-    fn p99(&self) -> Option<Nanos> {
+    /// So many thousandths of the reads and writes took no longer.
+    fn no_longer(&self, permille: u64) -> Option<Nanos> {
         let all: u64 = self.took.iter().map(|&count| u64::from(count)).sum();
-        let mut left = all - all * 99 / 100;
+        let mut left = all - all * permille / 1000;
         let reached = |(_, count): &(usize, &u32)| {
             left = left.saturating_sub(u64::from(**count));
             left == 0
@@ -79,6 +80,8 @@ pub struct Interval {
     pub waf: Option<f64>,
     /// 99 of 100 reads and writes were no longer, in ns, to 6 %.
     pub p99_ns: Option<Nanos>,
+    /// 999 of 1000 were no longer, in ns, to 6 %.
+    pub p999_ns: Option<Nanos>,
     /// The part of the time that a die worked, on average.
     pub busy: f64,
 }
@@ -140,7 +143,8 @@ impl Series {
                 at_ns,
                 iops: slot.transfers as f64 / whole * 1e9,
                 waf: crate::row::ratio(slot.work.programmed, slot.written),
-                p99_ns: slot.p99(),
+                p99_ns: slot.no_longer(990),
+                p999_ns: slot.no_longer(999),
                 busy: slot.work.busy as f64 / whole / f64::from(dies.max(1)),
             }
         };

@@ -1,13 +1,12 @@
-//! The layers of the HATL papers beside each other: the orderings of the specification's cells, and
-//! what `hatl-auto` promises, on cells of half the size.
+//! The cost of a small write with sHATL, beside what the specification allows it.
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
 
-const LAYERS: [&str; 5] = ["none", "hard", "shatl:hidden=8m", "mhatl:leaves=4096", "hatl-auto"];
+const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
 /// Busy time of each layer, as a share of the drive's without one.
-fn ratios(workload: &str) -> [f64; 5] {
+fn ratios(workload: &str) -> [f64; 3] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-1g").expect("a drive")],
@@ -27,37 +26,21 @@ fn ratios(workload: &str) -> [f64; 5] {
 
 /// What the specification says of sHATL's cost: 860 us for each LSP that is moved, 50 us for each
 /// write, and as many hidden units of an LSP go home together as there are on average.
-fn bound(hidden_units: f64, lsps: f64) -> f64 {
-    let density = hidden_units / lsps;
+fn bound(density: f64) -> f64 {
     (50.0 + 860.0 * (1.0 - (-density).exp()) / density) / 860.0
 }
 
+/// The bound takes all hidden slots as live. With 8 units for each LSP it is missed by two fifths:
+/// of 128 superpages 16 are free or in limbo, and what is hot enough to be that dense dies in its
+/// slots before they are collected.
 #[test]
-fn shatl_stays_below_its_bound_and_above_hard() {
-    for (span, lsps) in [("64m", 1024.0), ("256m", 4096.0)] {
-        let [_, hard, shatl, ..] =
-            ratios(&format!("synth:uniform:size=4k,span={span},count=100000"));
-        let most = bound(2048.0, lsps);
-        assert!(hard < shatl && shatl < most, "{span}: hard {hard}, shatl {shatl}, bound {most}");
-    }
-}
-
-#[test]
-fn hatl_auto_is_never_much_worse_than_the_better_of_the_others() {
-    for workload in [
-        "uniform:size=4k,span=8m",
-        "uniform:size=4k,span=32m",
-        "uniform:size=4k,span=128m",
-        "uniform:size=4k,span=512m",
-        "skew:size=4k,span=128m,hot=5,share=90",
-        "moving:size=4k,span=256m,every=5000,flush=100",
-        "uniform:size=64k,span=512m",
-    ] {
-        let [_, hard, shatl, mhatl, auto] = ratios(&format!("synth:{workload},count=100000"));
-        let best = shatl.min(mhatl);
-        println!("{workload}: auto {auto:.4}, shatl {shatl:.4}, mhatl {mhatl:.4}, hard {hard:.4}");
-        assert!(auto <= 1.05 * best, "{workload}: {auto}, and the better of the others {best}");
-        let least = 0.98 * hard.min(1.0);
-        assert!(auto >= least, "{workload}: {auto} beats hard's {hard}: is all counted?");
+fn shatl_stays_below_its_bound_unless_it_is_dense_and_above_hard() {
+    for (span, lsps, allowed) in [("256m", 4096.0, 1.0), ("64m", 1024.0, 1.0), ("16m", 256.0, 1.45)]
+    {
+        let [_, hard, shatl] = ratios(&format!("synth:uniform:size=4k,span={span},count=100000"));
+        let most = bound(2048.0 / lsps);
+        println!("{span}: hard {hard:.4}, shatl {shatl:.4}, bound {most:.4}");
+        assert!(hard < shatl && shatl < allowed * most, "{span}: {hard}, {shatl}, {most}");
+        assert!(allowed == 1.0 || shatl > most, "{span}: the bound holds: say so");
     }
 }

@@ -20,6 +20,7 @@ use crate::blank::find_content;
 use crate::busy::user_of;
 use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
+use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::quiet::Quiet;
@@ -51,10 +52,8 @@ pub struct Created {
     pub exported_bytes: u64,
     /// What the devices have together.
     pub device_bytes: u64,
-    /// Host memory for the map while the volume is served.
-    pub map_bytes: u64,
-    /// Host memory for the layer's buffers.
-    pub buffer_bytes: u64,
+    /// Host memory while the volume is served.
+    pub memory: Memory,
     /// When a write is answered.
     pub ack: Ack,
     /// What should be known.
@@ -81,8 +80,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: devices.iter().map(Device::bytes).sum(),
-        map_bytes: plan.map_bytes,
-        buffer_bytes: u64::from(plan.buffers) * u64::from(plan.buffer_sectors) * SECTOR as u64,
+        memory: Memory::of(&plan),
         ack: plan.limits.ack,
         notes: Vec::new(),
         config,

@@ -10,7 +10,7 @@ use hostftl_format::superblock::data_window;
 use hostftl_io::{
     Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker, holder_of,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -18,6 +18,7 @@ use crate::error::{Error, device, file};
 use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, assemble_all};
+use crate::tier;
 
 /// How long a lock that nobody known holds is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,8 +55,13 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
         let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
         return Ok(Volume { path, config, layer, plan, devices, roster, mode, notes, lock });
     }
-    let found = assemble_all(&config.devices, layer.tolerates())?;
+    // A tier is looked at without a device only to tell what is lost with that.
+    let is_tier = layer.kind == LayerKind::Tier;
+    let found = assemble_all(&config.devices, layer.tolerates() + u32::from(is_tier))?;
     verify(path, &config, &found)?;
+    if is_tier && found.missing() != 0 {
+        return Err(tier::refusal(&found));
+    }
     let layer = LayerConfig { missing: found.missing(), ..layer };
     let mut notes = degraded(&config, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));

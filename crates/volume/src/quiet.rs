@@ -62,8 +62,7 @@ impl Host for Quiet {
                 self.troubles.push(format!("device {device} ({name}) failed: {error}{late}"));
             }
             Event::Lost { sectors } => self.troubles.push(format!(
-                "{sectors} sectors of the last writes can't be read back: they are errors until \
-                 they are written again"
+                "{sectors} sectors can't be read back: they are errors until they are written again"
             )),
             _ => {}
         }

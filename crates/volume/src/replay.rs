@@ -197,7 +197,12 @@ impl Stage {
             Entry::Done { token, result, .. } => {
                 let in_memory = matches!(
                     self.commands.get(&token),
-                    Some(Command::Place { .. } | Command::Digest { .. } | Command::Fold { .. })
+                    Some(
+                        Command::Place { .. }
+                            | Command::Digest { .. }
+                            | Command::Move { .. }
+                            | Command::Fold { .. }
+                    )
                 );
                 result.is_ok() || !in_memory
             }

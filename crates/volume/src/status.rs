@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostftl_core::{Gauges, SECTOR};
-use hostftl_io::{Driver, HOST_CLASSES, Snapshot};
+use hostftl_io::{Driver, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::control;
 use crate::error::Error;
 use crate::latency::{Latencies, Latency};
+use crate::memory::Memory;
 use crate::open::open;
 use crate::quiet::Quiet;
 use crate::traffic::Traffic;
@@ -35,7 +36,6 @@ pub struct Status {
     pub ack: String,
     pub exported_bytes: u64,
     pub device_bytes: u64,
-    pub map_bytes: u64,
     pub superpage_bytes: u32,
     pub spare_permille: u32,
     /// `io_uring` or `pread`; empty when the volume is not served.
@@ -130,16 +130,6 @@ impl Space {
     }
 }
 
-/// The memory of the process that serves a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the words of the documentation")]
-pub struct Memory {
-    /// What `create` said: the map, and the buffers of the layer and its clients.
-    pub stated_bytes: u64,
-    /// What the process has in use now; none when the volume is not served.
-    pub used_bytes: Option<u64>,
-}
-
 /// The part of a status that does not change while a volume is served.
 pub(crate) type Still = Status;
 
@@ -154,8 +144,7 @@ impl Status {
             parameters: config.layer.clone(),
             ack: plan.limits.ack.name().into(),
             exported_bytes: plan.limits.exported * SECTOR as u64,
-            map_bytes: plan.map_bytes,
-            memory: Memory { stated_bytes: stated_memory(plan), used_bytes: None },
+            memory: Memory::of(plan),
             superpage_bytes: layer.superpage * SECTOR as u32,
             spare_permille: layer.spare_permille,
             ..Status::default()
@@ -204,7 +193,6 @@ impl Status {
     /// With what changed since.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
-        status.map_bytes = snapshot.map_bytes;
         status.notes.extend(news.troubles.iter().cloned());
         status.degraded |= snapshot.lost != 0;
         status.set_lost(&snapshot.lost_ranges);
@@ -229,18 +217,11 @@ impl Status {
         } else if status.facts.get("cap_is_tight") == Some(&1) {
             status.notes.push(CAP_IS_TIGHT.into());
         }
-        status.memory.used_bytes = used_memory();
+        status.memory = status.memory.in_use();
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
         status
     }
-}
-
-/// Bytes of memory that a volume needs: the map, and the buffers of the layer and its clients.
-pub(crate) fn stated_memory(plan: &Plan) -> u64 {
-    let own = u64::from(plan.buffers) * u64::from(plan.buffer_sectors) * SECTOR as u64;
-    let host = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
-    plan.map_bytes + own + host.sum::<u64>()
 }
 
 /// What to know of a map with too many leaves.
@@ -252,13 +233,6 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
 
 /// The health of a device that is not there.
 const MISSING: &str = "missing";
-
-/// Bytes of memory that this process has in use (its resident set), as far as the system tells.
-fn used_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     let why_not_direct = match device.direct() {

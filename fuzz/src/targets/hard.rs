@@ -117,6 +117,7 @@ pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         match entry {
             Entry::Trim { lsn, len } => hard::push_trim(&mut again, lsn, len),
             Entry::Kill { vsn, len } => hard::push_kill(&mut again, vsn, len),
+            Entry::Loan { vsp, count } => hard::push_loan(&mut again, vsp, count),
             Entry::Listing { listing, runs_at, runs } => {
                 hard::push_listing(&mut again, &listing);
                 let runs = (0..runs).map(|index| hard::run_at(&page, runs_at, index));

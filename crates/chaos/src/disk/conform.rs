@@ -31,6 +31,10 @@ impl Raw for Model {
         self.disk.wipe(lba, sectors, &mut self.dice).map_err(DeviceError::from)
     }
 
+    fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError> {
+        self.disk.mark_segment(lba, bad).map_err(DeviceError::from)
+    }
+
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         self.disk.report(about, into)
     }

@@ -114,6 +114,29 @@ impl Disk {
         }
     }
 
+    /// The host marks the segment at `lba` bad or good, which is durable at once.
+    ///
+    /// # Errors
+    /// When no segment begins there.
+    ///
+    /// # Panics
+    /// When the disk has no segments.
+    pub fn mark_segment(&mut self, lba: u64, bad: bool) -> Result<(), Refusal> {
+        let zones = self.zones.as_ref().expect("a zoned disk");
+        let (index, at) = zones.place(lba, 1)?;
+        if at != 0 {
+            return Err(Refusal::Rule("a mark within a segment"));
+        }
+        let zone = self.zone(index);
+        if zone.offline != bad {
+            zone.offline = bad;
+            if !bad {
+                (zone.pointer, zone.durable, zone.reset) = (0, 0, 0);
+            }
+        }
+        Ok(())
+    }
+
     /// How many segments are offline, and how many there are.
     pub fn offline(&self) -> (usize, usize) {
         let zones = self.zones.as_ref().map_or(&[][..], |zones| &zones.list);

@@ -122,8 +122,7 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
         "parameters": created.config.layer,
         "spare_permille": spec.layer.spare_permille,
         "superpage_bytes": spec.layer.superpage * SECTOR as u32,
-        "map_bytes": created.map_bytes,
-        "buffer_bytes": created.buffer_bytes,
+        "memory": created.memory,
         "devices": created.config.devices,
         "notes": created.notes,
     }))
@@ -141,14 +140,7 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
     console.field("usable", bytes(created.exported_bytes))?;
     console
         .field("kept back", format!("{} of {}{spare}", bytes(kept), bytes(created.device_bytes)))?;
-    console.field(
-        "memory",
-        format!(
-            "{} for the map and {} for buffers while it is served",
-            bytes(created.map_bytes),
-            bytes(created.buffer_bytes)
-        ),
-    )?;
+    console.field("memory", format!("{} while it is served", super::memory(&created.memory)))?;
     console.field("answers", super::answers(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))
 }

@@ -4,6 +4,7 @@ pub mod check;
 pub mod compare;
 pub mod create;
 pub mod import;
+pub mod memory;
 pub mod paper;
 pub mod probe;
 pub mod replay;
@@ -15,10 +16,11 @@ mod witness;
 
 use hostftl_io::IoError;
 use hostftl_layers::{LayerConfig, LayerKind};
-use hostftl_volume::Error;
+use hostftl_volume::{Error, Memory};
 
 use crate::failure::Failure;
 use crate::nearest;
+use crate::units::bytes;
 
 /// Reads the name of a layer, for clap.
 fn layer(name: &str) -> Result<LayerKind, String> {
@@ -43,6 +45,14 @@ impl From<Error> for Failure {
             _ => Failure::failed(error),
         }
     }
+}
+
+/// What a volume needs of memory, in words.
+fn memory(memory: &Memory) -> String {
+    let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = memory;
+    let [map, meta, arena] = [map_bytes, meta_bytes, arena_bytes].map(|it| bytes(*it));
+    let (fixed, all) = (bytes(*fixed_bytes), bytes(*stated_bytes));
+    format!("{all} (map {map}, metadata {meta}, buffers {arena}, the rest {fixed})")
 }
 
 /// When a write is answered, in words.

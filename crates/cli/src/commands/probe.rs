@@ -82,6 +82,10 @@ fn agree(target: &str) -> Result<(), Failure> {
 fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Failure> {
     match probed.superpage {
         Some(superpage) => console.line(format!("{target}: superpage {}", bytes(superpage)))?,
+        None if probed.is_hidden() => {
+            let why = "its write buffer survives a power cut and takes them at once";
+            return console.line(format!("{target}: writes tell nothing: {why}"));
+        }
         None => console.line(format!("{target}: no superpage found"))?,
     }
     for cost in &probed.costs {
@@ -102,6 +106,7 @@ fn json(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Fail
     console.value(&serde_json::json!({
         "target": target,
         "superpage_bytes": probed.superpage,
+        "hidden": probed.is_hidden(),
         "straddling": probed.straddling,
         "costs": costs.map(cost).collect::<Vec<_>>(),
     }))

@@ -167,6 +167,7 @@ impl Drive {
                 true
             }
             Command::Flush { .. } => self.flush(now, slot),
+            Command::Mark { .. } => return Some(Err(DeviceError::Unsupported)),
             other => unreachable!("{other:?} goes to no device"),
         };
         over.then_some(Ok(()))

@@ -14,13 +14,14 @@ mod spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos};
+use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::drive::{Clock, Ended};
 use crate::model::Model;
-use crate::work::{DriveWork, FlashBusy, FlashWork, Spent};
+use crate::plain::{Counts, range};
+use crate::work::{DriveWork, Spent};
 pub use spec::{OliveSpec, Placement, Port};
 
 /// Where pieces waited, in ns, and how often.
@@ -74,9 +75,7 @@ pub struct Olive {
     dice: Xoshiro256PlusPlus,
     timed: bool,
     conflicts: Conflicts,
-    reads: [u64; CAUSES],
-    sectors: [u64; CAUSES],
-    busy: FlashBusy,
+    counts: Counts,
 }
 
 impl Olive {
@@ -93,9 +92,7 @@ impl Olive {
             dice: Xoshiro256PlusPlus::seed_from_u64(0x011e),
             timed: true,
             conflicts: Conflicts::default(),
-            reads: [0; CAUSES],
-            sectors: [0; CAUSES],
-            busy: FlashBusy::default(),
+            counts: Counts::default(),
             spec: spec.clone(),
         }
     }
@@ -114,7 +111,7 @@ impl Olive {
     fn pass_host(&mut self, now: Nanos, sectors: u32, is_write: bool) -> Nanos {
         let took = self.spec.host_time(sectors, is_write);
         self.host = now.max(self.host) + took;
-        self.busy.bus += took;
+        self.counts.busy.bus += took;
         self.host
     }
 
@@ -159,8 +156,8 @@ impl Olive {
         self.chips[chip] = begin + took;
         self.controllers[controller] = begin + took;
         match is_write {
-            true => self.busy.programs += took,
-            false => self.busy.reads[Cause::Host as usize] += took,
+            true => self.counts.busy.programs += took,
+            false => self.counts.busy.reads[Cause::Host as usize] += took,
         }
         begin + took
     }
@@ -177,23 +174,11 @@ impl Model for Olive {
         slot: u32,
         command: &Command,
     ) -> Option<Result<(), DeviceError>> {
-        let (lba, sectors) = match command {
-            Command::Read { lba, into, .. } => (*lba, into.sectors()),
-            Command::Program { lba, tally, .. } => (*lba, tally.total()),
-            Command::Flush { .. } | Command::Reset { .. } => return Some(Ok(())),
-            other => unreachable!("{other:?} goes to no device"),
+        let (lba, sectors) = match range(command, self.spec.sectors) {
+            Ok(range) => range,
+            Err(answer) => return Some(answer),
         };
-        if lba.checked_add(sectors.into()).is_none_or(|end| end > self.spec.sectors) {
-            return Some(Err(DeviceError::Media));
-        }
-        match command {
-            Command::Program { tally, .. } => {
-                for cause in Cause::ALL {
-                    self.sectors[cause as usize] += u64::from(tally.get(cause));
-                }
-            }
-            _ => self.reads[Cause::Host as usize] += u64::from(sectors),
-        }
+        self.counts.note(command);
         if !self.timed {
             return Some(Ok(()));
         }
@@ -248,9 +233,7 @@ impl Model for Olive {
     }
 
     fn work(&self) -> DriveWork {
-        let programs = self.sectors.iter().sum();
-        let flash = FlashWork { reads: self.reads, programs, erases: 0, busy: self.busy };
-        DriveWork { flash, sectors: self.sectors, ..DriveWork::default() }
+        self.counts.work()
     }
 }
 

@@ -10,12 +10,13 @@ mod level;
 
 use std::collections::VecDeque;
 
-use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos};
+use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos};
 
 use crate::drive::{Clock, Ended};
 use crate::model::Model;
+use crate::plain::{Counts, range};
 use crate::queue::Queue;
-use crate::work::{DriveWork, FlashBusy, FlashWork};
+use crate::work::DriveWork;
 use level::Level;
 
 /// A memory. Lengths are in sectors, times in ns.
@@ -99,9 +100,7 @@ pub struct Scm {
     queue: Queue,
     busy_until: Nanos,
     timed: bool,
-    reads: [u64; CAUSES],
-    sectors: [u64; CAUSES],
-    busy: FlashBusy,
+    counts: Counts,
 }
 
 impl Scm {
@@ -113,9 +112,7 @@ impl Scm {
             queue: Queue::default(),
             busy_until: 0,
             timed: true,
-            reads: [0; CAUSES],
-            sectors: [0; CAUSES],
-            busy: FlashBusy::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -134,8 +131,7 @@ impl Scm {
     /// # Errors
     /// The first one that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
-        let written = self.sectors.iter().sum::<u64>();
-        match self.wear().total == written {
+        match self.wear().total == self.counts.written() {
             true => self.level.check(),
             false => Err("scm: the writes of all sectors are not those of all causes"),
         }
@@ -145,7 +141,7 @@ impl Scm {
     fn serve(&mut self, now: Nanos, sectors: u64) -> (Nanos, Nanos) {
         let begin = now.max(self.busy_until);
         self.busy_until = begin + sectors * self.spec.sector();
-        self.busy.bus += sectors * self.spec.bus;
+        self.counts.busy.bus += sectors * self.spec.bus;
         (begin, self.busy_until)
     }
 }
@@ -161,37 +157,28 @@ impl Model for Scm {
         slot: u32,
         command: &Command,
     ) -> Option<Result<(), DeviceError>> {
-        let (lba, sectors) = match command {
-            Command::Read { lba, into, .. } => (*lba, into.sectors()),
-            Command::Program { lba, tally, .. } => (*lba, tally.total()),
-            // Nothing is lost at a power cut, and nothing is collected.
-            Command::Flush { .. } | Command::Reset { .. } => return Some(Ok(())),
-            other => unreachable!("{other:?} goes to no device"),
+        let (lba, sectors) = match range(command, self.spec.sectors()) {
+            Ok(range) => range,
+            Err(answer) => return Some(answer),
         };
-        if lba.checked_add(sectors.into()).is_none_or(|end| end > self.spec.sectors()) {
-            return Some(Err(DeviceError::Media));
-        }
+        self.counts.note(command);
         let mut moved = u64::from(sectors);
         let mut copied = 0;
         let clocked = u64::from(self.timed) * self.spec.sector();
+        let Counts { reads, sectors: written, busy } = &mut self.counts;
         match command {
-            Command::Program { tally, .. } => {
+            Command::Read { cause, .. } => {
+                busy.reads[*cause as usize] += u64::from(sectors) * clocked;
+            }
+            _ => {
                 copied = self.level.write(lba, sectors);
                 moved += 2 * copied;
-                for cause in Cause::ALL {
-                    self.sectors[cause as usize] += u64::from(tally.get(cause));
-                }
-                self.sectors[Cause::DriveGc as usize] += copied;
-                self.busy.programs += (u64::from(sectors) + copied) * clocked;
-                self.busy.reads[Cause::DriveGc as usize] += copied * clocked;
+                written[Cause::DriveGc as usize] += copied;
+                busy.programs += (u64::from(sectors) + copied) * clocked;
+                busy.reads[Cause::DriveGc as usize] += copied * clocked;
             }
-            Command::Read { cause, .. } => {
-                self.reads[*cause as usize] += u64::from(sectors);
-                self.busy.reads[*cause as usize] += u64::from(sectors) * clocked;
-            }
-            _ => {}
         }
-        self.reads[Cause::DriveGc as usize] += copied;
+        reads[Cause::DriveGc as usize] += copied;
         if !self.timed {
             return Some(Ok(()));
         }
@@ -218,9 +205,7 @@ impl Model for Scm {
     }
 
     fn work(&self) -> DriveWork {
-        let programs = self.sectors.iter().sum();
-        let flash = FlashWork { reads: self.reads, programs, erases: 0, busy: self.busy };
-        DriveWork { flash, sectors: self.sectors, ..DriveWork::default() }
+        self.counts.work()
     }
 }
 

@@ -125,8 +125,8 @@ impl Zoned {
         self.segments.iter().map(|segment| u64::from(segment.pointer)).sum()
     }
 
-    /// Takes a read, a write, a reset or a flush. What the flash does is told to `sink`, but for a
-    /// read: its pages are given back, and the caller's clock reads them.
+    /// Takes a read, a write, a reset, a mark or a flush. What the flash does is told to `sink`,
+    /// but for a read: its pages are given back, and the caller's clock reads them.
     ///
     /// # Errors
     /// Why the device refuses it.
@@ -139,6 +139,7 @@ impl Zoned {
             Command::Read { lba, into, .. } => return self.read(*lba, into.sectors().into()),
             Command::Program { lba, tally, .. } => self.write(*lba, tally.total().into(), sink)?,
             Command::Reset { lba, sectors, .. } => self.reset(*lba, *sectors, sink)?,
+            Command::Mark { lba, bad, .. } => self.mark(*lba, *bad, sink)?,
             Command::Flush { .. } => {}
             _ => return Err(Refusal::Unknown),
         }
@@ -227,14 +228,43 @@ impl Zoned {
             return Ok(());
         }
         self.open -= u32::from(segment.pointer < self.spec.pages);
-        segment.pointer = 0;
+        self.erase(index, sink)
+    }
+
+    fn erase(&mut self, index: u32, sink: &mut impl FnMut(FlashOp)) -> Result<(), Refusal> {
         sink(FlashOp::Erase { segment: index });
-        let worn = self.spec.cycles > 0 && segment.erased == self.spec.cycles;
-        if worn || self.fails(self.spec.faults.resets_ppm) {
-            self.segments[index as usize].offline = true;
-            return Err(Refusal::Failed);
+        let erased = self.segments[index as usize].erased;
+        let worn = self.spec.cycles > 0 && erased == self.spec.cycles;
+        let fails = worn || self.fails(self.spec.faults.resets_ppm);
+        let segment = &mut self.segments[index as usize];
+        (segment.pointer, segment.offline) = (0, fails);
+        segment.erased += u32::from(!fails);
+        if fails { Err(Refusal::Failed) } else { Ok(()) }
+    }
+
+    /// The host says that the segment at `lba` is bad, or good again: then it is erased.
+    ///
+    /// # Errors
+    /// When no segment begins there, or its erase fails.
+    pub fn mark(
+        &mut self,
+        lba: u64,
+        bad: bool,
+        sink: &mut impl FnMut(FlashOp),
+    ) -> Result<(), Refusal> {
+        let (index, at) = self.place(lba, 1)?;
+        if at != 0 {
+            return Err(Refusal::Range { lba, sectors: 1 });
         }
-        self.segments[index as usize].erased += 1;
+        let segment = &mut self.segments[index as usize];
+        if segment.offline == bad {
+            return Ok(());
+        }
+        if !bad {
+            return self.erase(index, sink);
+        }
+        segment.offline = true;
+        self.open -= u32::from(segment.pointer > 0 && segment.pointer < self.spec.pages);
         Ok(())
     }
 

@@ -24,6 +24,11 @@ pub trait Raw {
     /// # Errors
     /// When the device refuses.
     fn reset(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
+    /// Marks the segment at `lba` bad, or good.
+    ///
+    /// # Errors
+    /// When the device refuses, or has no such command.
+    fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError>;
     /// Asks the device about itself.
     ///
     /// # Errors
@@ -85,6 +90,7 @@ pub const RULES: &[Rule] = &[
     ("several writes to a segment take place in their order", writes_keep_their_order),
     ("a write that fails takes its segment offline, and nothing else", a_failure_is_local),
     ("what was flushed is there after a restart", a_restart_keeps),
+    ("a host marks segments bad and good", marks_count),
 ];
 
 /// Holds new devices to all rules.
@@ -351,4 +357,32 @@ fn a_restart_keeps(device: &mut dyn Raw) {
         let (old, new) = bytes.split_at(unit as usize * 512);
         assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 8));
     }
+}
+
+fn marks_count(device: &mut dyn Raw) {
+    let (unit, size) = (u64::from(geometry(device).write_unit), u64::from(geometry(device).size));
+    let (first, beyond) = (start(device, 1), start(device, geometry(device).count));
+    device.write(first, 2 * unit).expect("it is free");
+    let before = state(device, 1);
+    match device.mark(first, false) {
+        Err(DeviceError::Unsupported) => return println!("  it has no such command"),
+        done => assert_eq!(done, Ok(()), "it is good already"),
+    }
+    assert_eq!(device.mark(first + 1, true), Err(DeviceError::Unsupported), "within a segment");
+    assert_eq!(device.mark(beyond, true), Err(DeviceError::Unsupported), "beyond the device");
+    assert_eq!(state(device, 1), before, "nothing has changed");
+    for _ in 0..2 {
+        device.mark(first, true).expect("a segment can be bad");
+        assert_eq!(state(device, 1), (SegmentState::Offline, 2 * unit));
+        assert_eq!(device.read(first, 2 * unit), Ok(()), "all that was written");
+        assert_eq!(device.write(first + 2 * unit, unit), Err(DeviceError::Media), "no more writes");
+        assert_eq!(device.reset(first, size), Err(DeviceError::Media), "and no resets");
+        device.restart();
+    }
+    device.mark(first, false).expect("it can be erased");
+    device.restart();
+    assert_eq!(state(device, 1), (SegmentState::Free, 0));
+    assert_eq!(device.read(first, unit), Err(DeviceError::Media), "it holds nothing");
+    fill(device, 1);
+    assert_eq!(state(device, 0).0, SegmentState::Free, "its neighbour is as it was");
 }

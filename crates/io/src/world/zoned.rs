@@ -25,6 +25,7 @@ impl World {
                 Ok(false) => return self.end(slot, Ok(Verdict::default())),
                 Err(error) => Err(error),
             },
+            Command::Mark { lba, bad, .. } => return self.mark(slot, device, *lba, *bad),
             Command::Flush { .. } => return self.settle(device, Wait { slot, frees: None }),
             other => unreachable!("{other:?} goes to no device"),
         };
@@ -57,6 +58,21 @@ impl World {
         match zoned.keeper {
             Keeper::Kernel => self.pool.put(Task::ResetZone(slot, fd, place.0, place.1)),
             _ => self.settle(device, Wait { slot, frees: Some(place) }),
+        }
+    }
+
+    /// Marks a segment and keeps that; a kernel has no such request.
+    fn mark(&mut self, slot: u32, device: usize, lba: u64, bad: bool) {
+        let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
+        let marked = match keeper {
+            Keeper::Kernel => Err(DeviceError::Unsupported),
+            _ => gate.mark(lba, bad),
+        };
+        let sectors = u64::from(gate.shape.size);
+        match marked {
+            Ok(true) if bad => self.settle(device, Wait { slot, frees: None }),
+            Ok(true) => self.reset_segment(slot, device, lba, sectors),
+            done => self.end(slot, done.map(|_| Verdict::default())),
         }
     }
 

@@ -110,6 +110,10 @@ impl Raw for Patient {
         self.run(Command::Reset { device: 0, lba, sectors }).1.map(drop)
     }
 
+    fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError> {
+        self.run(Command::Mark { device: 0, lba, bad }).1.map(drop)
+    }
+
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let (command, result) =
             self.run(Command::Report { device: 0, about, into: std::mem::take(into) });

@@ -179,6 +179,29 @@ impl Gate {
         Ok(true)
     }
 
+    /// The host marks a segment bad, or good: whether that changes anything.
+    ///
+    /// # Errors
+    /// When no segment begins at `lba`, or something is done with it.
+    pub fn mark(&mut self, lba: u64, bad: bool) -> Result<bool, DeviceError> {
+        let index = (lba / u64::from(self.shape.size)) as usize;
+        let segment = self.list.get_mut(index).filter(|segment| {
+            let idle = segment.busy.is_none() && segment.resetting.is_none();
+            idle && lba.is_multiple_of(self.shape.size.into())
+        });
+        let segment = segment.ok_or(DeviceError::Unsupported)?;
+        if segment.offline == bad {
+            return Ok(false);
+        }
+        self.open -= u32::from(segment.is_open());
+        segment.offline = bad;
+        if !bad {
+            (segment.pointer, segment.ahead) = (0, 0);
+            segment.erased = segment.erased.saturating_add(1);
+        }
+        Ok(true)
+    }
+
     /// The reset of the flight `slot` is over, if it had begun.
     pub fn was_reset(&mut self, slot: u32, lba: u64, failed: bool) {
         let segment = self.list.get_mut((lba / u64::from(self.shape.size)) as usize);

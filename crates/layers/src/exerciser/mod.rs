@@ -11,6 +11,7 @@
 //! - A payload whose reader was abandoned is in `left` until its late `Done`.
 //! - The last [`SCRATCH`] sectors of each device are the script's, the rest of the first is home.
 
+mod expect;
 mod host;
 mod script;
 
@@ -23,8 +24,9 @@ use hostftl_core::{
 };
 
 use crate::config::{Plan, PlanError};
+use expect::Expect;
 pub use host::{Wish, WishKind, wishes};
-use script::{Expect, Job, Notes, Stage};
+use script::{Job, Notes, Stage};
 
 /// Sectors at the end of each device that the script uses.
 pub const SCRATCH: u64 = 64;
@@ -78,7 +80,13 @@ impl Exerciser {
             align: MAX_TRANSFER,
             ack: Ack::Media,
         };
-        Ok(Plan { limits, buffers: BUFFERS, buffer_sectors: BUFFER_SECTORS, map_bytes: 0 })
+        Ok(Plan {
+            limits,
+            buffers: BUFFERS,
+            buffer_sectors: BUFFER_SECTORS,
+            map_bytes: 0,
+            meta_bytes: 0,
+        })
     }
 
     /// The layer.
@@ -136,7 +144,9 @@ impl Exerciser {
                 self.take_piece(from);
                 self.repay_mut(into);
             }
-            Command::Pack { from, into, .. } | Command::Unpack { from, into, .. } => {
+            Command::Pack { from, into, .. }
+            | Command::Unpack { from, into, .. }
+            | Command::Move { from, into, .. } => {
                 self.repay(from);
                 self.repay_mut(into);
             }
@@ -146,7 +156,7 @@ impl Exerciser {
                 self.repay_mut(into);
             }
             Command::Report { into, .. } => return Some(into),
-            Command::Reset { .. } | Command::Flush { .. } => {}
+            Command::Reset { .. } | Command::Mark { .. } | Command::Flush { .. } => {}
         }
         None
     }

@@ -1,11 +1,14 @@
 //! The stages of the script, one method each, and what is expected of their commands.
 
+use alloc::vec::Vec;
+
 use hostftl_core::{
     ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp,
-    MAX_PIECES, Nanos, Out, Output, Page, Payload, Piece, Reply, Request, SECTOR,
-    SECTORS_PER_BLOCK, Tally, Target, Ticket, Token, Verdict,
+    MAX_PIECES, Nanos, Out, Output, Page, Part, Payload, Piece, Reply, Request, SECTOR,
+    SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
 };
 
+use super::expect::Expect;
 use super::{Exerciser, SCRATCH};
 
 /// Bytes in the first piece of a gather list: no multiple of a sector.
@@ -23,6 +26,7 @@ pub enum Stage {
     Place,
     Pack,
     Unpack,
+    Move,
     Fold,
     FoldKeep,
     FoldThree,
@@ -38,59 +42,6 @@ pub enum Stage {
     Fua,
     Late,
     Answer,
-}
-
-/// What a command's token says of its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Expect {
-    /// Success.
-    Plain,
-    /// The digest of the host's bytes, learnt here.
-    LearnData,
-    /// The same digest again.
-    SameData,
-    /// The digest of one sector of zeros, learnt here.
-    LearnZeros,
-    /// The same digest again.
-    SameZeros,
-    /// The digest of the first device's page in payload, learnt here.
-    LearnPage,
-    /// The same digest again.
-    SamePage,
-    /// The length and checksum of the packed bytes, by LZ4 or by Zstandard.
-    PackLz4,
-    PackZstd,
-    /// A whole transfer, expanded.
-    Whole,
-    /// A page that the script wrote to this device.
-    Page,
-    /// A page of zeros.
-    ZeroPage,
-    /// Nothing: it may come when the layer has gone on.
-    Late,
-}
-
-impl Expect {
-    const ALL: [Expect; 13] = [
-        Expect::Plain,
-        Expect::LearnData,
-        Expect::SameData,
-        Expect::LearnZeros,
-        Expect::SameZeros,
-        Expect::LearnPage,
-        Expect::SamePage,
-        Expect::PackLz4,
-        Expect::PackZstd,
-        Expect::Whole,
-        Expect::Page,
-        Expect::ZeroPage,
-        Expect::Late,
-    ];
-
-    pub fn of(token: Token) -> Self {
-        Self::ALL[(token.0 & 0xff) as usize]
-    }
 }
 
 /// A request under way.
@@ -184,9 +135,10 @@ impl Exerciser {
                 Stage::Zero => self.zero_home(out),
                 Stage::Pack => self.pack(out),
                 Stage::Unpack => self.unpack(out),
-                Stage::Fold => self.fold(&[0, 3], 1, false, out),
-                Stage::FoldKeep => self.fold(&[3], 1, true, out),
-                Stage::FoldThree => self.fold(&[0, 3, 1], 2, false, out),
+                Stage::Move => self.move_whole(out),
+                Stage::Fold => self.fold(&[0, 3], 2, false, out),
+                Stage::FoldKeep => self.fold(&[1], 2, true, out),
+                Stage::FoldThree => self.fold(&[0, 3, 2], 1, false, out),
                 Stage::Program => self.program(out),
                 Stage::ReadBack => self.read_back(out),
                 Stage::Compare => self.compare(out),
@@ -240,23 +192,36 @@ impl Exerciser {
         }
     }
 
-    /// Expands both packed forms: LZ4 into the fourth buffer, Zstandard over the host's bytes.
+    /// Expands both packed forms: LZ4 into the fourth buffer, Zstandard over the host's bytes. What
+    /// looks like noise was not packed.
     fn unpack(&mut self, out: &mut Out) {
         let (bytes, seed, packed) = (self.job().bytes(), self.round, self.notes.packed);
         let moves = [(1, 3, 0, Codec::Lz4), (2, 0, SHIFT, Codec::Zstd(1))];
         for ((source, target, at, codec), Verdict { bytes: length, crc }) in
             moves.into_iter().zip(packed)
         {
-            assert!(length > 0, "a transfer fits a buffer that has room for its worst packing");
+            if length == 0 && target == 0 {
+                continue; // It is there.
+            }
+            let noise = (length == 0).then(|| self.buffers[0].view(SHIFT, bytes));
             let into = self.buffers[target].view_mut(at, bytes);
-            if length == ALL_ZEROS {
-                let from = Piece::Zeros(bytes);
+            if length == ALL_ZEROS || noise.is_some() {
+                let from = noise.map_or(Piece::Zeros(bytes), Piece::Data);
                 self.submit(Expect::Plain, Command::Place { from, into }, out);
                 continue;
             }
             let from = self.buffers[source].view(0, length);
             self.submit(Expect::Whole, Command::Unpack { from, into, codec, seed, crc }, out);
         }
+    }
+
+    /// Checks what was expanded, and copies it over its packed form.
+    fn move_whole(&mut self, out: &mut Out) {
+        let (bytes, crc, seed) = (self.job().bytes(), self.notes.digest, self.round);
+        let from = self.buffers[3].view(0, bytes);
+        let into = self.buffers[1].view_mut(0, bytes);
+        let parts = Vec::from([Part { from: 0, into: 0, len: bytes, crc, seed }]);
+        self.submit(Expect::Moved, Command::Move { from, into, parts }, out);
     }
 
     /// Folds buffers into one. Bytes of the first buffer begin after a sector.
@@ -441,6 +406,7 @@ impl Exerciser {
             Expect::PackLz4 => self.notes.packed[0] = verdict,
             Expect::PackZstd => self.notes.packed[1] = verdict,
             Expect::Whole => assert_eq!(verdict.bytes, self.job().bytes(), "expanded in full"),
+            Expect::Moved => assert_eq!(verdict.bytes, 1, "the part is right"),
             Expect::Page | Expect::ZeroPage => {
                 let Command::Read { device, into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("only a read of metadata expects a page");
@@ -459,7 +425,8 @@ fn next(stage: Stage) -> Stage {
     match stage {
         Stage::Place => Stage::Pack,
         Stage::Pack => Stage::Unpack,
-        Stage::Unpack => Stage::Fold,
+        Stage::Unpack => Stage::Move,
+        Stage::Move => Stage::Fold,
         Stage::Fold => Stage::FoldKeep,
         Stage::FoldKeep => Stage::FoldThree,
         Stage::FoldThree => Stage::Program,

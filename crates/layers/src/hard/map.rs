@@ -39,10 +39,10 @@ impl Map {
         }
     }
 
-    /// Bytes of all tables.
+    /// Bytes of both directions.
     pub fn memory(layout: &Layout) -> u64 {
         let slots = u64::from(layout.count) * u64::from(layout.superpage);
-        4 * (layout.exported + slots) + Pool::memory(layout.count, layout.superpage)
+        4 * (layout.exported + slots)
     }
 }
 

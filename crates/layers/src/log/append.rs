@@ -4,20 +4,32 @@
 //! was sealed before it has a newer version of. Each item therefore knows its heir: the row that
 //! took its block over while this one was still open.
 
-use hostftl_format::log::{Kind, Place};
+use hostftl_format::log::{GRAIN, Kind, Place};
 
 use crate::planted::{Bug, planted};
+use crate::policy::CLASSES;
 
 use super::Log;
-use super::layout::At;
-use super::row::{DEAD, Item, NO_HEIR, Phase};
+use super::layout::{At, ROWS};
+use super::row::{DEAD, Item, NO_HEIR, Phase, Row};
 
-/// The stream of the host's writes.
-pub const HOST: u8 = 0;
-/// The stream of what collection moves.
-pub const GC: u8 = 1;
-/// The stream of map images.
-pub const MAP: u8 = 2;
+/// Streams below this are those of the host's writes, one for each class of them.
+const COPIES: u8 = 2;
+/// The stream of map images; those before it are the classes of [`crate::policy::Separator`].
+pub const MAP: u8 = CLASSES as u8;
+
+/// Whether a stream takes what the host writes.
+pub fn is_of_host(stream: u8) -> bool {
+    stream < COPIES
+}
+
+/// Who wants room, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct To {
+    stream: u8,
+    /// Whether it is a copy, not the host's.
+    pub copy: bool,
+}
 
 /// Where a stream goes on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,12 +43,34 @@ pub struct Stream {
 }
 
 impl Log {
-    /// The row of `stream` that takes `len` bytes, and where in it. `None` when there is none now.
-    pub(super) fn take_room(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
+    /// Where a write of a block goes.
+    pub(super) fn to_write(&self, block: u64) -> To {
+        let old = self.map.place(block);
+        let segment = (!old.is_nowhere()).then(|| self.layout.segment_of(old.byte()));
+        To { stream: self.segments.stream_of_write(segment), copy: false }
+    }
+
+    /// Where a copy of what lies at `place` goes.
+    pub(super) fn to_copy(&self, place: Place) -> To {
+        let segment = self.layout.segment_of(place.byte());
+        To { stream: self.segments.stream_of_copy(segment), copy: true }
+    }
+
+    /// Whether what wants room must leave the segments that are left to copies.
+    fn must_wait(&self, to: To) -> bool {
+        let shared = !to.copy && !self.segments.uses(COPIES);
+        shared && self.segments.free() < self.layout.reserve
+    }
+
+    /// The row that takes `len` bytes, and where in it. `None` when there is none now.
+    fn take_room(&mut self, to: To, len: u32) -> Option<(u8, u8, u32)> {
+        if self.must_wait(to) {
+            return None;
+        }
         for _ in 0..2 {
-            let row = match self.streams[stream as usize].filling {
+            let row = match self.streams[to.stream as usize].filling {
                 Some(row) => row,
-                None => self.open_row(stream)?,
+                None => self.open_row(to)?,
             };
             if let Some((chunk, byte)) = self.rows[row as usize].take(len) {
                 return Some((row, chunk, byte));
@@ -51,18 +85,23 @@ impl Log {
         let it = &mut self.rows[row as usize];
         assert_eq!(it.phase, Phase::Filling, "only a row that is filled is closed");
         it.phase = Phase::Closed;
+        self.active |= 1 << row;
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
         self.streams[stream as usize].filling = None;
         self.advance(stream, at, sectors);
     }
 
-    fn open_row(&mut self, stream: u8) -> Option<u8> {
-        let held = self.rows.iter().filter(|row| row.stream == stream && row.phase != Phase::Idle);
-        if held.count() >= super::layout::ROWS - 2 {
-            return None; // The other stream must be able to go on.
+    fn open_row(&mut self, to: To) -> Option<u8> {
+        let stream = to.stream;
+        let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
+        let held =
+            |row: &&Row| row.phase != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
+        if self.rows.iter().filter(held).count() + usize::from(others) >= ROWS {
+            return None; // The other streams must be able to go on.
         }
         let row = self.rows.iter().position(|row| row.phase == Phase::Idle)? as u8;
-        let at = self.next_at(stream)?;
+        let floor = if to.copy { self.layout.gc_floor() } else { self.layout.reserve };
+        let at = self.next_at(stream, floor)?;
         self.stamps += 1;
         self.segments.stamp = self.stamps;
         self.rows[row as usize].open(&self.layout, at, stream, self.stamps);
@@ -73,13 +112,9 @@ impl Log {
         Some(row)
     }
 
-    /// Where the next row of a stream begins; opens a segment when it must.
-    pub(super) fn next_at(&mut self, stream: u8) -> Option<At> {
-        let floor = match stream {
-            HOST => self.layout.reserve,
-            GC => self.layout.gc_floor(),
-            _ => 0,
-        };
+    /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
+    /// are free.
+    pub(super) fn next_at(&mut self, stream: u8, floor: u32) -> Option<At> {
         let it = &mut self.streams[stream as usize];
         if it.next.is_none() {
             // Of the two segments that a stream holds one is always there already.
@@ -87,9 +122,8 @@ impl Log {
             if self.segments.free() < floor + wanted {
                 return None;
             }
-            let of_map = stream == MAP;
-            let segment = it.ahead.take().unwrap_or_else(|| self.segments.open(of_map));
-            it.ahead = Some(self.segments.open(of_map));
+            let segment = it.ahead.take().unwrap_or_else(|| self.segments.open(stream));
+            it.ahead = Some(self.segments.open(stream));
             it.next = Some(At { segment, slot: 0, sector: 0 });
         }
         let at = it.next.take().expect("there is a place now");
@@ -133,11 +167,10 @@ impl Log {
             let first = self.layout.lba(row.at) * 512;
             let byte = place.byte().checked_sub(first)?;
             let slot = (row.at.segment, row.at.slot);
-            let chunk = (0..row.used_chunks())
-                .find(|chunk| self.layout.device(slot.0, slot.1, *chunk) == place.device())?;
+            let chunk = self.layout.chunk_on(slot.0, slot.1, place.device())?;
             // Behind a row that was sealed early the slot may hold the next one.
             let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
-            inside.then_some((index as u8, chunk as u8, byte as u32))
+            inside.then_some((index as u8, chunk, byte as u32))
         })
     }
 
@@ -155,13 +188,15 @@ impl Log {
         self.segments.kill(self.layout.segment_of(old.byte()), old);
     }
 
-    /// A block's record is in its row: the map points there.
-    pub(super) fn publish(&mut self, row: u8, item: u32) {
+    /// A block's record is in its row, new or from another place: the map points there.
+    pub(super) fn publish(&mut self, row: u8, item: u32, from: Option<Place>) {
         let it = &self.rows[row as usize];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         self.touched += 1;
         let old = self.map.set(block, place, crc);
         self.segments.add(it.at.segment, place);
+        let from = from.map(|place| self.layout.segment_of(place.byte()));
+        self.segments.aged(it.at.segment, from);
         self.bury(old, stamp);
     }
 
@@ -169,7 +204,7 @@ impl Log {
     pub(super) fn publish_copy(&mut self, row: u8, item: u32, from: Place) {
         let block = self.rows[row as usize].items[item as usize].block;
         if self.map.place(block) == from || planted(Bug::CopyOverNewer) {
-            self.publish(row, item);
+            self.publish(row, item, Some(from));
         } else {
             self.rows[row as usize].items[item as usize].heir = DEAD;
         }
@@ -178,7 +213,8 @@ impl Log {
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
     pub(super) fn append_trim(&mut self, first: u64, blocks: u64) -> bool {
-        let Some((row, chunk, byte)) = self.take_room(HOST, 0) else { return false };
+        let to = To { stream: self.segments.stream_of_write(None), copy: false };
+        let Some((row, chunk, byte)) = self.take_room(to, 0) else { return false };
         let it = &mut self.rows[row as usize];
         it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
@@ -189,6 +225,7 @@ impl Log {
             chunk,
             byte,
         });
+        it.has_trims = true;
         let stamp = it.stamp;
         self.host_stamp = self.host_stamp.max(stamp);
         for block in first..first + blocks {
@@ -203,16 +240,23 @@ impl Log {
     /// Takes room for a record and notes it; the data must follow. The row and the item.
     pub(super) fn append(
         &mut self,
-        stream: u8,
+        to: To,
         (block, len, generation): (u64, u32, u8),
         crc: u32,
     ) -> Option<(u8, u32)> {
-        let (row, chunk, byte) = self.take_room(stream, len)?;
+        if self.is_paced(to) {
+            return None;
+        }
+        let (row, chunk, byte) = self.take_room(to, len)?;
+        if !to.copy {
+            self.pace_taken(len);
+        }
         let place = self.place_in(row, chunk, byte, len, generation);
         let it = &mut self.rows[row as usize];
         let item =
             it.push(Item { kind: Kind::Data, block, place, crc, heir: NO_HEIR, chunk, byte });
         it.placing += 1;
+        it.copied[chunk as usize] += if to.copy { len.next_multiple_of(GRAIN) } else { 0 };
         Some((row, item))
     }
 }

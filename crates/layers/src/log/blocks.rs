@@ -15,10 +15,11 @@ use hostftl_core::{
 };
 use hostftl_format::log::{Place, seed};
 
+use super::Log;
 use super::layout::{BLOCK_OPS, SCRATCH};
+use super::mapping::Mapping;
 use super::ops::Op;
 use super::rescue::Rescue;
-use super::{Log, OWN_OPS};
 
 /// Where the plain block begins in the scratch, in bytes.
 pub const PLAIN: u32 = 16 * SECTOR as u32;
@@ -30,6 +31,8 @@ const MOST_PACKED: u32 = BLOCK as u32 - 64;
 /// What an operation is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The page that says where its record is comes into memory.
+    Mapping,
     /// Its record is read from a device.
     Reading,
     /// The record is expanded into the host's buffer.
@@ -44,8 +47,6 @@ pub enum Step {
     Merging,
     /// The block is compressed.
     Packing,
-    /// The block that stays as it is gets its checksum.
-    Digesting,
     /// The record is ready for a row.
     Waiting { len: u32, crc: u32 },
     /// The block is zeros: a row has to list that.
@@ -67,6 +68,8 @@ pub struct BlockOp {
     /// Whether it writes; without `data` it writes zeros.
     pub writes: bool,
     pub data: bool,
+    /// Whether its page is kept in memory for it.
+    pub pinned: bool,
     pub generation: u8,
     pub place: Place,
     pub crc: u32,
@@ -78,7 +81,7 @@ pub struct BlockOp {
 }
 
 impl BlockOp {
-    fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.sectors == SECTORS_PER_BLOCK
     }
 }
@@ -88,12 +91,13 @@ impl BlockOp {
 pub struct Blocks {
     pub list: Vec<Option<BlockOp>>,
     pub free: Vec<u8>,
-    /// The block that each operation writes, else none.
-    writing: Vec<u64>,
+    /// The blocks that are written, in no order.
+    pub writing: Vec<u64>,
     pub waiting: VecDeque<u8>,
+    /// Those whose pages are to come.
+    pub mapping: Mapping,
 }
 
-const NONE: u64 = u64::MAX;
 /// Of an operation: no request waits for it.
 pub const NOBODY: u16 = u16::MAX;
 
@@ -102,14 +106,20 @@ impl Blocks {
         Blocks {
             list: alloc::vec![None; BLOCK_OPS],
             free: (0..BLOCK_OPS as u8).rev().collect(),
-            writing: alloc::vec![NONE; BLOCK_OPS],
+            writing: Vec::with_capacity(BLOCK_OPS),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
+            mapping: Mapping::new(),
         }
     }
 
     /// Whether a block in `first..end` is being written.
     pub fn any_write_in(&self, first: u64, end: u64) -> bool {
         self.writing.iter().any(|block| (first..end).contains(block))
+    }
+
+    fn written(&mut self, block: u64) {
+        let at = self.writing.iter().position(|it| *it == block);
+        self.writing.swap_remove(at.expect("it was being written"));
     }
 
     /// Whether nothing is under way.
@@ -131,6 +141,7 @@ impl Log {
         self.blocks.list[index as usize].as_mut().expect("an operation under way")
     }
 
+    #[inline]
     pub(super) fn send(
         &mut self,
         now: Nanos,
@@ -143,85 +154,8 @@ impl Log {
         self.submit(now, Op::Block { index }, command, out);
     }
 
-    /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
-    pub(super) fn begin_read(
-        &mut self,
-        now: Nanos,
-        req: u16,
-        from: u64,
-        sectors: u32,
-        out: &mut Out,
-    ) -> bool {
-        if self.blocks.free.is_empty() || self.ops.room() <= OWN_OPS {
-            return false;
-        }
-        let block = from / u64::from(SECTORS_PER_BLOCK);
-        let index = self.begin(req, block, (from, sectors), (false, true));
-        self.fetch(now, index, out);
-        true
-    }
-
-    /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
-    pub(super) fn begin_write(
-        &mut self,
-        now: Nanos,
-        req: u16,
-        (from, sectors): (u64, u32),
-        data: bool,
-        out: &mut Out,
-    ) -> bool {
-        let block = from / u64::from(SECTORS_PER_BLOCK);
-        if self.blocks.free.is_empty()
-            || self.ops.room() <= OWN_OPS
-            || self.blocks.any_write_in(block, block + 1)
-        {
-            return false;
-        }
-        let index = self.begin(req, block, (from, sectors), (true, data));
-        self.blocks.writing[index as usize] = block;
-        if self.op(index).is_whole() {
-            self.pack(now, index, out);
-        } else {
-            self.fetch(now, index, out);
-        }
-        true
-    }
-
-    fn begin(
-        &mut self,
-        req: u16,
-        block: u64,
-        (from, sectors): (u64, u32),
-        (writes, data): (bool, bool),
-    ) -> u8 {
-        let index = self.blocks.free.pop().expect("a free operation was seen");
-        let active = self.requests.at(req);
-        let at = active.cursor as u32;
-        active.cursor += u64::from(sectors);
-        active.outstanding += 1;
-        self.generation = self.generation.wrapping_add(1);
-        self.touched += 1;
-        let (place, crc) = self.map.get(block);
-        self.blocks.list[index as usize] = Some(BlockOp {
-            req,
-            block,
-            from: (from % u64::from(SECTORS_PER_BLOCK)) as u32,
-            sectors,
-            at,
-            writes,
-            data,
-            generation: self.generation,
-            place,
-            crc,
-            row: None,
-            rescued: None,
-            step: Step::Plain,
-        });
-        index
-    }
-
     /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
-    fn fetch(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    pub(super) fn fetch(&mut self, now: Nanos, index: u8, out: &mut Out) {
         let it = *self.op(index);
         if it.place.is_nowhere() {
             return self.fetch_zeros(now, index, out);
@@ -292,7 +226,7 @@ impl Log {
     }
 
     /// Compresses the block that is to be written.
-    fn pack(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    pub(super) fn pack(&mut self, now: Nanos, index: u8, out: &mut Out) {
         let (it, codec) = (*self.op(index), self.codec);
         let (scratch, at) = self.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
@@ -361,20 +295,19 @@ impl Log {
             Step::Plain if it.writes => self.merge(now, index, out),
             Step::Plain => self.give(now, index, out),
             Step::Merging => self.pack(now, index, out),
-            Step::Packing => self.packed(now, index, verdict, out),
-            Step::Digesting => {
-                let step = Step::Waiting { len: BLOCK as u32, crc: verdict.crc };
-                self.wait_for_row(index, step);
-            }
+            Step::Packing => self.packed(index, verdict),
             Step::Placing { row, item } => {
                 self.placed(index, row, item);
                 self.end_block(index, None, out);
             }
-            Step::Waiting { .. } | Step::Unmapping => unreachable!("it has no command"),
+            Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
+                unreachable!("it has no command")
+            }
         }
     }
 
     /// Takes back what a command borrowed.
+    #[inline]
     fn repay(&mut self, index: u8, command: Command) {
         let it = *self.op(index);
         match command {
@@ -400,10 +333,7 @@ impl Log {
                 from.into_iter().for_each(|view| self.scratch(index).0.repay(view));
                 self.scratch(index).0.repay_mut(into);
             }
-            Command::Digest { from, .. } if matches!(it.step, Step::Rescuing(_)) => {
-                self.scratch(index).0.repay(from);
-            }
-            Command::Digest { from, .. } => self.repay_plain(index, from),
+            Command::Digest { from, .. } => self.scratch(index).0.repay(from),
             Command::Place { from, into } => self.repay_place(index, from, into),
             other => unreachable!("{other:?} is no step of a block"),
         }
@@ -452,24 +382,15 @@ impl Log {
         self.send(now, index, Step::Giving, Command::Place { from, into }, out);
     }
 
-    fn packed(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
-        match verdict.bytes {
-            ALL_ZEROS => {
-                self.gauges.zeros += 1;
-                self.wait_for_row(index, Step::Unmapping);
-            }
-            0 => {
-                self.count_packed(BLOCK as u32);
-                let it = *self.op(index);
-                let from = self.plain_view(index);
-                let seed = seed(it.block, it.generation);
-                self.send(now, index, Step::Digesting, Command::Digest { from, seed }, out);
-            }
-            len => {
-                self.count_packed(len);
-                self.wait_for_row(index, Step::Waiting { len, crc: verdict.crc });
-            }
+    fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict) {
+        if bytes == ALL_ZEROS {
+            self.gauges.zeros += 1;
+            return self.wait_for_row(index, Step::Unmapping);
         }
+        // What does not fit stays as it is.
+        let len = if bytes == 0 { BLOCK as u32 } else { bytes };
+        self.count_packed(len);
+        self.wait_for_row(index, Step::Waiting { len, crc });
     }
 
     pub(super) fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
@@ -479,7 +400,12 @@ impl Log {
         {
             self.rows[row as usize].placing -= 1;
         }
-        self.blocks.writing[index as usize] = NONE;
+        if it.writes {
+            self.blocks.written(it.block);
+        }
+        if it.pinned {
+            self.map.unpin(self.map.page_of(it.block));
+        }
         if it.req == NOBODY {
             return self.blocks.free.push(index);
         }

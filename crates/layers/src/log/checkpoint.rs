@@ -1,8 +1,9 @@
-//! Checkpoints: images of the map pages that changed, of the directory above them, and a root.
+//! Checkpoints: images (see [`super::snapshot`]), and a root that points at them.
 //!
-//! Images are records of a stream of their own. A root may count only when every row to which its
-//! images point is durable; it then says from which row on replay begins. Images are fuzzy: they
-//! may show more than that, which replay sets again.
+//! Images are records of a stream of their own. They show the map as it was at one moment; the root
+//! says which row was next then, and replay begins there. What rows that were open at that moment
+//! list is in the images already, and replaying it changes nothing. A root may count only when
+//! every row to which its images point is durable.
 //!
 //! Invariants
 //! - One checkpoint at a time; images go to the devices a row at a time.
@@ -10,27 +11,36 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally};
-use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
+use hostftl_core::{
+    BLOCK, Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally,
+};
+use hostftl_format::log::{self, Place, Root};
 
 use crate::planted::{Bug, planted};
 
-use super::append::{GC, HOST, MAP};
+use super::append::MAP;
 use super::images::Images;
 use super::layout::{At, Layout};
 use super::ops::Op;
 use super::segments::Safe;
 use super::{Life, Log};
 
-/// Rows between two roots: this bounds what recovery reads.
-const INTERVAL: u64 = 65_536;
+/// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
+/// it is durable as much again may come.
+const DELTA: u64 = 96 << 20;
 
 /// How far the checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub enum Phase {
     Idle,
+    /// Marks what has images in this segment, from this page on, to be written elsewhere.
+    Moving(u32, u32),
+    /// Images of the counts, from this page on.
+    Counts(u32),
     /// Images of map pages, from this page on.
     Pages(u32),
+    /// The old image of a map page is read, to be written elsewhere.
+    Carrying,
     /// Images of directory pages, from this page on.
     Directory(u32),
     /// All rows up to this stamp, and row `seq`, must be durable.
@@ -41,20 +51,26 @@ enum Phase {
     Flush(u32, u8),
 }
 
+/// What must change before segments become free or a root is wanted: the segments, the last durable
+/// row, the next row, and the row that was opened last.
+type Stir = (u64, u64, u64, u64);
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {
-    phase: Phase,
+    pub phase: Phase,
     pub images: Images,
-    /// Where the images of the directory's pages are.
+    /// Where the images of the directory's pages are, and of the counts.
     top: Vec<(Place, u32)>,
     /// The last root that is durable, and the one that is being made.
     pub root: Root,
-    next: Root,
+    pub next: Root,
     /// The last root that is on all devices.
     pub everywhere: u64,
-    /// When no empty segment was out of use: nothing has changed since.
-    seen: (u64, u64, u64),
+    /// When no empty segment was out of use, and when no root was wanted: while nothing has
+    /// changed since, that is so.
+    seen: Stir,
+    weighed: Stir,
     bufs: Vec<MetaBuf>,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
@@ -66,30 +82,32 @@ impl Checkpoint {
         Checkpoint {
             phase: Phase::Idle,
             images: Images::new(layout),
-            top: alloc::vec![(Place::NOWHERE, 0); layout.directories as usize],
+            top: alloc::vec![(Place::NOWHERE, 0); layout.tops() as usize],
             root: Root::default(),
             next: Root::default(),
             everywhere: 0,
-            seen: (0, 0, 0),
+            seen: Stir::default(),
+            weighed: Stir::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
             begun_at: 0,
         }
     }
 
-    /// Where the image of a directory page is.
-    pub fn directory_place(&self, page: u32) -> Place {
-        self.top[page as usize].0
+    /// Where the image of page `at` is of those that the root points at, and its CRC.
+    pub fn top(&self, at: u32) -> (Place, u32) {
+        self.top[at as usize]
     }
 
-    /// Where the image of a directory page is, and its CRC.
-    pub fn directory(&self, page: u32) -> (Place, u32) {
-        self.top[page as usize]
+    /// Sets where that image is.
+    pub fn set_top(&mut self, at: u32, place: Place, crc: u32) {
+        self.top[at as usize] = (place, crc);
     }
 
-    /// Sets where the image of a directory page is, as the root says.
-    pub fn set_directory(&mut self, page: u32, place: Place, crc: u32) {
-        self.top[page as usize] = (place, crc);
+    /// A checkpoint begins.
+    pub fn begin(&mut self) {
+        assert_eq!(self.phase, Phase::Idle, "one checkpoint at a time");
+        self.wanted = false;
     }
 
     /// Whether no root is on its way.
@@ -115,14 +133,25 @@ impl Log {
     fn is_starved(&self, more: u32) -> bool {
         let (free, floor) = (self.segments.free(), self.layout.gc_floor());
         let most = self.layout.reserve + 1;
-        free < most && free + more >= most || free <= floor + 1 && more > 0
+        let soon = self.layout.lead / 4;
+        // A root takes time, in which the host goes on.
+        free < most + soon && more > soon
+            || free < most && free + more >= most
+            || free <= floor + 1 && more > 0
     }
 
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
     fn wants_checkpoint(&self) -> bool {
         self.is_starved(self.segments.empty()) && self.segments.awaited(self.safe()).is_none()
-            || self.order.next > self.checkpoint.root.replay_from + INTERVAL
+            || self.delta() > DELTA
+    }
+
+    /// Bytes of heads and map pages that recovery would read.
+    pub(super) fn delta(&self) -> u64 {
+        let rows = self.order.next.saturating_sub(self.checkpoint.root.replay_from);
+        let heads = rows * u64::from(self.layout.head_pages(true));
+        (heads + u64::from(self.map.dirty())) * BLOCK as u64
     }
 
     /// What is known of rows and the root.
@@ -130,6 +159,10 @@ impl Log {
         let unsealed = self.first_unsealed(false).unwrap_or(u64::MAX);
         let sealed = self.order.first_stamp(self.order.durable, false).unwrap_or(u64::MAX);
         Safe { stamp: unsealed.min(sealed) - 1, replay_from: self.checkpoint.root.replay_from }
+    }
+
+    fn stir(&self) -> Stir {
+        (self.segments.changes, self.order.durable, self.order.next, self.stamps)
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
@@ -150,12 +183,18 @@ impl Log {
         }
         match self.checkpoint.phase {
             Phase::Idle => {
-                let begin = self.checkpoint.wanted || self.wants_checkpoint();
+                let stir = self.stir();
+                let stirred = core::mem::replace(&mut self.checkpoint.weighed, stir) != stir;
+                let begin = self.checkpoint.wanted
+                    || self.map.is_crowded()
+                    || stirred && self.wants_checkpoint();
                 if begin {
                     self.begin_checkpoint();
                 }
                 begin
             }
+            Phase::Moving(segment, page) => self.mark_images_in(segment, page),
+            Phase::Counts(number) => self.take_counts(now, number, out),
             Phase::Pages(page) => self.take_image(now, page, out),
             Phase::Directory(page) => self.take_directory(now, page, out),
             Phase::Settle(stamp, seq) => {
@@ -166,113 +205,12 @@ impl Log {
                 }
                 ready
             }
-            Phase::Root(..) | Phase::Flush(..) => false,
+            Phase::Carrying | Phase::Root(..) | Phase::Flush(..) => false,
         }
-    }
-
-    pub(super) fn begin_checkpoint(&mut self) {
-        self.checkpoint.wanted = false;
-        self.segments.root_begun();
-        if let Some(segment) = self.segments.surplus_map(2 * self.layout.map_segments()) {
-            self.rewrite_images_in(segment);
-        }
-        // A root must know where each stream will begin.
-        for stream in [HOST, GC, MAP] {
-            let it = &mut self.streams[stream as usize];
-            if it.ahead.is_none() {
-                it.ahead = Some(self.segments.open(stream == MAP));
-            }
-        }
-        let streams = core::array::from_fn(|stream| self.replay_begins(stream as u8));
-        self.checkpoint.next = Root {
-            number: self.checkpoint.root.number + 1,
-            epoch: self.life_number,
-            replay_from: self.order.next,
-            durable: 0,
-            generation: self.generation,
-            lost: 0,
-            everywhere: 0,
-            life: self.life_number,
-            streams,
-        };
-        self.checkpoint.phase = Phase::Pages(0);
-    }
-
-    /// Marks the pages whose images lie in `segment`, so that it becomes empty.
-    fn rewrite_images_in(&mut self, segment: u32) {
-        let inside =
-            |place: Place| !place.is_nowhere() && self.layout.segment_of(place.byte()) == segment;
-        for page in 0..self.layout.pages {
-            if inside(self.directory.place(page.into())) {
-                self.map.mark(page);
-            }
-        }
-        for page in 0..self.layout.directories {
-            if inside(self.checkpoint.top[page as usize].0) {
-                self.directory.mark(page);
-            }
-        }
-    }
-
-    /// Where the first row of a stream lies that is not sealed.
-    fn replay_begins(&self, stream: u8) -> Option<[u32; 3]> {
-        let it = &self.streams[stream as usize];
-        let unsealed = self.rows.iter().filter(|row| row.stream == stream && row.is_unsealed());
-        let first = unsealed.min_by_key(|row| row.stamp).map(|row| row.at);
-        let ahead = it.ahead.map(|segment| At { segment, slot: 0, sector: 0 });
-        let at = first.or(it.next).or(ahead)?;
-        Some([at.segment, at.slot, at.sector])
-    }
-
-    fn take_image(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
-        if self.checkpoint.images.pending > 0 {
-            return false;
-        }
-        let (next, looked) = self.map.next_dirty(page);
-        self.touched += looked;
-        let Some(page) = next else {
-            self.checkpoint.phase = Phase::Directory(0);
-            return true;
-        };
-        let Some(place) = self.image_place() else { return self.images_full(now, out) };
-        let (mut buf, index) = self.image_buffer();
-        self.map.emit(Kind::Map, page, &mut buf.pages_mut()[index]);
-        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
-        self.put_back(buf);
-        self.touched += PAIRS;
-        let old = self.directory.set(page.into(), place, crc);
-        self.note_image(Kind::Map, page, place, crc, old);
-        self.checkpoint.phase = Phase::Pages(page + 1);
-        true
-    }
-
-    fn take_directory(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
-        if self.checkpoint.images.pending > 0 {
-            return false;
-        }
-        let (next, looked) = self.directory.next_dirty(page);
-        self.touched += looked;
-        let Some(page) = next else {
-            if self.checkpoint.images.count > 0 {
-                return self.write_images(now, out);
-            }
-            self.settle();
-            return true;
-        };
-        let Some(place) = self.image_place() else { return self.images_full(now, out) };
-        let (mut buf, index) = self.image_buffer();
-        self.directory.emit(Kind::Directory, page, &mut buf.pages_mut()[index]);
-        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
-        self.put_back(buf);
-        self.touched += PAIRS;
-        let (old, _) = core::mem::replace(&mut self.checkpoint.top[page as usize], (place, crc));
-        self.note_image(Kind::Directory, page, place, crc, old);
-        self.checkpoint.phase = Phase::Directory(page + 1);
-        true
     }
 
     /// All images are taken: now everything that they show must become durable.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         self.commit_all = self.stamps;
         self.checkpoint.begun_at = self.order.next;
         self.checkpoint.phase = Phase::Settle(self.stamps, self.order.next - 1);
@@ -344,6 +282,7 @@ impl Log {
     fn root_durable(&mut self, out: &mut Out) {
         self.checkpoint.root = self.checkpoint.next;
         self.segments.root_durable();
+        self.map.root_durable();
         self.checkpoint.everywhere = self.checkpoint.root.number;
         self.lost.told(self.checkpoint.root.lost);
         if self.life != Life::Recovering {
@@ -354,7 +293,7 @@ impl Log {
 
     /// Frees segments that no root needs any more.
     pub(super) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let seen = (self.segments.changes, self.order.durable, self.order.next);
+        let seen = self.stir();
         if self.checkpoint.seen == seen || out.room() < 20 || self.ops.room() < 16 {
             return false;
         }

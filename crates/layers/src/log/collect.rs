@@ -8,24 +8,26 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, Piece, SECTOR, Target, Verdict,
+    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
 };
-use hostftl_format::log::{self, Entry, Head, Kind, Place, seed};
+use hostftl_format::log::{self, Head, Place};
 
-use super::append::GC;
+use super::Log;
 use super::layout::{At, Layout};
 use super::mend::Mend;
+use super::moving::Batch;
 use super::ops::Op;
 use super::salvage::Wanted;
-use super::{Log, OWN_OPS};
 
 /// What is done with the row of the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub enum Phase {
     /// No victim.
     Idle,
     /// The next row's head is to be read, or is being read.
     Head { asked: bool },
+    /// What of it is live is found out, from this entry on.
+    Sifting(u32),
     /// Its chunks are to be read, or are being read.
     Reading { asked: bool },
     /// A chunk is made from the others; see [`super::mend`].
@@ -36,23 +38,23 @@ enum Phase {
 
 /// A live record of the row.
 #[derive(Clone, Copy, Debug)]
-struct Live {
-    block: u64,
-    place: Place,
-    crc: u32,
-    chunk: u8,
+pub struct Live {
+    pub block: u64,
+    pub place: Place,
+    pub crc: u32,
+    pub chunk: u8,
     /// The first byte in the buffer of its chunk.
-    byte: u32,
-    state: Checked,
+    pub byte: u32,
+    pub state: Checked,
 }
 
 /// What is known of a live record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checked {
-    /// Its checksum is being made, or will be.
+pub enum Checked {
+    /// It is being moved, or will be.
     No,
-    /// It is as it should be.
-    Good,
+    /// It was as it should be, and was moved.
+    Moved,
     /// It is not: its chunk has to be made from the others.
     Bad,
     /// Nothing can bring it back.
@@ -62,23 +64,28 @@ enum Checked {
 /// See the module text.
 #[derive(Debug)]
 pub struct Collection {
-    phase: Phase,
+    pub phase: Phase,
     victim: u32,
-    at: At,
+    pub at: At,
     seq: u64,
-    head: Option<MetaBuf>,
-    live: Vec<Live>,
-    /// The next of `live` to be checked, and the next to be moved.
-    cursor: usize,
-    moved: usize,
-    outstanding: u32,
+    pub head: Option<MetaBuf>,
+    /// Entries of the row.
+    pub entries: u32,
+    /// The map page that is kept because it is needed next.
+    pub held: Option<u32>,
+    pub live: Vec<Live>,
+    /// The next of `live` to be moved.
+    pub cursor: usize,
+    /// Commands under way.
+    pub outstanding: u32,
+    pub batch: Batch,
     /// Sectors on the first device of the row.
     sectors: u32,
     /// The row's chunks; those that can't be read, or hold something wrong; those that were made
     /// from the others.
     chunks: u32,
-    bad: u32,
-    mended: u32,
+    pub bad: u32,
+    pub mended: u32,
 }
 
 impl Collection {
@@ -88,11 +95,13 @@ impl Collection {
             victim: 0,
             at: At::default(),
             seq: 0,
+            entries: 0,
+            held: None,
             head: Some(MetaBuf::new(layout.head_pages(true) as usize)),
             live: Vec::with_capacity(layout.head_entries(true) as usize),
             cursor: 0,
-            moved: 0,
             outstanding: 0,
+            batch: Batch::new(layout.head_entries(true)),
             sectors: 0,
             chunks: 0,
             bad: 0,
@@ -107,11 +116,6 @@ impl Collection {
 }
 
 impl Log {
-    /// Whether free segments are getting few.
-    fn wants_collection(&self) -> bool {
-        self.segments.free() + self.segments.empty() < self.layout.reserve + 4
-    }
-
     /// The buffer of a chunk of the victim; the one behind the last is for mending.
     pub(super) fn gc_buffer(&self, chunk: u8) -> usize {
         self.buffers.len() - 1 - self.layout.width() as usize + usize::from(chunk)
@@ -121,10 +125,8 @@ impl Log {
         match self.collection.phase {
             Phase::Idle => self.choose_victim(out),
             Phase::Head { asked: false } => self.read_head(now, out),
-            Phase::Moving => {
-                let moved = self.check_next(now, out) | self.move_next(now, out);
-                moved || self.mend_next()
-            }
+            Phase::Sifting(entry) => self.sift(now, entry, out),
+            Phase::Moving => self.move_some(now, out) || self.mend_next(),
             Phase::Mending(mend) => self.pump_mend(now, mend, out),
             Phase::Reading { asked: false } => self.read_chunks(now, out),
             Phase::Head { .. } | Phase::Reading { .. } => false,
@@ -136,6 +138,7 @@ impl Log {
             return false;
         }
         let Some(victim) = self.segments.pick() else { return false };
+        self.pace_victim(victim);
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         let it = &mut self.collection;
@@ -199,37 +202,18 @@ impl Log {
         it.chunks = u32::from(head.chunks).min(self.layout.width());
         (it.bad, it.mended) = (0, 0);
         it.live.clear();
-        for entry in (0..head.entries).filter_map(|index| log::entry(&buf, index)) {
-            self.note_live(at, entry);
-        }
-        self.touched += head.entries as usize;
+        it.entries = head.entries;
+        it.phase = Phase::Sifting(0);
         self.collection.head = Some(buf);
-        self.collection.cursor = 0;
-        self.collection.moved = 0;
-        self.collection.phase = Phase::Reading { asked: false };
-        if self.collection.live.is_empty() {
-            return self.next_row();
-        }
         self.more = true;
     }
 
-    fn note_live(&mut self, at: At, entry: Entry) {
-        let Entry { kind, block, place, crc } = entry;
-        if kind != Kind::Data || block >= self.map.len() || self.map.place(block) != place {
-            return;
-        }
-        let chunk = (0..self.layout.width())
-            .find(|chunk| self.layout.device(at.segment, at.slot, *chunk) == place.device());
-        let Some(chunk) = chunk else { return };
-        let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
-        let chunk = chunk as u8;
-        self.collection.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
-    }
-
-    fn next_row(&mut self) {
+    pub(super) fn next_row(&mut self) {
+        self.end_keep();
         let next = self.layout.after(self.collection.at, self.collection.sectors);
         match next {
             Some(at) => {
+                self.pace_on(at.slot);
                 self.collection.at = at;
                 self.collection.phase = Phase::Head { asked: false };
                 self.more = true;
@@ -241,6 +225,7 @@ impl Log {
     /// The victim was gone through to its end.
     fn leave_victim(&mut self) {
         let victim = self.collection.victim;
+        self.pace_on(self.layout.slots);
         self.collection.phase = Phase::Idle;
         self.segments.collected(victim);
         self.more = true;
@@ -296,94 +281,6 @@ impl Log {
         if self.collection.outstanding == 0 {
             self.collection.phase = Phase::Moving;
         }
-    }
-
-    /// Checks the next record.
-    fn check_next(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let it = &self.collection;
-        let Some(live) = it.live.get(it.cursor).copied() else { return false };
-        if self.ops.room() <= OWN_OPS / 2 {
-            return false;
-        }
-        let item = it.cursor as u16;
-        self.collection.cursor += 1;
-        if live.state != Checked::No {
-            return true;
-        }
-        self.collection.outstanding += 1;
-        let buffer = self.gc_buffer(live.chunk);
-        let from = self.buffers[buffer].view(live.byte, live.place.len());
-        let seed = seed(live.block, live.place.generation());
-        self.submit(now, Op::GcDigest { item }, Command::Digest { from, seed }, out);
-        true
-    }
-
-    pub(super) fn gc_digest_done(
-        &mut self,
-        item: u16,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-    ) {
-        let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
-        let live = self.collection.live[item as usize];
-        let buffer = self.gc_buffer(live.chunk);
-        self.buffers[buffer].repay(from);
-        self.collection.outstanding -= 1;
-        let crc = result.expect("a checksum in memory can't fail").crc;
-        let mended = self.collection.mended >> live.chunk & 1 == 1;
-        self.collection.live[item as usize].state = match (crc == live.crc, mended) {
-            (true, _) => Checked::Good,
-            (false, false) => Checked::Bad,
-            (false, true) => Checked::Gone,
-        };
-        self.collection.bad |= u32::from(crc != live.crc && !mended) << live.chunk;
-    }
-
-    /// Moves the next record that was checked.
-    fn move_next(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let it = &self.collection;
-        let Some(live) = it.live.get(it.moved).copied() else {
-            let over = it.outstanding == 0;
-            if over {
-                self.next_row();
-            }
-            return over;
-        };
-        if self.map.place(live.block) != live.place || live.state == Checked::Gone {
-            self.collection.moved += 1;
-            return true;
-        }
-        if live.state != Checked::Good || self.ops.room() <= OWN_OPS / 2 {
-            return false;
-        }
-        let record = (live.block, live.place.len(), live.place.generation());
-        let Some((row, to)) = self.append(GC, record, live.crc) else { return false };
-        let item = self.collection.moved as u16;
-        self.collection.moved += 1;
-        self.collection.outstanding += 1;
-        let noted = self.rows[row as usize].items[to as usize];
-        let source = self.gc_buffer(live.chunk);
-        let from = Piece::Data(self.buffers[source].view(live.byte, live.place.len()));
-        let buffer = self.row_buffer(row, noted.chunk.into());
-        let into = self.buffers[buffer].view_mut(noted.byte, live.place.len());
-        let op = Op::GcPlace { item, row, to: to as u16 };
-        self.submit(now, op, Command::Place { from, into }, out);
-        true
-    }
-
-    pub(super) fn gc_place_done(&mut self, item: u16, (row, to): (u8, u16), command: Command) {
-        let Command::Place { from: Piece::Data(from), into } = command else {
-            unreachable!("a place comes back")
-        };
-        let live = self.collection.live[item as usize];
-        let source = self.gc_buffer(live.chunk);
-        self.buffers[source].repay(from);
-        let chunk = self.rows[row as usize].items[to as usize].chunk;
-        let buffer = self.row_buffer(row, chunk.into());
-        self.buffers[buffer].repay_mut(into);
-        self.collection.outstanding -= 1;
-        self.publish_copy(row, to.into(), live.place);
-        self.rows[row as usize].placing -= 1;
     }
 
     /// What was read of a chunk can't be used.

@@ -46,6 +46,14 @@ impl Images {
     }
 }
 
+impl Images {
+    /// Whether the image of a map page is not on the devices yet.
+    pub fn has(&self, page: u32) -> bool {
+        let is_it = |entry: &Entry| entry.kind == Kind::Map && entry.block == u64::from(page);
+        (self.count > 0 || self.pending > 0) && self.entries.iter().any(is_it)
+    }
+}
+
 impl Log {
     /// How many images fit into a row, and how many pages its head takes.
     fn images_room(&self, at: At) -> (u32, u32) {
@@ -64,7 +72,7 @@ impl Log {
     /// Where the next image goes; `None` when the row is full or can't be opened.
     pub(super) fn image_place(&mut self) -> Option<Place> {
         if self.checkpoint.images.at.is_none() {
-            let at = self.next_at(MAP)?;
+            let at = self.next_at(MAP, 0)?;
             let ahead = self.streams[MAP as usize].ahead.expect("a stream knows its next segment");
             self.segments.row_opened(at.segment);
             let images = &mut self.checkpoint.images;

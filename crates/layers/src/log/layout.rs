@@ -7,9 +7,13 @@
 //! rows, each of one chunk.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::log::{PAIRS, room};
+use hostftl_format::log::{COUNTS, PAIRS, room};
 
+use super::map;
 use crate::config::{LayerConfig, Plan, PlanError};
+use crate::policy::{CLASSES, GcPolicy};
+
+use super::segments::Segments;
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
@@ -23,8 +27,10 @@ pub const SCRATCH: u32 = 32;
 const MOST_SLOTS: u32 = 64;
 /// Segments that only collection and checkpoints may open, but for those of the map.
 const RESERVE: u32 = 8;
-/// Segments that are never full: the open ones, those of old images, and what rows that were
-/// sealed early waste.
+/// Segments of the lead at least.
+const LEAST_LEAD: u32 = 4;
+/// Segments that are never full: the open ones of three streams, those of old images, and what
+/// rows that were sealed early waste.
 const SLACK: u32 = 16;
 
 /// The geometry of a log volume. Lengths are in sectors.
@@ -48,8 +54,20 @@ pub struct Layout {
     pub pages: u32,
     /// Pages of the directory.
     pub directories: u32,
+    /// Pages of the counts of live grains.
+    pub counts: u32,
+    /// Map pages that memory has room for.
+    pub frames: u32,
+    /// Whether map pages have few pairs, so that a small volume has many.
+    pub few_pairs: bool,
+    /// Segments that one image of the whole map takes.
+    pub map_segments: u32,
     /// Segments that the host may not open.
     pub reserve: u32,
+    /// Segments above that, of which some are missing while anything is collected.
+    pub lead: u32,
+    /// Classes of data that may have a stream each.
+    pub classes: u8,
     /// Programs are whole multiples of this.
     pub align: u32,
 }
@@ -102,9 +120,18 @@ impl Layout {
             blocks: 0,
             pages: 0,
             directories: 0,
+            counts: 0,
+            frames: 0,
+            few_pairs: config.log.few_pairs,
+            map_segments: 0,
             reserve: 0,
+            lead: 0,
+            classes: 0,
         };
-        base.fit(sectors, config.spare_permille.min(900))
+        let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
+        let row = fitted.row_blocks() as u32;
+        fitted.frames = map::frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
+        Ok(fitted)
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests.
@@ -116,37 +143,66 @@ impl Layout {
             let free = sectors.checked_sub(self.first()).ok_or(too_small)?;
             self.segments = (free / column).min(1 << 30) as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-            self.reserve = RESERVE + 3 * self.map_segments();
-            // Rows that a checkpoint seals early must waste less than what collection gains, and a
-            // segment with less than a 64th to gain is not collected.
-            let early = self.segments / (2 * self.slots).min(32);
-            let kept = self.reserve + 2 * self.map_segments() + SLACK + early;
+            self.map_segments = self.image_segments();
+            let kept = self.keep(spare);
             let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
             if live == 0 {
                 return Err(too_small);
             }
             let blocks = u64::from(live) * self.row_blocks() * u64::from(self.slots);
-            let pages = blocks.div_ceil(PAIRS as u64);
+            let pairs = if self.few_pairs { map::FEW_PAIRS } else { PAIRS };
+            let pages = blocks.div_ceil(pairs as u64);
             if pages >> 31 != 0 {
                 return Err(PlanError("log maps at most 2^31 pages of blocks"));
             }
-            if pages as u32 <= self.pages {
+            let counts = self.segments.div_ceil(COUNTS as u32);
+            if pages as u32 <= self.pages && counts <= self.counts {
                 self.blocks = blocks;
                 return Ok(self);
             }
-            self.pages = pages as u32;
+            self.pages = self.pages.max(pages as u32);
             self.directories = self.pages.div_ceil(PAIRS as u32);
+            self.counts = self.counts.max(counts);
         }
     }
 
-    /// Pages of a root: one head, then places of the directory's pages.
-    pub fn root_pages(&self) -> u32 {
-        hostftl_format::log::root_pages(self.directories)
+    /// Chooses as many classes as what is spare has room for, and their reserve. The segments that
+    /// are kept from the host.
+    fn keep(&mut self, spare: u32) -> u32 {
+        // Rows that a checkpoint seals early must waste less than what collection gains, and a
+        // segment with less than a 64th to gain is not collected.
+        let early = self.segments / (2 * self.slots).min(32);
+        self.lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
+        let slack = SLACK + self.lead - LEAST_LEAD;
+        let mut kept = 0;
+        for classes in [CLASSES as u8, 4, 2] {
+            self.classes = classes;
+            self.reserve = RESERVE + 3 * self.map_segments + self.more_classes();
+            kept = self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early;
+            if kept <= spare {
+                break;
+            }
+        }
+        kept
     }
 
-    /// Segments that one image of the whole map takes.
-    pub fn map_segments(&self) -> u32 {
-        let pages = u64::from(self.pages + self.directories);
+    /// Classes beyond the host's writes and copies.
+    fn more_classes(&self) -> u32 {
+        u32::from(self.classes) - 2
+    }
+
+    /// Pages of a root: one head, then places of the pages that it points at.
+    pub fn root_pages(&self) -> u32 {
+        hostftl_format::log::root_pages(self.tops())
+    }
+
+    /// Pages to which a root points: those of the directory, then those of the counts.
+    pub fn tops(&self) -> u32 {
+        self.directories + self.counts
+    }
+
+    fn image_segments(&self) -> u32 {
+        let pages = u64::from(self.pages + self.tops());
         let room = self.width() * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
     }
@@ -154,7 +210,7 @@ impl Layout {
     /// Free segments that collection may not open: those that a checkpoint needs, and once more
     /// when it was cut off, with a new segment for each stream.
     pub fn gc_floor(&self) -> u32 {
-        2 * self.map_segments() + 3
+        2 * self.map_segments + 3 + self.more_classes()
     }
 
     /// Incompressible blocks of a full row.
@@ -184,6 +240,14 @@ impl Layout {
         let turn = u64::from(segment) + u64::from(slot);
         let first = turn + u64::from(self.parity) + u64::from(chunk);
         (first % u64::from(self.devices)) as u8
+    }
+
+    /// The data chunk of rows in a slot that is on `device`; `None` for the parity.
+    pub fn chunk_on(&self, segment: u32, slot: u32, device: u8) -> Option<u8> {
+        let turns = u32::from(self.devices);
+        let first = u32::from(self.device(segment, slot, 0));
+        let chunk = (u32::from(device) + turns - first) % turns;
+        (chunk < self.width()).then_some(chunk as u8)
     }
 
     /// The device of the parity of rows in a slot.
@@ -238,7 +302,7 @@ impl Layout {
     }
 
     /// What the layer needs and gives.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self, gc: GcPolicy) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
             max_transfer: MAX_TRANSFER,
@@ -246,7 +310,10 @@ impl Layout {
             ack: Ack::Buffer,
         };
         let (buffers, buffer_sectors) = self.buffers();
-        let map_bytes = (u64::from(self.pages) + u64::from(self.directories)) * 12 * PAIRS as u64;
-        Plan { limits, buffers, buffer_sectors, map_bytes }
+        // The pool; for each page its frame, its image and two marks.
+        let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
+        let map_bytes = u64::from(self.frames) * map::FRAME_BYTES + tables;
+        let meta_bytes = Segments::memory(self, gc);
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }

@@ -75,11 +75,15 @@ impl Lost {
 
 impl Log {
     /// Sends a command, unless it goes to a lost device: then it fails soon.
+    #[inline]
     pub(super) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
         if command.device().is_some_and(|device| self.lost.has(device)) {
             self.lost.unsent.push_back((op, command));
             self.more = true;
             return;
+        }
+        if let (Command::Read { into, .. }, Some(_)) = (&command, &self.recovery) {
+            self.start_read += u64::from(into.sectors());
         }
         let token = self.ops.begin(now, op, command.device().is_some());
         out.push(Output::Submit(token, command));
@@ -120,6 +124,7 @@ impl Log {
     }
 
     /// A command is over, sent or not.
+    #[inline]
     pub(super) fn finish(
         &mut self,
         now: Nanos,
@@ -137,11 +142,11 @@ impl Log {
             Op::GcHead => self.gc_head_done(command, result),
             Op::GcRead { chunk } => self.gc_read_done(chunk, command, result),
             Op::GcMend => self.gc_mend_done(now, command, result, out),
-            Op::GcDigest { item } => self.gc_digest_done(item, command, result),
-            Op::GcPlace { item, row, to } => self.gc_place_done(item, (row, to), command),
+            Op::GcMove => self.gc_move_done(command, result),
             Op::Root { .. } => self.root_done(now, command, out),
             Op::Discard { segment } => self.discarded(segment),
             Op::Recover { index } => self.recover_done(now, index, command, result, out),
+            Op::Load { index } => self.load_done(index, command, result, out),
             Op::Salvage => self.salvage_done(command, result, out),
         }
     }

@@ -1,9 +1,16 @@
-//! The map of blocks, in pages, and the directory that says where the pages' images are.
+//! The map of blocks: pages, of which a pool of frames holds those in use.
+//!
+//! A checkpoint shows the map as it was at one moment, the snapshot, and takes its images bit by
+//! bit. Whoever changes a page of the snapshot before its image is taken leaves the frame as it is
+//! to the checkpoint, and goes on in a copy.
 //!
 //! Invariants
 //! - A block is nowhere, or at one place, whose record has the CRC that is kept beside it.
-//! - A page that changed since its image was taken is dirty; so is a directory page of which an
-//!   image moved since its own image was taken.
+//! - A page that differs from its image is dirty or of the snapshot, and stays in its frame.
+//! - For each pinned page a frame is kept free, unless it was copied since the snapshot: who has
+//!   pinned a page can change it at any time.
+//! - The pages that replay would change are those of the snapshot, until its root is durable, and
+//!   the dirty ones: no more than `limit`, so that they fit when they are needed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,107 +18,424 @@ use alloc::vec::Vec;
 use hostftl_core::Page;
 use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
-/// Pairs of place and CRC, in pages, some of them dirty.
+use super::bits::Bits;
+use super::layout::Layout;
+use crate::planted::{Bug, planted};
+
+/// Bytes of memory of a frame: its pairs, what is known of it, its place among the free ones.
+pub const FRAME_BYTES: u64 = 12 * PAIRS as u64 + size_of::<Frame>() as u64 + 4;
+/// A map of up to so many bytes is wholly in memory by default.
+const SMALL: u64 = 64 << 20;
+/// Bytes that are exported for each byte of memory of a larger one.
+const SHARE: u64 = 4096;
+/// A checkpoint for want of frames seals rows early. Collection gains all the same when it can fill
+/// that many quarters of a row in between, each record in a page of its own.
+const LEAST_ROWS: u32 = 16;
+/// Pairs of a page that are used when a test wants many pages of a small volume.
+pub const FEW_PAIRS: usize = 16;
+/// Of a block: no frame. Of a frame: no older one.
+const NONE: u32 = u32::MAX;
+
+/// Frames of the pool of a map of `pages` pages, for which `memory` bytes may be used; a row has up
+/// to `row` blocks that can't be compressed.
+pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
+    let all = pages + spare(pages);
+    let default = || match u64::from(all) * FRAME_BYTES <= SMALL {
+        true => u64::MAX,
+        false => SMALL.max(blocks * 4096 / SHARE),
+    };
+    let some = memory.unwrap_or_else(default) / FRAME_BYTES;
+    let least = (LEAST_ROWS * row).min(all);
+    some.clamp(least.into(), all.into()) as u32
+}
+
+/// Frames for copies when all pages have one.
+fn spare(pages: u32) -> u32 {
+    pages.min(256) + 64
+}
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing.
+    Free,
+    /// A page whose image is being read.
+    Coming,
+    /// A page.
+    Here,
+    /// Nothing: the image of its page can't be read.
+    Bad,
+    /// A page as it was at the snapshot, which has gone on in another frame.
+    Old,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    page: u32,
+    /// The frame that has the page as it was at the snapshot, if that is another.
+    old: u32,
+    pins: u16,
+    state: State,
+    /// Whether it was used since eviction last looked at it.
+    used: bool,
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// It has no frame.
+    Away,
+    /// Its image is being read.
+    Coming,
+    /// It is in its frame.
+    Here,
+    /// Its image can't be read.
+    Bad,
+}
+
+/// See the module text.
 #[derive(Debug)]
-pub struct Table {
+pub struct Map {
+    blocks: u64,
+    /// Whether pages have [`FEW_PAIRS`] pairs, else all that there is room for.
+    few_pairs: bool,
+    /// For each page 1 more than its frame, or 0.
+    frame_of: Vec<u32>,
+    frames: Vec<Frame>,
     places: Vec<u64>,
     crcs: Vec<u32>,
-    dirty: Vec<u64>,
-    len: u64,
+    free: Vec<u32>,
+    hand: usize,
+    /// Whether there are frames for all pages.
+    is_whole: bool,
+    /// See the module text.
+    limit: u32,
+    dirty: Bits,
+    /// Pages of the snapshot whose images are to be taken.
+    due: Bits,
+    /// Pages of the snapshot, until its root is durable.
+    snapshot: u32,
+    /// Pages that are pinned.
+    pinned: u32,
     mapped: u64,
 }
 
-impl Table {
-    /// A table of `len` pairs that are nowhere.
-    pub fn new(len: u64) -> Self {
-        let pages = len.div_ceil(PAIRS as u64) as usize;
-        Table {
-            places: vec![0; len as usize],
-            crcs: vec![0; len as usize],
-            dirty: vec![0; pages.div_ceil(64)],
-            len,
+impl Map {
+    /// A map of blocks that are nowhere.
+    pub fn new(layout: &Layout) -> Self {
+        let Layout { blocks, pages, frames, few_pairs, .. } = *layout;
+        let is_whole = frames >= pages + spare(pages);
+        let empty = Frame { page: 0, old: NONE, pins: 0, state: State::Free, used: false };
+        Map {
+            blocks,
+            few_pairs,
+            frame_of: vec![0; pages as usize],
+            frames: vec![empty; frames as usize],
+            places: vec![0; frames as usize * PAIRS],
+            crcs: vec![0; frames as usize * PAIRS],
+            free: (0..frames).rev().collect(),
+            hand: 0,
+            is_whole,
+            limit: if is_whole { u32::MAX } else { frames / 2 },
+            dirty: Bits::new(pages),
+            due: Bits::new(pages),
+            snapshot: 0,
+            pinned: 0,
             mapped: 0,
         }
     }
 
-    /// The place and CRC of pair `index`.
-    pub fn get(&self, index: u64) -> (Place, u32) {
-        (Place::from_bits(self.places[index as usize]), self.crcs[index as usize])
+    /// How many blocks there are.
+    pub fn len(&self) -> u64 {
+        self.blocks
     }
 
-    /// Where pair `index` is.
-    pub fn place(&self, index: u64) -> Place {
-        Place::from_bits(self.places[index as usize])
-    }
-
-    /// Changes a pair and marks its page; returns the old place.
-    pub fn set(&mut self, index: u64, place: Place, crc: u32) -> Place {
-        let old = self.put(index, place);
-        self.crcs[index as usize] = crc;
-        self.mark((index / PAIRS as u64) as u32);
-        old
-    }
-
-    fn put(&mut self, index: u64, place: Place) -> Place {
-        let old = core::mem::replace(&mut self.places[index as usize], place.bits());
-        let old = Place::from_bits(old);
-        self.mapped = self.mapped + u64::from(!place.is_nowhere()) - u64::from(!old.is_nowhere());
-        old
-    }
-
-    /// Marks a page dirty.
-    pub fn mark(&mut self, page: u32) {
-        let (word, bit) = (page as usize / 64, 1 << (page % 64));
-        self.dirty[word] |= bit;
-    }
-
-    /// The first dirty page from `page` on, and how many words of marks were looked at.
-    pub fn next_dirty(&self, page: u32) -> (Option<u32>, usize) {
-        let mut word = page as usize / 64;
-        let Some(mut bits) = self.dirty.get(word).map(|bits| bits & !0 << (page % 64)) else {
-            return (None, 0);
-        };
-        let mut looked = 1;
-        loop {
-            if bits != 0 {
-                return (Some(word as u32 * 64 + bits.trailing_zeros()), looked);
-            }
-            word += 1;
-            looked += 1;
-            match self.dirty.get(word) {
-                Some(next) => bits = *next,
-                None => return (None, looked),
-            }
-        }
-    }
-
-    /// Takes an image of a page, which is clean then.
-    pub fn emit(&mut self, kind: Kind, page: u32, into: &mut Page) {
-        let (word, bit) = (page as usize / 64, 1 << (page % 64));
-        self.dirty[word] &= !bit;
-        let first = u64::from(page) * PAIRS as u64;
-        let last = (first + PAIRS as u64).min(self.len);
-        emit_page(into, kind, page, (first..last).map(|index| self.get(index)));
-    }
-
-    /// Fills a page from its image, without marking it.
-    pub fn load(&mut self, page: u32, from: &Page) {
-        let first = page as usize * PAIRS;
-        let last = (first + PAIRS).min(self.len as usize);
-        for index in first..last {
-            let (place, crc) = pair(from, index - first);
-            self.put(index as u64, place);
-            self.crcs[index] = crc;
-        }
-    }
-
-    /// How many pairs are somewhere.
+    /// How many blocks are somewhere, those of all pages counted.
     pub fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// How many pairs there are.
-    pub fn len(&self) -> u64 {
-        self.len
+    /// Sets how many blocks are somewhere, as a root says.
+    pub fn set_mapped(&mut self, blocks: u64) {
+        self.mapped = blocks;
+    }
+
+    /// Pages that changed since the snapshot.
+    pub fn dirty(&self) -> u32 {
+        self.dirty.count()
+    }
+
+    /// Whether a checkpoint should let pages go.
+    pub fn is_crowded(&self) -> bool {
+        !self.is_whole && self.dirty.count() >= self.limit / 2
+    }
+
+    /// Frames that are used for pages now, and all of them.
+    pub fn use_of_frames(&self) -> (u32, u32) {
+        let all = self.frames.len() as u32;
+        (all - self.free.len() as u32, all)
+    }
+
+    fn frame(&self, page: u32) -> Option<usize> {
+        let found = self.frame_of[page as usize];
+        (found > 0).then(|| found as usize - 1)
+    }
+
+    /// What is known of a page.
+    pub fn state(&self, page: u32) -> Where {
+        match self.frame(page).map(|at| self.frames[at].state) {
+            None => Where::Away,
+            Some(State::Coming) => Where::Coming,
+            Some(State::Bad) => Where::Bad,
+            Some(_) => Where::Here,
+        }
+    }
+
+    /// The page of a block, and its pair in that.
+    fn split(&self, block: u64) -> (u32, usize) {
+        let (few, all) = (FEW_PAIRS as u64, PAIRS as u64);
+        match self.few_pairs {
+            true => ((block / few) as u32, (block % few) as usize),
+            false => ((block / all) as u32, (block % all) as usize),
+        }
+    }
+
+    /// The page of a block.
+    pub fn page_of(&self, block: u64) -> u32 {
+        self.split(block).0
+    }
+
+    /// The first block behind a page.
+    pub fn end_of(&self, page: u32) -> u64 {
+        let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
+        (u64::from(page) + 1) * pairs as u64
+    }
+
+    /// Where the pair of a block is, if its page is here.
+    fn pair(&self, block: u64) -> Option<usize> {
+        let (page, index) = self.split(block);
+        let at = self.frame(page)?;
+        (self.frames[at].state == State::Here).then_some(at * PAIRS + index)
+    }
+
+    /// The place and CRC of a block, if its page is here.
+    pub fn get(&mut self, block: u64) -> Option<(Place, u32)> {
+        let at = self.pair(block)?;
+        self.frames[at / PAIRS].used = true;
+        Some((Place::from_bits(self.places[at]), self.crcs[at]))
+    }
+
+    /// Where a block is, if its page is here.
+    pub fn look(&self, block: u64) -> Option<Place> {
+        Some(Place::from_bits(self.places[self.pair(block)?]))
+    }
+
+    /// Where a block is whose page is here.
+    pub fn place(&self, block: u64) -> Place {
+        self.look(block).expect("the page is here")
+    }
+
+    /// Changes the pair of a block whose page is pinned, or before there is a snapshot; returns the
+    /// old place.
+    pub fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
+        let page = self.page_of(block);
+        if self.due.has(page) && !planted(Bug::SnapshotChanged) {
+            self.leave_old(page);
+        }
+        self.dirty.set(page);
+        let at = self.pair(block).expect("the page is here");
+        self.frames[at / PAIRS].used = true;
+        let old = Place::from_bits(core::mem::replace(&mut self.places[at], place.bits()));
+        self.crcs[at] = crc;
+        self.mapped = self.mapped + u64::from(!place.is_nowhere()) - u64::from(!old.is_nowhere());
+        old
+    }
+
+    /// Leaves a page as it is to the checkpoint; it goes on in a copy, unless it did so before.
+    fn leave_old(&mut self, page: u32) {
+        let from = self.frame(page).expect("the page is here");
+        if self.frames[from].old != NONE {
+            return;
+        }
+        let to = self.free.pop().expect("a frame is kept for each pinned page") as usize;
+        let pairs = from * PAIRS..(from + 1) * PAIRS;
+        self.places.copy_within(pairs.clone(), to * PAIRS);
+        self.crcs.copy_within(pairs, to * PAIRS);
+        self.frames[to] = Frame { old: from as u32, ..self.frames[from] };
+        self.frames[from] = Frame { pins: 0, state: State::Old, ..self.frames[from] };
+        self.frame_of[page as usize] = to as u32 + 1;
+    }
+
+    fn let_go(&mut self, at: usize) {
+        self.frames[at].state = State::Free;
+        self.free.push(at as u32);
+    }
+
+    /// Gives a page that is away a frame. False when there is none now.
+    pub fn invite(&mut self, page: u32) -> bool {
+        while self.free.len() as u32 <= self.pinned {
+            if !self.evict() {
+                return false;
+            }
+        }
+        let at = self.free.pop().expect("more are free than are pinned") as usize;
+        assert_eq!(self.frame_of[page as usize], 0, "a page has one frame");
+        self.frame_of[page as usize] = at as u32 + 1;
+        let (state, old) = (State::Coming, NONE);
+        self.frames[at] = Frame { page, old, pins: 0, state, used: true };
+        true
+    }
+
+    /// A page that was invited came; without an image all of it is nowhere.
+    pub fn came(&mut self, page: u32, image: Option<&Page>) {
+        let at = self.frame(page).expect("the page was invited");
+        assert_eq!(self.frames[at].state, State::Coming);
+        self.frames[at].state = State::Here;
+        for index in 0..PAIRS {
+            let (place, crc) = image.map_or((Place::NOWHERE, 0), |image| pair(image, index));
+            self.places[at * PAIRS + index] = place.bits();
+            self.crcs[at * PAIRS + index] = crc;
+        }
+    }
+
+    /// The image of a page that was invited can't be read.
+    pub fn failed(&mut self, page: u32) {
+        let at = self.frame(page).expect("the page was invited");
+        self.frames[at].state = State::Bad;
+    }
+
+    /// Frees the frame of a page that is not in use and does not differ from its image.
+    fn evict(&mut self) -> bool {
+        if self.is_whole {
+            return false;
+        }
+        for _ in 0..2 * self.frames.len() {
+            let at = self.hand;
+            self.hand = (at + 1) % self.frames.len();
+            let it = &mut self.frames[at];
+            let page = it.page;
+            let rests = matches!(it.state, State::Here | State::Bad);
+            if !rests || it.pins > 0 || core::mem::take(&mut it.used) {
+                continue;
+            }
+            let changed = self.dirty.has(page) || self.due.has(page);
+            if !changed || planted(Bug::DirtyEvicted) && it.old == NONE {
+                self.frame_of[page as usize] = 0;
+                self.let_go(at);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Keeps a page that has a frame until it is let off, so that it can be changed; `spare` more
+    /// can be pinned then. False when that is not possible now.
+    pub fn pin(&mut self, page: u32, spare: u32) -> bool {
+        let at = self.frame(page).expect("the page was invited");
+        let first = self.frames[at].pins == 0;
+        let others = self.pinned + spare - u32::from(!first);
+        if self.dirty.count() + self.snapshot + others >= self.limit {
+            return false;
+        }
+        self.frames[at].pins += 1; // Eviction must leave it alone.
+        while first && self.free.len() as u32 <= others {
+            if !self.evict() {
+                self.frames[at].pins -= 1;
+                return false;
+            }
+        }
+        self.pinned += u32::from(first);
+        true
+    }
+
+    /// Pins a page that is pinned once more.
+    pub fn pin_again(&mut self, page: u32) {
+        let at = self.frame(page).expect("a pinned page stays");
+        assert!(self.frames[at].pins > 0, "the page is pinned");
+        self.frames[at].pins += 1;
+    }
+
+    /// Ends one [`Map::pin`].
+    pub fn unpin(&mut self, page: u32) {
+        let at = self.frame(page).expect("a pinned page stays");
+        self.frames[at].pins -= 1;
+        self.pinned -= u32::from(self.frames[at].pins == 0);
+    }
+
+    /// How many more pages than one's own must be left to be pinned by those that free others.
+    pub fn reserve(&self) -> u32 {
+        (self.frames.len() as u32 / 16).clamp(1, 64)
+    }
+
+    /// Whether a page can come without another that has to go.
+    pub fn has_unused(&self) -> bool {
+        self.free.len() as u32 > self.pinned + 2 * self.reserve()
+    }
+
+    /// Checks the invariants.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let used = |it: &&Frame| !matches!(it.state, State::Free | State::Old);
+        let is_found = |(at, it): (usize, &Frame)| {
+            it.state == State::Free || it.state == State::Old || self.frame(it.page) == Some(at)
+        };
+        let old = self.frames.iter().filter(|it| it.state == State::Old).count();
+        let free = self.frames.iter().filter(|it| it.state == State::Free).count();
+        let pinned = self.frames.iter().filter(used).filter(|it| it.pins > 0).count();
+        if free != self.free.len() || !self.frames.iter().enumerate().all(is_found) {
+            return Err("a frame is neither free nor its page's");
+        }
+        if pinned != self.pinned as usize || free + old < pinned {
+            return Err("a page is pinned and no frame is kept for its copy");
+        }
+        Ok(())
+    }
+
+    /// A new image of a page is wanted, although it may not have changed.
+    pub fn mark(&mut self, page: u32) {
+        self.dirty.set(page);
+    }
+
+    /// The snapshot is made: images of what is dirty are to be taken as it is now.
+    pub fn freeze(&mut self) {
+        assert!(self.due.count() == 0, "one snapshot at a time");
+        core::mem::swap(&mut self.dirty, &mut self.due);
+        self.snapshot = self.due.count();
+    }
+
+    /// The root of the snapshot is durable.
+    pub fn root_durable(&mut self) {
+        assert_eq!(self.due.count(), 0, "the root shows the whole snapshot");
+        self.snapshot = 0;
+    }
+
+    /// The first page from `page` on whose image is to be taken, and how many words of marks were
+    /// looked at.
+    pub fn next_due(&self, page: u32) -> (Option<u32>, usize) {
+        self.due.next(page)
+    }
+
+    /// Takes an image of a page of the snapshot. False when only its old image shows it.
+    pub fn emit(&mut self, page: u32, into: &mut Page) -> bool {
+        let Some(at) = self.frame(page) else { return false };
+        let old = self.frames[at].old;
+        let from = if old == NONE { at } else { old as usize };
+        if matches!(self.frames[from].state, State::Coming | State::Bad) {
+            return false;
+        }
+        let pairs = from * PAIRS..(from + 1) * PAIRS;
+        let places = self.places[pairs.clone()].iter().map(|bits| Place::from_bits(*bits));
+        emit_page(into, Kind::Map, page, places.zip(self.crcs[pairs].iter().copied()));
+        self.has_image(page);
+        true
+    }
+
+    /// The image of a page of the snapshot was taken, or its old one stays.
+    pub fn has_image(&mut self, page: u32) {
+        self.due.clear(page);
+        let Some(at) = self.frame(page) else { return };
+        let old = core::mem::replace(&mut self.frames[at].old, NONE);
+        if old != NONE {
+            self.let_go(old as usize);
+        }
     }
 }

@@ -17,15 +17,21 @@
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
 mod append;
+mod bits;
 mod blocks;
 mod checkpoint;
 mod collect;
+mod directory;
 mod images;
 mod layout;
+mod loads;
 mod lost;
 mod map;
+mod mapping;
 mod mend;
+mod moving;
 mod ops;
+mod pace;
 mod params;
 mod put;
 mod recovery;
@@ -35,26 +41,32 @@ mod rescue;
 mod row;
 mod salvage;
 mod segments;
+mod sift;
+mod snapshot;
 mod verify;
 mod write_out;
 
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Gauges, HostError,
-    Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTORS_PER_BLOCK,
+    BLOCK, Codec, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, Gauges, HostError,
+    Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTOR, SECTORS_PER_BLOCK,
 };
-use hostftl_format::log::STREAMS;
+use hostftl_format::log::{GRAIN, Place, STREAMS};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use append::Stream;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
-use layout::{Layout, ROWS};
+use directory::Directory;
+use layout::ROWS;
+pub use layout::{At, Layout};
+use loads::Loads;
 use lost::Lost;
-use map::Table;
+use map::{Map, Where};
 use ops::Ops;
+use pace::Pace;
 pub use params::Params;
 use recovery::Recovery;
 use request::Requests;
@@ -87,12 +99,15 @@ pub struct Log {
     life: Life,
     /// What all but reads is answered with since a device failed.
     failed: Option<HostError>,
-    /// The blocks, and the pages in which they are mapped.
-    map: Table,
-    directory: Table,
+    /// The blocks, the images of the pages in which they are mapped, and those that are read.
+    map: Map,
+    directory: Directory,
+    loads: Loads,
     segments: Segments,
     streams: [Stream; STREAMS],
     rows: Vec<Row>,
+    /// The rows that are closed, being sealed or drained: a round may move them on.
+    active: u16,
     /// Of the rows, then scratch, then collection.
     buffers: Vec<Payload>,
     scratch_from: usize,
@@ -121,6 +136,7 @@ pub struct Log {
     /// What the rows of this life carry.
     life_number: u32,
     collection: Collection,
+    pace: Pace,
     checkpoint: Checkpoint,
     recovery: Option<Recovery>,
     /// Which devices gain from knowing what is free, and how many of them were told of a segment
@@ -131,6 +147,8 @@ pub struct Log {
     gauges: Gauges,
     touched: usize,
     more: bool,
+    /// Sectors that were read until the volume was ready.
+    start_read: u64,
     /// A command ran past its deadline: what hangs is answered without its payload.
     abandoning: bool,
 }
@@ -138,7 +156,7 @@ pub struct Log {
 impl Log {
     /// What the layer needs over `devices`.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
-        Ok(Layout::new(config, devices)?.plan())
+        Ok(Layout::new(config, devices)?.plan(config.log.gc))
     }
 
     /// The layer; `buffers` become its rows and scratch.
@@ -150,20 +168,25 @@ impl Log {
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
         if config.missing.count_ones() > config.tolerates() {
+            buffers.into_iter().for_each(|buffer| {
+                buffer.void();
+            });
             return Err(PlanError("too many devices are missing"));
         }
         Ok(Log {
-            plan: layout.plan(),
+            plan: layout.plan(config.log.gc),
             layout,
             uuid: config.uuid,
             codec: config.log.compress,
             life: Life::Recovering,
             failed: None,
-            map: Table::new(layout.blocks),
-            directory: Table::new(layout.pages.into()),
-            segments: Segments::new(&layout, config.log.gc),
+            map: Map::new(&layout),
+            directory: Directory::new(layout.pages),
+            loads: Loads::new(),
+            segments: Segments::new(&layout, &config.log),
             streams: [Stream::default(); STREAMS],
             rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
+            active: 0,
             buffers,
             scratch_from: ROWS * usize::from(layout.devices),
             blocks: Blocks::new(),
@@ -182,6 +205,7 @@ impl Log {
             generation: 0,
             life_number: 0,
             collection: Collection::new(&layout),
+            pace: Pace::new(&layout),
             checkpoint: Checkpoint::new(&layout),
             recovery: Some(Recovery::new(&layout, mode)),
             discarding: alloc::vec![0; layout.segments as usize],
@@ -190,6 +214,7 @@ impl Log {
             gauges: Gauges::default(),
             touched: 0,
             more: true,
+            start_read: 0,
             abandoning: false,
         })
     }
@@ -217,13 +242,14 @@ impl Log {
     }
 
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let mut moved = self.pump_told(now, out);
+        let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
         moved |= self.pump_requests(now, out);
         moved |= self.pump_blocks(now, out);
         moved |= self.pump_writing(now, out);
         moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
         moved |= self.pump_reclaim(now, out);
         moved |= self.pump_checkpoint(now, out);
+        moved |= self.pump_warming(now, out);
         moved || self.refuse_when_full(out)
     }
 
@@ -264,7 +290,8 @@ impl Log {
 
     /// After a failure only answering is left.
     fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
-        let mut moved = self.pump_requests(now, out) | self.pump_blocks(now, out);
+        let mut moved = self.pump_mapping(now, out) | self.pump_salvage(now, out);
+        moved |= self.pump_requests(now, out) | self.pump_blocks(now, out);
         if out.room() > ROUND_OUTPUTS / 2 {
             moved |= self.requests.answer_waiting(Err(error), out);
         }
@@ -301,6 +328,7 @@ impl Log {
         out.push(Output::Event(Event::Unrecoverable(why)));
     }
 
+    #[inline]
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
         let op = self.ops.end(token);
@@ -354,9 +382,22 @@ impl Layer for Log {
         self.plan.map_bytes
     }
 
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        let (used, frames) = self.map.use_of_frames();
+        let pages = self.layout.pages.into();
+        let mut facts = Few::new();
+        facts.push(("map_pages", pages));
+        facts.push(("map_frames", frames.into()));
+        facts.push(("map_frames_used", used.into()));
+        facts.push(("replay_bytes", self.delta()));
+        facts.push(("start_read_bytes", self.start_read * SECTOR as u64));
+        facts.push(("map_warmed_percent", self.loads.warmed() * 100 / pages));
+        facts
+    }
+
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         let per = u64::from(SECTORS_PER_BLOCK);
-        let is = |block: u64| !self.map.place(block).is_nowhere();
+        let is = |block: u64| self.may_be_mapped(block);
         let (first, last) = (lba / per, (lba + sectors - 1) / per);
         let mapped = is(first);
         let most = last.min(first + MAX_TOUCH as u64 - 1);
@@ -396,29 +437,41 @@ impl Layer for Log {
 }
 
 impl Log {
-    /// Whether the live counts are the sums of what the map and the directory point at.
+    /// Whether a block may hold something other than zeros: only a page that is here can tell.
+    fn may_be_mapped(&self, block: u64) -> bool {
+        let away = || !self.directory.place(self.map.page_of(block)).is_nowhere();
+        self.map.look(block).map_or_else(away, |place| !place.is_nowhere())
+    }
+
+    /// Whether the live counts are the sums of what the map and the directory point at. Of pages
+    /// that are away nothing is known: with any, no sum may be greater than its count.
     fn check_live(&self) -> Result<(), &'static str> {
-        let grain = hostftl_format::log::GRAIN;
         let mut live = alloc::vec![0_u32; self.layout.segments as usize];
-        for table in [&self.map, &self.directory] {
-            for index in 0..table.len() {
-                let place = table.place(index);
-                if !place.is_nowhere() {
-                    let segment = self.layout.segment_of(place.byte());
-                    live[segment as usize] += place.len().div_ceil(grain);
-                }
-            }
+        let mut add = |place: Place| {
+            let segment = self.layout.segment_of(place.byte());
+            live[segment as usize] += place.len().div_ceil(GRAIN);
+        };
+        let tops = (0..self.layout.tops()).map(|at| self.checkpoint.top(at).0);
+        let images = (0..self.layout.pages).map(|page| self.directory.place(page));
+        tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
+        let blocks = (0..self.map.len()).filter_map(|block| self.map.look(block));
+        let mapped =
+            blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
+        let away = |page: u32| self.map.state(page) != Where::Here && !self.is_blank(page);
+        let all = !(0..self.layout.pages).any(away);
+        let fits = |(segment, sum): (usize, &u32)| {
+            let live = self.segments.live(segment as u32);
+            *sum == live || !all && *sum < live
+        };
+        if !live.iter().enumerate().all(fits) {
+            return Err("a segment's live count is not the sum of its live records");
         }
-        for page in 0..self.layout.directories {
-            let place = self.checkpoint.directory_place(page);
-            if !place.is_nowhere() {
-                live[self.layout.segment_of(place.byte()) as usize] += BLOCK as u32 / grain;
-            }
+        if !self.segments.check() {
+            return Err("what is counted of full segments is not what they have");
         }
-        let counted = (0..self.layout.segments).map(|segment| self.segments.live(segment));
-        match live.iter().copied().eq(counted) {
-            true => Ok(()),
-            false => Err("a segment's live count is not the sum of its live records"),
+        match mapped as u64 == self.map.mapped() || !all && (mapped as u64) < self.map.mapped() {
+            true => self.map.check(),
+            false => Err("the number of mapped blocks is not that of the map"),
         }
     }
 }

@@ -24,16 +24,16 @@ pub enum Op {
     GcRead { chunk: u8 },
     /// A step of making a chunk of the victim from the others.
     GcMend,
-    /// The checksum of an item of the victim.
-    GcDigest { item: u16 },
-    /// An item of the victim on its way to a row.
-    GcPlace { item: u16, row: u8, to: u16 },
+    /// Records of the victim on their way to a row.
+    GcMove,
     /// The program of a root on one device.
     Root { device: u8 },
     /// One device forgets a segment that is about to be free.
     Discard { segment: u32 },
     /// A step of recovery.
     Recover { index: u16 },
+    /// An image on its way into memory.
+    Load { index: u8 },
     /// Metadata of another chunk, from which lost metadata is made.
     Salvage,
 }

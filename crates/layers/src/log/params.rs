@@ -5,7 +5,8 @@ use alloc::string::String;
 
 use hostftl_core::Codec;
 
-use crate::policy::GcPolicy;
+use crate::config::{size, size_text};
+use crate::policy::{GcPolicy, Separation};
 
 /// See the key in [`Params::KEYS`] of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,17 +17,33 @@ pub struct Params {
     pub parity: bool,
     /// Which segment is collected next.
     pub gc: GcPolicy,
+    /// What is kept apart in segments of its own.
+    pub separation: Separation,
+    /// Bytes of memory for map pages; unless it is set, enough for all of a small volume, and a
+    /// share of what a large one exports.
+    pub map_memory: Option<u64>,
+    /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
+    /// it.
+    pub few_pairs: bool,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params { compress: Codec::Lz4, parity: false, gc: GcPolicy::CostBenefit }
+        Params {
+            compress: Codec::Lz4,
+            parity: false,
+            gc: GcPolicy::CostBenefit,
+            separation: Separation::Lifetime,
+            map_memory: None,
+            few_pairs: false,
+        }
     }
 }
 
 impl Params {
     /// The keys, for messages.
-    pub const KEYS: &'static str = "superpage (the chunk), spare, compress, parity, gc";
+    pub const KEYS: &'static str =
+        "superpage (the chunk), spare, compress, parity, gc, separation, map-memory";
 
     /// The parameters as `LayerConfig::parse` reads them.
     pub fn to_text(self) -> String {
@@ -36,12 +53,18 @@ impl Params {
             Codec::Zstd(level) => format!("zstd-{level}"),
         };
         let parity = if self.parity { "yes" } else { "no" };
-        format!(":compress={compress}:parity={parity}:gc={}", self.gc)
+        let Params { gc, separation, .. } = self;
+        let mut text =
+            format!(":compress={compress}:parity={parity}:gc={gc}:separation={separation}");
+        if let Some(memory) = self.map_memory {
+            text += &format!(":map-memory={}", size_text(memory));
+        }
+        text
     }
 
     /// Whether there is a parameter of that name.
     pub fn has(key: &str) -> bool {
-        matches!(key, "compress" | "parity" | "gc")
+        matches!(key, "compress" | "parity" | "gc" | "separation" | "map-memory")
     }
 
     /// Sets one of the parameters that there are.
@@ -54,7 +77,13 @@ impl Params {
                 })?;
             }
             ("parity", "yes" | "no") => self.parity = value == "yes",
+            ("map-memory", _) => {
+                self.map_memory = Some(size(value).ok_or_else(|| bad("a size, as 256m"))?);
+            }
             ("parity", _) => return Err(bad("yes or no")),
+            ("separation", _) => {
+                self.separation = value.parse().map_err(|word| format!("log: {word}"))?;
+            }
             _ => self.gc = value.parse().map_err(|word| format!("log: {word}"))?,
         }
         Ok(())

@@ -3,8 +3,8 @@
 use hostftl_core::{BLOCK, Command, HostError, Nanos, Out, Piece};
 
 use super::Log;
-use super::append::{GC, HOST};
 use super::blocks::{BlockOp, NOBODY, PACKED, Step};
+use super::map::Where;
 
 impl Log {
     pub(super) fn wait_for_row(&mut self, index: u8, step: Step) {
@@ -33,14 +33,15 @@ impl Log {
             Step::Waiting { len, crc } if it.req == NOBODY => {
                 self.blocks.waiting.pop_front();
                 let record = (it.block, len, it.place.generation());
-                match self.append(GC, record, crc) {
+                match self.append(self.to_copy(it.place), record, crc) {
                     Some((row, item)) => self.put_in(now, index, (row, item, len), out),
                     None => self.end_block(index, None, out),
                 }
             }
             Step::Waiting { len, crc } => {
                 let record = (it.block, len, it.generation);
-                let Some((row, item)) = self.append(HOST, record, crc) else { return false };
+                let to = self.to_write(it.block);
+                let Some((row, item)) = self.append(to, record, crc) else { return false };
                 self.blocks.waiting.pop_front();
                 self.put_in(now, index, (row, item, len), out);
             }
@@ -71,7 +72,7 @@ impl Log {
         let BlockOp { req, rescued, .. } = *self.op(index);
         match rescued.filter(|_| req == NOBODY) {
             Some(from) => self.publish_copy(row, item, from),
-            None => self.publish(row, item),
+            None => self.publish(row, item, None),
         }
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
@@ -85,8 +86,12 @@ impl Log {
         if self.lost.has(it.place.device()) || self.failed.is_some() {
             return self.blocks.free.push(index);
         }
+        let (page, spare) = (self.map.page_of(it.block), self.map.reserve());
+        if self.map.state(page) != Where::Here || !self.map.pin(page, spare) {
+            return self.blocks.free.push(index);
+        }
         let step = Step::Waiting { len: it.place.len(), crc: it.crc };
-        let repair = BlockOp { req: NOBODY, data: false, step, ..it };
+        let repair = BlockOp { req: NOBODY, data: false, pinned: true, step, ..it };
         self.blocks.list[index as usize] = Some(repair);
         self.blocks.waiting.push_back(index);
     }

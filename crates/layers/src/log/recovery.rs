@@ -2,30 +2,25 @@
 //!
 //! 1. Flush, so that what is read is durable.
 //! 2. The root with the greatest number; a root like it that claims the next life.
-//! 3. The directory and the map pages that it points at.
-//! 4. The rows since then (see [`super::replay`]).
+//! 3. The directory and the counts that it points at.
+//! 4. The rows since then (see [`super::replay`]), with the map pages that they change.
 //! 5. A checkpoint, after which nothing of the last life is replayed any more.
-
-use alloc::vec::Vec;
 
 use hostftl_core::{
     Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
 };
-use hostftl_format::log::{self, Kind, PAIRS, Place, Root};
+use hostftl_format::log::{self, Kind, Place, Root};
 
 use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
 use super::layout::Layout;
+use super::loads::Purpose;
 use super::ops::Op;
 use super::replay::Replay;
 use super::row::Phase;
-use super::salvage::Wanted;
 use super::write_out::Order;
 use super::{Life, Log};
-
-/// Pages that are read at once.
-const READS: usize = 16;
 
 /// What is being done; the number is how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +29,7 @@ pub enum Step {
     Flush,
     Roots(u32),
     Claim,
-    Directory(u32),
-    Pages(u32),
+    Tops(u32),
     Replay,
     Checkpoint,
 }
@@ -46,9 +40,6 @@ pub struct Recovery {
     mode: Mode,
     pub step: Step,
     pub pending: u32,
-    /// Buffers of a page, and the page that each is being read for.
-    bufs: Vec<Option<MetaBuf>>,
-    asked: [u32; READS],
     root_buf: Option<MetaBuf>,
     /// Whether any device has a sound root in each slot.
     slots: [bool; 2],
@@ -64,8 +55,6 @@ impl Recovery {
             mode,
             step: Step::Start,
             pending: 0,
-            bufs: (0..READS).map(|_| Some(MetaBuf::new(1))).collect(),
-            asked: [0; READS],
             root_buf: Some(MetaBuf::new(layout.root_pages() as usize)),
             slots: [false; 2],
             newest: [0; 16],
@@ -96,8 +85,7 @@ impl Log {
             Step::Flush => self.end_of_step(Step::Roots(0)),
             Step::Roots(index) => self.read_root(now, index, out),
             Step::Claim => self.end_of_claim(),
-            Step::Directory(page) => self.read_pages(now, Kind::Directory, page, out),
-            Step::Pages(page) => self.read_pages(now, Kind::Map, page, out),
+            Step::Tops(at) => self.read_top(now, at, out),
             Step::Replay => self.pump_replay(now, out),
             Step::Checkpoint => {
                 let ready = self.serve_when_durable(out) || self.pump_told(now, out);
@@ -182,10 +170,11 @@ impl Log {
             return false;
         }
         self.lost.add(stale);
-        for page in 0..self.layout.directories {
-            let (place, crc) = log::root_pair(&buf, page as usize);
-            self.checkpoint.set_directory(page, place, crc);
+        for at in 0..self.layout.tops() {
+            let (place, crc) = log::root_pair(&buf, at as usize);
+            self.checkpoint.set_top(at, place, crc);
         }
+        self.map.set_mapped(root.mapped);
         self.life_number = root.life + u32::from(!planted(Bug::OldLife));
         self.checkpoint.everywhere = root.everywhere;
         self.generation = root.generation;
@@ -204,50 +193,32 @@ impl Log {
     }
 
     fn end_of_claim(&mut self) -> bool {
-        self.checkpoint.is_idle() && self.go(Step::Directory(0))
+        self.checkpoint.is_idle() && self.go(Step::Tops(0))
     }
 
-    /// Reads images from `page` on.
-    fn read_pages(&mut self, now: Nanos, kind: Kind, page: u32, out: &mut Out) -> bool {
-        let (count, next) = match kind {
-            Kind::Directory => (self.layout.directories, Step::Pages(0)),
-            _ => (self.layout.pages, Step::Replay),
-        };
-        if page == count {
-            return self.end_of_step(next);
+    /// Reads the images that the root points at, from number `at` on.
+    fn read_top(&mut self, now: Nanos, at: u32, out: &mut Out) -> bool {
+        if at == self.layout.tops() {
+            return self.loads.is_idle() && self.go(Step::Replay);
         }
-        let step =
-            |page| if kind == Kind::Directory { Step::Directory(page) } else { Step::Pages(page) };
-        let (place, _) = self.image_of(kind, page);
+        let (place, _) = self.checkpoint.top(at);
         if place.is_nowhere() {
             self.touched += 1;
-            return self.go(step(page + 1));
+            return self.go(Step::Tops(at + 1));
         }
-        if !self.is_sound(place) {
+        if !self.may_load(out) {
+            return false;
+        }
+        if !self.claim_image(place) {
             self.give_up("the root points beyond the devices", out);
             return false;
         }
-        let free = self.recovery().bufs.iter().position(Option::is_some);
-        let Some(index) = free else { return false };
-        let recovery = self.recovery();
-        let buf = recovery.bufs[index].take().expect("it was there just now");
-        recovery.asked[index] = page;
-        let command = Command::Read {
-            device: place.device(),
-            lba: place.byte() / SECTOR as u64,
-            into: Target::Meta { buf, pages: 1 },
-            cause: Cause::Checkpoint,
+        let page = match at.checked_sub(self.layout.directories) {
+            Some(number) => (Kind::Counts, number),
+            None => (Kind::Directory, at),
         };
-        self.recover(now, index as u16, command, out);
-        self.go(step(page + 1))
-    }
-
-    /// Where the image of a page is, and its CRC.
-    fn image_of(&self, kind: Kind, page: u32) -> (Place, u32) {
-        match kind {
-            Kind::Directory => self.checkpoint.directory(page),
-            _ => self.directory.get(page.into()),
-        }
+        self.load(now, page, Purpose::Use, out);
+        self.go(Step::Tops(at + 1))
     }
 
     /// Whether a place lies in a segment.
@@ -255,61 +226,6 @@ impl Log {
         place.device() < self.layout.devices
             && place.byte() / SECTOR as u64 >= self.layout.first()
             && self.layout.segment_of(place.byte()) < self.layout.segments
-    }
-
-    /// The page that was asked for as number `index`.
-    fn asked(&self, index: u16) -> (Kind, u32) {
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let kind = match recovery.step {
-            Step::Directory(_) => Kind::Directory,
-            _ => Kind::Map,
-        };
-        (kind, recovery.asked[index as usize])
-    }
-
-    /// Whether `buf` has the image that was asked for as number `index`.
-    pub(super) fn is_image(&self, index: u16, buf: &MetaBuf) -> bool {
-        let ((kind, page), image) = (self.asked(index), &buf.pages()[0]);
-        let (_, crc) = self.image_of(kind, page);
-        log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc
-    }
-
-    /// An image was read from its device, or made from the others.
-    pub(super) fn image_read(&mut self, index: u16, buf: MetaBuf, well: bool, out: &mut Out) {
-        let (kind, page) = self.asked(index);
-        let (place, _) = self.image_of(kind, page);
-        if !well {
-            self.recovery().bufs[index as usize] = Some(buf);
-            return self.give_up("an image of the map can't be read", out);
-        }
-        let image = &buf.pages()[0];
-        let table = if kind == Kind::Directory { &mut self.directory } else { &mut self.map };
-        table.load(page, image);
-        self.recovery().bufs[index as usize] = Some(buf);
-        let segment = self.layout.segment_of(place.byte());
-        self.segments.claim(segment, true);
-        self.segments.add(segment, place);
-        if kind == Kind::Map {
-            self.claim_page(page, out);
-        }
-    }
-
-    /// Counts what a map page points at.
-    fn claim_page(&mut self, page: u32, out: &mut Out) {
-        let first = u64::from(page) * PAIRS as u64;
-        self.touched += PAIRS;
-        for block in first..(first + PAIRS as u64).min(self.map.len()) {
-            let place = self.map.place(block);
-            if place.is_nowhere() {
-                continue;
-            }
-            if !self.is_sound(place) {
-                return self.give_up("the map points beyond the devices", out);
-            }
-            let segment = self.layout.segment_of(place.byte());
-            self.segments.claim(segment, false);
-            self.segments.add(segment, place);
-        }
     }
 
     /// A command of recovery is over.
@@ -333,19 +249,6 @@ impl Log {
             }
             (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, .. }) => {
                 self.root_read(index, buf, result.is_ok());
-            }
-            (
-                Step::Directory(_) | Step::Pages(_),
-                Command::Read { into: Target::Meta { buf, .. }, .. },
-            ) => {
-                let well = result.is_ok() && self.is_image(index, &buf);
-                let (kind, page) = self.asked(index);
-                let (place, _) = self.image_of(kind, page);
-                let there = (place.device(), place.byte() / SECTOR as u64, 1);
-                match well || !self.layout.parity {
-                    true => self.image_read(index, buf, well, out),
-                    false => self.salvage(Wanted::Image(index), there, buf),
-                }
             }
             (Step::Replay, command @ Command::Read { into: Target::Meta { .. }, .. }) => {
                 self.head_came(index, command, result.is_err(), out);

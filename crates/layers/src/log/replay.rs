@@ -16,9 +16,23 @@ use crate::planted::{Bug, planted};
 use super::Log;
 use super::append::MAP;
 use super::layout::{At, Layout};
+use super::map::Where;
 use super::salvage::Wanted;
 use super::verify::Verify;
 use super::write_out::WINDOW;
+
+/// Entries of a row whose map pages are asked for at once.
+const AHEAD: u32 = 64;
+
+/// What became of an entry.
+enum Applied {
+    /// It was applied, or there is nothing to do.
+    Yes,
+    /// Its page is to come.
+    Later,
+    /// It can't be.
+    Never(&'static str),
+}
 
 /// A row that was found.
 #[derive(Debug)]
@@ -49,6 +63,8 @@ pub struct Replay {
     durable: u64,
     /// Rows that are found and not applied.
     queue: VecDeque<Found>,
+    /// The first entry of the first of them that is not applied.
+    entry: u32,
     /// Whether no more rows are looked for.
     found_all: bool,
     pub verify: Verify,
@@ -68,6 +84,7 @@ impl Replay {
             expected: 0,
             durable: 0,
             queue: VecDeque::with_capacity(bufs),
+            entry: 0,
             found_all: false,
             verify: Verify::default(),
             applied: 0,
@@ -102,7 +119,7 @@ impl Log {
             return false;
         }
         if !self.replay().found_all {
-            return self.read_heads(now, out) || self.take_next() || self.apply_durable(out);
+            return self.read_heads(now, out) || self.take_next() || self.apply_durable(now, out);
         }
         let Some(first) = self.replay().queue.front() else {
             let last = self.replay().expected - 1;
@@ -111,7 +128,7 @@ impl Log {
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
         let trusted = of_map || seq <= self.replay().durable || planted(Bug::RowsUnverified);
         match trusted || self.replay().verify.is_over() {
-            true => self.apply_first(out),
+            true => self.apply_first(now, out),
             false => self.pump_verify(now, out),
         }
     }
@@ -214,50 +231,75 @@ impl Log {
     }
 
     /// Applies the first row that is known to be durable.
-    fn apply_durable(&mut self, out: &mut Out) -> bool {
+    fn apply_durable(&mut self, now: Nanos, out: &mut Out) -> bool {
         let replay = self.replay();
         let durable = replay.durable;
         let ready = replay.queue.front().is_some_and(|it| it.head.seq <= durable);
-        ready && self.apply_first(out)
+        ready && self.apply_first(now, out)
     }
 
-    /// Does once more what the first row in the queue lists.
-    fn apply_first(&mut self, out: &mut Out) -> bool {
+    /// Does once more what the first row in the queue lists, as far as the pages are here.
+    fn apply_first(&mut self, now: Nanos, out: &mut Out) -> bool {
         let found = self.replay().queue.pop_front().expect("a row to apply");
-        self.replay().verify = Verify::default();
-        self.replay().applied += 1;
-        for entry in (0..found.head.entries).filter_map(|index| log::entry(&found.buf, index)) {
-            if !self.apply(entry) {
-                self.give_up("a row lists what can't be", out);
-                break;
+        let from = self.replay().entry;
+        let mut next = from;
+        while next < found.head.entries && self.failed.is_none() {
+            let entry = log::entry(&found.buf, next);
+            match entry.map_or(Applied::Yes, |entry| self.apply(now, entry, out)) {
+                Applied::Yes => next += 1,
+                Applied::Later => break,
+                Applied::Never(why) => self.give_up(why, out),
             }
         }
-        self.replay().bufs.push(found.buf);
+        if next < found.head.entries {
+            self.ask_for_pages(now, &found, next, out);
+            self.replay().entry = next;
+            self.replay().queue.push_front(found);
+            return next > from;
+        }
+        let replay = self.replay();
+        (replay.entry, replay.verify) = (0, Verify::default());
+        replay.applied += 1;
+        replay.bufs.push(found.buf);
         true
     }
 
-    fn apply(&mut self, entry: Entry) -> bool {
-        let Entry { kind, block, place, crc } = entry;
-        self.touched += 1;
-        match kind {
-            Kind::Map | Kind::Directory => true,
-            Kind::Trim => {
-                let end = block.saturating_add(place.bits());
-                if end > self.map.len() {
-                    return false;
-                }
-                (block..end).for_each(|block| self.point(block, Place::NOWHERE, 0));
-                self.touched += (end - block) as usize;
-                true
-            }
-            Kind::Data => {
-                let sound = block < self.map.len() && self.is_sound(place);
-                if sound {
-                    self.point(block, place, crc);
-                }
-                sound
+    /// Asks for the map pages of the next entries of a row.
+    fn ask_for_pages(&mut self, now: Nanos, found: &Found, from: u32, out: &mut Out) {
+        let entries = from..found.head.entries.min(from + AHEAD);
+        for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
+            let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
+            if changes && entry.block < self.map.len() {
+                self.fetch_page(now, self.map.page_of(entry.block), out);
             }
         }
+    }
+
+    fn apply(&mut self, now: Nanos, entry: Entry, out: &mut Out) -> Applied {
+        let Entry { kind, block, place, crc } = entry;
+        self.touched += 1;
+        let end = match kind {
+            Kind::Map | Kind::Directory | Kind::Counts => return Applied::Yes,
+            Kind::Trim => block.saturating_add(place.bits()),
+            Kind::Data => block + 1,
+        };
+        let page = self.map.page_of(block);
+        let sound = block < end && end <= self.map.len() && self.map.page_of(end - 1) == page;
+        if !sound || kind == Kind::Data && !self.is_sound(place) {
+            return Applied::Never("a row lists what can't be");
+        }
+        match self.fetch_page(now, page, out) {
+            Where::Here => {}
+            Where::Bad => return Applied::Never("an image of the map can't be read"),
+            Where::Away if self.loads.is_idle() && self.may_load(out) => {
+                return Applied::Never("replay needs more map memory than there is");
+            }
+            Where::Away | Where::Coming => return Applied::Later,
+        }
+        let place = if kind == Kind::Data { place } else { Place::NOWHERE };
+        (block..end).for_each(|block| self.point(block, place, crc));
+        self.touched += (end - block) as usize;
+        Applied::Yes
     }
 
     /// Points a block somewhere else.

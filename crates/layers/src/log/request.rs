@@ -13,14 +13,17 @@ use hostftl_core::{
     HostError, HostOp, Nanos, Out, Output, Payload, Reply, Request, SECTORS_PER_BLOCK, Ticket,
 };
 
+use super::map::Where;
 use super::{Life, Log};
 
 /// Requests under way at once.
 const SLOTS: usize = 256;
 /// Hanging requests that are answered in one go.
 const ABANDON_STEP: usize = 8;
-/// Blocks that a trim unmaps in one go.
-const TRIM_STEP: u64 = 2048;
+/// Map pages without a mapped block that a trim passes in one go.
+const BLANK_STEP: u32 = 64;
+/// Map pages that a trim asks for before it needs them.
+const AHEAD: u32 = 16;
 
 /// What the host wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub struct Requests {
     reads: VecDeque<u16>,
     writes: VecDeque<u16>,
     waiting: VecDeque<u16>,
+    /// The map page that is kept for the first trim.
+    trimming: Option<u32>,
 }
 
 impl Requests {
@@ -82,6 +87,7 @@ impl Requests {
             reads: VecDeque::with_capacity(SLOTS),
             writes: VecDeque::with_capacity(SLOTS),
             waiting: VecDeque::with_capacity(SLOTS),
+            trimming: None,
         }
     }
 
@@ -92,6 +98,11 @@ impl Requests {
 
     pub fn is_empty(&self) -> bool {
         self.free.len() == SLOTS
+    }
+
+    /// Whether a write or a trim was not begun yet.
+    pub fn any_write_waits(&self) -> bool {
+        !self.writes.is_empty()
     }
 
     /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
@@ -256,7 +267,7 @@ impl Log {
         if active.cursor < active.sectors && !failed {
             let (from, sectors) = active.part();
             let moved = match active.kind {
-                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(req, from),
+                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(now, req, from, out),
                 Kind::Trim => self.begin_write(now, req, (from, sectors), false, out),
                 _ => self.begin_write(now, req, (from, sectors), true, out),
             };
@@ -275,27 +286,83 @@ impl Log {
         true
     }
 
-    /// Unmaps whole blocks of a trim, and lists that in a row.
-    fn trim_some(&mut self, req: u16, from: u64) -> bool {
+    /// Unmaps whole blocks of a trim, of one map page, and lists that in a row.
+    fn trim_some(&mut self, now: Nanos, req: u16, from: u64, out: &mut Out) -> bool {
         let active = self.requests.at(req);
         let block = u64::from(SECTORS_PER_BLOCK);
-        let left = (active.lba + active.sectors - from) / block;
-        let (first, blocks) = (from / block, left.min(TRIM_STEP));
-        if self.blocks.any_write_in(first, first + blocks) {
+        let first = from / block;
+        let last = first + (active.lba + active.sectors - from) / block;
+        let blank = self.blank_until(first, last);
+        if blank > first {
+            self.requests.at(req).cursor += (blank - first) * block;
+            return true;
+        }
+        let page = self.map.page_of(first);
+        let end = last.min(self.map.end_of(page));
+        if self.blocks.any_write_in(first, end) {
             return false;
         }
-        self.touched += blocks as usize;
-        let mapped = (first..first + blocks).any(|it| !self.map.place(it).is_nowhere());
-        if mapped && !self.append_trim(first, blocks) {
-            return false;
+        self.ask_ahead(now, page, last, out);
+        match self.hold_for_trim(now, page, out) {
+            Where::Away | Where::Coming => return false,
+            Where::Bad => self.requests.at(req).error = Some(HostError::Io),
+            Where::Here => {
+                self.touched += (end - first) as usize;
+                let mapped = (first..end).any(|it| !self.map.place(it).is_nowhere());
+                if mapped && !self.append_trim(first, end - first) {
+                    return false;
+                }
+            }
         }
-        self.requests.at(req).cursor += blocks * block;
+        self.end_hold();
+        self.requests.at(req).cursor += (end - first) * block;
         true
+    }
+
+    /// The first block from `first` on, but not beyond `last`, whose page may map something. A page
+    /// that is being written is not blank.
+    fn blank_until(&mut self, first: u64, last: u64) -> u64 {
+        let mut at = first;
+        for _ in 0..BLANK_STEP {
+            if at == last || !self.is_blank(self.map.page_of(at)) {
+                break;
+            }
+            self.touched += 1;
+            at = last.min(self.map.end_of(self.map.page_of(at)));
+        }
+        at
+    }
+
+    /// Gets the pages that a trim will need next.
+    fn ask_ahead(&mut self, now: Nanos, page: u32, last: u64, out: &mut Out) {
+        for next in page + 1..(page + AHEAD).min(self.map.page_of(last)) {
+            if !self.is_blank(next) {
+                self.fetch_page(now, next, out);
+            }
+        }
+    }
+
+    /// Keeps a page until the first trim is through with it.
+    fn hold_for_trim(&mut self, now: Nanos, page: u32, out: &mut Out) -> Where {
+        if self.requests.trimming == Some(page) {
+            return self.map.state(page);
+        }
+        self.end_hold();
+        let state = self.hold_page(now, page, self.map.reserve(), out);
+        self.requests.trimming = (state != Where::Away).then_some(page);
+        state
+    }
+
+    fn end_hold(&mut self) {
+        if let Some(page) = self.requests.trimming.take() {
+            self.map.unpin(page);
+        }
     }
 
     /// The first trim gets no room to be listed.
     pub(super) fn refuse_trim(&mut self, out: &mut Out) -> bool {
         let Some(req) = self.requests.writes.pop_front() else { return false };
+        self.end_hold();
         let why = self.why_full();
         let active = self.requests.at(req);
         active.cursor = active.sectors;

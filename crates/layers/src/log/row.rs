@@ -86,6 +86,10 @@ pub struct Row {
     pub chunk: u8,
     /// Bytes used of each chunk.
     pub used: [u32; 16],
+    /// Bytes of each chunk that are copies.
+    pub copied: [u32; 16],
+    /// Whether it lists trims.
+    pub has_trims: bool,
     /// Pages of the head.
     pub head_pages: u32,
     /// See the module text.
@@ -102,7 +106,7 @@ pub struct Row {
     pub of_host: bool,
     /// The segment where the stream goes on after this one.
     pub ahead: u32,
-    /// Head pages, one buffer for each copy.
+    /// Head pages: the last is the head, the first its copy where one chunk is mirrored.
     pub heads: Vec<MetaBuf>,
 }
 
@@ -120,6 +124,8 @@ impl Row {
             size: 0,
             chunk: 0,
             used: [0; 16],
+            copied: [0; 16],
+            has_trims: false,
             head_pages: 0,
             items: Vec::with_capacity(layout.head_entries(true) as usize),
             most_items: 0,
@@ -128,7 +134,7 @@ impl Row {
             stage: Stage::Fill(0),
             of_host: false,
             ahead: 0,
-            heads: (0..3).map(|_| MetaBuf::new(pages as usize)).collect(),
+            heads: (0..2).map(|_| MetaBuf::new(pages as usize)).collect(),
         }
     }
 
@@ -143,13 +149,13 @@ impl Row {
         self.chunks = if full { layout.width() as u8 } else { 1 };
         self.size = (layout.chunk - at.sector) * SECTOR as u32;
         self.chunk = 0;
-        self.used = [0; 16];
+        (self.used, self.copied, self.has_trims) = ([0; 16], [0; 16], false);
         self.head_pages = layout.head_pages(full);
         self.used[0] = self.head_pages * 4096;
         self.items.clear();
         self.most_items = layout.head_entries(full);
         self.stage = Stage::Fill(0);
-        self.of_host = stream == super::append::HOST;
+        self.of_host = super::append::is_of_host(stream);
         assert!(self.placing == 0 && self.pending == 0);
     }
 
@@ -178,6 +184,14 @@ impl Row {
         let byte = self.used[self.chunk as usize];
         self.used[self.chunk as usize] += room;
         Some((self.chunk, byte))
+    }
+
+    /// Whether a record of `len` bytes would follow the last one in the same chunk.
+    pub fn continues(&self, len: u32) -> bool {
+        let room = len.next_multiple_of(hostftl_format::log::GRAIN);
+        self.phase == Phase::Filling
+            && (self.items.len() as u32) < self.most_items
+            && self.used[self.chunk as usize] + room <= self.size
     }
 
     /// Whether nothing was put in.

@@ -19,8 +19,8 @@ use super::ops::Op;
 pub enum Wanted {
     /// Replay: the head of a stream's next row.
     Chain(u16),
-    /// Recovery: the image that was read as number so.
-    Image(u16),
+    /// The image that was read as number so.
+    Image(u8),
     /// Collection: the head of a row of its victim.
     Victim,
 }

@@ -9,18 +9,28 @@
 //!   replayed: until then it may have the only durable version of something. One of the map's is
 //!   free when a root that was begun after it became empty is durable.
 
+mod counts;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_format::log::{GRAIN, Place};
 
-use crate::policy::{GcPolicy, Victims};
+use crate::policy::{GcPolicy, Separator, Victims};
 
+use super::append::MAP;
 use super::layout::Layout;
+use super::params::Params;
 use crate::planted::{Bug, planted};
 
 /// How finely victims are told apart.
 const LEVELS: u32 = 64;
+
+/// When the clock begins: what an earlier life wrote is old.
+const BEGIN: u64 = 1 << 40;
+
+/// Of a segment that an earlier life filled: nobody knows with what.
+const UNKNOWN: u8 = u8::MAX;
 
 /// Empty segments that are looked at for one that is out of use.
 const LOOK: usize = 16;
@@ -53,11 +63,27 @@ struct Segment {
     left: bool,
     /// Whether it holds images of the map.
     of_map: bool,
+    /// The stream that fills it, or [`UNKNOWN`].
+    stream: u8,
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
     level: u8,
     /// The number of its last row.
     last: u64,
+    /// When what it holds was written by the host, in the mean, and of how many records.
+    written: f64,
+    records: u32,
+    /// What [`Segments::count`] was when the last root was begun, if something changed since.
+    counted: u32,
+    /// That root.
+    counted_at: u32,
+}
+
+impl Segment {
+    /// Live grains of the host's data.
+    fn of_data(&self) -> u32 {
+        if self.of_map { 0 } else { self.live }
+    }
 }
 
 /// A segment in which nothing is live.
@@ -87,10 +113,14 @@ pub struct Segments {
     empty: VecDeque<Empty>,
     victims: Victims,
     capacity: u32,
-    /// Records written: the clock of the victim policy.
+    /// Blocks that the host wrote: the clock of all policies.
     now: u64,
+    separator: Separator,
     /// Live grains of all.
     total: u64,
+    /// Full segments with the host's data, and live grains in them.
+    full: u64,
+    in_full: u64,
     /// Roots begun so far.
     roots: u64,
     is_rooting: bool,
@@ -106,7 +136,7 @@ fn grains(len: u32) -> u32 {
 
 impl Segments {
     /// All of them free.
-    pub fn new(layout: &Layout, gc: GcPolicy) -> Self {
+    pub fn new(layout: &Layout, params: &Params) -> Self {
         let count = layout.segments;
         let segment = Segment {
             state: State::Free,
@@ -115,23 +145,37 @@ impl Segments {
             rows: 0,
             left: false,
             of_map: false,
+            stream: UNKNOWN,
             shunned: false,
             level: 0,
             last: 0,
+            written: 0.0,
+            records: 0,
+            counted: 0,
+            counted_at: 0,
         };
         Segments {
             list: alloc::vec![segment; count as usize],
             free: (0..count).collect(),
             empty: VecDeque::with_capacity(count as usize),
-            victims: Victims::new(gc, count, LEVELS, 1),
+            victims: Victims::new(params.gc, count, LEVELS, 1),
             capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
-            now: 0,
+            now: BEGIN,
+            separator: Separator::new(params.separation, layout.classes),
             total: 0,
+            full: 0,
+            in_full: 0,
             roots: 0,
             is_rooting: false,
             stamp: 0,
             changes: 0,
         }
+    }
+
+    /// Bytes of what is known of segments.
+    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+        let each = size_of::<Segment>() + size_of::<u32>() + size_of::<Empty>();
+        each as u64 * u64::from(layout.segments) + Victims::memory(gc, layout.segments, LEVELS)
     }
 
     fn at(&mut self, segment: u32) -> &mut Segment {
@@ -154,14 +198,16 @@ impl Segments {
     }
 
     /// Takes a free one for a stream.
-    pub fn open(&mut self, of_map: bool) -> u32 {
+    pub fn open(&mut self, stream: u8) -> u32 {
         self.changes += 1;
         let segment = self.free.pop_front().expect("a free segment");
         let it = self.at(segment);
         assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
         it.state = State::Open;
-        it.of_map = of_map;
+        it.of_map = stream == MAP;
+        it.stream = stream;
         it.left = false;
+        (it.written, it.records) = (0.0, 0);
         it.shunned = false;
         segment
     }
@@ -214,12 +260,17 @@ impl Segments {
         }
         it.state = State::Full;
         it.level = level;
+        let it = *it;
+        self.full += u64::from(!it.of_map);
+        self.in_full += u64::from(it.of_data());
         if !it.of_map && !it.shunned {
             self.victims.sealed(segment, level.into(), now);
         }
     }
 
     fn emptied(&mut self, segment: u32) {
+        let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
+        self.separator.emptied(stream, age);
         self.at(segment).state = State::Empty;
         self.changes += 1;
         self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
@@ -232,20 +283,56 @@ impl Segments {
 
     /// A record in it is pointed at from now on.
     pub fn add(&mut self, segment: u32, place: Place) {
+        self.freeze(segment);
         self.at(segment).live += grains(place.len());
         self.total += u64::from(grains(place.len()));
-        self.now += 1;
+    }
+
+    /// A record that the host wrote came to a segment: now, or when it was written to segment
+    /// `from`.
+    pub fn aged(&mut self, segment: u32, from: Option<u32>) {
+        self.now += u64::from(from.is_none());
+        let when = from.map_or(self.now as f64, |from| self.list[from as usize].written);
+        let it = self.at(segment);
+        it.records += 1;
+        it.written += (when - it.written) / f64::from(it.records);
+    }
+
+    /// How many blocks the host wrote since it wrote what a segment holds, in the mean.
+    fn age(&self, segment: u32) -> f64 {
+        self.now as f64 - self.list[segment as usize].written
+    }
+
+    /// The stream of a write that replaces what lies in a segment, if it replaces anything.
+    pub fn stream_of_write(&self, replaced: Option<u32>) -> u8 {
+        match replaced {
+            Some(segment) => self.separator.of_write(self.age(segment)),
+            None => self.separator.of_new(),
+        }
+    }
+
+    /// The stream of copies of what a segment holds.
+    pub fn stream_of_copy(&self, segment: u32) -> u8 {
+        self.separator.of_copy(self.list[segment as usize].stream, self.age(segment))
+    }
+
+    /// Whether anything may come to a stream.
+    pub fn uses(&self, stream: u8) -> bool {
+        stream == MAP || self.separator.uses(stream)
     }
 
     /// A record in it is no longer pointed at.
     pub fn kill(&mut self, segment: u32, place: Place) {
+        self.freeze(segment);
         let it = self.at(segment);
         it.live = it.live.checked_sub(grains(place.len())).expect("what dies was live");
         self.total -= u64::from(grains(place.len()));
-        let it = &self.list[segment as usize];
+        let it = self.list[segment as usize];
         if it.state != State::Full {
             return;
         }
+        self.in_full -= if it.of_map { 0 } else { u64::from(grains(place.len())) };
+        self.full -= u64::from(!it.of_map && it.live == 0);
         let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
         if live == 0 {
             if offered {
@@ -271,8 +358,16 @@ impl Segments {
             return None;
         }
         self.victims.freed(victim);
+        self.full -= 1;
+        self.in_full -= u64::from(self.list[victim as usize].live);
         self.at(victim).state = State::Victim;
         Some(victim)
+    }
+
+    /// Bytes that collecting a segment gains.
+    pub fn gain(&self, segment: u32) -> u64 {
+        let gain = self.capacity.saturating_sub(self.list[segment as usize].live);
+        u64::from(gain) * u64::from(GRAIN)
     }
 
     /// A victim was gone through.
@@ -335,6 +430,7 @@ impl Segments {
         let it = self.at(segment);
         assert!(it.state == State::Empty && it.live == 0);
         it.state = State::Free;
+        self.changes += 1;
         self.free.push_back(segment);
     }
 
@@ -350,6 +446,7 @@ impl Segments {
 
     /// Forgets which are free, before recovery claims those in use.
     pub fn rebuild(&mut self) {
+        self.changes += 1;
         self.free.clear();
         for index in 0..self.list.len() as u32 {
             let it = self.list[index as usize];
@@ -368,8 +465,7 @@ impl Segments {
     pub fn space(&self) -> (u64, u64, u64) {
         let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
         let free = (self.free.len() + self.empty.len()) as u64 * each;
-        let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
-        let stale: u64 = full.map(|it| each.saturating_sub(it.live.into())).sum();
+        let stale = (self.full * each).saturating_sub(self.in_full);
         (self.total * grain, free * grain, stale * grain)
     }
 

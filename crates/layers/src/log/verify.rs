@@ -14,7 +14,6 @@ use hostftl_format::log::{self, Kind, seed};
 use crate::planted::{Bug, planted};
 
 use super::Log;
-use super::append::GC;
 use super::layout::At;
 
 /// How far it has come. Chunk `width` is the parity.
@@ -214,8 +213,7 @@ impl Log {
         let tally = Tally::of(Cause::Parity, sectors);
         self.count_sent(&tally);
         let (device, lba) = (self.verified_device(chunk), self.layout.lba(at));
-        let placement = stream.min(GC);
-        let command = Command::Program { device, lba, gather, tally, placement };
+        let command = Command::Program { device, lba, gather, tally, placement: stream };
         self.recover(now, chunk as u16, command, out);
     }
 

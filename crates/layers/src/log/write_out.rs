@@ -9,13 +9,12 @@
 use alloc::collections::VecDeque;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View,
+    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View, ViewMut,
 };
 use hostftl_format::log::{self, Entry, Head};
 
 use crate::planted::{Bug, planted};
 
-use super::append::GC;
 use super::layout::ROWS;
 use super::ops::Op;
 use super::row::{NO_HEIR, Phase, Row, Stage};
@@ -104,13 +103,22 @@ impl Log {
         buffer.expect("the view is of this row").repay(view);
     }
 
+    /// Takes back a view of a row's buffers that was written.
+    pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
+        let first = self.row_buffer(row, 0);
+        let last = first + usize::from(self.layout.devices);
+        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == view.id());
+        buffer.expect("the view is of this row").repay_mut(view);
+    }
+
     /// Closes rows that a flush or a root waits for.
     pub(super) fn pump_commit(&mut self) -> bool {
         let mut moved = false;
-        for row in 0..self.rows.len() as u8 {
+        for stream in 0..self.streams.len() {
+            let Some(row) = self.streams[stream].filling else { continue };
             let it = &self.rows[row as usize];
             let asked = it.stamp <= self.commit && it.of_host || it.stamp <= self.commit_all;
-            if it.phase == Phase::Filling && asked && !it.is_empty() {
+            if asked && !it.is_empty() {
                 self.close(row);
                 moved = true;
             }
@@ -121,10 +129,10 @@ impl Log {
     /// Seals and writes rows, a command at a time.
     pub(super) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = false;
-        for row in 0..self.rows.len() as u8 {
-            if self.ops.room() <= OWN_OPS / 2 || out.room() < 8 {
-                return moved;
-            }
+        let mut left = self.active;
+        while left != 0 && self.ops.room() > OWN_OPS / 2 && out.room() >= 8 {
+            let row = left.trailing_zeros() as u8;
+            left &= left - 1;
             moved |= match self.rows[row as usize].phase {
                 Phase::Closed => self.seal(row),
                 Phase::Sealing => self.seal_step(now, row, out),
@@ -147,19 +155,25 @@ impl Log {
         if self.rows.iter().any(before) {
             return false;
         }
+        if let Some(first) = self.trims_before(row) {
+            let filling = self.rows[first as usize].phase == Phase::Filling;
+            if filling {
+                self.close(first);
+            }
+            return filling;
+        }
         let mut open = [0; ROWS];
         for (slot, row) in open.iter_mut().zip(&self.rows) {
             *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
         }
-        let mut heads = core::mem::take(&mut self.rows[row as usize].heads);
+        let mut buf = self.rows[row as usize].heads.pop().expect("nothing is sealed with it");
         let mut entries = 0;
         for item in &self.rows[row as usize].items {
             let listed =
                 item.heir == NO_HEIR || open.contains(&item.heir) || planted(Bug::HeirIgnored);
             if listed {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
-                let entry = Entry { kind, block, place, crc };
-                heads.iter_mut().for_each(|head| log::put_entry(head, entries, &entry));
+                log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
                 entries += 1;
             }
         }
@@ -183,10 +197,26 @@ impl Log {
         let protected = self.layout.parity && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = self.layout.lba(it.at);
-        heads.iter_mut().for_each(|buf| log::seal(buf, &self.uuid, address, &head));
-        it.heads = heads;
+        log::seal(&mut buf, &self.uuid, address, &head);
+        if self.layout.parity && !protected {
+            let pages = it.head_pages as usize;
+            it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
+        }
+        it.heads.push(buf);
         self.touched += entries as usize;
         true
+    }
+
+    /// The row of the host's other stream that must be sealed before this one: it has trims, and
+    /// what came after them, perhaps to this row, must be replayed after them.
+    fn trims_before(&self, row: u8) -> Option<u8> {
+        let it = &self.rows[row as usize];
+        let before =
+            |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
+        if !it.of_host || planted(Bug::TrimOvertaken) {
+            return None;
+        }
+        self.rows.iter().position(before).map(|index| index as u8)
     }
 
     fn seal_step(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
@@ -210,7 +240,7 @@ impl Log {
         }
         it.stage = Stage::Fill(step + 1);
         let (from, chunk, at) = if step == 0 {
-            let buf = it.heads.pop().expect("a row has three heads");
+            let buf = it.heads.pop().expect("a row has two heads");
             (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
         } else {
             let used = it.used[usize::from(step) - 1];
@@ -271,10 +301,7 @@ impl Log {
         for view in views {
             self.repay_row(row, view);
         }
-        let first = self.row_buffer(row, 0);
-        let last = first + usize::from(self.layout.devices);
-        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == into.id());
-        buffer.expect("the view is of this row").repay_mut(into);
+        self.repay_row_mut(row, into);
         self.rows[row as usize].pending -= 1;
     }
 
@@ -288,6 +315,7 @@ impl Log {
         let copies = it.used_chunks() + u32::from(self.layout.parity);
         if index == copies {
             it.phase = Phase::Programming;
+            self.active &= !(1 << row);
             return true;
         }
         it.stage = Stage::Write(chunk + 1);
@@ -309,7 +337,6 @@ impl Log {
     fn chunk_of(&mut self, row: u8, index: u32) -> (Gather, Tally) {
         let it = &mut self.rows[row as usize];
         let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
-        let cause = if it.stream == GC { Cause::Gc } else { Cause::Host };
         let mut gather = Gather::new();
         if parity && chunks > 1 {
             let sectors = it.sectors(&self.layout, 0);
@@ -320,9 +347,10 @@ impl Log {
         // The parity of one chunk is the same once more.
         let chunk = if parity { 0 } else { index };
         let (sectors, used) = (it.sectors(&self.layout, chunk), it.used[chunk as usize]);
+        let copied = it.copied[chunk as usize].div_ceil(SECTOR as u32);
         let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
         if chunk == 0 {
-            let buf = it.heads.pop().expect("a row has three heads");
+            let buf = it.heads.pop().expect("a row has two heads");
             gather.push(Piece::Meta { buf, pages: it.head_pages });
         }
         if used > head {
@@ -337,7 +365,8 @@ impl Log {
         }
         let mut tally = Tally::of(Cause::Map, head / SECTOR as u32);
         let data = (used - head).div_ceil(SECTOR as u32);
-        tally.add(cause, data);
+        tally.add(Cause::Gc, copied.min(data));
+        tally.add(Cause::Host, data.saturating_sub(copied));
         tally.add(Cause::Pad, sectors - data - head / SECTOR as u32);
         (gather, tally)
     }
@@ -364,6 +393,7 @@ impl Log {
         it.pending -= 1;
         if it.pending == 0 && it.phase == Phase::Programming && self.failed.is_none() {
             it.phase = Phase::Draining;
+            self.active |= 1 << row;
             let (seq, segment) = (it.seq, it.at.segment);
             self.order.written(seq);
             self.segments.row_written(segment, seq);
@@ -377,6 +407,7 @@ impl Log {
         let idle = self.buffers[first..last].iter().all(|buffer| buffer.is_idle());
         if idle {
             self.rows[row as usize].phase = Phase::Idle;
+            self.active &= !(1 << row);
         }
         idle
     }

@@ -20,11 +20,11 @@ use hostftl_core::{Cause, Command, Nanos, Out, Piece, Target};
 use crate::planted::{Bug, planted};
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::leaves::LOST;
 use crate::vsp::ops::Op;
 use crate::vsp::pool::State;
 
 use super::Mhatl;
-use super::leaves::LOST;
 use super::map::Map;
 
 /// Jobs at once.

@@ -18,7 +18,7 @@ use crate::vsp::Table;
 use crate::vsp::layout::{Layout, STAGES};
 use crate::vsp::pool::{Lost, Pool};
 
-use super::leaves::{LOST, Leaf, Leaves};
+use crate::vsp::leaves::{LOST, Leaf, Leaves, Size};
 
 /// Leaves beyond the cap and a tenth: what is in stages may part that many runs for a while.
 const SLACK: u32 = 8192;
@@ -41,10 +41,10 @@ pub struct Map {
 impl Map {
     /// An empty map with leaves for `cap` and all LSPs.
     pub fn new(layout: &Layout, cap: u32) -> Self {
-        let (lsps, count) = (lsps(layout), layout.count);
+        let count = layout.count;
         Map {
             superpage: layout.superpage,
-            leaves: Leaves::new(layout.superpage, capacity(layout, cap), lsps, count),
+            leaves: Leaves::new(layout.superpage, size(layout, cap)),
             lists: Lists::new(count, layout.superpage),
             changed: vec![0; count as usize],
             clock: 0,
@@ -53,12 +53,10 @@ impl Map {
         }
     }
 
-    /// Bytes of all tables.
+    /// Bytes of all tables, the leaves' own four bytes included.
     pub fn memory(layout: &Layout, cap: u32) -> u64 {
-        let leaves = Leaves::memory(capacity(layout, cap), lsps(layout), layout.count);
         let lists = Lists::memory(layout.count, layout.superpage);
-        let pool = Pool::memory(layout.count, layout.superpage);
-        leaves + lists + 4 * u64::from(layout.count) + pool
+        size(layout, cap).memory() + lists + 4 * u64::from(layout.count)
     }
 
     /// The superpage with many low leaves that has not changed for long: the product counts.
@@ -104,15 +102,12 @@ impl Map {
     }
 }
 
-/// How many LSPs a volume has.
-fn lsps(layout: &Layout) -> u32 {
-    (layout.exported / u64::from(layout.superpage)) as u32
-}
-
-/// How many leaves there can be: a tenth more than the cap, or than there are LSPs.
-fn capacity(layout: &Layout, cap: u32) -> u32 {
-    let target = cap.max(lsps(layout));
-    target + target / 10 + SLACK.min(8 * STAGES * layout.superpage)
+/// As many leaves as the cap, or as there are LSPs, and a tenth more.
+fn size(layout: &Layout, cap: u32) -> Size {
+    let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
+    let target = cap.max(lsps);
+    let capacity = target + target / 10 + SLACK.min(8 * STAGES * layout.superpage);
+    Size { capacity, lsps, lists: lsps, vsps: layout.count, low: true }
 }
 
 impl Table for Map {

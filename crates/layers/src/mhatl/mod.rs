@@ -3,11 +3,10 @@
 //! Source: Choi and Shin, mHATL; the crash protocol is that of [`crate::vsp`], with the map on
 //! media as `hard` has it.
 //!
-//! [`leaves`] are the runs, a buddy tree for each logical superpage (LSP); [`map`] finds them from
-//! both sides; [`gather`] makes few of many; [`round`] says when.
+//! [`crate::vsp::leaves`] are the runs, a buddy tree for each logical superpage (LSP); [`map`]
+//! finds them from both sides; [`gather`] makes few of many; [`round`] says when.
 
 mod gather;
-mod leaves;
 mod map;
 mod round;
 
@@ -42,8 +41,14 @@ impl Scheme for Buddies {
         Layout::logged(config, devices)
     }
 
-    fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64 {
-        Map::memory(layout, config.leaves) + Jobs::memory(layout.superpage)
+    /// As the paper counts it: the place of each leaf that the cap allows.
+    fn map_bytes(config: &LayerConfig, _layout: &Layout) -> u64 {
+        4 * u64::from(config.leaves)
+    }
+
+    fn meta_bytes(config: &LayerConfig, layout: &Layout) -> u64 {
+        let all = Map::memory(layout, config.leaves) + Jobs::memory(layout.superpage);
+        all - Self::map_bytes(config, layout)
     }
 
     fn table(config: &LayerConfig, layout: &Layout) -> Map {
@@ -77,7 +82,6 @@ impl Scheme for Buddies {
             ("leaves", count.into()),
             ("leaf_cap", cap.into()),
             ("leaf_bytes", 4 * u64::from(count)),
-            ("meta_bytes", machine.plan.map_bytes - 4 * u64::from(cap)),
             ("touched_superpages", touched.into()),
             ("cap_exceeded", u64::from(count > cap)),
             ("cap_is_tight", u64::from(2 * u64::from(touched) > u64::from(cap))),

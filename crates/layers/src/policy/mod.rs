@@ -7,10 +7,12 @@
 mod dice;
 mod lists;
 mod saved;
+mod separation;
 mod victims;
 mod words;
 
 pub use dice::Dice;
 pub use lists::Lists;
+pub use separation::{CLASSES, HOT, Separation, Separator};
 pub use victims::Victims;
 pub use words::{Frontiers, GcPolicy, UnknownWord};

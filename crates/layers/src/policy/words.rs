@@ -39,9 +39,9 @@ pub enum Frontiers {
 /// A word that names nothing here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
-    key: &'static str,
-    value: String,
-    known: &'static str,
+    pub(super) key: &'static str,
+    pub(super) value: String,
+    pub(super) known: &'static str,
 }
 
 impl Error for UnknownWord {}

@@ -99,7 +99,13 @@ impl Raid5 {
             align: (chunk * width as u32).min(MAX_TRANSFER),
             ack: Ack::Media,
         };
-        Ok(Plan { limits, buffers: 2 * u32::from(ops), buffer_sectors: chunk, map_bytes: 0 })
+        Ok(Plan {
+            limits,
+            buffers: 2 * u32::from(ops),
+            buffer_sectors: chunk,
+            map_bytes: 0,
+            meta_bytes: 0,
+        })
     }
 
     /// The array; the arguments are those of [`Raid5::plan`], which says what `buffers` there are.

@@ -3,7 +3,9 @@
 //! Invariants
 //! - Images are as old as the moment they were put together; what changed since a checkpoint began
 //!   is in the log from its first page on.
-//! - The root that names the images is written when all changes that may be in them are durable.
+//! - The root that names the images is written when they and the data that they point at are
+//!   durable. A change in them may be missing in the log: then no slot that it freed was used
+//!   again, so that what an older record in the log says of that sector is there too.
 
 use alloc::vec::Vec;
 
@@ -23,9 +25,7 @@ enum Stage {
     Idle,
     /// Pages of images from this one on are to be written.
     Images(u32),
-    /// Everything published before this must be durable.
-    Settle(u64),
-    /// The images become durable.
+    /// The images become durable, and the data that they point at.
     Flush,
     /// Copies of the root are being written.
     Roots(u8),
@@ -55,11 +55,6 @@ impl Checkpoint {
         }
     }
 
-    /// Whether it only waits for the log.
-    pub fn is_ending(&self) -> bool {
-        matches!(self.stage, Stage::Settle(_))
-    }
-
     /// Whether none is under way.
     pub fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
@@ -79,12 +74,6 @@ impl Scrambler {
             }
             Stage::Images(next) if next < self.layout.area => self.write_image(now, next, out),
             Stage::Images(_) if self.checkpoint.bufs.iter().all(Option::is_some) => {
-                let mark = self.journal.published;
-                self.journal.demand(mark);
-                self.checkpoint.stage = Stage::Settle(mark);
-                true
-            }
-            Stage::Settle(mark) if self.journal.durable >= mark => {
                 self.checkpoint.stage = Stage::Flush;
                 self.submit(now, Op::RootFlush, Command::Flush { device: 0 }, out);
                 true

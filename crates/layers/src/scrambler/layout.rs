@@ -88,14 +88,15 @@ impl Layout {
     }
 
     /// What the layer needs and gives.
-    pub fn plan(&self, map_bytes: u64) -> Plan {
+    pub fn plan(&self, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: u64::from(self.slots) * u64::from(self.slot),
             max_transfer: MAX_TRANSFER / self.page * self.page,
             align: self.page,
             ack: Ack::Media,
         };
-        Plan { limits, buffers: FILLS as u32, buffer_sectors: self.page, map_bytes }
+        let (buffers, buffer_sectors) = (FILLS as u32, self.page);
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 
     /// Metadata pages of 4 KiB in a page of the device.

@@ -38,6 +38,7 @@ use hostftl_core::{
 use hostftl_format::scrambler::Root;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::requests::Requests;
 use checkpoint::Checkpoint;
 use fill::{Fill, Step};
 use hint::Hint;
@@ -48,7 +49,6 @@ use ops::{Op, Ops};
 use pages::Pages;
 pub use params::Params;
 use recovery::Recovery;
-use request::Requests;
 
 /// Pages that are written at the same time.
 const FILLS: usize = 16;
@@ -88,7 +88,7 @@ pub struct Scrambler {
     pages: Pages,
     journal: Journal,
     ops: Ops,
-    requests: Requests,
+    requests: Requests<u64>,
     fills: Vec<Fill>,
     /// Fills whose next step is due.
     sent: VecDeque<u8>,
@@ -115,8 +115,8 @@ impl Scrambler {
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         let slots = u64::from(layout.count) * u64::from(layout.per_page);
-        let map = Map::memory(layout.slots.into(), slots) + Pages::memory(layout.count.into());
-        Ok(layout.plan(map + Journal::memory(slots)))
+        let meta = Pages::memory(layout.count.into()) + Journal::memory(slots);
+        Ok(layout.plan(Map::memory(layout.slots.into(), slots), meta))
     }
 
     /// The layer; `buffers` become those of its fills.
@@ -200,7 +200,7 @@ impl Scrambler {
             || self.pump_hint(now, out)
             || self.pump_round(now, out)
             || self.pump_checkpoint(now, out)
-            || self.requests.answer_durable(self.journal.durable, out)
+            || self.answer_durable(out)
             || self.life == Life::Stopping && self.pump_stop(out)
     }
 
@@ -230,7 +230,7 @@ impl Scrambler {
             Health::ReadOnly(error) => error,
             _ => HostError::Io,
         };
-        let mut moved = self.requests.fail_waiting(error, out) || self.pump_fills(now, out);
+        let mut moved = self.requests.answer_waiting(Err(error), out) || self.pump_fills(now, out);
         moved |= self.pump_read(now, out) | self.pump_write(out);
         if self.abandoning {
             moved |= self.requests.abandon(out);

@@ -53,7 +53,8 @@ impl Pages {
     /// Pages that were never written.
     pub fn new(count: u32, per_page: u32, util_permille: u32) -> Self {
         let lists = per_page + 1;
-        let mut links = vec![NONE; count as usize];
+        let mut links = Vec::with_capacity((count + lists) as usize);
+        links.resize(count as usize, NONE);
         links.extend(count..count + lists);
         Pages {
             per_page,

@@ -8,9 +8,6 @@ use super::ops::Op;
 use super::{PENDING_PAGES, Scrambler};
 use crate::planted::{Bug, planted};
 
-/// Log pages that only a checkpoint that is about to end may use: two rounds of all that can wait,
-/// what a round before them left, and the break at the ring's end.
-const RESERVE: u64 = 4 * PENDING_PAGES as u64;
 /// Slots given back in one go.
 const RELEASE_STEP: usize = 1024;
 
@@ -37,11 +34,9 @@ impl Scrambler {
     fn write_log(&mut self, now: Nanos, upto: u64, out: &mut Out) -> bool {
         let ring = self.layout.ring_len();
         let room = ring - (self.log_next - self.root.first_log);
-        let reserve = if self.checkpoint.is_ending() { 0 } else { RESERVE };
         let to_end = ring - self.log_next % ring;
         let wanted = (upto - self.journal.durable).div_ceil(RECORDS as u64);
-        let pages = wanted.min(room.saturating_sub(reserve)).min(to_end);
-        let pages = pages.min(PENDING_PAGES.into());
+        let pages = wanted.min(room).min(to_end).min(PENDING_PAGES.into());
         if pages == 0 {
             return false;
         }

@@ -5,8 +5,8 @@ use hostftl_core::{Cause, Command, Gather, HostError, Nanos, Out, Piece, Tally, 
 use super::fill::{Fill, Span, Step};
 use super::ops::Op;
 use super::pages::Rule;
-use super::request::Kind;
 use super::{Health, Scrambler};
+use crate::requests::Kind;
 
 /// A fill sends at most so many commands at once.
 const FILL_OPS: usize = 40;
@@ -16,16 +16,13 @@ const TRIM_STEP: u64 = 1024;
 impl Scrambler {
     /// Moves the first write or trim on.
     pub fn pump_write(&mut self, out: &mut Out) -> bool {
-        let Some(&req) = self.requests.writes.front() else { return false };
+        let Some(req) = self.requests.first_write() else { return false };
         let healthy = self.health == Health::Good;
-        let active = self.requests.at(req);
-        if !healthy || active.error.is_some() {
-            active.cursor = active.sectors;
-        }
-        let moved = active.cursor < active.sectors && self.write_some(req);
-        let active = self.requests.at(req);
-        if active.cursor == active.sectors {
-            self.requests.writes.pop_front();
+        let failed = !healthy || self.requests.at(req).error.is_some();
+        let is_over = failed || self.requests.at(req).is_begun();
+        let moved = !is_over && self.write_some(req);
+        if is_over || self.requests.at(req).is_begun() {
+            self.requests.end_write();
             self.complete_if_over(req, out);
             return true;
         }
@@ -89,8 +86,7 @@ impl Scrambler {
             return false;
         }
         let Some((page, rule)) = self.pages.choose() else {
-            self.starve(req);
-            return false;
+            return self.starve(req);
         };
         let held = self.pages.used(page) != 0;
         let mask = self.pages.take(page, count);
@@ -122,15 +118,17 @@ impl Scrambler {
     }
 
     /// No page has room: what was replaced must become durable first. When there is nothing to
-    /// wait for, the request fails.
-    fn starve(&mut self, req: u16) {
+    /// wait for, the request fails; tells whether it did.
+    fn starve(&mut self, req: u16) -> bool {
         if self.fills.iter().any(|fill| fill.step != Step::Idle) {
-            return;
+            return false;
         }
-        match self.journal.is_retiring() {
-            true => self.journal.demand(self.journal.published),
-            false => self.requests.at(req).error = Some(HostError::NoSpace),
+        if self.journal.is_retiring() {
+            self.journal.demand(self.journal.published);
+            return false;
         }
+        self.requests.at(req).error = Some(HostError::NoSpace);
+        true
     }
 
     /// Moves one fill on to the commands of its step.
@@ -240,10 +238,7 @@ impl Scrambler {
             let (_, end) = fill.part(index + len - 1, slot);
             let (host, sectors) = ((len - 1) * slot + end - begin, len * slot);
             let from = match fill.straight {
-                true => {
-                    let data = self.requests.at(fill.req).data.as_mut();
-                    data.expect("a write has a payload").view_sectors(fill.span.at, sectors)
-                }
+                true => self.requests.data(fill.req).view_sectors(fill.span.at, sectors),
                 false => fill.buffer().view_sectors(first * slot, sectors),
             };
             let tally = self.tally(host, sectors - host, 0);
@@ -292,8 +287,7 @@ impl Scrambler {
                 let it = &mut self.fills[fill as usize];
                 it.repay(into);
                 if let Piece::Data(view) = from {
-                    let data = self.requests.at(it.req).data.as_mut();
-                    data.expect("a write has a payload").repay(view);
+                    self.requests.data(it.req).repay(view);
                 }
                 fill
             }
@@ -315,10 +309,7 @@ impl Scrambler {
         for piece in gather {
             let Piece::Data(view) = piece else { unreachable!("a fill writes data") };
             match fill.straight {
-                true => {
-                    let data = self.requests.at(fill.req).data.as_mut();
-                    data.expect("a write has a payload").repay(view);
-                }
+                true => self.requests.data(fill.req).repay(view),
                 false => fill.buffer().repay(view),
             }
         }
@@ -343,8 +334,7 @@ impl Scrambler {
             }
         }
         self.pages.written(page, if failed { mask } else { 0 });
-        let active = self.requests.at(req);
-        active.outstanding -= 1;
+        self.requests.part_over(req, true);
         self.complete_if_over(req, out);
     }
 }

@@ -24,15 +24,15 @@ use crate::planted::{Bug, planted};
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::State;
-use crate::vsp::{Life, Table};
+use crate::vsp::{Life, Machine};
 
-use super::Shatl;
+use super::{Hidden, HiddenMap};
 
 /// LSPs that are moved at once; each has a buffer.
 pub const MOVERS: u32 = 4;
 /// Superpages that are kept free or soon free beside the reserve.
 const MARGIN: u32 = 8;
-/// The same where copies stay hidden, as a share of the hidden area: their log is written seldom.
+/// The same where the area is roomy, as a share of what is not lent: log is written seldom.
 const MARGIN_SHARE: u32 = 24;
 /// LSPs that a batch looks at in one go.
 const LOOK: u32 = 4096;
@@ -74,6 +74,8 @@ pub struct Movers {
     cursor: u32,
     /// Whether part of the victim could not be moved.
     failed: bool,
+    /// Whether the victim was chosen for what it holds, and is not to be emptied.
+    spilling: bool,
 }
 
 impl Movers {
@@ -93,7 +95,14 @@ impl Movers {
             whole: false,
         };
         let list = buffers.map(mover).collect();
-        Movers { list, reclaim: config.reclaim, victim: None, cursor: 0, failed: false }
+        Movers {
+            list,
+            reclaim: config.reclaim,
+            victim: None,
+            cursor: 0,
+            failed: false,
+            spilling: false,
+        }
     }
 
     /// Bytes of the lists of all movers.
@@ -128,7 +137,7 @@ impl Movers {
     }
 }
 
-impl Shatl {
+impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Moves every mover on, and gives the idle ones work.
     pub fn pump_movers(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = false;
@@ -159,27 +168,43 @@ impl Shatl {
     fn choose(&mut self, now: Nanos, out: &mut Out) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
-        let share = if self.layout.grain > 1 { self.layout.count / MARGIN_SHARE } else { 0 };
-        let margin = MARGIN + share;
+        let own = self.layout.count - self.layout.lent;
+        let margin = MARGIN + if self.layout.roomy { own / MARGIN_SHARE } else { 0 };
         if free <= reserve + MARGIN {
             self.press_limbo(true);
         }
-        if free + self.discarding + self.limbo.len() as u32 > reserve + margin {
+        let leaving = self.leaving_victim();
+        let enough = free + self.discarding + self.limbo.len() as u32 > reserve + margin;
+        if leaving.is_none() && (enough || free > reserve && self.scheme.spill.has_turn()) {
+            let slots = self.hidden_slots();
+            if self.table.is_full(slots)
+                && let Some(victim) = self.spilled()
+            {
+                self.begin_victim(now, victim, true, out);
+                return true;
+            }
             // A host that fills a stage brings the log along; others wait for superpages.
             let stuck = free <= FLOOR || self.scheme.route.waits;
-            return free <= reserve && stuck && self.press_limbo(false);
+            if enough {
+                return free <= reserve && stuck && self.press_limbo(false);
+            }
         }
-        let victim = self.pool.victim(self.layout.superpage + 1);
+        let victim = leaving.or_else(|| self.pool.victim(self.layout.superpage + 1));
         let Some(victim) = victim else { return self.press_limbo(false) };
+        self.begin_victim(now, victim, false, out);
+        true
+    }
+
+    fn begin_victim(&mut self, now: Nanos, victim: u32, spilling: bool, out: &mut Out) {
         let movers = &mut self.scheme.movers;
         (movers.victim, movers.cursor, movers.failed) = (Some(victim), 0, false);
+        movers.spilling = spilling;
         if movers.reclaim == Reclaim::Fewest {
             self.pool.become_(victim, State::Victim, false);
             self.read_victim(now, victim, out);
         }
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
-        true
     }
 
     /// Begins to move the next LSP that the victim holds a sector of, or ends with the victim.
@@ -200,6 +225,11 @@ impl Shatl {
             self.scheme.movers.cursor += 1;
             return true;
         }
+        if self.scheme.movers.spilling {
+            let passed = self.spill_lsp(now, (first + slot, lsp), out);
+            self.scheme.movers.cursor += passed.unwrap_or(0);
+            return passed.is_some();
+        }
         if self.stays(lsp, victim) {
             let copied = self.copy_run(now, first + slot, sp - slot, out);
             self.scheme.movers.cursor += copied;
@@ -217,7 +247,7 @@ impl Shatl {
         }
         if self.pool.valid(victim) == 0 {
             self.pool.become_(victim, State::Limbo, false);
-            self.limbo.push_back((victim, self.mark_all()));
+            self.send_to_limbo(victim);
         } else if self.scheme.movers.failed {
             self.pool.become_(victim, State::Stuck, false);
         } else {
@@ -249,7 +279,7 @@ impl Shatl {
     }
 
     /// Reads the home of an LSP into the buffer of an idle mover.
-    fn begin_move(&mut self, now: Nanos, lsp: u32, out: &mut Out) -> bool {
+    pub(super) fn begin_move(&mut self, now: Nanos, lsp: u32, out: &mut Out) -> bool {
         let sp = self.layout.superpage;
         let first = u64::from(lsp) * u64::from(sp);
         let idle = |mover: &Mover| mover.phase == Phase::Idle;
@@ -259,11 +289,12 @@ impl Shatl {
         }
         let mover = &mut self.scheme.movers.list[index];
         mover.copies.fill(0);
-        let live = self.table.chain(lsp).filter_map(|slot| Some((slot, self.table.live(slot)?)));
         let mut count = 0;
-        for (slot, lsn) in live {
-            mover.copies[(lsn - first) as usize] = slot + 1;
-            count += 1;
+        for (slot, lsn) in self.table.hidden(lsp) {
+            if self.table.look_up(lsn).is_some() {
+                mover.copies[(lsn - first) as usize] = slot + 1;
+                count += 1;
+            }
         }
         self.touched += sp as usize;
         (mover.lsp, mover.cursor, mover.whole) = (lsp, 0, false);
@@ -380,7 +411,6 @@ impl Shatl {
         if !self.room_for_kills() {
             return false;
         }
-        let limbo = self.limbo.len();
         let first =
             u64::from(self.scheme.movers.list[index].lsp) * u64::from(self.layout.superpage);
         for o in 0..self.layout.superpage as usize {
@@ -396,7 +426,7 @@ impl Shatl {
                 self.kill_slot(newer);
             }
         }
-        self.end_kills(limbo);
+        self.end_kills();
         self.scheme.movers.list[index].phase = Phase::Idle;
         true
     }

@@ -1,9 +1,6 @@
-//! The victim is read once, as a whole; what of it goes home is laid over from there, and where
-//! memory is short but the hidden area is large (`hatl-auto`), the rest is copied within it.
-//!
-//! What stays hidden: everything, until the area is filled to [`FULL`]. From there on an LSP goes
-//! home when enough of it is settled, that is, was copied before and not written since, or lies in
-//! the victim. How much is enough follows the filling: less and less while it is above the mark.
+//! The victim is read once, as a whole; what of it goes home is laid over from there, and the rest
+//! is copied within the hidden area, where that is wanted (`hatl-auto`): all of it, unless the area
+//! is crowded or copying gains little. What is worth it goes home instead, see [`super::spill`].
 //!
 //! Invariants
 //! - The buffer holds the victim from the end of its read until the next one begins.
@@ -11,15 +8,13 @@
 
 use hostftl_core::{Cause, Command, Nanos, Out, Payload, Piece, Target};
 
-use crate::vsp::Table;
-use crate::vsp::layout::{FLOOR, Layout};
+use crate::vsp::Machine;
+use crate::vsp::layout::FLOOR;
 use crate::vsp::ops::Op;
 
-use super::Shatl;
+use super::{Hidden, HiddenMap};
 
-/// Thousandths of the hidden area that may be live before LSPs go home.
-const FULL: u64 = 780;
-/// Thousandths from which on everything in the victim does.
+/// Thousandths of the hidden area from which on everything in the victim goes home.
 const CROWDED: u64 = 880;
 
 /// See the module text.
@@ -32,27 +27,12 @@ pub struct Forward {
     copying: u32,
     /// Whether copying all of what it holds would gain much.
     pays: bool,
-    /// Slots of the hidden area, where copying is wanted.
-    slots: Option<u64>,
-    /// Settled sectors from which on an LSP goes home, in sixteenths.
-    enough: u32,
-    most: u32,
 }
 
 impl Forward {
     /// Nothing read yet.
-    pub fn new(layout: &Layout, buffer: Payload) -> Self {
-        let most = 16 * layout.superpage;
-        Forward {
-            buffer: Some(buffer),
-            holds: None,
-            reading: false,
-            copying: 0,
-            pays: false,
-            slots: (layout.grain > 1).then_some(layout.entries),
-            enough: most,
-            most,
-        }
+    pub fn new(buffer: Payload) -> Self {
+        Forward { buffer: Some(buffer), holds: None, reading: false, copying: 0, pays: false }
     }
 
     /// Whether commands are under way.
@@ -83,13 +63,13 @@ impl Forward {
     }
 }
 
-impl Shatl {
+impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Reads a new victim.
     pub(super) fn read_victim(&mut self, now: Nanos, victim: u32, out: &mut Out) {
         let sp = self.layout.superpage;
         let forward = &mut self.scheme.forward;
         (forward.reading, forward.holds) = (true, Some(victim));
-        forward.pays = 4 * self.pool.weight(victim) <= 3 * sp / self.layout.grain;
+        forward.pays = 4 * self.pool.weight(victim) <= 3 * sp;
         let into = Target::Data(forward.buffer().view_mut_sectors(0, sp));
         self.pool.begin_read(victim);
         let lba = self.layout.data_at(victim);
@@ -99,20 +79,16 @@ impl Shatl {
 
     /// Whether what the victim has of an LSP stays hidden.
     pub(super) fn stays(&mut self, lsp: u32, victim: u32) -> bool {
-        let live = self.table.used() * 1000;
-        let forward = &mut self.scheme.forward;
-        let Some(slots) = forward.slots.filter(|_| forward.holds(victim)) else { return false };
-        if !forward.pays || self.free.len() <= FLOOR as usize + 1 || live > CROWDED * slots {
+        let forward = &self.scheme.forward;
+        if !self.table.copies() || !forward.holds(victim) || !forward.pays {
             return false;
         }
-        if live <= FULL * slots {
-            forward.enough = (forward.enough + forward.enough / 64 + 1).min(forward.most);
-            return true;
+        let slots = self.hidden_slots();
+        let crowded = self.table.mapped() * 1000 > CROWDED * slots;
+        if crowded || self.free.len() <= FLOOR as usize + 1 || !self.admits() {
+            return false;
         }
-        forward.enough = (forward.enough - forward.enough / 64).max(16 * 8);
-        let settled = self.table.settled(lsp, victim);
-        self.touched += self.layout.superpage as usize;
-        16 * settled < self.scheme.forward.enough
+        !self.table.is_full(slots) || !self.is_worth_it(lsp)
     }
 
     /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
@@ -122,7 +98,7 @@ impl Shatl {
         let follows = |i: &u32| self.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         self.touched += run as usize;
-        let Some((stage, slot, len)) = self.take_slots(lsn, run, Cause::Gc) else { return 0 };
+        let Some((stage, slot, len)) = self.take_slots(run, Cause::Gc) else { return 0 };
         let forward = &mut self.scheme.forward;
         forward.copying += 1;
         let view = forward.buffer().view_sectors(from % self.layout.superpage, len);
@@ -161,8 +137,6 @@ impl Shatl {
                 for i in 0..len {
                     if let Some(lsn) = self.table.live(from + i) {
                         self.publish(stage, lsn, slot + i);
-                        let vsp = self.stages[stage as usize].vsp;
-                        self.table.note_copied(vsp * self.layout.superpage + slot + i);
                     }
                 }
             }

@@ -6,7 +6,11 @@
 //!
 //! [`map`] says what the hidden area holds; [`route`] decides where a write goes and writes home;
 //! [`collect`] moves whole logical superpages (LSPs) home to empty the hidden area; [`forward`]
-//! reads the victim, and decides what of it stays hidden where that is wanted (`hatl-auto`).
+//! reads the victim, and copies what of it stays hidden where that is wanted.
+//!
+//! `hatl-auto`, our own, has another map ([`overlay`]), a hidden area that is large while the
+//! volume is not full ([`lend`]), and sends home what is worth the most ([`spill`]); [`auto`] makes
+//! the most of a budget of memory.
 //!
 //! Invariants
 //! - A sector that the hidden area holds is read from there, every other from its home.
@@ -14,12 +18,18 @@
 //!   sees the versions of a sector in one order.
 //! - A hidden copy dies when what replaced it at home is over; see [`crate::vsp::direct`].
 
+mod auto;
 mod collect;
 mod forward;
+mod lend;
 mod map;
+mod overlay;
 mod route;
+mod spill;
 
-use hostftl_core::{Command, DeviceInfo, Nanos, Out, Payload, SECTORS_PER_BLOCK};
+use core::fmt::Debug;
+
+use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload, SECTORS_PER_BLOCK};
 use hostftl_format::hard::MAP_ENTRIES;
 
 use crate::config::{LayerConfig, LayerKind, PlanError};
@@ -27,24 +37,83 @@ use crate::vsp::direct::Direct;
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::Op;
 use crate::vsp::pool::Pool;
-use crate::vsp::{Machine, Scheme};
+use crate::vsp::{Machine, Scheme, Table};
 use collect::Movers;
 use forward::Forward;
-use map::{COARSE, MOST_SECTORS, Map};
+use lend::Loans;
+use map::{MOST_SECTORS, Map};
+use overlay::Overlay;
 use route::Route;
+use spill::Spill;
 
-/// The layer.
-pub type Shatl = Machine<Hidden>;
+/// sHATL.
+pub type Shatl = Machine<Hidden<Map>>;
+/// `hatl-auto`.
+pub type HatlAuto = Machine<Hidden<Overlay>>;
 
 /// The fewest superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
 
-/// Sectors of device for a byte of budget, unless one is asked for: 4 MiB for 32 GiB.
-const BUDGET: u64 = 16;
+/// What the hidden area holds, and how to go on with it.
+pub trait HiddenMap: Table + Sized {
+    /// Whether a superpage weighs another thing than its live slots.
+    const WEIGHS: bool;
 
-/// Roots and map groups, the hidden area, the homes. The hidden area has `count` superpages.
-fn hidden(superpage: u32, total: u32, count: u32, grain: u32) -> Result<Layout, PlanError> {
-    if count < LEAST {
+    /// An empty map.
+    fn new(layout: &Layout) -> Self;
+    /// Bytes of what says where sectors are.
+    fn memory(layout: &Layout) -> u64;
+    /// Bytes of the way back from LSPs, and of what is known of superpages beside the pool.
+    fn reverse_memory(layout: &Layout) -> u64;
+
+    /// The LSP of a sector.
+    fn lsp(&self, lsn: u64) -> u32;
+    /// How many LSPs there are.
+    fn lsps(&self) -> u32;
+    /// The slots that hold sectors of an LSP, readable or not, and the sectors.
+    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)>;
+    /// The LSPs of what is live in a superpage, as often as runs of them lie there.
+    fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32>;
+    /// The sector that a slot holds, readable or not.
+    fn holds(&self, slot: u32) -> Option<u64>;
+    /// The slot that holds a sector, readable or not.
+    fn find(&self, lsn: u64) -> Option<u32>;
+    /// Whether no sector of an LSP is in the hidden area.
+    fn is_home(&self, lsp: u32) -> bool {
+        self.hidden(lsp).next().is_none()
+    }
+
+    /// Whether there is room for what one more run needs while so many are on their way.
+    fn admits(&self, _placing: u32) -> bool {
+        true
+    }
+    /// Whether what is live in a victim may stay hidden.
+    fn copies(&self) -> bool {
+        false
+    }
+    /// Whether LSPs should go home although superpages are free, of which there are `slots`.
+    fn is_full(&self, _slots: u64) -> bool {
+        false
+    }
+    /// How much it helps to send an LSP home.
+    fn worth(&self, _lsp: u32) -> u32 {
+        0
+    }
+    /// The homes that are part of the hidden area.
+    fn loans(&mut self) -> Option<&mut Loans> {
+        None
+    }
+    /// See `Layer::facts`.
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        Few::new()
+    }
+}
+
+/// Roots and map groups, then the hidden area and the homes, or these first where some are lent: of
+/// `count` superpages of hidden area the first `lent`.
+fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layout, PlanError> {
+    let own = count - lent;
+    if own < LEAST {
         return Err(PlanError(
             "the layer needs a hidden area of 64 superpages, and a device of four times as many",
         ));
@@ -53,15 +122,17 @@ fn hidden(superpage: u32, total: u32, count: u32, grain: u32) -> Result<Layout, 
     let entries = u64::from(count) * u64::from(superpage);
     let groups = entries.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
     let root = Layout::root_superpages(groups, pages);
-    let home = 4 * root + 2 * groups + count;
-    let live = total.checked_sub(home).filter(|live| *live > 0);
+    let fixed = 4 * root + 2 * groups;
+    let live = total.checked_sub(fixed + own).filter(|live| *live > lent);
     let live = live.ok_or(PlanError("the device is too small for a hidden area"))?;
     let exported = u64::from(live) * u64::from(superpage);
     if exported > MOST_SECTORS {
         return Err(PlanError("a layer with a hidden area maps at most 1 TiB"));
     }
-    let kills = if grain == 1 { 8192 } else { 1024.max(2 * superpage) };
-    let reserve = if grain == 1 { FLOOR + 2 } else { FLOOR + 8 };
+    let (home, data) = match lent {
+        0 => (fixed + count, fixed),
+        _ => (fixed, fixed + live - lent),
+    };
     Ok(Layout {
         superpage,
         root,
@@ -69,75 +140,76 @@ fn hidden(superpage: u32, total: u32, count: u32, grain: u32) -> Result<Layout, 
         count,
         exported,
         entries,
-        spare: count / 2,
-        reserve,
-        grain,
-        kills,
+        spare: own / 2,
+        reserve: FLOOR + 2,
+        roomy: false,
+        leaves: 0,
+        kills: 8192,
+        data,
         home: Some(home),
+        lent,
     })
 }
 
 /// Bytes of everything that grows with the hidden area or the volume.
-fn memory(layout: &Layout) -> u64 {
-    let pool = Pool::memory(layout.count, layout.superpage);
-    let movers = Movers::memory(layout.superpage);
-    Map::memory(layout) + pool + Direct::memory(layout.kills) + movers
+fn memory<M: HiddenMap>(layout: &Layout) -> u64 {
+    let superpages = Pool::memory(layout.count, layout.superpage) + 5 * u64::from(layout.groups);
+    let way = Direct::memory(layout.kills) + Movers::memory(layout.superpage);
+    M::memory(layout) + M::reverse_memory(layout) + superpages + way
 }
 
 /// sHATL's part of the machine.
 #[derive(Debug)]
-pub struct Hidden {
+pub struct Hidden<M> {
     route: Route,
     movers: Movers,
     forward: Forward,
+    spill: Spill,
+    map: core::marker::PhantomData<M>,
 }
 
-impl Scheme for Hidden {
-    type Table = Map;
+impl<M: HiddenMap> Scheme for Hidden<M> {
+    type Table = M;
+    const WEIGHS: bool = M::WEIGHS;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         let total = Layout::superpages(config, devices)?;
-        let sp = config.superpage;
-        if config.kind == LayerKind::Shatl {
-            let asked = config.hidden / u64::from(sp);
-            return hidden(sp, total, asked.min(u64::from(total / 4)) as u32, 1);
+        match config.kind {
+            LayerKind::HatlAuto => auto::layout(config, total),
+            _ => {
+                let asked = config.hidden / u64::from(config.superpage);
+                let count = asked.min(u64::from(total / 4)) as u32;
+                hidden(config.superpage, total, (count, 0))
+            }
         }
-        let budget = config.budget.unwrap_or(u64::from(total) * u64::from(sp) / BUDGET);
-        let fits = |count: u32| {
-            hidden(sp, total, count, COARSE).is_ok_and(|layout| memory(&layout) <= budget)
-        };
-        let (mut least, mut beyond) = (LEAST, total / 4 + 1);
-        if config.budget.is_some() && !fits(least) {
-            return Err(PlanError("hatl-auto needs a larger budget for a hidden area at all"));
-        }
-        while least + 1 < beyond {
-            let middle = least.midpoint(beyond);
-            if fits(middle) { least = middle } else { beyond = middle }
-        }
-        hidden(sp, total, least.min(total / 4), COARSE)
     }
 
     fn map_bytes(_config: &LayerConfig, layout: &Layout) -> u64 {
-        memory(layout)
+        M::memory(layout)
+    }
+
+    fn meta_bytes(_config: &LayerConfig, layout: &Layout) -> u64 {
+        M::reverse_memory(layout) + Movers::memory(layout.superpage)
     }
 
     fn buffers() -> u32 {
         collect::MOVERS + 1
     }
 
-    fn table(_config: &LayerConfig, layout: &Layout) -> Map {
-        Map::new(layout)
+    fn table(_config: &LayerConfig, layout: &Layout) -> M {
+        M::new(layout)
     }
 
     fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
         let mut list = buffers;
-        let forward = Forward::new(layout, list.next().expect("the layer gets its buffers"));
+        let forward = Forward::new(list.next().expect("the layer gets its buffers"));
         let movers = Movers::new(config, layout, list);
-        Hidden { route: Route::new(config), movers, forward }
+        let (route, spill) = (Route::new(config), Spill::new());
+        Hidden { route, movers, forward, spill, map: core::marker::PhantomData }
     }
 
     fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
-        let killed = machine.pump_killing(out);
+        let killed = machine.pump_killing(out) | machine.pump_loans(now, out);
         machine.pump_movers(now, out) | killed
     }
 
@@ -151,12 +223,19 @@ impl Scheme for Hidden {
 
     fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, out: &mut Out) {
         match op {
-            Op::Direct { req } => machine.direct_done(req, command, ok, out),
+            Op::Direct { req, lsn, sectors } => {
+                machine.direct_done((req, lsn, lsn + sectors), command, ok, out);
+            }
             Op::Bounce { .. } | Op::OverlayBounce { .. } | Op::Forward { .. } => {
                 machine.forward_done(op, command, ok);
             }
+            Op::Loan => machine.loan_forgotten(ok),
             op => machine.mover_done(op, command, ok),
         }
+    }
+
+    fn facts(machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
+        machine.table.facts()
     }
 
     fn give_up(machine: &mut Machine<Self>, out: &mut Out) -> bool {
@@ -175,32 +254,18 @@ mod tests {
     #[test]
     fn the_paper_s_drive_needs_2_mib_and_the_reverse_map() {
         let config = LayerConfig::new(LayerKind::Shatl);
-        let layout = Hidden::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
+        let layout = Hidden::<Map>::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
         assert_eq!((layout.count, layout.entries * 8), (2048, 2 << 20));
         let reverse = 4 * layout.exported / 128;
-        let rest = memory(&layout) - (2 << 20) - reverse;
+        let rest = memory::<Map>(&layout) - (2 << 20) - reverse;
         assert!(reverse < 2 << 20 && rest < 512 << 10, "{reverse} and {rest} bytes");
-    }
-
-    #[test]
-    fn the_budget_of_hatl_auto_is_4_mib_for_32_gib_with_everything_in_it() {
-        let config = LayerConfig::new(LayerKind::HatlAuto);
-        let layout = Hidden::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
-        let bytes = memory(&layout);
-        assert!(bytes <= 4 << 20 && bytes > (4 << 20) - 4096, "{bytes} bytes");
-        assert!(layout.count > 8 * 2048, "{} superpages are hidden", layout.count);
-        let config = LayerConfig { budget: Some(1 << 20), ..config };
-        let less = Hidden::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
-        assert!(memory(&less) <= 1 << 20 && less.count < layout.count / 3);
-        let config = LayerConfig { budget: Some(1 << 12), ..config };
-        assert!(Hidden::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).is_err());
     }
 
     #[test]
     fn a_small_device_gives_a_quarter_to_the_hidden_area() {
         let config = LayerConfig::new(LayerKind::Shatl);
-        assert!(Hidden::layout(&config, &[DeviceInfo::block(255 * 128, 128)]).is_err());
-        let layout = Hidden::layout(&config, &[DeviceInfo::block(256 * 128, 128)]).unwrap();
+        assert!(Hidden::<Map>::layout(&config, &[DeviceInfo::block(255 * 128, 128)]).is_err());
+        let layout = Hidden::<Map>::layout(&config, &[DeviceInfo::block(256 * 128, 128)]).unwrap();
         assert_eq!(layout.count, 64);
     }
 }

@@ -5,18 +5,16 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
+use hostftl_core::{Cause, Command, Gather, HostError, Nanos, Out, Piece, Tally};
 
 use crate::config::{LayerConfig, Reclaim};
 use crate::planted::{Bug, planted};
-use crate::vsp::Health;
-use crate::vsp::Table;
-use crate::vsp::log::Mark;
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::{Lost, State};
 use crate::vsp::request::Kind;
+use crate::vsp::{Health, Machine};
 
-use super::Shatl;
+use super::{Hidden, HiddenMap};
 
 /// Streams whose ends are known.
 const STREAMS: usize = 8;
@@ -36,8 +34,8 @@ pub struct Route {
     pub waits: bool,
     /// Direct writes and trims under way.
     under_way: u32,
-    /// Those that are over but for the copies that they replaced: request, and how far it is.
-    killing: VecDeque<(u16, u64)>,
+    /// Those that are over but for the copies that they replaced: request, first sector and end.
+    killing: VecDeque<(u16, u64, u64)>,
 }
 
 impl Route {
@@ -72,25 +70,27 @@ impl Route {
     }
 }
 
-impl Shatl {
+impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Moves the first write or trim on.
     pub fn route(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
         let active = self.requests.at(req);
         let (lba, sectors, kind, begun) =
             (active.lba, active.sectors, active.kind, active.cursor > 0);
         let end = lba + sectors;
-        let home = kind == Kind::Trim || self.scheme.route.goes_home(lba, sectors);
-        if home && !begun {
-            // What dies by it needs log, and the superpages left are for collection.
-            let log = self.free.len() > self.layout.reserve as usize;
-            self.scheme.route.waits = !log;
-            let ready = log && self.ops.room() > OWN_OPS && !self.is_taken(req, lba, end);
+        if kind == Kind::Trim {
+            return self.trim_home(now, req, out);
+        }
+        if !begun && !self.owns_homes(self.table.lsp(lba)..=self.table.lsp(end - 1)) {
+            return self.refuse_home(req);
+        }
+        if self.scheme.route.goes_home(lba, sectors) && !begun {
+            let ready = self.may_write_home(req, lba, end);
             if ready {
-                self.write_home(now, req, out);
+                self.write_home(now, req, sectors, out);
             }
             return ready;
         }
-        if self.scheme.route.under_way > 0 && self.requests.is_direct(lba, end) {
+        if self.scheme.route.under_way > 0 && self.requests.is_direct(lba, end) || !self.admits() {
             return false;
         }
         let moved = self.gather(now, req, u64::MAX, out);
@@ -98,6 +98,47 @@ impl Shatl {
             self.scheme.route.note(lba, end);
         }
         moved
+    }
+
+    /// Fails a write to a lent home when the loan can't end: what is hidden there can't be read.
+    fn refuse_home(&mut self, req: u16) -> bool {
+        let stuck = self.loan_is_stuck();
+        if stuck {
+            let active = self.requests.at(req);
+            (active.error, active.cursor) = (Some(HostError::Io), active.sectors);
+        }
+        stuck
+    }
+
+    /// Trims what comes next that is not lent. What is lent reads zeros.
+    fn trim_home(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+        let sp = u64::from(self.layout.superpage);
+        let active = self.requests.at(req);
+        let (from, end) = (active.lba + active.cursor, active.lba + active.sectors);
+        let (lsp, last) = (self.table.lsp(from), self.table.lsp(end - 1));
+        let (lent, run) = match self.table.loans() {
+            Some(loans) => (loans.has(lsp), loans.run(lsp, last + 1 - lsp)),
+            None => (false, last + 1 - lsp),
+        };
+        let upto = end.min(u64::from(lsp + run) * sp);
+        if lent {
+            self.requests.at(req).cursor += upto - from;
+            return true;
+        }
+        let ready = self.may_write_home(req, from, upto);
+        if ready {
+            self.write_home(now, req, upto - from, out);
+        }
+        ready
+    }
+
+    /// Whether sectors can be written or trimmed at home now.
+    fn may_write_home(&mut self, req: u16, from: u64, end: u64) -> bool {
+        // What dies by it needs log, and the superpages left are for collection.
+        let log = self.free.len() > self.layout.reserve as usize;
+        self.scheme.route.waits = !log;
+        let few = (self.scheme.route.under_way as usize) < DIRECTS;
+        log && few && self.ops.room() > OWN_OPS && !self.is_taken(req, from, end)
     }
 
     /// Whether something under way keeps a request from going home.
@@ -108,17 +149,18 @@ impl Shatl {
         moved || self.requests.conflict(req, lba, end, true)
     }
 
-    fn write_home(&mut self, now: Nanos, req: u16, out: &mut Out) {
+    /// Sends the next `sectors` of a request home.
+    fn write_home(&mut self, now: Nanos, req: u16, sectors: u64, out: &mut Out) {
         let active = self.requests.at(req);
-        let (first, sectors) = (active.lba, active.sectors);
-        active.cursor = sectors;
+        let (at, first) = (active.cursor, active.lba + active.cursor);
+        active.cursor += sectors;
         active.outstanding += 1;
         active.direct = true;
         let lba = self.layout.home(first).expect("every sector has a home");
         let command = match &mut active.data {
             None => Command::Reset { device: 0, lba, sectors },
             Some(data) => {
-                let view = data.view_sectors(0, sectors as u32);
+                let view = data.view_sectors(at as u32, sectors as u32);
                 let gather = Gather::from_iter([Piece::Data(view)]);
                 let tally = Tally::of(Cause::Host, sectors as u32);
                 Command::Program { device: 0, lba, gather, tally, placement: 0 }
@@ -128,11 +170,17 @@ impl Shatl {
         if matches!(command, Command::Program { .. }) {
             self.scheme.route.note(first, first + sectors);
         }
-        self.submit(now, Op::Direct { req }, command, out);
+        self.submit(now, Op::Direct { req, lsn: first, sectors }, command, out);
     }
 
     /// A direct write or trim is over on the device.
-    pub fn direct_done(&mut self, req: u16, command: Command, ok: bool, out: &mut Out) {
+    pub fn direct_done(
+        &mut self,
+        (req, from, end): (u16, u64, u64),
+        command: Command,
+        ok: bool,
+        out: &mut Out,
+    ) {
         if let Command::Program { gather, .. } = command {
             let data = self.requests.at(req).data.as_mut().expect("a write has a payload");
             for piece in gather {
@@ -142,7 +190,7 @@ impl Shatl {
             }
         }
         if ok && self.health == Health::Good {
-            self.scheme.route.killing.push_back((req, 0));
+            self.scheme.route.killing.push_back((req, from, end));
         } else {
             self.end_direct(req, out);
         }
@@ -152,22 +200,20 @@ impl Shatl {
         self.scheme.route.under_way -= 1;
         let active = self.requests.at(req);
         active.outstanding -= 1;
-        active.direct = false;
+        active.direct = active.outstanding > 0;
         self.complete_if_over(req, out);
     }
 
     /// The device failed: nothing more dies.
     pub fn end_killing(&mut self, out: &mut Out) -> bool {
-        let Some((req, _)) = self.scheme.route.killing.pop_front() else { return false };
+        let Some((req, ..)) = self.scheme.route.killing.pop_front() else { return false };
         self.end_direct(req, out);
         true
     }
 
     /// Kills hidden copies that the first of the finished direct writes replaced.
     pub fn pump_killing(&mut self, out: &mut Out) -> bool {
-        let Some(&(req, done)) = self.scheme.route.killing.front() else { return false };
-        let active = self.requests.at(req);
-        let (first, end) = (active.lba + done, active.lba + active.sectors);
+        let Some(&(req, first, end)) = self.scheme.route.killing.front() else { return false };
         let sp = u64::from(self.layout.superpage);
         let from = self.table.lsp(first);
         let last = self.table.lsp(end - 1).min(from + LOOK);
@@ -183,7 +229,7 @@ impl Shatl {
         }
         let stop = end.min((u64::from(lsp) + 1) * sp);
         if stop < end {
-            self.scheme.route.killing[0].1 += stop - first;
+            self.scheme.route.killing[0].1 = stop;
             return true;
         }
         self.scheme.route.killing.pop_front();
@@ -197,24 +243,24 @@ impl Shatl {
     pub fn room_for_kills(&mut self) -> bool {
         let room = self.direct.room() >= self.layout.superpage as usize;
         if !room {
-            let all = Mark { direct: self.direct.done, ..Mark::default() };
-            self.commit = self.commit.max(all);
+            // What is open is closed too: its pad carries the log where no superpage is left.
+            self.commit = self.commit.max(self.mark_all());
         }
         room
     }
 
     /// Kills the hidden copies of the sectors `low..end` of an LSP.
     fn kill_copies(&mut self, lsp: u32, low: u64, end: u64) {
-        let limbo = self.limbo.len();
         loop {
-            let held = |slot: &u32| self.table.holds(*slot).filter(|l| (low..end).contains(l));
-            let Some(slot) = self.table.chain(lsp).find(|slot| held(slot).is_some()) else { break };
+            let held = |(_, lsn): &(u32, u64)| (low..end).contains(lsn);
+            let found = self.table.hidden(lsp).find(held);
+            let Some((slot, _)) = found else { break };
             self.kill_slot(slot);
         }
-        self.end_kills(limbo);
+        self.end_kills();
     }
 
-    /// Kills what a slot holds; [`Shatl::end_kills`] ends the event.
+    /// Kills what a slot holds; `end_kills` ends the event.
     pub fn kill_slot(&mut self, slot: u32) {
         let lsn = self.table.holds(slot).expect("a slot that dies holds a sector");
         let vsp = self.pool.superpage_of(slot);
@@ -226,15 +272,14 @@ impl Shatl {
         self.direct.kill(slot, stamp);
         self.checkpoint.changed(slot.into());
         if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {
-            self.limbo.push_back((vsp, Mark::default()));
+            self.limbo.push(&mut self.pool, vsp);
         }
     }
 
-    /// Ends an event of kills; the superpages that it emptied are in limbo from position `limbo`
-    /// on.
-    pub fn end_kills(&mut self, limbo: usize) {
+    /// Ends an event of kills.
+    pub fn end_kills(&mut self) {
         self.direct.end_event();
         let mark = self.mark_all();
-        self.limbo.iter_mut().skip(limbo).for_each(|(_, when)| *when = mark);
+        self.limbo.mark(mark);
     }
 }

@@ -53,7 +53,9 @@ pub struct Commit {
     /// Whether something was written since the last flush began.
     unflushed: [bool; 2],
     flying: u8,
+    /// Pages of the directory written since the last flush of it, and whether the ledger was.
     written: usize,
+    ledger: bool,
     cursor: u32,
     buffers: Vec<Option<MetaBuf>>,
     /// Pages of the directory that flushes wait for, and those that differ from the medium's.
@@ -80,6 +82,7 @@ impl Commit {
             unflushed: [false; 2],
             flying: 0,
             written: 0,
+            ledger: false,
             cursor: 0,
             buffers: (0..BUFFERS).map(|_| Some(MetaBuf::new(1))).collect(),
             must: vec![0; pages.div_ceil(64)],
@@ -108,6 +111,11 @@ impl Commit {
     /// Something was written to a device.
     pub fn changed(&mut self, device: u8) {
         self.unflushed[usize::from(device)] = true;
+    }
+
+    /// A command of the commit under way is over.
+    pub fn command_over(&mut self) {
+        self.flying -= 1;
     }
 
     /// A request waits for the next commit.
@@ -259,17 +267,30 @@ impl Tier {
                 return true;
             }
         }
+        // What this round lists is named on the slow device before anybody is told.
+        if !self.commit.ledger && self.ledger.is_due(closing) {
+            self.commit.ledger = true;
+            self.commit.flying += 1;
+            self.write_ledger(now, closing, out);
+        }
         if self.commit.flying > 0 {
             return false;
         }
-        if self.commit.written == 0 {
+        if self.commit.written == 0 && !self.commit.ledger {
             return self.commit_done(out);
         }
         self.commit.stage = Stage::Seal;
-        self.commit.unflushed[usize::from(FAST)] = false;
-        self.commit.epochs[usize::from(FAST)] += 1;
-        self.send_flush(now, FAST, out);
+        self.seal(now, FAST, out);
+        if core::mem::take(&mut self.commit.ledger) {
+            self.seal(now, SLOW, out);
+        }
         true
+    }
+
+    fn seal(&mut self, now: Nanos, device: u8, out: &mut Out) {
+        self.commit.unflushed[usize::from(device)] = false;
+        self.commit.epochs[usize::from(device)] += 1;
+        self.send_flush(now, device, out);
     }
 
     fn write_directory(&mut self, now: Nanos, page: u32, buf: usize, out: &mut Out) {
@@ -317,8 +338,10 @@ impl Tier {
             }
             State::Dirty | State::Cleaning | State::Cleaned if listed || durable => {
                 *left |= it.state == State::Cleaned;
-                (it.listed, it.dropping) = (true, false);
-                Entry::Dirty(it.page)
+                it.dropping = false;
+                let page = it.page;
+                self.set_listed(slot, true);
+                Entry::Dirty(page)
             }
             State::Dirty | State::Cleaning | State::Cleaned => {
                 *left = true;
@@ -350,10 +373,10 @@ impl Tier {
         self.commit.stage = Stage::Idle;
         let mut cleaned = core::mem::take(&mut self.commit.cleaned);
         cleaned.retain(|&slot| {
-            let it = self.slots.get_mut(slot);
-            if core::mem::take(&mut it.dropping) {
-                it.listed = false;
+            if core::mem::take(&mut self.slots.get_mut(slot).dropping) {
+                self.set_listed(slot, false);
             }
+            let it = self.slots.get_mut(slot);
             let (is_cleaned, listed) = (it.state == State::Cleaned, it.listed);
             it.queued = is_cleaned && listed;
             if is_cleaned && !listed {

@@ -1,7 +1,8 @@
-//! Where things lie on the fast device: two roots, the directory, and the slots.
+//! Where things lie: two roots, the directory and the slots on the fast device, the pages and the
+//! ledger on the slow one.
 
 use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
-use hostftl_format::tier::{ENTRIES, MOST_PAGES};
+use hostftl_format::tier::{ENTRIES, LEDGER_SECTORS, MOST_PAGES};
 
 use crate::config::PlanError;
 
@@ -29,6 +30,8 @@ pub struct Layout {
     pub first: u64,
     /// Pages of the slow device.
     pub pages: u32,
+    /// Sectors of the slow device, the ledger's included.
+    pub slow: u64,
 }
 
 impl Layout {
@@ -47,7 +50,7 @@ impl Layout {
             return Err(PlanError("tier needs a page of whole blocks of 4 KiB, up to 1 MiB"));
         }
         let wide = u64::from(page);
-        let pages = slow.sectors / wide;
+        let pages = slow.sectors.saturating_sub(LEDGER_SECTORS) / wide;
         let most = (fast.sectors.saturating_sub(DIRECTORY) / wide).min(pages);
         if pages > MOST_PAGES.into() {
             return Err(PlanError("tier needs larger pages for a slow device of that size"));
@@ -63,7 +66,8 @@ impl Layout {
                 return Err(PlanError("tier needs devices of at least four pages and a directory"));
             }
             if slots <= fit {
-                return Ok(Layout { page, slots, directory, first, pages: pages as u32 });
+                let (pages, slow) = (pages as u32, slow.sectors);
+                return Ok(Layout { page, slots, directory, first, pages, slow });
             }
             slots = fit.min(slots - 1);
         }
@@ -132,7 +136,7 @@ mod tests {
         assert!(of(100, DeviceInfo::block(1 << 20, 8)).is_err());
         assert!(of(1 << 20, DeviceInfo::block(1 << 40, 8)).is_err(), "too many pages");
         assert!(Layout::new(32, &[DeviceInfo::block(1 << 20, 8)]).is_err());
-        let small = of(1 << 20, DeviceInfo::block(320, 8)).unwrap();
+        let small = of(1 << 20, DeviceInfo::block(336, 8)).unwrap();
         assert_eq!(small.slots, 10, "no more slots than pages");
     }
 }

@@ -16,6 +16,7 @@
 
 mod commit;
 mod layout;
+mod ledger;
 mod moves;
 mod ops;
 mod params;
@@ -35,6 +36,7 @@ use hostftl_core::{
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use commit::Commit;
 use layout::{FAST, Layout, MAX_TRANSFER, SLOW};
+use ledger::Ledger;
 use moves::{JOBS, Jobs};
 use ops::{Op, Ops};
 pub use params::{Params, Policy};
@@ -69,6 +71,7 @@ pub struct Tier {
     requests: Requests,
     jobs: Jobs,
     commit: Commit,
+    ledger: Ledger,
     start: Start,
     /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
     heat: Vec<u8>,
@@ -87,10 +90,11 @@ impl Tier {
             align: layout.page,
             ack: Ack::Media,
         };
-        let map_bytes = Slots::bytes(layout.slots)
-            + Commit::bytes(&layout)
-            + heat_len(&config.tier, &layout) as u64;
-        Ok(Plan { limits, buffers: JOBS as u32, buffer_sectors: layout.page, map_bytes })
+        let map_bytes = Slots::bytes(layout.slots);
+        let heat = heat_len(&config.tier, &layout) as u64;
+        let meta_bytes = Commit::bytes(&layout) + Ledger::bytes(&layout) + heat;
+        let (buffers, buffer_sectors) = (JOBS as u32, layout.page);
+        Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes })
     }
 
     /// The layer.
@@ -113,6 +117,7 @@ impl Tier {
             requests: Requests::new(),
             jobs: Jobs::new(buffers),
             commit: Commit::new(&layout),
+            ledger: Ledger::new(&layout),
             start: Start::new(mode),
             heat: vec![0; heat_len(&config.tier, &layout)],
             counters: Counters::default(),
@@ -166,6 +171,10 @@ impl Tier {
             }
             Op::Flush { device } => self.flushed(device, ok),
             Op::Directory { buf } => self.directory_written(buf, command, ok),
+            Op::Ledger => {
+                self.commit.command_over();
+                self.ledger_written(command);
+            }
             Op::Own => self.own_done(command, ok, out),
             _ => self.request_done(op, command, result.err(), out),
         }
@@ -292,7 +301,8 @@ impl Layer for Tier {
                 return Err("tier: a slot is listed as dirty and is not");
             }
         }
-        Ok(())
+        let listed = (0..self.slots.count()).map(|slot| self.slots.get(slot));
+        self.ledger.check(listed.filter(|slot| slot.listed).map(|slot| slot.page))
     }
 
     fn power_off(&mut self) {

@@ -280,7 +280,7 @@ impl Tier {
             }
             return self.must(slot);
         }
-        it.listed = false;
+        self.set_listed(slot, false);
         self.let_go(slot);
     }
 

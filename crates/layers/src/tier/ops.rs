@@ -36,6 +36,8 @@ pub enum Op {
     Flush { device: u8 },
     /// A page of the directory, from metadata buffer `buf`.
     Directory { buf: u8 },
+    /// The ledger.
+    Ledger,
     /// A step of the start or the stop.
     Own,
 }

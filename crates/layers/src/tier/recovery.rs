@@ -12,7 +12,7 @@ use hostftl_core::{
 };
 use hostftl_format::page::Fault;
 use hostftl_format::tier::{
-    Entry, Root, emit_root, entry, parse_directory, parse_root, seal_directory,
+    Entry, Root, emit_root, entry, ledger_at, parse_directory, parse_root, seal_directory,
 };
 
 use super::layout::{FAST, Layout, SLOW};
@@ -126,6 +126,9 @@ impl Tier {
                 let into = Target::Meta { buf, pages: 2 };
                 let cause = Cause::Checkpoint;
                 self.send_own(now, Command::Read { device: FAST, lba: 0, into, cause }, out);
+                let buf = self.start.buffers.pop().expect("two are never in flight");
+                let (lba, into) = (ledger_at(self.layout.slow, 0), Target::Meta { buf, pages: 2 });
+                self.send_own(now, Command::Read { device: SLOW, lba, into, cause }, out);
             }
             Step::FormatFlush | Step::RootFlush => {
                 self.send_own(now, Command::Flush { device: FAST }, out);
@@ -191,6 +194,13 @@ impl Tier {
     pub fn own_done(&mut self, command: Command, ok: bool, out: &mut Out) {
         self.start.flying -= 1;
         match command {
+            Command::Read { device: SLOW, into: Target::Meta { buf, .. }, .. } => {
+                // One that can't be read is written again by the first commit.
+                if ok {
+                    self.ledger.adopt(&buf.pages()[..2], self.layout.slow, self.uuid);
+                }
+                self.start.buffers.push(buf);
+            }
             Command::Read { lba, into: Target::Meta { buf, pages }, .. } => {
                 if !ok {
                     self.give_up("the directory of the fast device can't be read", out);
@@ -264,7 +274,7 @@ impl Tier {
                 }
                 self.slots.restore(slot, page, state);
                 if state == State::Dirty {
-                    self.slots.get_mut(slot).listed = true;
+                    self.set_listed(slot, true);
                     self.start.replayed += u64::from(!self.start.clean);
                 }
             }

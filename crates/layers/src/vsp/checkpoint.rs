@@ -11,7 +11,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
+    BLOCK, Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK,
+    Tally,
 };
 use hostftl_format::hard::{
     CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root, seal_map,
@@ -115,6 +116,13 @@ impl Checkpoint {
             start_log: 0,
             candidates: Vec::with_capacity(CANDIDATES),
         }
+    }
+
+    /// Bytes of what is known of groups, and of the images and roots under way.
+    pub fn memory(layout: &Layout) -> u64 {
+        let each = size_of::<bool>() + size_of::<u32>();
+        let pages = IMAGES as u64 * u64::from(layout.pages()) + 2 * u64::from(layout.root_pages());
+        each as u64 * u64::from(layout.groups) + pages * BLOCK as u64
     }
 
     /// The entry of a key changed.
@@ -239,7 +247,7 @@ impl<S: Scheme> Machine<S> {
         self.checkpoint.hurried |= self.pins.len() as u32 >= self.pin_limit();
         let stages = &self.stages;
         let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
-        let names = queued.chain(self.free.iter().copied()).take(CANDIDATES);
+        let names = queued.chain(self.free.iter(&self.pool)).take(CANDIDATES);
         self.checkpoint.candidates.clear();
         self.checkpoint.candidates.extend(names);
         let checkpoint = &mut self.checkpoint;

@@ -130,7 +130,7 @@ impl<S: Scheme> Machine<S> {
         self.collection = Collection::default();
         if self.pool.valid(victim) == 0 {
             self.pool.become_(victim, State::Limbo, false);
-            self.limbo.push_back((victim, self.mark_all()));
+            self.send_to_limbo(victim);
         } else {
             assert!(failed, "a victim keeps live slots only where it can't be read");
             self.pool.become_(victim, State::Stuck, false);

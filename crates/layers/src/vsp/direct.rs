@@ -20,16 +20,24 @@ use super::log::Mark;
 use super::{Machine, Scheme};
 use crate::planted::{Bug, planted};
 
-/// Slots whose content was replaced in place.
+/// What ended with a write in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// So many slots from a virtual sector on were replaced.
+    Slots { len: u16, vsn: u32 },
+    /// So many superpages from one on are homes only.
+    Loan { count: u16, vsp: u32 },
+}
+
+/// What ended, and when that may be known.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     event: u64,
-    vsn: u32,
-    len: u32,
     /// The stage that must be listed first.
     stamp: u64,
-    /// Position in the log.
-    pos: Option<u64>,
+    /// Position in the log; 0 is not there yet.
+    pos: u64,
+    end: End,
 }
 
 /// See the module text.
@@ -70,13 +78,24 @@ impl Direct {
     pub fn kill(&mut self, vsn: u32, stamp: u64) {
         let event = self.done + 1;
         if let Some(last) = self.kills.back_mut()
-            && (last.event, last.vsn + last.len, last.stamp) == (event, vsn, stamp)
+            && (last.event, last.stamp) == (event, stamp)
+            && let End::Slots { len, vsn: first } = &mut last.end
+            && *first + u32::from(*len) == vsn
         {
-            last.len += 1;
+            *len += 1;
             return;
         }
+        self.push(stamp, End::Slots { len: 1, vsn });
+    }
+
+    /// Superpages that were lent to the data area are homes only, by event `done + 1`.
+    pub fn end_loan(&mut self, vsp: u32, count: u32) {
+        self.push(0, End::Loan { count: count as u16, vsp });
+    }
+
+    fn push(&mut self, stamp: u64, end: End) {
         assert!(self.room() > 0, "room for kills was checked");
-        self.kills.push_back(Kill { event, vsn, len: 1, stamp, pos: None });
+        self.kills.push_back(Kill { event: self.done + 1, stamp, pos: 0, end });
     }
 
     /// An event is over.
@@ -110,7 +129,8 @@ impl Direct {
     pub fn logged(&self, event: u64) -> Option<u64> {
         let upto = self.kills.partition_point(|kill| kill.event <= event);
         let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
-        if self.flushed < event { None } else { last.unwrap_or(Some(0)) }
+        let unlogged = self.flushed < event || last == Some(0);
+        (!unlogged).then_some(last.unwrap_or(0))
     }
 
     /// The position of the last kill up to `event` that is in the log and not known to be durable;
@@ -118,12 +138,12 @@ impl Direct {
     fn pos_of(&self, event: u64) -> u64 {
         let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
         let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
-        last.map_or(0, |pos| pos.expect("a logged kill has its position"))
+        last.unwrap_or(0)
     }
 
     /// Drops kills that a durable log write has.
     pub fn settle(&mut self, pos: u64) {
-        while self.kills.front().is_some_and(|kill| kill.pos.is_some_and(|at| at <= pos)) {
+        while self.kills.front().is_some_and(|kill| (1..=pos).contains(&kill.pos)) {
             self.kills.pop_front();
             self.logged -= 1;
         }
@@ -150,8 +170,11 @@ impl<S: Scheme> Machine<S> {
                 self.starved = true;
                 break;
             }
-            let pos = self.log.kill(kill.vsn, kill.len);
-            self.direct.kills[self.direct.logged].pos = Some(pos);
+            let pos = match kill.end {
+                End::Slots { len, vsn } => self.log.kill(vsn, len.into()),
+                End::Loan { count, vsp } => self.log.end_loan(vsp, count.into()),
+            };
+            self.direct.kills[self.direct.logged].pos = pos;
             self.direct.logged += 1;
             moved = true;
         }

@@ -8,6 +8,12 @@ use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 
 use crate::config::{LayerConfig, Plan, PlanError};
 
+use super::checkpoint::Checkpoint;
+use super::direct::Direct;
+use super::limbo::Limbo;
+use super::log::Log;
+use super::pool::Pool;
+
 /// Data superpages that are kept spare at the least, so that collection always gains.
 pub const MIN_SPARE: u32 = 64;
 /// Superpages that may be open or on their way to the device; each has a staging buffer.
@@ -36,12 +42,18 @@ pub struct Layout {
     pub spare: u32,
     /// Superpages that must be free before the host may open one.
     pub reserve: u32,
-    /// Slots are taken in units of so many sectors, each sector at its offset in the unit.
-    pub grain: u32,
+    /// Whether there is so much room for data that log writes and checkpoints can wait.
+    pub roomy: bool,
+    /// Leaves that the map may have, where it has a budget of them.
+    pub leaves: u32,
     /// Runs of slots whose death may wait to be logged, where sectors have homes.
     pub kills: u32,
+    /// The superpage at which the data area begins.
+    pub data: u32,
     /// The superpage at which the homes of the sectors begin, when they have homes.
     pub home: Option<u32>,
+    /// The first so many superpages of the data area are homes too, those of the last sectors.
+    pub lent: u32,
 }
 
 impl Layout {
@@ -105,9 +117,12 @@ impl Layout {
                     entries,
                     spare,
                     reserve,
-                    grain: 1,
+                    roomy: false,
+                    leaves: 0,
                     kills: 0,
+                    data: fixed,
                     home,
+                    lent: 0,
                 });
             }
             groups = need;
@@ -125,14 +140,29 @@ impl Layout {
     }
 
     /// What the layer needs and gives, with `more` buffers beside the stages.
-    pub fn plan(&self, more: u32, map_bytes: u64) -> Plan {
+    pub fn plan(&self, more: u32, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.exported,
             max_transfer: MAX_TRANSFER,
             align: self.superpage.min(MAX_TRANSFER),
             ack: Ack::Buffer,
         };
-        Plan { limits, buffers: STAGES + more, buffer_sectors: self.superpage, map_bytes }
+        let (buffers, buffer_sectors) = (STAGES + more, self.superpage);
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
+    }
+
+    /// Bytes of what every scheme keeps beside its map: what is known of superpages, and the
+    /// metadata under way.
+    pub fn meta_bytes(&self) -> u64 {
+        let superpages = Pool::memory(self.count, self.superpage) + Limbo::MEMORY;
+        let stages = u64::from(STAGES) * u64::from(self.superpage) * size_of::<u32>() as u64;
+        let kills = Direct::memory(self.kills);
+        superpages + stages + kills + Checkpoint::memory(self) + Log::memory(self.log_pages())
+    }
+
+    /// Pages of the longest log write.
+    pub fn log_pages(&self) -> u32 {
+        self.pages().min(16)
     }
 
     /// Metadata pages in a superpage.
@@ -163,7 +193,7 @@ impl Layout {
 
     /// The first sector of data superpage `vsp`.
     pub fn data_at(&self, vsp: u32) -> u64 {
-        u64::from(4 * self.root + 2 * self.groups + vsp) * u64::from(self.superpage)
+        u64::from(self.data + vsp) * u64::from(self.superpage)
     }
 
     /// Superpages that hold log writes before a checkpoint is urgent.
@@ -173,8 +203,7 @@ impl Layout {
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
     pub fn interval(&self) -> u32 {
-        // A large hidden area turns over often, and its map is large beside what a turn writes.
-        let turns = if self.grain > 1 { 2 * self.count } else { self.count / 2 };
+        let turns = if self.roomy { 2 * self.count } else { self.count / 2 };
         turns.clamp(64, 262_144)
     }
 }

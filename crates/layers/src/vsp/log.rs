@@ -14,10 +14,10 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::MetaBuf;
+use hostftl_core::{BLOCK, MetaBuf};
 use hostftl_format::hard::{
     CANDIDATES, ENTRY, LOG_BYTES, Listing, LogHead, RUN, Run, clear_log, log_used, push_kill,
-    push_listing, push_run, push_trim, seal_log,
+    push_listing, push_loan, push_run, push_trim, seal_log,
 };
 
 use crate::planted::{Bug, planted};
@@ -128,6 +128,11 @@ impl Log {
         log
     }
 
+    /// Bytes of the buffers of log writes with at most `pages` pages.
+    pub fn memory(pages: u32) -> u64 {
+        2 * u64::from(pages) * BLOCK as u64
+    }
+
     fn begin(&mut self) {
         self.page = 0;
         if let Some(buf) = &mut self.open {
@@ -230,6 +235,15 @@ impl Log {
         self.room_for(ENTRY);
         let page = self.page;
         push_kill(&mut self.buffer().pages_mut()[page], vsn, len);
+        self.pos += 1;
+        self.pos
+    }
+
+    /// Records that superpages are homes only; [`Log::fits_trim`] was asked. Its position.
+    pub fn end_loan(&mut self, vsp: u32, count: u32) -> u64 {
+        self.room_for(ENTRY);
+        let page = self.page;
+        push_loan(&mut self.buffer().pages_mut()[page], vsp, count);
         self.pos += 1;
         self.pos
     }

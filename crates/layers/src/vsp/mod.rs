@@ -19,9 +19,12 @@ mod checkpoint;
 mod collect;
 pub mod direct;
 pub mod layout;
+pub mod leaves;
+pub mod limbo;
 pub mod log;
 pub mod ops;
 pub mod pool;
+pub mod queue;
 mod recovery;
 mod replay;
 pub mod request;
@@ -29,7 +32,7 @@ pub mod stage;
 pub mod table;
 mod verify;
 mod write_in;
-mod write_out;
+pub mod write_out;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -44,9 +47,11 @@ use checkpoint::Checkpoint;
 use collect::Collection;
 use direct::Direct;
 use layout::{Layout, STAGES};
+use limbo::Limbo;
 use log::{Log, Mark};
 use ops::{Op, Ops};
 use pool::Pool;
+use queue::Queue;
 use recovery::Recovery;
 use request::Requests;
 use stage::{Phase, Stage};
@@ -97,10 +102,10 @@ pub struct Machine<S: Scheme> {
     stamps: u64,
     /// The youngest stage in which a host's sector was published.
     host_stamp: u64,
-    pub free: VecDeque<u32>,
-    pub limbo: VecDeque<(u32, Mark)>,
-    /// Superpages with log, by the number of the log write.
-    pub pins: VecDeque<(u64, u32)>,
+    pub free: Queue,
+    pub limbo: Limbo,
+    /// Superpages with log, in the order of their log writes, the last of which is `log.next - 1`.
+    pub pins: Queue,
     /// What must become durable soon, stages closed for it.
     pub commit: Mark,
     /// What should become durable when it is settled anyway.
@@ -111,13 +116,13 @@ pub struct Machine<S: Scheme> {
     /// Superpages that it is being told of; they are in limbo still.
     pub discarding: u32,
     /// A superpage could not be opened until there is another log write.
-    starved: bool,
+    pub starved: bool,
     pub checkpoint: Checkpoint,
     collection: Collection,
     recovery: Option<Recovery>,
     pub counters: Counters,
     pub touched: usize,
-    more: bool,
+    pub more: bool,
     told_full: bool,
     /// A command ran past its deadline: what hangs is answered without its payload.
     abandoning: bool,
@@ -127,8 +132,8 @@ impl<S: Scheme> Machine<S> {
     /// What the layer needs over `devices`, of which there is one.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = S::layout(config, devices)?;
-        let map_bytes = S::map_bytes(config, &layout);
-        Ok(layout.plan(S::buffers(), map_bytes))
+        let meta_bytes = layout.meta_bytes() + S::meta_bytes(config, &layout);
+        Ok(layout.plan(S::buffers(), S::map_bytes(config, &layout), meta_bytes))
     }
 
     /// The layer; `buffers` become its stages and the scheme's own.
@@ -139,8 +144,6 @@ impl<S: Scheme> Machine<S> {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let layout = S::layout(config, devices)?;
-        let count = layout.count as usize;
-        let log_pages = layout.pages().min(16);
         let own = buffers.split_off(STAGES as usize);
         Ok(Machine {
             plan: Self::plan(config, devices)?,
@@ -149,10 +152,10 @@ impl<S: Scheme> Machine<S> {
             life: Life::Recovering,
             health: Health::Good,
             table: S::table(config, &layout),
-            pool: Pool::new(&layout),
+            pool: Pool::new(&layout, S::WEIGHS),
             scheme: S::new(config, &layout, own.into_iter()),
             direct: Direct::new(layout.kills),
-            log: Log::new(config.uuid, log_pages, 4 * STAGES as usize),
+            log: Log::new(config.uuid, layout.log_pages(), 4 * STAGES as usize),
             ops: Ops::new(config.deadline),
             requests: Requests::new(),
             stages: buffers.into_iter().map(Stage::new).collect(),
@@ -160,9 +163,9 @@ impl<S: Scheme> Machine<S> {
             filling: None,
             stamps: 0,
             host_stamp: 0,
-            free: VecDeque::with_capacity(count),
-            limbo: VecDeque::with_capacity(count),
-            pins: VecDeque::with_capacity(count),
+            free: Queue::new(),
+            limbo: Limbo::new(),
+            pins: Queue::new(),
             commit: Mark::default(),
             wanted: Mark::default(),
             flushing: false,
@@ -303,6 +306,7 @@ impl<S: Scheme> Machine<S> {
             | Op::Bounce { .. }
             | Op::OverlayBounce { .. }
             | Op::Forward { .. }
+            | Op::Loan
             | Op::WriteBack { .. } => S::done(self, op, command, result.is_ok(), out),
             Op::Digest { stage } => self.digested(stage, command, result),
             Op::Program { stage, serial } => {

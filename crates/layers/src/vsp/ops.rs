@@ -39,7 +39,7 @@ pub enum Op {
     /// The program of one copy of the root.
     Root { copy: u8 },
     /// A host's write to its home.
-    Direct { req: u16 },
+    Direct { req: u16, lsn: u64, sectors: u64 },
     /// Collection reads the home of what it moves.
     Fetch { mover: u8 },
     /// Collection lays slots of superpage `vsp`, at `slot` of what it moves, over that.
@@ -56,6 +56,8 @@ pub enum Op {
     Forward { stage: u8, from: u32, slot: u32, len: u32 },
     /// Collection writes home what it moved.
     WriteBack { mover: u8 },
+    /// The device forgets what lent homes held.
+    Loan,
     /// A step of recovery.
     Recover { index: u16 },
 }
@@ -71,6 +73,7 @@ impl Op {
                 | Op::Direct { .. }
                 | Op::WriteBack { .. }
                 | Op::Image { .. }
+                | Op::Loan
                 | Op::Root { .. }
         )
     }

@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //! - `valid[p]` is the number of live slots of superpage `p`, and `weight[p]` what emptying it
-//!   costs, in a unit that the table chooses; a superpage without live slots weighs nothing.
+//!   costs, in a unit that the table chooses, where that is another number; a superpage without
+//!   live slots weighs nothing.
 //! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the
 //!   one of its weight; lists are in the order in which superpages became candidates.
 
@@ -29,9 +30,12 @@ pub enum State {
     Limbo,
     /// On media, but part of it can't be read: never a victim again.
     Stuck,
+    /// It was lent to the data area, and is a home only.
+    Home,
 }
 
-const NONE: u32 = u32::MAX;
+/// No superpage: the end of a list.
+pub const NONE: u32 = u32::MAX;
 
 /// See the module text.
 #[derive(Debug)]
@@ -42,8 +46,10 @@ pub struct Pool {
     state: Vec<State>,
     pinned: Vec<bool>,
     readers: Vec<u16>,
-    next: Vec<u32>,
-    prev: Vec<u32>,
+    /// The next one of the list of victims, or of the [`super::queue`].
+    pub next: Vec<u32>,
+    /// The one before it.
+    pub prev: Vec<u32>,
     heads: Vec<u32>,
     tails: Vec<u32>,
 }
@@ -58,14 +64,14 @@ pub enum Lost {
 }
 
 impl Pool {
-    /// All superpages free.
-    pub fn new(layout: &Layout) -> Self {
+    /// All superpages free; `weighs` when they weigh another thing than their live slots.
+    pub fn new(layout: &Layout, weighs: bool) -> Self {
         let count = layout.count as usize;
         let lists = layout.superpage as usize + 1;
         Pool {
             superpage: layout.superpage,
             valid: vec![0; count],
-            weight: vec![0; count],
+            weight: vec![0; if weighs { count } else { 0 }],
             state: vec![State::Free; count],
             pinned: vec![false; count],
             readers: vec![0; count],
@@ -76,9 +82,9 @@ impl Pool {
         }
     }
 
-    /// Bytes of all tables for `count` superpages of `superpage` sectors.
+    /// Bytes of all tables but weights, for `count` superpages of `superpage` sectors.
     pub fn memory(count: u32, superpage: u32) -> u64 {
-        let each = 3 * size_of::<u16>() + size_of::<State>() + size_of::<bool>() + 8;
+        let each = 2 * size_of::<u16>() + size_of::<State>() + size_of::<bool>() + 8;
         each as u64 * u64::from(count) + 8 * (u64::from(superpage) + 1)
     }
 
@@ -94,7 +100,7 @@ impl Pool {
 
     /// What emptying a superpage costs.
     pub fn weight(&self, vsp: u32) -> u32 {
-        self.weight[vsp as usize].into()
+        self.weight.get(vsp as usize).map_or(self.valid(vsp), |weight| (*weight).into())
     }
 
     /// What a superpage is.
@@ -107,11 +113,17 @@ impl Pool {
         self.pinned[vsp as usize]
     }
 
+    fn set_weight(&mut self, vsp: u32, weight: u32) {
+        if let Some(at) = self.weight.get_mut(vsp as usize) {
+            *at = weight as u16;
+        }
+    }
+
     /// A slot of a superpage became live, which weighs `weight` now.
     pub fn gain(&mut self, vsp: u32, weight: u32) {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
         self.valid[vsp as usize] += 1;
-        self.weight[vsp as usize] = weight as u16;
+        self.set_weight(vsp, weight);
         assert!(self.valid(vsp) <= self.superpage, "a superpage has more than it holds");
     }
 
@@ -122,7 +134,7 @@ impl Pool {
             self.unlink(vsp);
         }
         self.valid[vsp as usize] -= 1;
-        self.weight[vsp as usize] = weight as u16;
+        self.set_weight(vsp, weight);
         let empty = self.valid(vsp) == 0;
         if listed && !empty {
             self.link(vsp);
@@ -136,7 +148,7 @@ impl Pool {
 
     /// Forgets the live slots of a superpage, before its log is read again. Returns how many.
     pub fn forget(&mut self, vsp: u32) -> u32 {
-        self.weight[vsp as usize] = 0;
+        self.set_weight(vsp, 0);
         core::mem::take(&mut self.valid[vsp as usize]).into()
     }
 
@@ -170,7 +182,7 @@ impl Pool {
     }
 
     fn link(&mut self, vsp: u32) {
-        let list = self.weight[vsp as usize] as usize;
+        let list = self.weight(vsp) as usize;
         let tail = self.tails[list];
         self.prev[vsp as usize] = tail;
         self.next[vsp as usize] = NONE;
@@ -183,7 +195,7 @@ impl Pool {
     }
 
     fn unlink(&mut self, vsp: u32) {
-        let list = self.weight[vsp as usize] as usize;
+        let list = self.weight(vsp) as usize;
         let (prev, next) = (self.prev[vsp as usize], self.next[vsp as usize]);
         if prev == NONE {
             assert_eq!(self.heads[list], vsp, "a candidate is in the list of its weight");
@@ -222,7 +234,7 @@ impl Pool {
             return Err("a valid count is not the number of live slots");
         }
         for (state, valid) in self.state.iter().zip(&self.valid) {
-            if matches!(state, State::Free | State::Limbo) && *valid > 0 {
+            if matches!(state, State::Free | State::Limbo | State::Home) && *valid > 0 {
                 return Err("a free superpage holds live sectors");
             }
         }
@@ -230,7 +242,7 @@ impl Pool {
         for (list, head) in self.heads.iter().enumerate() {
             let mut at = *head;
             while at != NONE {
-                if self.weight[at as usize] as usize != list || !self.is_candidate(at) {
+                if self.weight(at) as usize != list || !self.is_candidate(at) {
                     return Err("a superpage is in the wrong victim list");
                 }
                 listed += 1;

@@ -378,8 +378,10 @@ impl<S: Scheme> Machine<S> {
         let from = self.recovery().cursor as u32;
         let end = (from + 4096).min(self.layout.count);
         for vsp in from..end {
-            if self.pool.valid(vsp) == 0 {
-                self.free.push_back(vsp);
+            if self.table.is_given(vsp) {
+                self.pool.become_(vsp, State::Home, false);
+            } else if self.pool.valid(vsp) == 0 {
+                self.free.push(&mut self.pool, vsp);
             } else if self.table.holds_lost(vsp) {
                 self.pool.become_(vsp, State::Stuck, false);
             } else {

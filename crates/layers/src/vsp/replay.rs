@@ -289,6 +289,13 @@ impl<S: Scheme> Machine<S> {
                     self.table.replay_kill(vsn, |key| checkpoint.changed(key));
                 }
             }
+            Entry::Loan { vsp, count } => {
+                if vsp.checked_add(count).is_none_or(|end| end > self.layout.lent) {
+                    return self.give_up("the log ends a loan of what was not lent", out);
+                }
+                let checkpoint = &mut self.checkpoint;
+                self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
+            }
             Entry::Listing { listing, runs_at, runs } => {
                 let vsp = listing.superpage;
                 if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage {

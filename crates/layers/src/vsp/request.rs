@@ -55,7 +55,7 @@ pub struct Active {
     pub outstanding: u32,
     /// Whether it goes to the home of its sectors.
     pub direct: bool,
-    error: Option<HostError>,
+    pub error: Option<HostError>,
     mark: Mark,
 }
 
@@ -303,7 +303,7 @@ impl<S: Scheme> Machine<S> {
         let data = active.data.as_mut().expect("a read has a payload");
         let into = data.view_mut_sectors(at, len);
         let Some(vsn) = start else {
-            let Some(lba) = self.layout.home(first) else {
+            let Some(lba) = self.home_of(first) else {
                 let command = Command::Place { from: Piece::zero_sectors(len), into };
                 return self.submit(now, Op::Zero { req }, command, out);
             };
@@ -333,13 +333,20 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
+    /// Where the home of a sector is, unless it has none, or one that was never written.
+    fn home_of(&self, lsn: u64) -> Option<u64> {
+        self.layout.home(lsn).filter(|_| !self.table.is_lent(lsn))
+    }
+
     /// How many sectors from `first` lie in consecutive slots of one superpage, or nowhere.
     fn run_length(&mut self, first: u64, most: u32, start: Option<u32>) -> u32 {
         let sp = self.layout.superpage;
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
+        let lent = self.table.is_lent(first);
         let follows = |i: &u32| {
             let lsn = first + u64::from(*i);
-            self.table.look_up(lsn) == start.map(|vsn| vsn + *i) && !self.table.is_lost(lsn)
+            let there = self.table.look_up(lsn) == start.map(|vsn| vsn + *i);
+            there && !self.table.is_lost(lsn) && self.table.is_lent(lsn) == lent
         };
         let len = 1 + (1..most).take_while(follows).count() as u32;
         self.touched += len as usize;

@@ -97,12 +97,6 @@ impl Stage {
         self.limit - self.fill
     }
 
-    /// Leaves slots out.
-    pub fn skip(&mut self, slots: u32) {
-        self.fill += slots;
-        self.tally.add(Cause::Pad, slots);
-    }
-
     /// Takes `len` slots for data of `cause` that one command brings; returns the first.
     pub fn take(&mut self, len: u32, cause: Cause) -> u32 {
         assert!(self.phase == Phase::Filling && len <= self.room(), "a stage has no such room");

@@ -40,6 +40,16 @@ pub trait Table: Debug {
     fn load(&mut self, key: u64, raw: u32);
     /// Puts in what the log says of `lsn`, without counting; tells each key that changes.
     fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64));
+    /// Superpages that were lent are homes only, says the log; tells each key that changes.
+    fn end_loan(&mut self, _vsp: u32, _count: u32, _changed: impl FnMut(u64)) {}
+    /// Whether a superpage of the data area that was lent is a home only, or about to be.
+    fn is_given(&self, _vsp: u32) -> bool {
+        false
+    }
+    /// Whether the home of a sector is lent to the data area: it was never written.
+    fn is_lent(&self, _lsn: u64) -> bool {
+        false
+    }
     /// Empties a slot that the log says was replaced in place, without counting.
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
     /// Counts the entry of a key.
@@ -68,14 +78,20 @@ pub trait Table: Debug {
 pub trait Scheme: Debug + Sized {
     /// Its map.
     type Table: Table;
+    /// Whether a superpage weighs another thing than its live slots.
+    const WEIGHS: bool = false;
 
     /// Where everything lies.
     ///
     /// # Errors
     /// When it can't work on these devices.
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError>;
-    /// Bytes of the map, all tables counted.
+    /// Bytes of the map.
     fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64;
+    /// Bytes of what it keeps beside the map and [`Layout::meta_bytes`].
+    fn meta_bytes(_config: &LayerConfig, _layout: &Layout) -> u64 {
+        0
+    }
     /// Payload buffers that it needs beside the stages.
     fn buffers() -> u32 {
         0

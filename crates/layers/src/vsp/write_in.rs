@@ -9,7 +9,6 @@ use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
 use crate::planted::{Bug, planted};
 
 use super::layout::FLOOR;
-use super::log::Mark;
 use super::ops::{OWN_OPS, Op};
 use super::pool::{Lost, State};
 use super::request::Kind;
@@ -34,9 +33,8 @@ impl<S: Scheme> Machine<S> {
             return false;
         }
         let active = self.requests.at(req);
-        let (lsn, left) = (active.lba + active.cursor, active.sectors - active.cursor);
-        let left = left.min(most) as u32;
-        let Some((index, slot, len)) = self.take_slots(lsn, left, Cause::Host) else {
+        let left = (active.sectors - active.cursor).min(most) as u32;
+        let Some((index, slot, len)) = self.take_slots(left, Cause::Host) else {
             return false;
         };
         self.send_to_stage(now, req, (index, slot, len), out);
@@ -45,22 +43,11 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
-    /// first slot and how many. What alignment leaves out is padding.
-    pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
-        let grain = self.layout.grain;
-        let skipped =
-            |fill: u32| fill.next_multiple_of(grain) - fill + (lsn % u64::from(grain)) as u32;
-        let mut index = self.filling_stage()?;
-        let stage = &self.stages[index as usize];
-        if stage.room() <= skipped(stage.fill) {
-            self.close_filling();
-            index = self.filling_stage()?;
-        }
+    /// first slot and how many.
+    pub fn take_slots(&mut self, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
+        let index = self.filling_stage()?;
         let stage = &mut self.stages[index as usize];
-        let skip = skipped(stage.fill);
-        let len = stage.room().checked_sub(skip)?.min(left);
-        stage.skip(skip);
-        self.counters.padded += u64::from(skip);
+        let len = stage.room().min(left);
         Some((index, stage.take(len, cause), len))
     }
 
@@ -168,7 +155,7 @@ impl<S: Scheme> Machine<S> {
         let keys = self.table.keys(lsn, Some(vsn));
         keys.into_iter().for_each(|key| self.checkpoint.changed(key));
         if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
-            self.limbo.push_back((vsp, self.mark_all()));
+            self.send_to_limbo(vsp);
         }
     }
 
@@ -188,14 +175,13 @@ impl<S: Scheme> Machine<S> {
         self.touched += len as usize;
         self.forget_staged(0, first, first + len);
         let mut changed = false;
-        let limbo = self.limbo.len();
         for lsn in first..first + len {
             if self.table.look_up(lsn).is_some() || self.table.is_lost(lsn) {
                 changed = true;
                 let keys = self.table.keys(lsn, None);
                 keys.into_iter().for_each(|key| self.checkpoint.changed(key));
                 if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {
-                    self.limbo.push_back((vsp, Mark::default()));
+                    self.limbo.push(&mut self.pool, vsp);
                 }
             }
         }
@@ -203,7 +189,7 @@ impl<S: Scheme> Machine<S> {
             self.log.trim(first, len as u32);
         }
         let mark = self.mark_all();
-        self.limbo.iter_mut().skip(limbo).for_each(|(_, when)| *when = mark);
+        self.limbo.mark(mark);
         true
     }
 }

@@ -22,7 +22,7 @@ const LAST_FREE: usize = 3;
 /// Stages that are left for what fills in the order of arrival.
 const KEPT_STAGES: usize = 2;
 /// Superpages that are left to be taken when a log write is forced.
-const LAST_NAMES: u32 = 2;
+pub const LAST_NAMES: u32 = 2;
 
 impl<S: Scheme> Machine<S> {
     /// The stage that takes sectors now; opens one when there is none and one may be opened.
@@ -79,7 +79,7 @@ impl<S: Scheme> Machine<S> {
 
     fn take_free(&mut self) -> u32 {
         self.log.horizon -= 1;
-        self.free.pop_front().expect("there is a free superpage")
+        self.free.pop(&mut self.pool).expect("there is a free superpage")
     }
 
     /// Whether a log write is worth the pages it takes.
@@ -94,8 +94,9 @@ impl<S: Scheme> Machine<S> {
     fn log_presses(&self) -> bool {
         match self.layout.home {
             None => self.free.len() <= FLOOR as usize + 3,
-            Some(_) if self.layout.grain > 1 => {
-                self.limbo.len() > 2 * LAST_FREE + self.layout.count as usize / 32
+            Some(_) if self.layout.roomy => {
+                let own = self.layout.count - self.layout.lent;
+                self.limbo.len() > 2 * LAST_FREE + own as usize / 32
             }
             Some(_) => self.limbo.len() > 2 * LAST_FREE,
         }
@@ -185,9 +186,9 @@ impl<S: Scheme> Machine<S> {
         let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
         let stages = &self.stages;
         let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
-        let composed = self.log.compose(vsp, at, queued, self.free.iter().copied());
+        let composed = self.log.compose(vsp, at, queued, self.free.iter(&self.pool));
         self.starved = false;
-        self.pins.push_back((composed.2.seq, vsp));
+        self.pins.push(&mut self.pool, vsp);
         composed
     }
 
@@ -274,7 +275,7 @@ impl<S: Scheme> Machine<S> {
             return self.pool.become_(vsp, State::Full, pinned);
         }
         self.pool.become_(vsp, State::Limbo, false);
-        self.limbo.push_back((vsp, self.mark_all()));
+        self.send_to_limbo(vsp);
     }
 
     /// Closes stages and writes log alone where a commit needs it.
@@ -308,7 +309,7 @@ impl<S: Scheme> Machine<S> {
         if self.life != Life::Running {
             return true;
         }
-        let limbo = self.limbo.get(LAST_FREE).map(|(_, mark)| *mark);
+        let limbo = self.limbo.mark_of(LAST_FREE);
         let image = self.checkpoint.waits_for();
         self.free.len() > 1
             && [limbo, image].into_iter().flatten().any(|mark| self.next_log_covers(mark))
@@ -354,15 +355,21 @@ impl<S: Scheme> Machine<S> {
         true
     }
 
+    /// A superpage that just became empty is free again when that is durable.
+    pub fn send_to_limbo(&mut self, vsp: u32) {
+        self.limbo.push(&mut self.pool, vsp);
+        self.limbo.mark(self.mark_all());
+    }
+
     /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
     pub fn pump_limbo(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(&(vsp, mark)) = self.limbo.front() else { return false };
+        let Some((vsp, mark)) = self.limbo.front() else { return false };
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
         if !durable || !unread || self.ops.room() == 0 {
             return false;
         }
-        self.limbo.pop_front();
+        self.limbo.pop(&mut self.pool);
         if self.discard {
             self.discarding += 1;
             let (lba, sectors) = (self.layout.data_at(vsp), self.layout.superpage.into());
@@ -377,10 +384,10 @@ impl<S: Scheme> Machine<S> {
     /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
     /// leaves stages open.
     pub fn press_limbo(&mut self, soft: bool) -> bool {
-        if let Some((_, mark)) = self.limbo.back() {
+        if let Some(mark) = self.limbo.last_mark() {
             let target = if soft { &mut self.wanted } else { &mut self.commit };
-            let more = !target.covers(*mark);
-            *target = target.max(*mark);
+            let more = !target.covers(mark);
+            *target = target.max(mark);
             return more;
         }
         !self.pins.is_empty() && self.checkpoint.hurry()
@@ -388,14 +395,18 @@ impl<S: Scheme> Machine<S> {
 
     /// A superpage may be used again. Whether the device forgot it does not matter here.
     pub fn release(&mut self, vsp: u32) {
+        if self.table.is_given(vsp) {
+            return self.pool.become_(vsp, State::Home, false);
+        }
         self.pool.become_(vsp, State::Free, false);
-        self.free.push_back(vsp);
+        self.free.push(&mut self.pool, vsp);
     }
 
     /// Unpins the log that a durable root no longer needs.
     pub fn unpin(&mut self, first_needed: u64) {
-        while self.pins.front().is_some_and(|(seq, _)| *seq < first_needed) {
-            let (_, vsp) = self.pins.pop_front().expect("it was there just now");
+        let needed = self.log.next.saturating_sub(first_needed) as usize;
+        while self.pins.len() > needed {
+            let vsp = self.pins.pop(&mut self.pool).expect("it was there just now");
             match self.pool.state(vsp) {
                 State::Full => self.settle_superpage(vsp, false),
                 state => self.pool.become_(vsp, state, false),

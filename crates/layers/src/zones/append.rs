@@ -90,7 +90,7 @@ impl Zones {
     }
 
     /// The map no longer points there.
-    fn forget(&mut self, old: At) {
+    pub(super) fn forget(&mut self, old: At) {
         if let At::Media(place) = old {
             let line = self.layout.line(self.layout.segment_of(place));
             self.lines.kill(line, self.seqs);

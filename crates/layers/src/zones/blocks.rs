@@ -16,8 +16,8 @@ use super::Zones;
 use super::append::HOST;
 use super::map::At;
 use super::ops::Op;
-use super::request::Kind;
 use super::row::Row;
+use crate::requests::Kind;
 
 /// Writes under way at once.
 const WRITES: usize = 64;
@@ -87,6 +87,10 @@ impl Zones {
         let active = self.requests.at(req);
         let to = active.cursor as u32;
         active.cursor += u64::from(sectors);
+        if at == At::Lost {
+            active.error = Some(HostError::Io);
+            return true;
+        }
         active.outstanding += 1;
         let into = self.requests.data(req).view_mut_sectors(to, sectors);
         match at {
@@ -111,6 +115,7 @@ impl Zones {
                 };
                 self.submit(now, Op::Read { req, line: Some(line) }, command, out);
             }
+            At::Lost => unreachable!("there is nothing to read"),
         }
         true
     }
@@ -119,13 +124,13 @@ impl Zones {
     fn run(&mut self, block: u64, most: u32) -> (At, u32) {
         let at = self.map.get(block);
         let limit = match at {
-            At::Nowhere => most,
+            At::Nowhere | At::Lost => most,
             At::Row { slot, .. } => most.min(self.layout.strip_blocks() - u32::from(slot)),
             At::Media(place) => most.min(self.layout.left_in_strip(place)),
         };
         let follows = |step: u32| {
             let expected = match at {
-                At::Nowhere => At::Nowhere,
+                At::Nowhere | At::Lost => at,
                 At::Row { row, slot } => At::Row { row, slot: slot + step as u8 },
                 At::Media(place) => At::Media(place + u64::from(step)),
             };
@@ -160,11 +165,7 @@ impl Zones {
     }
 
     fn part_over(&mut self, req: u16, well: bool, out: &mut Out) {
-        let active = self.requests.at(req);
-        active.outstanding -= 1;
-        if !well {
-            active.error = Some(HostError::Io);
-        }
+        self.requests.part_over(req, well);
         self.complete_if_over(req, out);
     }
 
@@ -198,6 +199,13 @@ impl Zones {
         let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
         if self.blocks.any_write_in(block, block + u64::from(want)) || self.ops.room() < 8 {
             return false;
+        }
+        if !whole && self.map.get(block) == At::Lost {
+            // The rest of the block can't be had: only a whole block may be written.
+            let active = self.requests.at(req);
+            active.cursor += u64::from(sectors);
+            active.error = Some(HostError::Io);
+            return true;
         }
         let Some(index) = self.blocks.list.iter().position(Option::is_none) else { return false };
         let Some((row, slot, count)) = self.take(HOST, want) else { return false };
@@ -249,6 +257,7 @@ impl Zones {
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
                 Command::Read { device: 0, lba, into, cause: Cause::Host }
             }
+            At::Lost => unreachable!("a block that is lost is not written in part"),
         };
         self.submit(now, Op::Write { index }, command, out);
     }
@@ -299,13 +308,9 @@ impl Zones {
             return self.give(now, index, out);
         }
         self.blocks.list[index as usize] = None;
-        let row = &mut self.rows[write.row as usize];
-        row.pending -= write.count;
+        self.rows[write.row as usize].pending -= write.count;
         if result.is_err() {
-            let slot = write.slot;
-            let entry =
-                row.entries.iter_mut().find(|it| it.kind == EntryKind::Data && it.value == slot);
-            entry.expect("the block was listed").kind = EntryKind::None;
+            self.unlist(write.row, write.slot, EntryKind::None);
         } else {
             for step in 0..write.count {
                 let block = write.block + u64::from(step);

@@ -61,6 +61,11 @@ impl Chunks {
         Chunks { list, open: 0, max_open: if max_open == 0 { u32::MAX } else { max_open } }
     }
 
+    /// Bytes of them all.
+    pub fn memory(layout: &Layout) -> u64 {
+        size_of::<Chunk>() as u64 * u64::from(layout.device.count)
+    }
+
     pub fn at(&self, segment: u32) -> &Chunk {
         &self.list[segment as usize]
     }

@@ -3,7 +3,8 @@
 //! Invariants
 //! - A block is moved only while no write of it is under way, and published only where the map
 //!   still points at the place that it came from. What the host writes meanwhile is listed later.
-//! - A lane goes through one strip of the victim: its tail says what it held.
+//! - A lane goes through one strip of the victim: its tail says what it held. What no tail says is
+//!   looked for in the map, and what can't be read is given up (see [`super::losses`]).
 
 use alloc::vec::Vec;
 
@@ -27,7 +28,7 @@ const RUN: usize = 16;
 
 /// What a lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub enum Phase {
     Idle,
     /// The tail is being read.
     Tail,
@@ -37,15 +38,19 @@ enum Phase {
 
 /// One strip of the victim.
 #[derive(Debug)]
-struct Lane {
-    phase: Phase,
+pub struct Lane {
+    pub phase: Phase,
     segment: u32,
     strip: u32,
     tail: Option<MetaBuf>,
     /// Blocks that may be live, with their places.
-    items: Vec<(u64, u64)>,
-    cursor: usize,
+    pub items: Vec<(u64, u64)>,
+    pub cursor: usize,
     outstanding: u32,
+    /// Those of them that could not be read together with others.
+    again: Vec<(u64, u64)>,
+    /// Whether each is read for itself.
+    alone: bool,
 }
 
 /// See the module text.
@@ -55,9 +60,9 @@ pub struct Collection {
     /// The next strip: its column and its number.
     column: u32,
     strip: u32,
-    lanes: Vec<Lane>,
-    /// Whether something of the victim could not be read.
-    unread: bool,
+    pub lanes: Vec<Lane>,
+    /// How far the map was searched for what no tail told of.
+    pub searched: u64,
     /// Whether it is left before its end.
     left: bool,
 }
@@ -72,9 +77,11 @@ impl Collection {
             items: Vec::with_capacity(ENTRIES),
             cursor: 0,
             outstanding: 0,
+            again: Vec::with_capacity(ENTRIES),
+            alone: false,
         };
         let lanes = (0..LANES).map(|_| lane()).collect();
-        Collection { victim: NONE, column: 0, strip: 0, lanes, unread: false, left: false }
+        Collection { victim: NONE, column: 0, strip: 0, lanes, searched: 0, left: false }
     }
 
     /// Whether no victim is gone through.
@@ -144,7 +151,7 @@ impl Zones {
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
         let it = &mut self.collection;
-        (it.victim, it.column, it.strip, it.unread) = (victim, 0, 0, false);
+        (it.victim, it.column, it.strip, it.searched) = (victim, 0, 0, 0);
         true
     }
 
@@ -226,7 +233,6 @@ impl Zones {
             self.touched += entries;
         }
         it.tail = Some(buf);
-        self.collection.unread |= result.is_err();
     }
 
     /// Whether an item of a lane must still move.
@@ -239,11 +245,7 @@ impl Zones {
         let it = &self.collection.lanes[lane];
         let (cursor, items) = (it.cursor, it.items.len());
         if cursor == items {
-            let over = it.outstanding == 0;
-            if over {
-                self.collection.lanes[lane].phase = Phase::Idle;
-            }
-            return over;
+            return self.end_lane(lane);
         }
         let item = it.items[cursor];
         if !self.is_live(item) {
@@ -259,7 +261,8 @@ impl Zones {
                 && self.is_live(next)
                 && !self.blocks.any_write_in(next.0, next.0 + 1)
         };
-        let run = (1..(items - cursor).min(RUN)).take_while(follows).count() + 1;
+        let most = if it.alone { 1 } else { RUN };
+        let run = (1..(items - cursor).min(most)).take_while(follows).count() + 1;
         let Some((row, slot, count)) = self.take(GC, run as u32) else { return false };
         for step in 0..count {
             let (block, _) = self.collection.lanes[lane].items[cursor + step as usize];
@@ -281,6 +284,22 @@ impl Zones {
         true
     }
 
+    /// A lane has begun all of its items: it is over, or goes on with those that failed together.
+    fn end_lane(&mut self, lane: usize) -> bool {
+        let it = &mut self.collection.lanes[lane];
+        if it.outstanding > 0 {
+            return false;
+        }
+        it.alone = !it.again.is_empty();
+        it.items.clear();
+        it.cursor = 0;
+        core::mem::swap(&mut it.items, &mut it.again);
+        if !it.alone {
+            it.phase = Phase::Idle;
+        }
+        true
+    }
+
     /// Blocks of the victim are in their row, or can't be read.
     pub(super) fn gc_read_done(
         &mut self,
@@ -288,25 +307,31 @@ impl Zones {
         (row, slot): (u16, u8),
         command: Command,
         result: Result<(), DeviceError>,
+        out: &mut Out,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("a read comes back")
         };
         self.buffers[row as usize].repay_mut(into);
         self.rows[row as usize].pending -= u32::from(count);
-        self.collection.lanes[lane as usize].outstanding -= 1;
+        let it = &mut self.collection.lanes[lane as usize];
+        it.outstanding -= 1;
         for step in 0..u32::from(count) {
             let to = u32::from(slot) + step;
-            let index = usize::from(item) + step as usize;
-            let item = self.collection.lanes[lane as usize].items[index];
-            if result.is_err() {
-                self.collection.unread = true;
-                let row = &mut self.rows[row as usize];
-                let mut entries = row.entries.iter_mut();
-                let entry = entries.find(|it| it.kind == Kind::Data && it.value == to);
-                entry.expect("the block was listed").kind = Kind::None;
-            } else if self.is_live(item) || planted(Bug::ZonesGcOverNewer) {
-                self.publish(item.0, row, to);
+            let it = &mut self.collection.lanes[lane as usize];
+            let (item, alone) = (it.items[usize::from(item) + step as usize], it.alone);
+            match result {
+                Ok(()) if self.is_live(item) || planted(Bug::ZonesGcOverNewer) => {
+                    self.publish(item.0, row, to);
+                }
+                Ok(()) => {}
+                Err(_) if alone && self.is_live(item) => self.lose(item.0, row, to, out),
+                Err(_) => {
+                    self.unlist(row, to, Kind::None);
+                    if !alone {
+                        self.collection.lanes[lane as usize].again.push(item);
+                    }
+                }
             }
         }
     }
@@ -315,7 +340,10 @@ impl Zones {
     pub(super) fn leave_rest(&mut self) {
         let it = &mut self.collection;
         it.column = self.layout.width;
-        it.lanes.iter_mut().for_each(|lane| lane.cursor = lane.items.len());
+        for lane in &mut it.lanes {
+            lane.cursor = lane.items.len();
+            lane.again.clear();
+        }
         it.left = true;
     }
 
@@ -327,13 +355,13 @@ impl Zones {
         if busy || more {
             return false;
         }
-        self.collection.victim = NONE;
-        let left = core::mem::take(&mut self.collection.left);
-        let unread = self.collection.unread && !left && self.lines.at(victim).live > 0;
-        self.lines.collected(victim, self.seqs, unread);
-        if unread {
-            self.worn = self.lines.capacity() < self.layout.blocks;
+        let left = self.collection.left;
+        if !left && self.lines.at(victim).live > 0 {
+            assert!(self.search(), "what is live is in the map");
+            return true;
         }
+        (self.collection.victim, self.collection.left) = (NONE, false);
+        self.lines.collected(victim, self.seqs);
         true
     }
 }

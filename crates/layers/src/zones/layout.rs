@@ -199,8 +199,8 @@ impl Layout {
         self.width * self.fronts * (self.unreadable() + 2) + 4
     }
 
-    /// What the layer needs and gives.
-    pub fn plan(&self) -> Plan {
+    /// What the layer needs and gives, with `meta_bytes` beside the map.
+    pub fn plan(&self, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
             max_transfer: MAX_TRANSFER,
@@ -208,7 +208,8 @@ impl Layout {
             ack: Ack::Buffer,
         };
         let map_bytes = super::map::Map::memory(self);
-        Plan { limits, buffers: self.rows(), buffer_sectors: self.strip, map_bytes }
+        let (buffers, buffer_sectors) = (self.rows(), self.strip);
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }
 

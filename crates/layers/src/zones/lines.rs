@@ -56,12 +56,10 @@ pub struct Line {
     pub of_map: bool,
     /// Whether it has a segment that failed with data in it.
     pub hurt: bool,
-    /// Whether something live in it can't be read, so that it is no victim.
-    pub aside: bool,
     level: u8,
     /// When it became empty: the row that must be durable before it is reset.
     pub stamp: u64,
-    /// The last row with a trim in it.
+    /// The last row in it with a trim, or with blocks that are lost.
     pub last_trim: u64,
     /// The last row when it was opened: of two uses of a line the later one has more.
     pub opened: u64,
@@ -117,7 +115,6 @@ impl Lines {
             left: false,
             of_map: false,
             hurt: false,
-            aside: false,
             level: 0,
             stamp: 0,
             last_trim: 0,
@@ -140,6 +137,13 @@ impl Lines {
             now: 0,
             barren: i64::MIN,
         }
+    }
+
+    /// Bytes of what is known of lines and segments.
+    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+        let queues = (layout.fronts as usize + 2) * size_of::<u32>();
+        let lines = (size_of::<Line>() + queues) as u64 * u64::from(layout.lines);
+        lines + Chunks::memory(layout) + Victims::memory(gc, layout.lines, LEVELS)
     }
 
     pub fn at(&self, line: u32) -> &Line {
@@ -251,6 +255,12 @@ impl Lines {
         self.settle(line, seq);
     }
 
+    /// A row with a trim, or with blocks that are lost, goes to a line.
+    pub fn note_trim(&mut self, line: u32, seq: u64) {
+        let last = &mut self.at_mut(line).last_trim;
+        *last = (*last).max(seq);
+    }
+
     /// A segment failed: what is in it moves before all else.
     pub fn note_hurt(&mut self, segment: u32) {
         let line = self.layout.line(segment);
@@ -275,7 +285,7 @@ impl Lines {
         it.level = level;
         self.barren = i64::MIN;
         let it = self.at(line);
-        if !it.of_map && !it.aside {
+        if !it.of_map {
             self.victims.sealed(line, level.into(), now);
         }
     }
@@ -304,7 +314,7 @@ impl Lines {
     pub fn kill(&mut self, line: u32, seq: u64) {
         let it = self.at_mut(line);
         it.live = it.live.checked_sub(1).expect("what dies was live");
-        let (live, old, listed) = (it.live, it.level, !it.of_map && !it.aside);
+        let (live, old, listed) = (it.live, it.level, !it.of_map);
         if it.state != State::Full {
             return;
         }
@@ -344,7 +354,7 @@ impl Lines {
 
     fn is_hurt_victim(&self, line: u32) -> bool {
         let it = self.at(line);
-        it.state == State::Full && it.hurt && !it.of_map && !it.aside
+        it.state == State::Full && it.hurt && !it.of_map
     }
 
     /// Strips that what is live in a line takes elsewhere, one of them short.
@@ -386,7 +396,7 @@ impl Lines {
         let fits = |line: &u32| self.need(*line) <= room && self.gain(*line) > 0;
         let listed = |line: &u32| {
             let it = self.at(*line);
-            it.state == State::Full && !it.of_map && !it.aside
+            it.state == State::Full && !it.of_map
         };
         let all = || (0..self.layout.lines).filter(listed).filter(fits);
         let victim = Some(first).filter(fits).or_else(|| all().max_by_key(|line| self.gain(*line)));
@@ -396,10 +406,9 @@ impl Lines {
         victim
     }
 
-    /// A victim was gone through; what was `unread` in it stays there.
-    pub fn collected(&mut self, victim: u32, seq: u64, unread: bool) {
+    /// A victim was gone through; what is live in it stays there.
+    pub fn collected(&mut self, victim: u32, seq: u64) {
         let it = self.at_mut(victim);
-        it.aside = unread;
         assert!(it.state == State::Victim && it.left && it.rows == 0);
         it.state = State::Open;
         self.settle(victim, seq);
@@ -421,7 +430,7 @@ impl Lines {
         let dead = self.segments(line).all(|segment| self.chunks.at(segment).bad);
         let it = self.at_mut(line);
         assert!(it.state == State::Resetting && it.rows == 0);
-        (it.of_map, it.hurt, it.aside, it.young) = (false, false, false, 0);
+        (it.of_map, it.hurt, it.young) = (false, false, 0);
         it.state = if dead { State::Dead } else { State::Free };
         if !dead {
             let front = self.layout.front(line);
@@ -468,9 +477,7 @@ impl Lines {
         let strips: u64 =
             self.chunks.iter().filter(|it| !it.bad).map(|it| u64::from(it.strips)).sum();
         let (line, kept) = (self.layout.line_strips(), self.layout.keep + self.layout.reserve);
-        let asides = self.list.iter().filter(|it| it.aside).count() as u64;
-        let lines = (strips / u64::from(line)).saturating_sub(asides);
-        let full = lines.saturating_sub(kept.into());
+        let full = (strips / u64::from(line)).saturating_sub(kept.into());
         full * u64::from(line.saturating_sub(2) * self.layout.strip_blocks())
     }
 }

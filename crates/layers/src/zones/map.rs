@@ -25,6 +25,8 @@ pub enum At {
     Row { row: u16, slot: u8 },
     /// At this block of the device.
     Media(u64),
+    /// The device could not give it when it was to be moved: reads are errors until it is written.
+    Lost,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,10 @@ pub struct Map(Entries);
 
 const IN_ROW: u64 = 1 << 63;
 const IN_ROW_SHORT: u32 = 1 << 31;
+/// In memory the last page of a row that there never is.
+const LOST: u64 = IN_ROW | 0xff_ffff;
+/// In images all ones, which is one more.
+const LOST_PLACE: u64 = u64::MAX - 1;
 
 impl At {
     fn bits(self) -> u64 {
@@ -52,12 +58,14 @@ impl At {
             At::Nowhere => 0,
             At::Row { row, slot } => IN_ROW | u64::from(row) << 8 | u64::from(slot),
             At::Media(place) => place + 1,
+            At::Lost => LOST,
         }
     }
 
     fn from_bits(bits: u64) -> Self {
         match bits {
             0 => At::Nowhere,
+            LOST => At::Lost,
             _ if bits & IN_ROW != 0 => At::Row { row: (bits >> 8) as u16, slot: bits as u8 },
             _ => At::Media(bits - 1),
         }
@@ -168,6 +176,7 @@ impl Map {
                 At::Nowhere => None,
                 At::Row { row, slot } => written(row, slot),
                 At::Media(place) => Some(place),
+                At::Lost => Some(LOST_PLACE),
             };
             let Some(place) = place else { continue };
             any = true;
@@ -184,14 +193,16 @@ impl Map {
         let (per, size) = self.page();
         let first = u64::from(page) * per as u64;
         for index in 0..per.min((self.len() - first) as usize) {
-            let bits = match size {
-                4 => u32_at(from, 4 * index).into(),
-                _ => u64_at(from, 8 * index),
+            let (bits, ones) = match size {
+                4 => (u32_at(from, 4 * index).into(), u32::MAX.into()),
+                _ => (u64_at(from, 8 * index), u64::MAX),
             };
-            if bits > end {
-                return false;
-            }
-            self.set(first + index as u64, At::from_bits(bits));
+            let at = match bits {
+                _ if bits == ones => At::Lost,
+                _ if bits > end => return false,
+                _ => At::from_bits(bits),
+            };
+            self.set(first + index as u64, at);
         }
         true
     }
@@ -232,14 +243,15 @@ mod tests {
                 Entries::Long(_) => 1 << 40,
                 Entries::TwoWay { .. } => 1999,
             };
-            let row = At::Row { row: 65_535, slot: 255 };
-            for at in [At::Media(0), row, At::Media(last), At::Nowhere, At::Media(7)] {
+            let row = At::Row { row: 65_534, slot: 255 };
+            for at in [At::Media(0), row, At::Lost, At::Media(last), At::Nowhere, At::Media(7)] {
                 let old = map.get(1499);
                 assert_eq!(map.set(1499, at), old);
                 assert_eq!(map.get(1499), at);
                 assert_eq!(map.get(1498), At::Nowhere);
             }
             map.set(1498, row);
+            map.set(1497, At::Lost);
             let (per, _) = map.page();
             let mut page = Page::default();
             assert!(!map.emit(0, &mut page, |_, _| None), "nothing is on media in the first page");
@@ -247,8 +259,10 @@ mod tests {
             assert!(map.emit(number, &mut page, |_, _| None));
             map.set(1499, At::Nowhere);
             assert!(!map.load(number, &page, 7), "beyond the end");
+            map.set(1497, At::Nowhere);
             assert!(map.load(number, &page, 8));
-            assert_eq!((map.get(1498), map.get(1499)), (At::Nowhere, At::Media(7)));
+            let loaded = [1497, 1498, 1499].map(|block| map.get(block));
+            assert_eq!(loaded, [At::Lost, At::Nowhere, At::Media(7)]);
             assert!(map.agrees());
             assert_eq!(map.holder(7), map.is_two_way().then_some(1499));
             map.set(1499, At::Media(8));

@@ -21,8 +21,10 @@ mod chunks;
 mod collect;
 mod layout;
 mod lines;
+mod losses;
 mod map;
 mod ops;
+mod pads;
 mod params;
 mod reclaim;
 mod recovery;
@@ -43,6 +45,7 @@ use hostftl_core::{
 use hostftl_format::page::crc32c;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::requests::Requests;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
@@ -52,7 +55,6 @@ use map::{At, Map};
 use ops::{Op, Ops};
 pub use params::Params;
 use recovery::Recovery;
-use request::Requests;
 use row::Row;
 use write_out::Order;
 
@@ -93,7 +95,7 @@ pub struct Zones {
     /// The front that the next row goes to.
     next_front: u32,
     blocks: Blocks,
-    requests: Requests,
+    requests: Requests<u64>,
     ops: Ops,
     order: Order,
     /// Rows opened so far.
@@ -121,7 +123,9 @@ pub struct Zones {
 impl Zones {
     /// What the layer needs over `devices`.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
-        Ok(Layout::new(config, devices)?.plan())
+        let layout = Layout::new(config, devices)?;
+        let lines = Lines::memory(&layout, config.zones.gc);
+        Ok(layout.plan(lines + u64::from(layout.rows()) * Row::memory()))
     }
 
     /// The layer; `buffers` become its rows.
@@ -134,7 +138,7 @@ impl Zones {
         let layout = Layout::new(config, devices)?;
         let rows = layout.rows() as usize;
         Ok(Zones {
-            plan: layout.plan(),
+            plan: Self::plan(config, devices)?,
             layout,
             uuid: config.uuid,
             life: Life::Recovering,
@@ -216,7 +220,7 @@ impl Zones {
             self.leave_rest();
             return true;
         }
-        self.requests.refuse_first()
+        self.refuse_first()
     }
 
     /// Ends the layer when everything is durable and little would be replayed; asked when nothing
@@ -310,7 +314,7 @@ impl Zones {
             Op::Settle => self.settle_done(out),
             Op::GcTail { lane } => self.gc_tail_done(lane.into(), command, result),
             Op::GcRead { lane, item, count, row, slot } => {
-                self.gc_read_done((lane, item, count), (row, slot), command, result);
+                self.gc_read_done((lane, item, count), (row, slot), command, result, out);
             }
             Op::Recover { index } => {
                 self.recover_done(now, index, command, result.map(|()| verdict), out);

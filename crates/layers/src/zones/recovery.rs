@@ -2,8 +2,7 @@
 //!
 //! 1. Flush, so that what is read is durable.
 //! 2. The device's report: how far each segment is written.
-//! 3. Open segments are padded to the next strip, and so far that what they hold can be read. A
-//!    strip without a tail never counts, so nothing becomes of the pad.
+//! 3. Open segments are padded (see [`super::pads`]).
 //! 4. The last tail of each segment, and all tails of those with images (see [`super::scan`]).
 //! 5. The images of the newest root.
 //! 6. The rows since then, in the order of their numbers (see [`super::replay`]).
@@ -14,8 +13,8 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    About, BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece,
-    SECTORS_PER_BLOCK, Tally, Target, Verdict,
+    About, BLOCK, Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output,
+    SECTORS_PER_BLOCK, Target, Verdict,
 };
 use hostftl_format::report::{self, SEGMENT_BYTES, SegmentState};
 
@@ -66,7 +65,7 @@ pub struct Recovery {
     pub asked: [(u32, u32); LANES],
     tries: [u8; LANES],
     /// The write pointers of open segments, in sectors.
-    pointers: Vec<u32>,
+    pub pointers: Vec<u32>,
     pub scan: Scan,
     pub replay: Replay,
 }
@@ -94,7 +93,7 @@ impl Zones {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
 
-    fn recover(&mut self, now: Nanos, index: u16, command: Command, out: &mut Out) {
+    pub(super) fn recover(&mut self, now: Nanos, index: u16, command: Command, out: &mut Out) {
         self.recovery().pending += 1;
         self.submit(now, super::Op::Recover { index }, command, out);
     }
@@ -107,7 +106,7 @@ impl Zones {
             }
             Step::Flush => self.end_of_step(Step::Report(0)),
             Step::Report(from) => self.ask_report(now, from, out),
-            Step::Pad(segment) => self.pad(now, segment, out),
+            Step::Pad(segment) => self.pump_pads(now, segment, out),
             Step::Scan => self.pump_scan(now, out),
             Step::Images(index) => self.pump_images(now, index, out),
             Step::Find => self.pump_find(now, out),
@@ -185,53 +184,6 @@ impl Zones {
         self.more = true;
     }
 
-    /// Pads one open segment.
-    fn pad(&mut self, now: Nanos, segment: u32, out: &mut Out) -> bool {
-        if segment == self.layout.device.count {
-            return self.end_of_step(Step::Scan);
-        }
-        let from = self.recovery().pointers[segment as usize];
-        let chunk = *self.lines.chunks.at(segment);
-        if !chunk.open {
-            return self.go(Step::Pad(segment + 1));
-        }
-        if self.recovery().pending as usize >= LANES {
-            return false;
-        }
-        let strip = self.layout.strip;
-        let unreadable = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
-        let mut strips = from.div_ceil(strip).max(chunk.pointer + unreadable);
-        let mut to = strips * strip;
-        if strips >= chunk.strips {
-            (strips, to) = (chunk.strips, chunk.length);
-        }
-        if to > from {
-            let mut gather = Gather::new();
-            gather.push(Piece::zero_sectors(to - from));
-            let tally = Tally::of(Cause::Pad, to - from);
-            self.count_sent(&tally);
-            let lba = self.layout.lba(segment, 0) + u64::from(from);
-            let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-            let chunk = self.lines.chunks.at_mut(segment);
-            (chunk.pointer, chunk.flight) = (strips, 1);
-            self.recover(now, 0, command, out);
-        }
-        self.go(Step::Pad(segment + 1))
-    }
-
-    fn padded(&mut self, lba: u64, result: Result<Verdict, DeviceError>, out: &mut Out) {
-        let segment = (lba / u64::from(self.layout.device.size)) as u32;
-        let chunk = *self.lines.chunks.at(segment);
-        match result {
-            Ok(_) => self.lines.chunks.sent(segment, chunk.pointer - 1, false),
-            Err(DeviceError::Media) => {
-                self.lines.chunks.sent(segment, 0, true);
-                self.counters.device_errors += 1;
-            }
-            Err(error) => self.fail(error, false, out),
-        }
-    }
-
     /// Reads the tail of a strip, or the strip, into the buffer of a lane.
     pub(super) fn read_strip(
         &mut self,
@@ -273,7 +225,9 @@ impl Zones {
                 Ok(verdict) => self.take_report(from, into, verdict.bytes, out),
                 Err(error) => self.fail(error, false, out),
             },
-            Command::Program { lba, .. } => self.padded(lba, result, out),
+            Command::Program { lba, gather, .. } => {
+                self.padded(index.into(), (lba, gather), result, out);
+            }
             Command::Read { into: Target::Meta { buf, pages }, .. } => {
                 self.strip_read(now, index.into(), buf, pages, result, out);
             }
@@ -290,20 +244,27 @@ impl Zones {
         result: Result<Verdict, DeviceError>,
         out: &mut Out,
     ) {
+        let sound = self.failed.is_none();
         let recovery = self.recovery();
         recovery.bufs[lane] = Some(buf);
         if let Err(error) = result {
             recovery.tries[lane] += 1;
-            let again = recovery.tries[lane] < TRIES && error == DeviceError::Media;
-            let asked = recovery.asked[lane];
+            let media = error == DeviceError::Media && sound;
+            let again = recovery.tries[lane] < TRIES;
+            let (asked, step) = (recovery.asked[lane], recovery.step);
             self.counters.device_errors += 1;
-            if again && self.failed.is_none() {
+            if media && again {
                 return self.read_strip(now, lane, asked, pages == 1, out);
+            }
+            if media && matches!(step, Step::Pad(_)) {
+                self.recovery().tries[lane] = 0;
+                return self.mark_read(now, lane, false, out);
             }
             return self.give_up("what was written last can't be read", out);
         }
         recovery.tries[lane] = 0;
         match recovery.step {
+            Step::Pad(_) => self.mark_read(now, lane, true, out),
             Step::Scan => self.scanned(lane),
             Step::Images(_) => self.image_read(lane, out),
             Step::Find => self.found_tail(lane),

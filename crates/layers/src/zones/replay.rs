@@ -141,8 +141,12 @@ impl Zones {
                         self.map.set(block, At::Nowhere);
                     });
                     self.touched += (end - entry.block) as usize;
-                    let last = &mut self.lines.at_mut(self.layout.line(segment)).last_trim;
-                    *last = (*last).max(seq);
+                    self.lines.note_trim(self.layout.line(segment), seq);
+                }
+                Kind::Lost => {
+                    self.map.set(entry.block, At::Lost);
+                    self.touched += 1;
+                    self.lines.note_trim(self.layout.line(segment), seq);
                 }
                 _ => {}
             }

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{MetaBuf, SECTORS_PER_BLOCK, Tally};
+use hostftl_core::{BLOCK, MetaBuf, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{ENTRIES, Entry};
 
 /// What a row is doing.
@@ -44,6 +44,7 @@ pub struct Row {
     pub taken: [u32; 2],
     /// Blocks on their way into it.
     pub pending: u32,
+    /// Whether it says that blocks hold nothing, or are lost: nothing that is live stands for that.
     pub has_trim: bool,
     /// Sectors by cause.
     pub tally: Tally,
@@ -68,6 +69,11 @@ impl Row {
             strip: 0,
             tail: Some(MetaBuf::new(1)),
         }
+    }
+
+    /// Bytes of what is known of a row, and of its tail.
+    pub const fn memory() -> u64 {
+        (size_of::<Row>() + ENTRIES * size_of::<Entry>() + BLOCK) as u64
     }
 
     /// Begins a new row.

@@ -109,8 +109,7 @@ impl Zones {
         }
         let (slots, mut tally) = (it.slots, it.tally);
         if it.has_trim {
-            let last = &mut self.lines.at_mut(line).last_trim;
-            *last = (*last).max(it.seq);
+            self.lines.note_trim(line, it.seq);
         }
         let it = &self.rows[row as usize];
         let head = self.head(line, it.seq, it.entries.len());

@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "not every test overwrites at random")]
 pub mod churn;
+#[allow(dead_code, reason = "not every test is of a layer that gathers")]
+pub mod lives;
 #[allow(dead_code, reason = "not every test has a zoned device")]
 pub mod zoned;
 
@@ -9,7 +11,8 @@ use std::collections::HashMap;
 
 use hostftl_core::{
     ALL_ZEROS, Cause, Codec, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
-    Out, Output, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
+    Out, Output, Part, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
+    View, ViewMut,
 };
 use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
@@ -190,12 +193,13 @@ impl World {
                 let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
                 return Verdict { bytes: 0, crc: crc32c(*seed, bytes) };
             }
-            Command::Pack { from, .. } => {
+            Command::Pack { from, seed, .. } => {
                 // Nothing can be packed here, but zeros are seen.
                 let at = from.from() as usize;
                 let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
                 let zeros = bytes.iter().all(|byte| *byte == 0);
-                return Verdict { bytes: if zeros { ALL_ZEROS } else { 0 }, crc: 0 };
+                let crc = crc32c(*seed, bytes);
+                return Verdict { bytes: if zeros { ALL_ZEROS } else { 0 }, crc };
             }
             Command::Unpack { from, into, codec: Codec::Raw, seed, crc } => {
                 let at = from.from() as usize;
@@ -205,6 +209,7 @@ impl World {
                 let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
                 buffer[at..at + bytes.len()].copy_from_slice(&bytes);
             }
+            Command::Move { from, into, parts } => return self.move_parts(from, into, parts),
             Command::Reset { lba, sectors, .. } => {
                 let at = *lba as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
@@ -213,6 +218,18 @@ impl World {
             other => panic!("no layer here sends {other:?}"),
         }
         Verdict::default()
+    }
+
+    fn move_parts(&mut self, from: &View, into: &ViewMut, parts: &[Part]) -> Verdict {
+        let source = self.buffers[&from.id()][from.from() as usize..].to_vec();
+        let target = self.buffers.get_mut(&into.id()).expect("a buffer");
+        for part in parts {
+            let bytes = &source[part.from as usize..][..part.len as usize];
+            assert_eq!(crc32c(part.seed, bytes), part.crc, "a record has its checksum");
+            let at = (into.from() + part.into) as usize;
+            target[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        Verdict { bytes: parts.len() as u32, crc: 0 }
     }
 
     /// Sends a request without waiting; returns its name.

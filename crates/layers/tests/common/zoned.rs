@@ -26,6 +26,15 @@ impl Pointers {
         DeviceInfo { kind, ..DeviceInfo::block(sectors, self.shape.write_unit) }
     }
 
+    /// Loses a part of what was written since `before`: in each segment what `keep` doesn't keep of
+    /// so many times `unit` sectors.
+    pub fn lose(&mut self, before: &Pointers, unit: u64, mut keep: impl FnMut(u64) -> u64) {
+        for (pointer, before) in self.list.iter_mut().zip(&before.list) {
+            let more = pointer.checked_sub(*before).expect("nothing was reset");
+            *pointer = (before + keep(more / unit) * unit).min(*pointer);
+        }
+    }
+
     /// Instead of the command at `pick`, the first program to its segment.
     pub fn first(&self, flying: &[(Token, Command)], pick: usize) -> usize {
         let segment = |command: &Command| match command {
@@ -43,7 +52,9 @@ impl Pointers {
         match command {
             Command::Read { lba, into, .. } => {
                 let end = *lba % size + u64::from(into.sectors());
-                assert!(end <= self.list[(*lba / size) as usize], "a read of what is not written");
+                let pointer = self.list[(*lba / size) as usize];
+                let hidden = if pointer == size { 0 } else { self.shape.unreadable.into() };
+                assert!(end + hidden <= pointer, "a read of what is not written, or too early");
             }
             Command::Program { lba, tally, .. } => {
                 let pointer = &mut self.list[(*lba / size) as usize];

@@ -54,6 +54,22 @@ pub fn footprint(mib: u64, writes: u64) -> Result<Load, Error> {
     parse(&format!("synth:uniform:size=4k,span={mib}m,count={writes}"))
 }
 
+/// Synthetic workloads drawn from a seed, of `writes` writes each.
+pub fn drawn(seed: u64, count: usize, writes: u64) -> Vec<String> {
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut pick = |list: &[&'static str]| list[dice.random_range(0..list.len())];
+    let mut draw = |_| {
+        let pattern = pick(&["uniform", "zipf", "skew", "moving", "mix", "sequential"]);
+        let (size, span) =
+            (pick(&["4k", "4k", "4k", "8k", "16k"]), pick(&["16m", "64m", "128m", "256m", "512m"]));
+        let (flush, hot) = (pick(&["0", "0", "20", "100"]), pick(&["2", "5", "20"]));
+        let share = pick(&["60", "80", "90"]);
+        let unit = format!("size={size},span={span},flush={flush},hot={hot},share={share}");
+        format!("synth:{pattern}:{unit},count={writes}")
+    };
+    (0..count).map(&mut draw).collect()
+}
+
 /// A trace of the mixture, in a file that goes away.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);

@@ -58,16 +58,17 @@ impl Outcome {
     }
 }
 
-/// The memories for `user` pages of data: in all a quarter more, `share` thousandths of it M.
+/// The memories for `user` pages of data: in all a quarter more, `share` thousandths of it M. One
+/// page of S is for the ledger of the layer.
 fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
     let all = user + user / 4;
     let fast = (all * setup.share / 1000).max(40);
     let spare = fast / 20;
-    let slow = all.saturating_sub(fast).max(user + 1);
+    let slow = all.saturating_sub(fast).max(user + 2);
     let [in_m, in_s] = setup.intervals;
     [
         ScmSpec { interval: in_m, ..ScmSpec::memory_type(fast - spare, spare) },
-        ScmSpec { interval: in_s, ..ScmSpec::storage_type(user, slow - user) },
+        ScmSpec { interval: in_s, ..ScmSpec::storage_type(user + 1, slow - user - 1) },
     ]
 }
 

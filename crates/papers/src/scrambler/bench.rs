@@ -1,7 +1,7 @@
 //! One workload on one drive, with and without the scrambler: the drive is aged and then timed, one
 //! request at a time.
 
-use hostftl_core::{Cause, Layer, Nanos, Payload};
+use hostftl_core::{Cause, Nanos, Payload};
 use hostftl_drives::{Clock, DriveSpec};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use hostftl_sim::{Front, HostCosts, Pace, PlayError, Player, Totals, Work, World, check_laws};
@@ -63,6 +63,7 @@ impl Measured {
 /// A stack that is aged and then timed.
 pub struct Bench {
     world: World<AnyLayer>,
+    table_bytes: u64,
     spec: DriveSpec,
     asked: Totals,
 }
@@ -83,7 +84,8 @@ impl Bench {
         let layer = AnyLayer::new(layer, &devices, buffers, Mode::Format).map_err(failed)?;
         let world = World::new(layer, std::slice::from_ref(spec), HostCosts::default());
         let world = world.map_err(failed)?;
-        Ok(Bench { world, spec: spec.clone(), asked: Totals::default() })
+        let table_bytes = plan.map_bytes + plan.meta_bytes;
+        Ok(Bench { world, table_bytes, spec: spec.clone(), asked: Totals::default() })
     }
 
     fn play(&mut self, records: impl Iterator<Item = Record>) -> Result<Front, Error> {
@@ -142,7 +144,7 @@ impl Bench {
             erases: flash.erases,
             programs: flash.programs,
             energy: work.energy(&self.spec, 0).mj,
-            table_bytes: self.world.layer().map_bytes(),
+            table_bytes: self.table_bytes,
             rules: std::array::from_fn(|i| now[i] - rules[i]),
             written: totals.written_sectors,
         })

@@ -20,6 +20,12 @@ use cases::{REFERENCE, Reference, Workload, workloads};
 const FREE: [u32; 4] = [20, 40, 60, 80];
 /// Sectors of a block.
 const BLOCK: u64 = 8192;
+/// How full a page may get, with the scrambler that keeps to it; 1 is the default.
+const UTIL: [(f64, &str); 3] = [
+    (0.25, "scrambler:spare=0:util=0.25"),
+    (0.5, "scrambler:spare=0:util=0.5"),
+    (0.75, "scrambler:spare=0:util=0.75"),
+];
 
 /// Without and with the scrambler.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +121,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let loads = workloads(options)?;
     let blind = "scrambler:spare=0:refresh=0";
     let mut jobs = vec![Job::Case(&REFERENCE[0], blind)];
+    jobs.extend(UTIL.map(|(_, layer)| Job::Case(&REFERENCE[0], layer)));
     for case in &REFERENCE {
         jobs.extend([Job::Case(case, "none"), Job::Case(case, case.layer)]);
     }
@@ -125,6 +132,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     }
     let mut measured = run_all(&jobs, options, watch)?;
     let blind = measured.remove(0);
+    let less_full: Vec<Measured> = measured.drain(..UTIL.len()).collect();
     let pairs: Vec<Pair> = measured
         .chunks(2)
         .map(|two| Pair { none: two[0].clone(), scrambled: two[1].clone() })
@@ -133,6 +141,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("LBA scrambler: writes into the block that is collected next");
     tables::settings(&mut findings, &loads, options);
     findings.sheets.push(tables::reference(reference));
+    findings.sheets.push(tables::utilisation(&less_full, &reference[0]));
     findings.sheets.push(tables::paper(&loads, paper));
     findings.sheets.push(tables::inside(&loads, paper));
     findings.figures.push(tables::chart(&loads, paper));
@@ -192,6 +201,7 @@ fn checks(findings: &mut Findings, reference: &[Pair], paper: &[Pair], blind: &M
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hostftl_sim::theory;
 
     struct Nobody;
 
@@ -213,12 +223,18 @@ mod tests {
     fn the_reference_table_has_the_same_shape() {
         let seed = 1;
         let options = Options { full: false, sweep: false, traces: None, threads: 2, seed };
-        let gains = REFERENCE.map(|case| pair(&case, &options).gain());
-        for (case, gain) in REFERENCE.iter().zip(gains) {
+        let pairs = REFERENCE.map(|case| pair(&case, &options));
+        let gains: Vec<f64> = pairs.iter().map(Pair::gain).collect();
+        for (case, gain) in REFERENCE.iter().zip(gains.iter().copied()) {
             assert!(Band::around(case.gain, 25.0).holds(gain), "{}: {gain}", case.name);
         }
         assert!(gains[7] <= 1.05, "page grain: {}", gains[7]);
         assert!(gains[0] > gains[5] && gains[5] > gains[6], "it falls with free space: {gains:?}");
+        // Of 160 blocks for 128 of data up to four are set aside; each write programs a page.
+        let none = &pairs[0].none;
+        let waf = none.programs as f64 / none.requests as f64;
+        let [least, most] = [160.0, 156.0].map(|blocks| theory::greedy(blocks / 128.0, 256));
+        assert!(waf > 0.97 * least && waf < 1.03 * most, "{waf}, theory {least} to {most}");
         let blind = Job::Case(&REFERENCE[0], "scrambler:spare=0:refresh=0").run(&options);
         let blind = blind.expect("the laws hold");
         assert!(blind.programs > 8 * blind.requests, "without rule 2: {}", blind.programs);

@@ -4,7 +4,7 @@ use hostftl_report::{Bars, Figure};
 
 use super::bench::Measured;
 use super::cases::{REFERENCE, Workload};
-use super::{FREE, Pair};
+use super::{FREE, Pair, UTIL};
 use crate::{Cell, Findings, Options, Sheet};
 
 fn number(value: f64, digits: usize) -> Cell {
@@ -57,6 +57,25 @@ pub fn reference(pairs: &[Pair]) -> Sheet {
             percent(pair.change(copies)),
             percent(case.changes.map(|it| it[1])),
             percent(pair.change(erases)),
+        ]);
+    }
+    sheet
+}
+
+/// How full a page may get before another is taken.
+pub fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
+    let heads = ["util_max", "us a request", "gain", "copied pages", "programs a request"];
+    let title = "How full a page may get, at 20 % free and 4 KiB (not in the reference model)";
+    let mut sheet = Sheet::new(title, &heads);
+    let shares = UTIL.iter().map(|(share, _)| *share).chain([1.0]);
+    for (share, it) in shares.zip(less_full.iter().chain([&whole.scrambled])) {
+        let pair = Pair { none: whole.none.clone(), scrambled: it.clone() };
+        sheet.row([
+            number(share, 2),
+            number(it.us(), 0),
+            number(pair.gain(), 2),
+            percent(pair.change(copies)),
+            number(it.programs as f64 / it.requests.max(1) as f64, 2),
         ]);
     }
     sheet

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hostftl_volume::{DeviceStatus, Latency, Space, Status, Traffic};
+use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -83,8 +83,15 @@ fn volume(sheet: &mut Sheet, status: &Status) {
     sheet.level("degraded", "Whether the volume runs without a device", degraded);
     sheet.level("usable_bytes", "What clients see", status.exported_bytes as f64);
     sheet.level("device_bytes", "What the devices have together", status.device_bytes as f64);
-    let stated = status.memory.stated_bytes as f64;
-    sheet.level("memory_stated_bytes", "Memory that the volume said it needs", stated);
+    let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, .. } = status.memory;
+    let parts = [
+        ("map", map_bytes),
+        ("metadata", meta_bytes),
+        ("buffers", arena_bytes),
+        ("fixed", fixed_bytes),
+    ];
+    let stated = parts.map(|(part, bytes)| (label("part", part), bytes as f64));
+    sheet.levels("memory_stated_bytes", "Memory that the volume said it needs", stated);
     if let Some(used) = status.memory.used_bytes {
         sheet.level("memory_used_bytes", "Memory that the process has in use", used as f64);
     }

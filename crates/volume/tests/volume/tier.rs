@@ -19,7 +19,7 @@ fn spec(place: &Place) -> CreateSpec {
 fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
     let place = Place::new();
     let created = create(&spec(&place)).unwrap();
-    assert_eq!(created.exported_bytes, 62 * MIB, "what the slow device has");
+    assert_eq!(created.exported_bytes, 62 * MIB - 16_384, "the slow device but for the ledger");
     let path = place.path("v.toml");
     let content = |at: u64, round: u64| vec![(at / MIB * 7 + round) as u8; 65_536];
     for round in 1..3 {
@@ -37,6 +37,32 @@ fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
         assert!(last.devices.iter().all(|device| device.sent_bytes > MIB), "both are written");
     }
     assert_eq!(check(&path).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_tier_without_its_fast_device_says_what_is_lost() {
+    let place = Place::new();
+    create(&spec(&place)).unwrap();
+    let path = place.path("v.toml");
+    let why = |name: &str, away: &str| {
+        std::fs::rename(place.path(name), place.path(away)).unwrap();
+        let why = open(&path).unwrap_err().to_string();
+        std::fs::rename(place.path(away), place.path(name)).unwrap();
+        why
+    };
+    assert!(why("fast", "away").contains("nothing that was flushed is on it alone"));
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    client.write(5 * MIB, &[5; 65_536], false).unwrap();
+    client.write(60 * MIB, &[9; 4096], true).unwrap();
+    running.stop().unwrap();
+    let lost = why("fast", "away");
+    assert!(lost.contains("the fast device of the tier is not here"), "{lost}");
+    assert!(lost.contains(&place.name("fast")), "{lost}");
+    let ranges = format!("{} bytes: {MIB} at {}, {MIB} at {}", 2 * MIB, 5 * MIB, 60 * MIB);
+    assert!(lost.contains(&ranges), "{lost}");
+    assert!(why("slow", "away").contains("the slow device of the tier is not here"));
+    drop(open(&path).expect("both are here again"));
 }
 
 #[test]

@@ -134,11 +134,13 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
     let iops = Lines::new("Requests a second", seconds(), Axis::linear("requests/s", whole));
     let waf = Lines::new("Write amplification", seconds(), Axis::linear("waf", three_digits));
     let p99 = Lines::new("Latency, p99", seconds(), Axis::log("latency", whole_nanos));
+    let p999 = Lines::new("Latency, p99.9", seconds(), Axis::log("latency", whole_nanos));
     let busy = Lines::new("How busy the dies are", seconds(), Axis::linear("busy", share));
     vec![
         line(iops, rows, |it| Some(it.iops)),
         line(waf, rows, |it| it.waf),
         line(p99, rows, |it| it.p99_ns.map(|ns| ns as f64)),
+        line(p999, rows, |it| it.p999_ns.map(|ns| ns as f64)),
         line(busy, rows, |it| Some(it.busy)),
     ]
 }

@@ -56,7 +56,7 @@ fn names(columns: &mut Vec<Column>) {
 }
 
 fn sizes(columns: &mut Vec<Column>) {
-    let figures: [Size; 26] = [
+    let figures: [Size; 27] = [
         ("requests", |row| row.requests),
         ("widened", |row| row.widened),
         ("flushes", |row| row.flushes),
@@ -68,6 +68,7 @@ fn sizes(columns: &mut Vec<Column>) {
         ("padding_bytes", |row| row.padding_bytes),
         ("map_bytes_written", |row| row.map_bytes_written),
         ("map_bytes", |row| row.map_bytes),
+        ("meta_bytes", |row| row.meta_bytes),
         ("model_bytes", |row| row.model_bytes),
         ("rmw_units", |row| row.rmw_units),
         ("busy_read_ns", |row| row.busy_ns.read),

@@ -92,7 +92,7 @@ pub fn summary_columns() -> [Column; 11] {
         ("write p99", |row| latency(row.latency_ns.write, |write| write.p99)),
         ("life", |row| life(row.life.host_tb)),
         ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
-        ("map", |row| bytes(row.map_bytes)),
+        ("memory", |row| bytes(row.layer_bytes())),
     ]
 }
 
@@ -151,9 +151,10 @@ fn host_table(rows: &[Row]) -> Table {
 }
 
 fn cost_table(rows: &[Row]) -> Table {
-    let columns: [Column; 8] = [
+    let columns: [Column; 9] = [
         ("layer", name),
         ("map memory", |row| bytes(row.map_bytes)),
+        ("beside it", |row| bytes(row.meta_bytes)),
         ("host can write", |row| life(row.life.host_tb)),
         ("by erases", |row| life(row.life.host_tb_by_erases)),
         ("erases p50", |row| row.erases.p50.to_string()),

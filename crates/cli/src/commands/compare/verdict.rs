@@ -28,15 +28,15 @@ pub fn title(row: &Row, rows: &[Row]) -> String {
 
 /// What a layer did to the drive's work; nothing for `passthrough` and without it.
 pub fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
-    let (ratio, memory) = (row.busy_ratio?, bytes(row.map_bytes));
+    let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
     let (layer, less) = (title(row, rows), 1.0 / ratio);
     (row.layer != "passthrough").then(|| match ratio {
         ..CLEARLY_LESS => {
-            format!("{layer} divides the drive's work by {less:.2}; its map takes {memory}.")
+            format!("{layer} divides the drive's work by {less:.2}; it takes {memory} of memory.")
         }
         _ => format!(
             "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, \
-             and its map takes {memory}."
+             and it takes {memory} of memory."
         ),
     })
 }
@@ -65,8 +65,10 @@ pub fn of_all(rows: &[Row]) -> String {
         };
     };
     let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
-    let what =
-        format!("divides the drive's work by {less:.2} for {} of map", bytes(most.map_bytes));
+    let what = format!(
+        "divides the drive's work by {less:.2} for {} of memory",
+        bytes(most.layer_bytes())
+    );
     match groups.len() {
         1 => format!("{} pays on {}: it {what}.", most.layer, most.drive),
         all => format!(

@@ -30,12 +30,11 @@ pub fn print(
     if let Some(held) = &status.space {
         space(held, console)?;
     }
-    console.field("map", format!("{} of memory", bytes(status.map_bytes)))?;
     if let (Some(leaves), Some(cap)) = (status.facts.get("leaves"), status.facts.get("leaf_cap")) {
         let (leaves, cap) = (count(*leaves), count(*cap));
         console.field("leaves", format!("{leaves}, of {cap} that are wanted at the most"))?;
     }
-    console.field("memory", memory(&status.memory, status.map_bytes))?;
+    console.field("memory", memory(&status.memory))?;
     console.field("answers", crate::commands::answers(&status.ack))?;
     status.devices.iter().try_for_each(|one| console.field("device", device(one)))?;
     if let Some(traffic) = &status.traffic {
@@ -65,10 +64,8 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn memory(memory: &Memory, map: u64) -> String {
-    let buffers = memory.stated_bytes.saturating_sub(map);
-    let (stated, map, buffers) = (bytes(memory.stated_bytes), bytes(map), bytes(buffers));
-    let stated = format!("{stated} (map {map}, buffers {buffers})");
+fn memory(memory: &Memory) -> String {
+    let stated = crate::commands::memory(memory);
     match memory.used_bytes {
         Some(used) => format!("{stated} stated, {} in use by the process", bytes(used)),
         None => format!("{stated} while it is served"),

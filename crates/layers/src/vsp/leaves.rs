@@ -4,7 +4,8 @@
 //! Invariants
 //! - A leaf of level k stands for 2^k sectors that begin at a multiple of 2^k, and lie in as many
 //!   slots of one superpage; or for sectors that read as errors.
-//! - The leaves of an LSP are in the order of their sectors, and none overlaps another.
+//! - The leaves of an LSP are in the order of their sectors, and none overlaps another. LSPs may
+//!   share a list, which is then in the order of the sectors of all of them.
 //! - Two buddies that follow each other on the device are one leaf.
 //! - Every leaf, unless it reads as an error, is once in the chain of its superpage.
 //! - Links are indices plus one; 0 is none, so that fresh zeroed memory holds nothing.
@@ -40,13 +41,33 @@ impl Leaf {
     }
 }
 
+/// Leaves that a change of one sector never needs.
+const STRETCH: u32 = 64;
+/// The bits of [`Node::next`] that are the link; the level is in the others.
+const LINK: u32 = (1 << 28) - 1;
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    leaf: Leaf,
-    /// The next one of the LSP.
+    lsn: u32,
+    vsn: u32,
+    /// The next one of the LSP, and above it the level.
     next: u32,
     /// The next one of the superpage.
     peer: u32,
+}
+
+impl Node {
+    fn leaf(&self) -> Leaf {
+        Leaf { lsn: self.lsn, vsn: self.vsn, level: (self.next >> 28) as u8 }
+    }
+
+    fn next(&self) -> u32 {
+        self.next & LINK
+    }
+
+    fn set_next(&mut self, next: u32) {
+        self.next = self.next & !LINK | next;
+    }
 }
 
 /// See the module text.
@@ -59,35 +80,56 @@ pub struct Leaves {
     free: u32,
     count: u32,
     capacity: u32,
-    lsps: Vec<u32>,
+    lsps: u32,
+    heads: Vec<u32>,
     vsps: Vec<u32>,
-    /// Low leaves of each superpage.
+    /// Low leaves of each superpage, where they are counted.
     low: Vec<u16>,
-    /// LSPs that have leaves.
+    /// Lists that have leaves.
     touched: u32,
 }
 
+/// How many there can be of what leaves are found by.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Leaves.
+    pub capacity: u32,
+    /// LSPs.
+    pub lsps: u32,
+    /// Lists of leaves by LSP; LSPs share them where there are fewer.
+    pub lists: u32,
+    /// Superpages.
+    pub vsps: u32,
+    /// Whether low leaves are counted by superpage.
+    pub low: bool,
+}
+
+impl Size {
+    /// Bytes of everything.
+    pub fn memory(&self) -> u64 {
+        let vsp = if self.low { 6 } else { 4 };
+        let node = size_of::<Node>() as u64;
+        node * u64::from(self.capacity) + 4 * u64::from(self.lists) + vsp * u64::from(self.vsps)
+    }
+}
+
 impl Leaves {
-    /// None yet; at most `capacity` of them over `lsps` LSPs and `vsps` superpages.
-    pub fn new(superpage: u32, capacity: u32, lsps: u32, vsps: u32) -> Self {
+    /// None yet.
+    pub fn new(superpage: u32, size: Size) -> Self {
+        assert!(size.capacity < LINK, "a link reaches every leaf");
         Leaves {
             superpage,
             low_level: (superpage.ilog2() / 2) as u8,
-            nodes: Vec::with_capacity(capacity as usize),
+            nodes: Vec::with_capacity(size.capacity as usize),
             free: 0,
             count: 0,
-            capacity,
-            lsps: vec![0; lsps as usize],
-            vsps: vec![0; vsps as usize],
-            low: vec![0; vsps as usize],
+            capacity: size.capacity,
+            lsps: size.lsps,
+            heads: vec![0; size.lists as usize],
+            vsps: vec![0; size.vsps as usize],
+            low: vec![0; if size.low { size.vsps as usize } else { 0 }],
             touched: 0,
         }
-    }
-
-    /// Bytes of everything.
-    pub fn memory(capacity: u32, lsps: u32, vsps: u32) -> u64 {
-        let node = size_of::<Node>() as u64;
-        node * u64::from(capacity) + 4 * u64::from(lsps) + 6 * u64::from(vsps)
     }
 
     /// How many there are.
@@ -97,10 +139,17 @@ impl Leaves {
 
     /// How many more there can be.
     pub fn room(&self) -> u32 {
-        self.capacity - self.count
+        self.capacity.saturating_sub(self.count)
     }
 
-    /// LSPs that have any.
+    /// Makes room for what recovery finds, though it be more than was planned.
+    pub fn stretch(&mut self) {
+        if self.room() < STRETCH {
+            self.capacity = self.count + STRETCH;
+        }
+    }
+
+    /// Lists that have any: LSPs, unless they share lists.
     pub fn touched(&self) -> u32 {
         self.touched
     }
@@ -117,7 +166,11 @@ impl Leaves {
 
     /// How many LSPs there are.
     pub fn lsps(&self) -> u32 {
-        self.lsps.len() as u32
+        self.lsps
+    }
+
+    fn head(&self, lsp: u32) -> usize {
+        lsp as usize % self.heads.len()
     }
 
     fn node(&self, at: u32) -> &Node {
@@ -130,7 +183,9 @@ impl Leaves {
 
     /// The leaves of an LSP, in order.
     pub fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
-        self.list(self.lsps[lsp as usize], |node| node.next)
+        let all = self.list(self.heads[self.head(lsp)], Node::next);
+        let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
+        all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
 
     /// The leaves that lie in a superpage.
@@ -156,19 +211,19 @@ impl Leaves {
         core::iter::from_fn(move || {
             let node = self.nodes.get(at.checked_sub(1)? as usize)?;
             at = next(node);
-            Some(node.leaf)
+            Some(node.leaf())
         })
     }
 
-    /// The first leaf of a sector's LSP that ends behind the sector, and the one before that.
+    /// The first leaf of a sector's list that ends behind the sector, and the one before that.
     fn seek(&self, lsn: u32) -> (u32, u32) {
-        let (mut before, mut at) = (0, self.lsps[self.lsp(lsn) as usize]);
+        let (mut before, mut at) = (0, self.heads[self.head(self.lsp(lsn))]);
         while at != 0 {
             let node = self.node(at);
-            if lsn < node.leaf.lsn + node.leaf.len() {
+            if lsn < node.lsn + node.leaf().len() {
                 break;
             }
-            (before, at) = (at, node.next);
+            (before, at) = (at, node.next());
         }
         (before, at)
     }
@@ -176,73 +231,80 @@ impl Leaves {
     /// The leaf of a sector.
     pub fn find(&self, lsn: u32) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
-        (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
+        (at != 0).then(|| self.node(at).leaf()).filter(|leaf| leaf.lsn <= lsn)
     }
 
-    /// Puts a leaf behind `before` in its LSP. The new node.
+    /// Puts a leaf behind `before` in its list. The new node.
     fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
         assert!(self.room() > 0, "room for leaves was checked");
-        let lsp = self.lsp(leaf.lsn) as usize;
-        let next = if before == 0 { self.lsps[lsp] } else { self.node(before).next };
-        let node = Node { leaf, next, peer: 0 };
+        let head = self.head(self.lsp(leaf.lsn));
+        let next = if before == 0 { self.heads[head] } else { self.node(before).next() };
+        let next = next | u32::from(leaf.level) << 28;
+        let node = Node { lsn: leaf.lsn, vsn: leaf.vsn, next, peer: 0 };
         let at = if self.free == 0 {
             self.nodes.push(node);
             self.nodes.len() as u32
         } else {
             let at = core::mem::take(&mut self.free);
-            self.free = self.node(at).next;
+            self.free = self.node(at).next();
             *self.node_mut(at) = node;
             at
         };
         self.count += 1;
-        self.touched += u32::from(self.lsps[lsp] == 0);
-        self.set_next(before, lsp, at);
+        self.touched += u32::from(self.heads[head] == 0);
+        self.set_next(before, head, at);
         self.chain(at);
         at
     }
 
-    fn set_next(&mut self, before: u32, lsp: usize, next: u32) {
+    fn set_next(&mut self, before: u32, head: usize, next: u32) {
         if before == 0 {
-            self.lsps[lsp] = next;
+            self.heads[head] = next;
         } else {
-            self.node_mut(before).next = next;
+            self.node_mut(before).set_next(next);
         }
     }
 
     /// Takes the node behind `before` out.
     fn remove(&mut self, before: u32, at: u32) -> Leaf {
         self.unchain(at);
-        let Node { leaf, next, .. } = *self.node(at);
-        let lsp = self.lsp(leaf.lsn) as usize;
-        self.set_next(before, lsp, next);
-        self.touched -= u32::from(self.lsps[lsp] == 0);
-        self.node_mut(at).next = self.free;
+        let (leaf, next) = (self.node(at).leaf(), self.node(at).next());
+        let head = self.head(self.lsp(leaf.lsn));
+        self.set_next(before, head, next);
+        self.touched -= u32::from(self.heads[head] == 0);
+        let free = self.free;
+        self.node_mut(at).set_next(free);
         self.free = at;
         self.count -= 1;
         leaf
     }
 
-    fn is_low(&self, leaf: Leaf) -> u16 {
-        u16::from(leaf.level <= self.low_level)
+    fn count_low(&mut self, leaf: Leaf, more: bool) {
+        let vsp = (leaf.vsn / self.superpage) as usize;
+        if leaf.level <= self.low_level
+            && let Some(low) = self.low.get_mut(vsp)
+        {
+            *low = if more { *low + 1 } else { *low - 1 };
+        }
     }
 
     fn chain(&mut self, at: u32) {
-        let leaf = self.node(at).leaf;
+        let leaf = self.node(at).leaf();
         if leaf.vsn == LOST {
             return;
         }
+        self.count_low(leaf, true);
         let vsp = (leaf.vsn / self.superpage) as usize;
-        self.low[vsp] += self.is_low(leaf);
         self.node_mut(at).peer = core::mem::replace(&mut self.vsps[vsp], at);
     }
 
     fn unchain(&mut self, at: u32) {
-        let Node { leaf, peer, .. } = *self.node(at);
+        let (leaf, peer) = (self.node(at).leaf(), self.node(at).peer);
         if leaf.vsn == LOST {
             return;
         }
+        self.count_low(leaf, false);
         let vsp = (leaf.vsn / self.superpage) as usize;
-        self.low[vsp] -= self.is_low(leaf);
         let mut before = self.vsps[vsp];
         if before == at {
             self.vsps[vsp] = peer;
@@ -257,7 +319,7 @@ impl Leaves {
     /// Takes a sector out of its leaf, whose rest stays. Where it was.
     pub fn clear(&mut self, lsn: u32) -> Option<u32> {
         let (mut before, at) = self.seek(lsn);
-        if at == 0 || self.node(at).leaf.lsn > lsn {
+        if at == 0 || self.node(at).lsn > lsn {
             return None;
         }
         let leaf = self.remove(before, at);
@@ -288,23 +350,25 @@ impl Leaves {
 
     /// Merges a leaf with its buddy, if that follows it on the device or is followed by it.
     fn merge(&mut self, at: u32) -> Option<u32> {
-        let leaf = self.node(at).leaf;
+        let leaf = self.node(at).leaf();
         if leaf.len() == self.superpage {
             return None;
         }
         let (before, _) = self.seek(leaf.lsn);
         let is_left = leaf.lsn & leaf.len() == 0;
-        let (left, right) = if is_left { (at, self.node(at).next) } else { (before, at) };
-        if left == 0 || right == 0 || !self.are_one(self.node(left).leaf, self.node(right).leaf) {
+        let (left, right) = if is_left { (at, self.node(at).next()) } else { (before, at) };
+        if left == 0 || right == 0 || !self.are_one(self.node(left).leaf(), self.node(right).leaf())
+        {
             return None;
         }
         self.remove(left, right);
-        let level = leaf.level + 1;
+        let leaf = self.node(left).leaf();
+        let merged = Leaf { level: leaf.level + 1, ..leaf };
         if leaf.vsn != LOST {
-            let vsp = (self.node(left).leaf.vsn / self.superpage) as usize;
-            self.low[vsp] -= u16::from(leaf.level == self.low_level);
+            self.count_low(leaf, false);
+            self.count_low(merged, true);
         }
-        self.node_mut(left).leaf.level = level;
+        self.node_mut(left).next += 1 << 28;
         Some(left)
     }
 
@@ -325,7 +389,7 @@ impl Leaves {
     /// Forgets every leaf of a superpage.
     pub fn forget(&mut self, vsp: u32) {
         while let Some(first) = self.vsps[vsp as usize].checked_sub(1) {
-            let (before, at) = self.seek(self.nodes[first as usize].leaf.lsn);
+            let (before, at) = self.seek(self.nodes[first as usize].lsn);
             self.remove(before, at);
         }
     }
@@ -335,7 +399,8 @@ impl Leaves {
     /// # Errors
     /// The first disagreement.
     pub fn check(&self) -> Result<(), &'static str> {
-        let (mut count, mut chained, mut touched) = (0, 0, 0);
+        let (mut count, mut chained) = (0, 0);
+        let touched = self.heads.iter().filter(|head| **head != 0).count() as u32;
         for lsp in 0..self.lsps() {
             let mut end = lsp * self.superpage;
             let mut last: Option<Leaf> = None;
@@ -351,13 +416,13 @@ impl Leaves {
                 (count, chained) = (count + 1, chained + u32::from(leaf.vsn != LOST));
                 (end, last) = (leaf.lsn + leaf.len(), Some(leaf));
             }
-            touched += u32::from(last.is_some());
         }
-        for (vsp, low) in (0..).zip(&self.low) {
-            let leaves = self.in_superpage(vsp);
-            let (all, of_low) =
-                leaves.fold((0, 0), |(all, low), leaf| (all + 1, low + self.is_low(leaf)));
-            if of_low != *low {
+        for vsp in 0..self.vsps.len() as u32 {
+            let (mut all, mut low) = (0, 0);
+            for leaf in self.in_superpage(vsp) {
+                (all, low) = (all + 1, low + u16::from(leaf.level <= self.low_level));
+            }
+            if self.low.get(vsp as usize).is_some_and(|counted| *counted != low) {
                 return Err("the count of a superpage's low leaves is wrong");
             }
             chained -= all;

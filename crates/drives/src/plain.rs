@@ -1,0 +1,58 @@
+//! What models without a translation of their own have in common: which commands they take, and the
+//! count of what they did.
+
+use hostftl_core::{CAUSES, Cause, Command, DeviceError};
+
+use crate::work::{DriveWork, FlashBusy, FlashWork};
+
+/// The first sector and the length of a read or program; else what a device of so many `sectors`
+/// answers at once. Nothing of it is lost at a power cut, and nothing is collected.
+pub fn range(command: &Command, sectors: u64) -> Result<(u64, u32), Result<(), DeviceError>> {
+    let (lba, length) = match command {
+        Command::Read { lba, into, .. } => (*lba, into.sectors()),
+        Command::Program { lba, tally, .. } => (*lba, tally.total()),
+        Command::Flush { .. } | Command::Reset { .. } => return Err(Ok(())),
+        other => unreachable!("{other:?} goes to no device"),
+    };
+    match lba.checked_add(length.into()).is_some_and(|end| end <= sectors) {
+        true => Ok((lba, length)),
+        false => Err(Err(DeviceError::Media)),
+    }
+}
+
+/// Sectors read and written by cause, and the time that took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub reads: [u64; CAUSES],
+    pub sectors: [u64; CAUSES],
+    pub busy: FlashBusy,
+}
+
+impl Counts {
+    /// Counts a read or program.
+    pub fn note(&mut self, command: &Command) {
+        match command {
+            Command::Read { cause, into, .. } => {
+                self.reads[*cause as usize] += u64::from(into.sectors());
+            }
+            Command::Program { tally, .. } => {
+                for cause in Cause::ALL {
+                    self.sectors[cause as usize] += u64::from(tally.get(cause));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sectors written.
+    pub fn written(&self) -> u64 {
+        self.sectors.iter().sum()
+    }
+
+    /// The same, as all drives tell it.
+    pub fn work(&self) -> DriveWork {
+        let Counts { reads, sectors, busy } = *self;
+        let flash = FlashWork { reads, programs: self.written(), erases: 0, busy };
+        DriveWork { flash, sectors, ..DriveWork::default() }
+    }
+}

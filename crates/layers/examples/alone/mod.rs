@@ -1,0 +1,145 @@
+//! A log volume on one core, where every command is over at once.
+//!
+//! Nothing is modelled but the metadata, which the layer reads back; all else is forgotten.
+
+use std::collections::VecDeque;
+
+use hostftl_core::{
+    BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, Out, Output, Page, Payload,
+    Piece, Request, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+
+/// Sectors of the device, 2 GiB, and of what it maps in one.
+const DEVICE: (u64, u32) = (2 << 21, 128);
+/// Sectors of a block.
+const PER: u64 = SECTORS_PER_BLOCK as u64;
+
+/// The layer with nothing around it.
+pub struct Alone {
+    pub log: AnyLayer,
+    out: Out,
+    done: VecDeque<Done>,
+    /// The metadata on the device, by block.
+    pages: Vec<Option<Box<Page>>>,
+    /// Requests that are not answered.
+    waiting: u32,
+    pub steps: u64,
+}
+
+impl Alone {
+    /// A new volume.
+    pub fn new(layer: &str) -> Self {
+        let config = LayerConfig::parse(layer).expect("a layer");
+        let block = DeviceInfo::block(DEVICE.0, DEVICE.1);
+        let devices = [DeviceInfo { discard: true, ..block }];
+        let plan = AnyLayer::plan(&config, &devices).expect("the layer fits the drive");
+        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+        let log = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
+        let pages = (0..=DEVICE.0 / PER).map(|_| None).collect();
+        let (out, done) = (Out::new(), VecDeque::with_capacity(1024));
+        let mut alone = Alone { log, out, done, pages, waiting: 0, steps: 0 };
+        alone.step(Input::Timer);
+        alone.settle();
+        alone
+    }
+
+    /// Writes a block, to the end.
+    pub fn write(&mut self, block: u64) {
+        let data = Payload::issue(1 << 24, SECTORS_PER_BLOCK);
+        let request = Request {
+            ticket: Ticket::issue(0),
+            op: HostOp::Write { data, fua: false },
+            lba: block * PER,
+            sectors: PER,
+            tally: Tally::of(Cause::Host, SECTORS_PER_BLOCK),
+        };
+        assert!(self.log.credits().requests > 0, "nothing is under way");
+        self.waiting += 1;
+        self.step(Input::Host(request));
+        self.settle();
+        assert_eq!(self.waiting, 0, "the write is answered when nothing is under way any more");
+    }
+
+    /// Blocks that the host sees.
+    pub fn blocks(&self) -> u64 {
+        self.log.limits().exported / PER
+    }
+
+    /// What the map holds and collection could gain, over what the map holds.
+    pub fn alpha(&self) -> f64 {
+        let gauges = self.log.gauges().expect("it has them");
+        (gauges.live + gauges.stale) as f64 / gauges.live as f64
+    }
+
+    /// Lets all commands end.
+    fn settle(&mut self) {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                self.step(Input::Done(done));
+            } else if self.log.next_timer() == Some(0) {
+                self.step(Input::Timer);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        self.steps += 1;
+        self.log.step(0, input, &mut self.out);
+        for output in self.out.drain() {
+            match output {
+                Output::Submit(token, mut command) => {
+                    let result = Ok(perform(&mut self.pages, &mut command));
+                    self.done.push_back(Done { token, command, result });
+                }
+                Output::Reply(reply) => {
+                    reply.data.map(Payload::surrender);
+                    reply.ticket.close();
+                    reply.result.expect("no write fails");
+                    self.waiting -= 1;
+                }
+                Output::Reclaim(_) => unreachable!("nothing hangs"),
+                Output::Event(_) => {}
+            }
+        }
+    }
+}
+
+/// What a command without bytes comes to: nothing can be compressed, and every checksum is 0.
+fn perform(pages: &mut [Option<Box<Page>>], command: &mut Command) -> Verdict {
+    match command {
+        Command::Read { lba, into: Target::Meta { buf, pages: count }, .. } => {
+            let found = pages[(*lba / PER) as usize..].iter();
+            for (page, found) in buf.pages_mut()[..*count as usize].iter_mut().zip(found) {
+                *page = found.as_deref().cloned().unwrap_or_default();
+            }
+        }
+        Command::Program { lba, gather, .. } => {
+            let mut at = *lba as usize * SECTOR;
+            for piece in gather.iter() {
+                let end = at + piece.bytes() as usize;
+                let kept = &mut pages[at / BLOCK..end.div_ceil(BLOCK)];
+                match piece {
+                    Piece::Meta { buf, .. } => {
+                        for (kept, page) in kept.iter_mut().zip(buf.pages()) {
+                            kept.get_or_insert_default().0.copy_from_slice(&page.0);
+                        }
+                    }
+                    _ => kept.fill(None),
+                }
+                at = end;
+            }
+        }
+        Command::Move { parts, .. } => return Verdict { bytes: parts.len() as u32, crc: 0 },
+        _ => {}
+    }
+    Verdict::default()
+}
+
+/// Write amplification of uniform writes, `A = 1 / (1 − e^(−α/A))`: of victims in the order in
+/// which they were filled, and of greedy ones where segments are large.
+pub fn theory(alpha: f64) -> f64 {
+    (0..10_000).fold(1.0, |waf, _| 0.5 * (waf + 1.0 / (1.0 - (-alpha / waf).exp())))
+}

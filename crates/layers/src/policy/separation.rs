@@ -1,0 +1,187 @@
+//! Which writes share a segment: what dies together should lie together.
+//!
+//! With `lifetime` (the idea of SepBIT, FAST 2022) a write of the host is taken to live as long as
+//! the version that it replaces: it is hot when that lived shorter than hot segments do. Copies go
+//! by where they come from and by how long ago the host wrote them. Of ages only that of a whole
+//! segment is known, and in a simulation the exact age of each block was no better.
+//!
+//! Invariant: a class is below [`CLASSES`]; copies and writes share one only under `none`.
+
+use alloc::borrow::ToOwned;
+use core::fmt;
+use core::str::FromStr;
+
+use super::words::UnknownWord;
+
+/// Classes of what is written.
+pub const CLASSES: usize = 6;
+/// The class of hot writes, and of all writes where they are not told apart.
+pub const HOT: u8 = 0;
+const COLD: u8 = 1;
+/// The first class of copies.
+const COPIES: u8 = 2;
+
+/// Hot segments whose lifespans make one mean.
+const SAMPLE: u32 = 16;
+
+/// What is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Separation {
+    /// Nothing.
+    None,
+    /// The host's writes and copies.
+    Two,
+    /// Writes by how long they will live, copies by how long they have lived.
+    Lifetime,
+}
+
+/// See the module text. Ages are in blocks that the host wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Separator {
+    rule: Separation,
+    /// Classes of copies.
+    copies: u8,
+    /// How long hot segments lived lately; all is hot before that is known.
+    lifespan: f64,
+    sum: f64,
+    samples: u32,
+}
+
+impl Separator {
+    /// A separator that has seen nothing yet, with at most so many classes: 2, 4 or 6.
+    pub fn new(rule: Separation, classes: u8) -> Self {
+        let rule =
+            if classes <= COPIES && rule == Separation::Lifetime { Separation::Two } else { rule };
+        let copies = if rule == Separation::Lifetime { classes - COPIES } else { 1 };
+        Separator { rule, copies, lifespan: f64::INFINITY, sum: 0.0, samples: 0 }
+    }
+
+    /// Whether anything may come to a class.
+    pub fn uses(&self, class: u8) -> bool {
+        match self.rule {
+            Separation::None => class == HOT,
+            Separation::Two => class == HOT || class == COPIES,
+            Separation::Lifetime => class < COPIES + self.copies,
+        }
+    }
+
+    /// The class of a write of the host that replaces a version of such an age.
+    pub fn of_write(&self, age: f64) -> u8 {
+        let cold = self.rule == Separation::Lifetime && age >= self.lifespan;
+        if cold { COLD } else { HOT }
+    }
+
+    /// The class of what replaces nothing, and of trims.
+    pub fn of_new(&self) -> u8 {
+        if self.rule == Separation::Lifetime { COLD } else { HOT }
+    }
+
+    /// The class of a copy from a segment of class `from` and such an age.
+    pub fn of_copy(&self, from: u8, age: f64) -> u8 {
+        let bounds = [4.0, 16.0];
+        let old = || bounds.iter().filter(|bound| age >= *bound * self.lifespan).count() as u8;
+        match self.rule {
+            Separation::None => HOT,
+            Separation::Two => COPIES,
+            Separation::Lifetime if from == HOT => COPIES,
+            Separation::Lifetime => COPIES + (1 + old()).min(self.copies - 1),
+        }
+    }
+
+    /// A segment was emptied when the writes in it were of such an age.
+    pub fn emptied(&mut self, class: u8, age: f64) {
+        if class != HOT {
+            return;
+        }
+        self.sum += age;
+        self.samples += 1;
+        if self.samples == SAMPLE {
+            self.lifespan = self.sum / f64::from(SAMPLE);
+            (self.sum, self.samples) = (0.0, 0);
+        }
+    }
+}
+
+impl FromStr for Separation {
+    type Err = UnknownWord;
+
+    /// Reads `none`, `two` or `lifetime`.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text {
+            "none" => Ok(Separation::None),
+            "two" => Ok(Separation::Two),
+            "lifetime" => Ok(Separation::Lifetime),
+            other => Err(UnknownWord {
+                key: "separation",
+                value: other.to_owned(),
+                known: "none, two or lifetime",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Separation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Separation::None => "none",
+            Separation::Two => "two",
+            Separation::Lifetime => "lifetime",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_they_were() {
+        for word in ["none", "two", "lifetime"] {
+            assert_eq!(alloc::format!("{}", word.parse::<Separation>().unwrap()), word);
+        }
+        assert!("three".parse::<Separation>().is_err());
+    }
+
+    #[test]
+    fn a_write_is_hot_when_what_it_replaces_lived_shorter_than_hot_segments_do() {
+        let mut it = Separator::new(Separation::Lifetime, 6);
+        assert_eq!(it.of_write(1e12), HOT, "nothing is known yet");
+        (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
+        assert_eq!((it.of_write(99.0), it.of_write(100.0)), (HOT, COLD));
+        (0..SAMPLE).for_each(|_| it.emptied(COLD, 900.0));
+        assert_eq!(it.of_write(200.0), COLD, "only hot segments count");
+        (0..SAMPLE).for_each(|_| it.emptied(HOT, 300.0));
+        assert_eq!(it.of_write(200.0), HOT, "the mean follows");
+    }
+
+    #[test]
+    fn copies_go_by_where_they_come_from_and_by_age() {
+        let mut it = Separator::new(Separation::Lifetime, 6);
+        (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
+        assert_eq!(it.of_copy(HOT, 1e12), COPIES);
+        let ages = [399.0, 400.0, 1599.0, 1600.0];
+        assert_eq!(ages.map(|age| it.of_copy(COLD, age)), [3, 4, 4, 5]);
+        let few = Separator { copies: 2, ..it };
+        assert_eq!(ages.map(|age| few.of_copy(4, age)), [3; 4]);
+    }
+
+    #[test]
+    fn nothing_comes_to_a_class_that_is_not_used() {
+        for (rule, classes, used) in [
+            (Separation::None, 6, 1),
+            (Separation::Two, 6, 2),
+            (Separation::Lifetime, 2, 2),
+            (Separation::Lifetime, 4, 4),
+            (Separation::Lifetime, 6, 6),
+        ] {
+            let mut it = Separator::new(rule, classes);
+            (0..SAMPLE).for_each(|_| it.emptied(HOT, 10.0));
+            assert_eq!((0..CLASSES as u8).filter(|class| it.uses(*class)).count(), used);
+            for age in [0.0, 10.0, 50.0, 1e9] {
+                assert!(it.uses(it.of_write(age)) && it.uses(it.of_new()));
+                let from = (0..CLASSES as u8).filter(|class| it.uses(*class));
+                from.for_each(|from| assert!(it.uses(it.of_copy(from, age))));
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Requests under way, for layers that take reads in order, and writes and trims in order.
+//!
+//! Invariants
+//! - A request is in the queue of reads or of writes until all of it was begun, and in the queue of
+//!   those that wait when it is complete and must become durable.
+//! - What waits does so with a mark, and marks never go back: the first in the queue is the first
+//!   to be answered.
+//! - What was abandoned has no ticket, and holds its payload until its commands are over.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{Counters, HostError, HostOp, Out, Output, Payload, Reply, Request, Ticket};
+
+/// Requests under way at once.
+pub const SLOTS: usize = 256;
+/// Hanging requests that are answered in one go.
+const ABANDON_STEP: usize = 8;
+
+/// What a request asks; zeroing is a trim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "these are the requests of the core")]
+pub enum Kind {
+    Read,
+    Write,
+    Trim,
+    Flush,
+}
+
+/// One request under way. Lengths are in sectors.
+#[derive(Debug)]
+pub struct Active<Mark> {
+    ticket: Option<Ticket>,
+    /// What it writes, or where it reads to.
+    pub data: Option<Payload>,
+    /// What it asks.
+    pub kind: Kind,
+    fua: bool,
+    /// The first sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u64,
+    /// How many were begun.
+    pub cursor: u64,
+    /// Parts under way.
+    pub outstanding: u32,
+    /// What went wrong.
+    pub error: Option<HostError>,
+    /// What must be durable before it is answered.
+    mark: Mark,
+}
+
+impl<Mark> Active<Mark> {
+    fn reply(self, result: Result<(), HostError>, out: &mut Out) {
+        match (self.ticket, self.data) {
+            (Some(ticket), data) => out.push(Output::Reply(Reply { ticket, data, result })),
+            (None, Some(data)) => out.push(Output::Reclaim(data)),
+            (None, None) => {}
+        }
+    }
+
+    /// Whether all of it was begun.
+    pub fn is_begun(&self) -> bool {
+        self.cursor == self.sectors
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Requests<Mark> {
+    slots: Vec<Option<Active<Mark>>>,
+    free: Vec<u16>,
+    reads: VecDeque<u16>,
+    /// Writes and trims.
+    writes: VecDeque<u16>,
+    waiting: VecDeque<u16>,
+}
+
+impl<Mark: Copy + Default> Requests<Mark> {
+    /// No request.
+    pub fn new() -> Self {
+        Requests {
+            slots: (0..SLOTS).map(|_| None).collect(),
+            free: (0..SLOTS as u16).rev().collect(),
+            reads: VecDeque::with_capacity(SLOTS),
+            writes: VecDeque::with_capacity(SLOTS),
+            waiting: VecDeque::with_capacity(SLOTS),
+        }
+    }
+
+    /// How many more may come.
+    pub fn room(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == SLOTS
+    }
+
+    /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
+    pub fn are_answered(&self) -> bool {
+        self.slots.iter().flatten().all(|active| active.ticket.is_none())
+    }
+
+    /// Takes a request in, and tells which it is now; none when it is answered already, because it
+    /// goes beyond the `exported` sectors.
+    pub fn take(&mut self, request: Request, exported: u64, out: &mut Out) -> Option<u16> {
+        let Request { ticket, op, lba, sectors, .. } = request;
+        let (kind, data, fua) = match op {
+            HostOp::Read(data) => (Kind::Read, Some(data), false),
+            HostOp::Write { data, fua } => (Kind::Write, Some(data), fua),
+            HostOp::Trim { fua } | HostOp::Zeroes { fua } => (Kind::Trim, None, fua),
+            HostOp::Flush => (Kind::Flush, None, true),
+        };
+        let active = Active {
+            ticket: Some(ticket),
+            data,
+            kind,
+            fua,
+            lba,
+            sectors,
+            cursor: 0,
+            outstanding: 0,
+            error: None,
+            mark: Mark::default(),
+        };
+        if lba.checked_add(sectors).is_none_or(|end| end > exported) {
+            active.reply(Err(HostError::Range), out);
+            return None;
+        }
+        let req = self.free.pop().expect("a request came without credit");
+        self.slots[usize::from(req)] = Some(active);
+        match kind {
+            Kind::Read => self.reads.push_back(req),
+            Kind::Write | Kind::Trim => self.writes.push_back(req),
+            Kind::Flush => {}
+        }
+        Some(req)
+    }
+
+    /// A request under way.
+    pub fn at(&mut self, req: u16) -> &mut Active<Mark> {
+        self.slots[usize::from(req)].as_mut().expect("a request under way")
+    }
+
+    /// The payload of a request.
+    pub fn data(&mut self, req: u16) -> &mut Payload {
+        self.at(req).data.as_mut().expect("the request has a payload")
+    }
+
+    /// The first read of which not all was begun.
+    pub fn first_read(&self) -> Option<u16> {
+        self.reads.front().copied()
+    }
+
+    /// The first write or trim of which not all was begun.
+    pub fn first_write(&self) -> Option<u16> {
+        self.writes.front().copied()
+    }
+
+    /// All of the first read was begun, or nothing more of it will be.
+    pub fn end_read(&mut self) {
+        let req = self.reads.pop_front().expect("a read");
+        let active = self.at(req);
+        active.cursor = active.sectors;
+    }
+
+    /// All of the first write or trim was begun, or nothing more of it will be.
+    pub fn end_write(&mut self) {
+        let req = self.writes.pop_front().expect("a write or trim");
+        let active = self.at(req);
+        active.cursor = active.sectors;
+    }
+
+    /// A part of a request is over.
+    pub fn part_over(&mut self, req: u16, ok: bool) {
+        let active = self.at(req);
+        active.outstanding -= 1;
+        if !ok {
+            active.error = Some(HostError::Io);
+        }
+    }
+
+    /// Whether all of a request was begun and is over.
+    pub fn is_complete(&mut self, req: u16) -> bool {
+        let active = self.at(req);
+        active.outstanding == 0 && active.is_begun()
+    }
+
+    /// Ends a request that is complete, and tells whether it waits for `mark`: a flush or a FUA
+    /// request does, unless that `is_durable`.
+    pub fn end(&mut self, req: u16, mark: Mark, is_durable: bool, out: &mut Out) -> bool {
+        let active = self.at(req);
+        let waits = active.fua && !is_durable && active.error.is_none();
+        if waits {
+            active.mark = mark;
+            self.waiting.push_back(req);
+        } else {
+            let result = active.error.map_or(Ok(()), Err);
+            self.remove(req).reply(result, out);
+        }
+        waits
+    }
+
+    fn remove(&mut self, req: u16) -> Active<Mark> {
+        self.free.push(req);
+        self.slots[usize::from(req)].take().expect("a request under way")
+    }
+
+    /// What the first that waits does wait for.
+    pub fn waits_for(&self) -> Option<Mark> {
+        let req = self.waiting.front()?;
+        self.slots[usize::from(*req)].as_ref().map(|active| active.mark)
+    }
+
+    /// Answers the first that waits; false when none does.
+    pub fn answer_waiting(&mut self, result: Result<(), HostError>, out: &mut Out) -> bool {
+        let Some(req) = self.waiting.pop_front() else { return false };
+        self.remove(req).reply(result, out);
+        true
+    }
+
+    /// Answers some requests whose parts hang; their payloads follow when the device lets go.
+    pub fn abandon(&mut self, out: &mut Out) -> bool {
+        let hanging =
+            |active: &&mut Active<Mark>| active.outstanding > 0 && active.ticket.is_some();
+        let mut moved = false;
+        for active in self.slots.iter_mut().flatten().filter(hanging).take(ABANDON_STEP) {
+            active.error = Some(HostError::Io);
+            let ticket = active.ticket.take().expect("it was there just now");
+            out.push(Output::Reply(Reply { ticket, data: None, result: Err(HostError::Io) }));
+            moved = true;
+        }
+        moved
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        for active in self.slots.iter_mut().filter_map(Option::take) {
+            active.ticket.map(Ticket::close);
+            active.data.map(Payload::void);
+        }
+    }
+}
+
+/// Counts a request that came; a flush with whether it finds something `pending`.
+pub fn count(counters: &mut Counters, request: &Request, pending: bool) {
+    match request.op {
+        HostOp::Read(_) => counters.host_read += request.sectors,
+        HostOp::Write { .. } => counters.host_written += request.sectors,
+        HostOp::Trim { .. } | HostOp::Zeroes { .. } => counters.host_trimmed += request.sectors,
+        HostOp::Flush => {
+            counters.flushes += 1;
+            counters.flushes_pending += u64::from(pending);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `hatl-auto`: how a budget of memory is spent.
+//!
+//! Everything counts: leaves, pool, kills, movers. A hidden area of a twentieth of the device is
+//! its own; as many homes as the budget allows, at most a quarter of the device, are lent to it.
+
+use crate::config::{LayerConfig, PlanError};
+use crate::vsp::layout::{FLOOR, Layout};
+
+use super::overlay::Overlay;
+use super::{LEAST, hidden, memory};
+
+/// Sectors of device for a byte of budget, unless one is asked for: 4 MiB for 32 GiB.
+const BUDGET: u64 = 16;
+/// Hundredths of the budget that are for leaves; what superpages leave over is for leaves too.
+const LEAVES: u64 = 56;
+/// Leaves without which it does not begin; a small device has a budget for these.
+const FEWEST: u32 = 512;
+
+/// Roots and map groups, homes, the hidden area, of which a part is lent.
+pub fn layout(config: &LayerConfig, total: u32) -> Result<Layout, PlanError> {
+    let sp = config.superpage;
+    if !sp.is_power_of_two() {
+        return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
+    }
+    let least = PlanError("hatl-auto needs a larger budget for a hidden area at all");
+    let own = LEAST.max(total / 20);
+    let with = |lent: u32, leaves: u32| {
+        let layout = hidden(sp, total, (own + lent, lent))?;
+        let kills = (layout.count / 8).clamp(2 * sp, 1024.max(2 * sp));
+        Ok(Layout { reserve: FLOOR + 8, roomy: true, leaves, kills, ..layout })
+    };
+    let floor = |lent: u32| Ok(memory::<Overlay>(&with(lent, FEWEST)?));
+    let budget = match config.budget {
+        Some(budget) if budget < floor(0)? => return Err(least),
+        Some(budget) => budget,
+        None => (u64::from(total) * u64::from(sp) / BUDGET).max(floor(total / 4)?),
+    };
+    let fits = |lent: u32, leaves: u32| {
+        with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
+    };
+    let share = (budget * LEAVES / 100 / Overlay::LEAF) as u32;
+    let lent = largest(0, total / 4, |lent| fits(lent, share.max(FEWEST)));
+    let leaves = largest(FEWEST, total.saturating_mul(sp), |leaves| fits(lent, leaves));
+    with(lent, leaves)
+}
+
+/// The largest number up to `most` that fits; `least` is taken to fit.
+fn largest(least: u32, most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    let (mut least, mut beyond) = (least, most.max(least) + 1);
+    while least + 1 < beyond {
+        let middle = least.midpoint(beyond);
+        if fits(middle) { least = middle } else { beyond = middle }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+    use crate::config::LayerKind;
+    use crate::vsp::Scheme;
+
+    fn planned(budget: Option<u64>, sectors: u64) -> Result<Layout, PlanError> {
+        let config = LayerConfig { budget, ..LayerConfig::new(LayerKind::HatlAuto) };
+        super::super::Hidden::<Overlay>::layout(&config, &[DeviceInfo::block(sectors, 128)])
+    }
+
+    #[test]
+    fn the_budget_is_4_mib_for_32_gib_with_everything_in_it() {
+        let layout = planned(None, 1 << 26).unwrap();
+        let bytes = memory::<Overlay>(&layout);
+        assert!(bytes <= 4 << 20 && bytes > (4 << 20) - 4096, "{bytes} bytes");
+        assert!(layout.leaves > 131_072, "{} leaves, twice those of mHATL", layout.leaves);
+        assert!(layout.exported >= (1 << 26) * 94 / 100, "{} sectors", layout.exported);
+        assert!(layout.count > 32 * 2048, "{} superpages are hidden", layout.count);
+    }
+
+    #[test]
+    fn a_small_budget_makes_a_small_area_and_none_is_refused() {
+        let layout = planned(Some(1 << 20), 1 << 26).unwrap();
+        assert!(memory::<Overlay>(&layout) <= 1 << 20);
+        assert!(layout.leaves < planned(None, 1 << 26).unwrap().leaves / 3);
+        assert!(planned(Some(1 << 12), 1 << 26).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! The map of a large hidden area in little memory: runs of sectors, as `mhatl` has them.
+//!
+//! Memory is for what is live, not for slots: the area can be many times as large as what its map
+//! can hold, so that collection finds superpages in which almost nothing is live. Its front part is
+//! lent: homes of sectors that no host ever wrote. See [`super::lend`].
+//!
+//! Invariants
+//! - A sector is in at most one run; a run lies in slots of one superpage.
+//! - What is live in a superpage of which `lost` is true can't be read.
+//! - Before recovery is over, `early` has the map, by slot; replay passes through states that would
+//!   need more leaves than there are.
+//! - On media the entry of key `v` is as in [`super::map`], or [`HOME`] for every slot of a
+//!   superpage that was lent and is a home only.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{Few, Page};
+use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+
+use crate::vsp::Table;
+use crate::vsp::layout::Layout;
+use crate::vsp::leaves::{Leaves, Size};
+use crate::vsp::pool::{Lost, Pool};
+
+use super::map::{LOST, Map};
+use super::{HiddenMap, lend};
+
+/// What the map on media has of a slot of a superpage that is a home only.
+const HOME: u32 = u32::MAX;
+/// Leaves that are wanted at the most, in eighths of those that there can be.
+const WANTED: u32 = 7;
+/// Thousandths of the slots that may be live.
+const FULL: u64 = 780;
+/// The oldest that a run can be.
+const OLDEST: u16 = 1 << 14;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Overlay {
+    superpage: u32,
+    lsps: u32,
+    leaves: Leaves,
+    capacity: u32,
+    lost: Vec<bool>,
+    /// When something was last put into each superpage, in ticks of the clock.
+    touched: Vec<u16>,
+    /// Sectors put in so far.
+    clock: u64,
+    early: Option<Map>,
+    mapped: u64,
+    loans: lend::Loans,
+}
+
+impl Overlay {
+    /// Ticks since something was put into the superpage of a slot.
+    fn age(&self, vsn: u32) -> u16 {
+        let tick = u64::from(self.capacity / 4).max(1);
+        let now = (self.clock / tick) as u16;
+        now.wrapping_sub(self.touched[(vsn / self.superpage) as usize]).min(OLDEST)
+    }
+
+    /// How many leaves and lists there are room for.
+    pub fn size(layout: &Layout, capacity: u32) -> Size {
+        let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
+        let lists = (capacity / 4).clamp(1, lsps);
+        Size { capacity, lsps, lists, vsps: layout.count, low: false }
+    }
+
+    /// Bytes of a leaf, its share of the lists included.
+    pub const LEAF: u64 = 17;
+
+    /// Whether the map has no room for more leaves than what is on its way may need.
+    fn is_tight(&self, placing: u32) -> bool {
+        let each = 4 * (self.superpage.ilog2() + 1);
+        self.leaves.count() + each * (placing + 4) > self.capacity
+    }
+
+    fn vsp(&self, slot: u32) -> u32 {
+        slot / self.superpage
+    }
+}
+
+impl HiddenMap for Overlay {
+    const WEIGHS: bool = false;
+
+    fn new(layout: &Layout) -> Self {
+        let size = Self::size(layout, layout.leaves);
+        Overlay {
+            superpage: layout.superpage,
+            lsps: size.lsps,
+            leaves: Leaves::new(layout.superpage, size),
+            capacity: layout.leaves,
+            lost: vec![false; layout.count as usize],
+            touched: vec![0; layout.count as usize],
+            clock: 0,
+            early: Some(Map::new(layout)),
+            mapped: 0,
+            loans: lend::Loans::new(layout),
+        }
+    }
+
+    fn memory(layout: &Layout) -> u64 {
+        Self::size(layout, layout.leaves).memory()
+    }
+
+    fn reverse_memory(layout: &Layout) -> u64 {
+        (size_of::<bool>() + size_of::<u16>()) as u64 * u64::from(layout.count)
+    }
+
+    fn lsp(&self, lsn: u64) -> u32 {
+        (lsn / u64::from(self.superpage)) as u32
+    }
+
+    fn lsps(&self) -> u32 {
+        self.lsps
+    }
+
+    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)> {
+        let leaves = self.leaves.of(lsp);
+        leaves.flat_map(|leaf| (0..leaf.len()).map(move |i| (leaf.vsn + i, (leaf.lsn + i).into())))
+    }
+
+    fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32> {
+        let readable = !self.lost[vsp as usize];
+        let leaves = self.leaves.in_superpage(vsp).filter(move |_| readable);
+        leaves.map(|leaf| leaf.lsn / self.superpage)
+    }
+
+    fn holds(&self, slot: u32) -> Option<u64> {
+        let mut leaves = self.leaves.in_superpage(self.vsp(slot));
+        let leaf = leaves.find(|leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&slot))?;
+        Some((leaf.lsn + (slot - leaf.vsn)).into())
+    }
+
+    fn find(&self, lsn: u64) -> Option<u32> {
+        self.leaves.find(lsn as u32).map(|leaf| leaf.at(lsn as u32))
+    }
+
+    fn admits(&self, placing: u32) -> bool {
+        !self.is_tight(placing)
+    }
+
+    fn copies(&self) -> bool {
+        true
+    }
+
+    fn is_full(&self, slots: u64) -> bool {
+        // Before it is tight with nothing on its way, something must be going home.
+        let many = 8 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
+        many || self.mapped * 1000 > FULL * slots
+    }
+
+    fn worth(&self, lsp: u32) -> u32 {
+        self.leaves.of(lsp).map(|leaf| 1 + u32::from(self.age(leaf.vsn))).sum()
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        Few::from_iter([
+            ("leaves", self.leaves.count().into()),
+            ("leaf_cap", self.capacity.into()),
+            ("hidden_sectors", self.mapped),
+            ("hidden_superpages", (self.lost.len() as u32 - self.loans.gone()).into()),
+        ])
+    }
+
+    fn loans(&mut self) -> Option<&mut lend::Loans> {
+        Some(&mut self.loans)
+    }
+}
+
+impl Table for Overlay {
+    fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    fn live(&self, slot: u32) -> Option<u64> {
+        let readable = !self.lost[self.vsp(slot) as usize];
+        readable.then(|| self.holds(slot)).flatten()
+    }
+
+    fn look_up(&self, lsn: u64) -> Option<u32> {
+        self.find(lsn).filter(|slot| !self.lost[self.vsp(*slot) as usize])
+    }
+
+    fn is_lost(&self, lsn: u64) -> bool {
+        self.find(lsn).is_some_and(|slot| self.lost[self.vsp(slot) as usize])
+    }
+
+    fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
+        (true, sectors)
+    }
+
+    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
+        let old = self.find(lsn);
+        let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
+        [key(old.or(vsn)), key(vsn.or(old))]
+    }
+
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
+        let lost = self.kill(pool, lsn);
+        let vsp = self.vsp(vsn);
+        self.leaves.set(lsn as u32, vsn);
+        pool.gain(vsp, pool.valid(vsp) + 1);
+        self.mapped += 1;
+        self.clock += 1;
+        let tick = u64::from(self.capacity / 4).max(1);
+        self.touched[vsp as usize] = (self.clock / tick) as u16;
+        lost
+    }
+
+    fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
+        let Some(slot) = self.leaves.clear(lsn as u32) else { return Lost::Some };
+        self.mapped -= 1;
+        let vsp = self.vsp(slot);
+        pool.lose(vsp, pool.valid(vsp) - 1)
+    }
+
+    fn image(&self, page: &mut Page, key: u64) {
+        let sp = u64::from(self.superpage);
+        let end = (self.lost.len() as u64 * sp).min(key + MAP_ENTRIES as u64);
+        let mut entries = [0; MAP_ENTRIES];
+        for vsp in (key / sp) as u32..end.div_ceil(sp) as u32 {
+            let slots = u64::from(vsp) * sp..u64::from(vsp + 1) * sp;
+            let here = |slot: &u64| (key..end).contains(slot);
+            if self.loans.is_over(vsp) {
+                slots.filter(here).for_each(|slot| entries[(slot - key) as usize] = HOME);
+                continue;
+            }
+            let lost = if self.lost[vsp as usize] { LOST } else { 0 };
+            for leaf in self.leaves.in_superpage(vsp) {
+                for i in (0..leaf.len()).filter(|i| here(&u64::from(leaf.vsn + i))) {
+                    let at = u64::from(leaf.vsn + i) - key;
+                    entries[at as usize] = (leaf.lsn + i + 1) | lost;
+                }
+            }
+        }
+        fill_map(page, &entries);
+    }
+
+    fn load(&mut self, key: u64, raw: u32) {
+        let vsp = self.vsp(key as u32);
+        if raw == HOME {
+            self.loans.end(vsp, 1);
+        } else {
+            self.early.as_mut().expect("images are loaded early").load(key, raw);
+        }
+    }
+
+    fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64)) {
+        self.early.as_mut().expect("replay comes early").replay(lsn, vsn, changed);
+    }
+
+    fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64)) {
+        self.early.as_mut().expect("replay comes early").replay_kill(vsn, changed);
+    }
+
+    fn end_loan(&mut self, vsp: u32, count: u32, changed: impl FnMut(u64)) {
+        self.loans.end(vsp, count);
+        let sp = u64::from(self.superpage);
+        (u64::from(vsp) * sp..u64::from(vsp + count) * sp).for_each(changed);
+    }
+
+    fn is_given(&self, vsp: u32) -> bool {
+        self.loans.is_over(vsp) || self.loans.is_leaving(vsp)
+    }
+
+    fn is_lent(&self, lsn: u64) -> bool {
+        self.loans.has(self.lsp(lsn))
+    }
+
+    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
+        self.early.as_mut().expect("counts are taken early").adopt(pool, key)
+    }
+
+    fn disown(&mut self, pool: &mut Pool, vsp: u32) {
+        self.early.as_mut().expect("counts are taken early").disown(pool, vsp);
+    }
+
+    fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64)) {
+        self.early.as_mut().expect("recovery comes early").lose(pool, vsp, changed);
+    }
+
+    fn holds_lost(&self, vsp: u32) -> bool {
+        let early = self.early.as_ref().map(|early| early.holds_lost(vsp));
+        early.unwrap_or(self.lost[vsp as usize])
+    }
+
+    fn settled(&mut self) {
+        let early = self.early.take().expect("recovery ends once");
+        self.mapped = early.mapped();
+        for vsp in 0..self.lost.len() as u32 {
+            self.lost[vsp as usize] = early.holds_lost(vsp);
+            for slot in vsp * self.superpage..(vsp + 1) * self.superpage {
+                if let Some(lsn) = early.holds(slot) {
+                    self.leaves.stretch();
+                    self.leaves.set(lsn as u32, slot);
+                }
+            }
+        }
+        self.leaves.stretch();
+    }
+
+    fn check(&self, pool: &Pool) -> Result<(), &'static str> {
+        self.leaves.check()?;
+        let mut valid = vec![0u16; self.lost.len()];
+        let mut taken = vec![false; self.superpage as usize];
+        for (vsp, valid) in (0..).zip(&mut valid) {
+            taken.fill(false);
+            for leaf in self.leaves.in_superpage(vsp) {
+                for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
+                    if core::mem::replace(&mut taken[slot as usize], true) {
+                        return Err("two leaves have one slot");
+                    }
+                    *valid += 1;
+                }
+            }
+            if *valid > 0 && self.loans.is_over(vsp) {
+                return Err("a superpage that is a home only holds hidden sectors");
+            }
+        }
+        let total: u64 = valid.iter().map(|count| u64::from(*count)).sum();
+        if total != self.mapped {
+            return Err("the count of hidden sectors is wrong");
+        }
+        let homeless = |lsp: &u32| self.loans.has(*lsp) && self.hidden(*lsp).next().is_some();
+        if (0..self.lsps).any(|lsp| homeless(&lsp)) {
+            return Err("a sector is hidden whose home is lent");
+        }
+        pool.check(&valid)
+    }
+}

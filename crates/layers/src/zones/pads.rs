@@ -1,0 +1,124 @@
+//! Pads: what recovery writes into segments that were open.
+//!
+//! Such a segment goes on at the next strip, and where a device can't read the last sectors before
+//! a pointer, so many strips of zeros follow that all before them can be read, and as many again.
+//! The strip between the two has a page, the mark, that says where the pads end. While nothing
+//! follows them the next recovery finds the mark and writes nothing, so that cuts alone take no
+//! room.
+//!
+//! Invariants
+//! - A pad has no tail and so never counts.
+//! - No mark lies among the strips that an older mark calls pads. A cut may leave the mark and lose
+//!   what is behind it; if pads of an older one ended there, rows would follow, and the mark would
+//!   call them pads.
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
+};
+use hostftl_format::zones;
+
+use super::Zones;
+use super::recovery::{LANES, Step};
+
+impl Zones {
+    /// Goes through the segments, each of them in one step.
+    pub(super) fn pump_pads(&mut self, now: Nanos, segment: u32, out: &mut Out) -> bool {
+        if segment == self.layout.device.count {
+            return self.end_of_step(Step::Scan);
+        }
+        let chunk = *self.lines.chunks.at(segment);
+        if chunk.open {
+            if self.recovery().pending as usize >= LANES || out.room() < 4 {
+                return false;
+            }
+            let Some(lane) = self.idle_lane() else { return false };
+            let pointer = self.recovery().pointers[segment as usize];
+            let whole = pointer.is_multiple_of(self.layout.strip);
+            let unreadable = self.layout.unreadable();
+            let mark = chunk.pointer.checked_sub(unreadable + 1);
+            match mark.filter(|_| whole && unreadable > 0) {
+                Some(strip) => self.read_strip(now, lane, (segment, strip), true, out),
+                None => self.pad(now, lane, segment, out),
+            }
+        }
+        self.go(Step::Pad(segment + 1))
+    }
+
+    /// Where pads would end was read, or can't be: pads what does not end there.
+    pub(super) fn mark_read(&mut self, now: Nanos, lane: usize, sound: bool, out: &mut Out) {
+        let (segment, strip) = self.recovery().asked[lane];
+        let at = self.layout.tail_at(segment, strip);
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
+        let end = if sound { zones::pad_end(page, &self.uuid, at) } else { None };
+        if end != Some(self.lines.chunks.at(segment).pointer.into()) {
+            self.pad(now, lane, segment, out);
+        }
+    }
+
+    /// Pads one open segment.
+    fn pad(&mut self, now: Nanos, lane: usize, segment: u32, out: &mut Out) {
+        let from = self.recovery().pointers[segment as usize];
+        let (strip, chunk) = (self.layout.strip, *self.lines.chunks.at(segment));
+        let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
+        let first = from.div_ceil(strip);
+        let mark = first + hidden;
+        let mut end = if hidden > 0 { mark + 1 + hidden } else { first };
+        let mut to = end * strip;
+        let marked = hidden > 0 && end < chunk.strips;
+        if end >= chunk.strips {
+            (end, to) = (chunk.strips, chunk.length);
+        }
+        if to == from {
+            return;
+        }
+        let lba = self.layout.lba(segment, 0) + u64::from(from);
+        let mut gather = Gather::new();
+        if marked {
+            let at = self.layout.tail_at(segment, mark);
+            let uuid = self.uuid;
+            let mut buf = self.recovery().bufs[lane].take().expect("an idle lane has its buffer");
+            zones::seal_pad(&mut buf.pages_mut()[0], &uuid, at, end.into());
+            gather.push(Piece::zero_sectors((at - lba) as u32));
+            gather.push(Piece::Meta { buf, pages: 1 });
+            gather.push(Piece::zero_sectors(hidden * strip));
+        } else {
+            gather.push(Piece::zero_sectors(to - from));
+        }
+        let mut tally = Tally::of(Cause::Pad, to - from);
+        if marked {
+            tally = Tally::of(Cause::Pad, to - from - SECTORS_PER_BLOCK);
+            tally.add(Cause::Map, SECTORS_PER_BLOCK);
+        }
+        self.count_sent(&tally);
+        let chunk = self.lines.chunks.at_mut(segment);
+        (chunk.pointer, chunk.flight) = (end, 1);
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        self.recover(now, lane as u16, command, out);
+    }
+
+    /// A pad is written, or is not.
+    pub(super) fn padded(
+        &mut self,
+        lane: usize,
+        (lba, gather): (u64, Gather),
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        for piece in gather {
+            if let Piece::Meta { buf, .. } = piece {
+                self.recovery().bufs[lane] = Some(buf);
+            }
+        }
+        let segment = (lba / u64::from(self.layout.device.size)) as u32;
+        let chunk = *self.lines.chunks.at(segment);
+        match result {
+            Ok(_) => self.lines.chunks.sent(segment, chunk.pointer - 1, false),
+            Err(DeviceError::Media) => {
+                self.lines.chunks.sent(segment, 0, true);
+                self.counters.device_errors += 1;
+            }
+            Err(error) => self.fail(error, false, out),
+        }
+    }
+}
