@@ -20,8 +20,10 @@ pub struct Goal {
     pub seeds: (u64, u64),
     /// Goes on past the last seed until so many steps are done.
     pub steps: u64,
-    /// Stops when this has passed.
+    /// Stops when this has passed, or twice as much while an event that must occur is too rare.
     pub limit: Option<Duration>,
+    /// How often each event that must occur must have occurred.
+    pub events: u64,
     /// How many threads.
     pub threads: usize,
 }
@@ -78,15 +80,15 @@ impl Campaign {
     pub fn run(&mut self, mut after: impl FnMut(&Summary) -> bool) -> Result<(), Violation> {
         let begun = Instant::now();
         let before = self.summary.elapsed;
-        let late = |begun: &Instant| self.goal.limit.is_some_and(|limit| begun.elapsed() >= limit);
         loop {
+            let limit = self.limit();
             let Summary { next, steps, .. } = self.summary;
             let (_, end) = self.goal.seeds;
             let last = if next < end { end.min(next + BATCH) } else { next + BATCH };
-            if next >= end && steps >= self.goal.steps || late(&begun) {
+            if next >= end && steps >= self.goal.steps || begun.elapsed() >= limit {
                 return Ok(());
             }
-            let reports = self.batch(next, last, begun)?;
+            let reports = self.batch(next, last, || begun.elapsed() >= limit)?;
             reports.iter().for_each(|report| self.summary.add(report));
             self.summary.next = next + reports.len() as u64;
             self.summary.elapsed = before + begun.elapsed();
@@ -96,8 +98,20 @@ impl Campaign {
         }
     }
 
-    /// Runs the seeds `from..to`; ends early, without a gap, when the time is up.
-    fn batch(&self, from: u64, to: u64, begun: Instant) -> Result<Vec<Report>, Violation> {
+    /// How long the run may take, judged by what it has seen so far.
+    fn limit(&self) -> Duration {
+        let Some(limit) = self.goal.limit else { return Duration::MAX };
+        let covered = self.summary.tallies.cover(self.layer.name(), self.goal.events);
+        if covered { limit } else { limit * 2 }
+    }
+
+    /// Runs the seeds `from..to`; ends early, without a gap, when it is `late`.
+    fn batch(
+        &self,
+        from: u64,
+        to: u64,
+        late: impl Fn() -> bool + Sync,
+    ) -> Result<Vec<Report>, Violation> {
         let next = AtomicU64::new(from);
         let stop = AtomicBool::new(false);
         let results = Mutex::new(Vec::with_capacity((to - from) as usize));
@@ -111,8 +125,7 @@ impl Campaign {
                             break;
                         }
                         let result = run_seed(seed, self.layer, false, &mut spare);
-                        let over = self.goal.limit.is_some_and(|limit| begun.elapsed() >= limit);
-                        if over || result.is_err() {
+                        if late() || result.is_err() {
                             stop.store(true, Ordering::Relaxed);
                         }
                         results.lock().expect("no thread panics here").push((seed, result));

@@ -110,6 +110,11 @@ impl Tallies {
         (0..EVENTS).map(move |at| (NAMES[at], self.0[at], LAYERS[at].contains(initial)))
     }
 
+    /// Whether all that a run of `layer` must have occurred `least` times.
+    pub fn cover(&self, layer: &str, least: u64) -> bool {
+        self.rows(layer).all(|(_, count, needed)| !needed || count >= least)
+    }
+
     /// The counts by name, for a file.
     pub fn numbers(&self) -> &[u64] {
         &self.0

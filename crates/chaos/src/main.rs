@@ -24,7 +24,7 @@ struct Options {
     /// Runs one seed again.
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// hard, passthrough, exerciser or all.
+    /// A layer by its name, `exerciser` for one made to test the checks, or all.
     #[arg(long, default_value = "all")]
     layer: String,
     /// With --seed: prints every input and output.
@@ -33,7 +33,8 @@ struct Options {
     /// Goes on after the last seed until each layer made so many steps.
     #[arg(long, value_name = "N", default_value_t = 0)]
     steps_at_least: u64,
-    /// Stops after so many seconds, shared by the layers.
+    /// Stops after so many seconds, shared by the layers; one that saw too few events goes on for
+    /// up to twice its share.
     #[arg(long, value_name = "S")]
     time_limit: Option<u64>,
     /// How often each named event must have occurred; a short run may ask for less than 100.
@@ -113,6 +114,7 @@ fn goal(options: &Options) -> Goal {
         seeds: options.seeds,
         steps: options.steps_at_least,
         limit: None,
+        events: options.events_at_least,
         threads: options.threads.unwrap_or(processors).max(1),
     }
 }
@@ -130,11 +132,9 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
     let mut state = State::open(options.resume.as_deref())?;
     let mut goal = goal(options);
     let mut fine = true;
-    for (index, &layer) in layers.iter().enumerate() {
-        let left: u32 = layers[index..].iter().map(weight).sum();
-        let spent = format.elapsed();
-        let rest = |total: u64| Duration::from_secs(total).saturating_sub(spent);
-        let share = |total: u64| rest(total) * weight(&layer) / left;
+    let shares: u32 = layers.iter().map(weight).sum();
+    for &layer in layers {
+        let share = |total: u64| Duration::from_secs(total) * weight(&layer) / shares;
         goal.limit = options.time_limit.map(share);
         let mut campaign = Campaign::new(layer, goal.clone(), state.summary(layer.name()));
         let mut trouble = Ok(());

@@ -1,7 +1,6 @@
 //! What a run prints: progress, the table of events, violations.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::time::{Duration, Instant};
 
 use hostftl_chaos::{Summary, Violation};
 use hostftl_layers::LayerKind;
@@ -12,18 +11,12 @@ use serde_json::json;
 pub struct Format {
     json: bool,
     least: u64,
-    begun: Instant,
 }
 
 impl Format {
     /// Text or JSON; each named event must have occurred `least` times.
     pub fn new(json: bool, least: u64) -> Self {
-        Format { json, least, begun: Instant::now() }
-    }
-
-    /// Since the run began.
-    pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+        Format { json, least }
     }
 
     /// One line that replaces itself on a terminal.
@@ -41,7 +34,7 @@ impl Format {
         }
         let rows: Vec<_> = summary.tallies.rows(layer.name()).collect();
         let rare = |&(_, count, needed): &(&str, u64, bool)| needed && count < self.least;
-        let fine = !rows.iter().any(rare);
+        let fine = summary.tallies.cover(layer.name(), self.least);
         if self.json {
             let events: Vec<_> = rows.iter().map(|row| json!([row.0, row.1, row.2])).collect();
             let line = json!({

@@ -10,7 +10,7 @@ fn every_planted_bug_is_found() {
     let mut escaped = Vec::new();
     for &bug in Bug::ALL {
         let layer: LayerKind = bug.layer().parse().expect("a bug names its layer");
-        let goal = Goal { seeds: (0, 1000), steps: 0, limit: None, threads: 2 };
+        let goal = Goal { seeds: (0, 1000), steps: 0, limit: None, events: 0, threads: 2 };
         plant(Some(bug));
         let found = Campaign::new(layer, goal, None).run(|_| true).is_err();
         plant(None);

@@ -35,12 +35,44 @@ pub struct Args {
     /// The share of the devices that is kept free for collection; 7% unless they say otherwise
     #[arg(long, value_parser = parse_share)]
     spare: Option<u32>,
+    #[command(flatten)]
+    log: Log,
     /// What to call the volume
     #[arg(long, default_value = "")]
     label: String,
     /// Destroy what the devices hold
     #[arg(long)]
     force: bool,
+}
+
+/// Parameters of the layer `log` that have an option of their own.
+#[derive(Clone, Debug, clap::Args)]
+struct Log {
+    /// Of the layer log: a chunk of each row is parity, on three devices or more
+    #[arg(long)]
+    parity: bool,
+    /// Of the layer log: both of two devices hold everything
+    #[arg(long, conflicts_with = "parity")]
+    mirror: bool,
+    /// Of the layer log: memory for its map; unless given, all of it up to 64M, and of a larger map
+    /// a share of what the volume exports
+    #[arg(long, value_name = "SIZE")]
+    map_memory: Option<String>,
+}
+
+impl Log {
+    /// Sets what was given.
+    fn apply(self, layer: &mut LayerConfig, devices: usize) -> Result<(), String> {
+        match (self.parity, self.mirror, devices) {
+            (true, _, 0..3) => return Err("--parity needs three devices; two make a --mirror".into()),
+            (_, true, devices) if devices != 2 => {
+                return Err(format!("--mirror needs two devices, not {devices}; see --parity"));
+            }
+            (false, false, _) => {}
+            _ => layer.set("parity", "yes")?,
+        }
+        self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))
+    }
 }
 
 /// What the user says of the superpage.
@@ -80,6 +112,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         None => {}
     }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
+    args.log.apply(&mut layer, args.devices.len()).map_err(Failure::usage)?;
     let spec = CreateSpec {
         path: args.volume,
         devices: args.devices,
