@@ -27,10 +27,9 @@ phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 phase "tests" $cargo test --release --workspace --quiet
-phase "build" $cargo build --release --workspace --quiet
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 phase "chaos" chaos
-phase "planted bugs" $cargo test --release -p hostftl-chaos --features planted --test planted --quiet
+phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet
 
 printf '\nmake test: everything passed in %s s (' $((SECONDS - begin))
 printf '%s' "${phases[0]}"

@@ -104,7 +104,12 @@ impl Flow {
                 self.flying.push(None);
                 self.flying.len() as u32 - 1
             });
-            self.flying[place as usize] = self.waiting.pop_front();
+            let mut item = self.waiting.pop_front();
+            if let Some(item) = item.as_mut().filter(|item| item.is_again()) {
+                // It may have waited for longer than the server has to answer it.
+                item.deadline = Instant::now() + self.timeout;
+            }
+            self.flying[place as usize] = item;
             self.ask(place, lines);
         }
     }
@@ -243,4 +248,29 @@ fn copy(item: &Item) -> Kept {
         });
     }
     Kept::Bytes { offset, bytes: bytes.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread::sleep;
+
+    use super::super::link::Stream;
+    use super::*;
+
+    #[test]
+    fn what_is_sent_again_after_a_long_absence_is_not_late() {
+        let export = Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };
+        let timeout = Duration::from_millis(20);
+        let mut flow = Flow::new(&export, timeout);
+        flow.kept.push(Kept::Zeros { offset: 0, len: 512 });
+        flow.land();
+        sleep(2 * timeout);
+        let (ours, _theirs) = UnixStream::pair().expect("a pair of sockets");
+        flow.start(&mut [Line::new(0, Stream::Unix(ours))]);
+        let begun = Instant::now();
+        assert!(flow.flying[0].is_some(), "it was sent");
+        assert!(!flow.is_late(begun), "the server has its time from then on");
+        assert!(flow.is_late(begun + timeout), "and no more");
+    }
 }
