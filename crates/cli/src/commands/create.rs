@@ -64,7 +64,9 @@ impl Log {
     /// Sets what was given.
     fn apply(self, layer: &mut LayerConfig, devices: usize) -> Result<(), String> {
         match (self.parity, self.mirror, devices) {
-            (true, _, 0..3) => return Err("--parity needs three devices; two make a --mirror".into()),
+            (true, _, 0..3) => {
+                return Err("--parity needs three devices; two make a --mirror".into());
+            }
             (_, true, devices) if devices != 2 => {
                 return Err(format!("--mirror needs two devices, not {devices}; see --parity"));
             }

@@ -1,5 +1,6 @@
 //! Ctrl-C, and a reader that goes away.
 
+use std::fs;
 use std::io::Read;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -23,7 +24,9 @@ fn ctrl_c_in_a_long_run_prints_what_is_known() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("hostftl starts");
-    thread::sleep(Duration::from_millis(1500));
+    while worked(child.id()) < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(50));
+    }
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill runs").success());
     let (mut out, mut err) = (String::new(), String::new());
@@ -33,6 +36,15 @@ fn ctrl_c_in_a_long_run_prints_what_is_known() {
     assert!(err.starts_with("hostftl: ended by a signal"), "{err}");
     assert!(out.contains("\"layer\": \"passthrough\""), "{out}");
     assert!(out.contains("\"partial\": true"), "{out}");
+}
+
+/// Processor time that a process took in user mode: a busy machine gives it late.
+fn worked(process: u32) -> Duration {
+    let path = format!("/proc/{process}/stat");
+    let stat = fs::read_to_string(path).expect("it runs for longer than that");
+    let fields = stat.rsplit_once(')').expect("its name is in parentheses").1;
+    let ticks = fields.split_whitespace().nth(11).and_then(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_millis(10 * ticks.expect("user time is the 14th field, in hundredths"))
 }
 
 #[test]

@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn what_is_sent_again_after_a_long_absence_is_not_late() {
-        let export = Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };
+        let export =
+            Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };
         let timeout = Duration::from_millis(20);
         let mut flow = Flow::new(&export, timeout);
         flow.kept.push(Kept::Zeros { offset: 0, len: 512 });
