@@ -22,10 +22,12 @@ pub enum Cause {
     DriveGc,
     /// The layer's parity, or the second copy of a mirror.
     Parity,
+    /// The list of what a full line holds, at its end.
+    List,
 }
 
 /// How many causes there are.
-pub const CAUSES: usize = 8;
+pub const CAUSES: usize = 9;
 
 impl Cause {
     /// All causes, in the order of their numbers.
@@ -38,6 +40,7 @@ impl Cause {
         Cause::Rmw,
         Cause::DriveGc,
         Cause::Parity,
+        Cause::List,
     ];
 
     /// The name in reports.
@@ -51,6 +54,7 @@ impl Cause {
             Cause::Rmw => "rmw",
             Cause::DriveGc => "drive-gc",
             Cause::Parity => "parity",
+            Cause::List => "list",
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Counters {
     pub map_written: u64,
     /// Sectors of checkpoint.
     pub checkpoint_written: u64,
+    /// Sectors of lists of what full lines hold.
+    pub lists_written: u64,
     /// Commands that failed.
     pub device_errors: u64,
 }

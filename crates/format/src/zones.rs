@@ -14,10 +14,19 @@
 //! | 48..52 | the line |
 //! | 52..56 | the line before it in the same stream; all ones for none |
 //! | 56..58 | entries |
-//! | 58 | 0 for blocks of the host, 1 for images of the map |
-//! | 64.. | entries of 16 bytes: block (7 bytes), kind, value (4), CRC-32C (4) |
+//! | 58 | 0 for blocks of the host, 1 for images of the map, 2 for a part of the line's list |
+//! | 64..72 | the parallel units that take part in the line, a bit each; all ones beyond 64 units |
+//! | 72..120 | sectors written since the volume was made: host, gc, pad, map, checkpoint, list |
+//! | 128.. | entries of 16 bytes: block (7 bytes), kind, value (4), CRC-32C (4) |
 //!
-//! Entries in order: a later one about the same block replaces an earlier one.
+//! Entries in order: a later one about the same block replaces an earlier one. So every tail says
+//! what the first of a line does (`smeta` in the original).
+//!
+//! The *list* of a line (`emeta`) fills its last strips: pages of records, each an entry of 16
+//! bytes, and a tail with the CRC of each page. A record of kind 7 begins a strip: the number of
+//! its row, where it is in the line, and how many records follow, which are its entries. The
+//! records of a strip lie in one part of the list. A tail without entries says that there is no
+//! list, and that only the tails tell.
 //!
 //! Where recovery padded a segment, one strip of the pads ends with a page of kind `ZPAD`, whose
 //! number is the strip with which the pads end; all else in them is zeros.
@@ -28,7 +37,9 @@ use crate::page::{self, Stamp, crc32c, put_u32, put_u64, u32_at, u64_at};
 
 /// Entries that a tail has room for.
 pub const ENTRIES: usize = (BLOCK - FIRST) / ENTRY;
-const FIRST: usize = 64;
+/// Records in a page of a list.
+pub const RECORDS: usize = BLOCK / ENTRY;
+const FIRST: usize = 128;
 const ENTRY: usize = 16;
 const TAIL: [u8; 4] = *b"ZTAL";
 const PAD: [u8; 4] = *b"ZPAD";
@@ -52,6 +63,62 @@ pub enum Kind {
     Images = 5,
     /// The device could not give the block any more: what it held is lost.
     Lost = 6,
+    /// In a list: strip `value` of the line has the row with number `block`, and `crc` entries.
+    Strip = 7,
+    /// In the tail of a list: its page `block` lies in page `value` of the strip, and has this CRC.
+    Page = 8,
+}
+
+/// What the pages of a strip are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Holds {
+    /// Blocks of the host.
+    #[default]
+    Blocks = 0,
+    /// Images of map pages, or a root.
+    Images = 1,
+    /// A part of the list of the line.
+    List = 2,
+}
+
+/// Sectors written since the volume was made, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the causes")]
+pub struct Written {
+    pub host: u64,
+    pub gc: u64,
+    pub pad: u64,
+    pub map: u64,
+    pub checkpoint: u64,
+    pub list: u64,
+}
+
+impl Written {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.words().iter().sum()
+    }
+
+    /// What is greater of each.
+    pub fn max(&self, other: &Written) -> Written {
+        let (one, other) = (self.words(), other.words());
+        Written::of(core::array::from_fn(|index| one[index].max(other[index])))
+    }
+
+    /// The sum of each.
+    pub fn plus(&self, other: &Written) -> Written {
+        let (one, other) = (self.words(), other.words());
+        Written::of(core::array::from_fn(|index| one[index] + other[index]))
+    }
+
+    fn words(&self) -> [u64; 6] {
+        [self.host, self.gc, self.pad, self.map, self.checkpoint, self.list]
+    }
+
+    fn of([host, gc, pad, map, checkpoint, list]: [u64; 6]) -> Self {
+        Written { host, gc, pad, map, checkpoint, list }
+    }
 }
 
 /// One entry of a tail.
@@ -74,7 +141,14 @@ pub struct Tail {
     pub line: u32,
     pub previous: u32,
     pub entries: u16,
-    pub of_map: bool,
+    pub holds: Holds,
+    pub units: u64,
+    pub written: Written,
+}
+
+/// Whether a parallel unit takes part, by the bits of a tail; all do that no bit tells of.
+pub fn takes_part(units: u64, unit: u32) -> bool {
+    unit >= u64::BITS || units >> unit & 1 == 1
 }
 
 fn stamp(uuid: &[u8; 16], at: u64) -> Stamp {
@@ -87,7 +161,19 @@ fn stamp(uuid: &[u8; 16], at: u64) -> Stamp {
 /// When the tail has no room for it.
 pub fn put_entry(page: &mut Page, index: usize, entry: &Entry) {
     assert!(index < ENTRIES && entry.block >> 56 == 0, "no such entry");
-    let at = FIRST + index * ENTRY;
+    put_at(page, FIRST + index * ENTRY, entry);
+}
+
+/// Writes record `index` of a page of a list.
+///
+/// # Panics
+/// When the page has no room for it.
+pub fn put_record(page: &mut Page, index: usize, record: &Entry) {
+    assert!(index < RECORDS && record.block >> 56 == 0, "no such record");
+    put_at(page, index * ENTRY, record);
+}
+
+fn put_at(page: &mut Page, at: usize, entry: &Entry) {
     put_u64(page, at, entry.block | (entry.kind as u64) << 56);
     put_u32(page, at + 8, entry.value);
     put_u32(page, at + 12, entry.crc);
@@ -100,8 +186,13 @@ pub fn seal(page: &mut Page, uuid: &[u8; 16], at: u64, tail: &Tail) {
     put_u32(page, 48, tail.line);
     put_u32(page, 52, tail.previous);
     page.0[56..58].copy_from_slice(&tail.entries.to_le_bytes());
-    page.0[58..FIRST].fill(0);
-    page.0[58] = u8::from(tail.of_map);
+    page.0[58..64].fill(0);
+    page.0[58] = tail.holds as u8;
+    put_u64(page, 64, tail.units);
+    for (index, word) in tail.written.words().into_iter().enumerate() {
+        put_u64(page, 72 + 8 * index, word);
+    }
+    page.0[120..FIRST].fill(0);
     page.0[FIRST + usize::from(tail.entries) * ENTRY..].fill(0);
     page::seal(page, stamp(uuid, at), tail.seq);
 }
@@ -110,6 +201,12 @@ pub fn seal(page: &mut Page, uuid: &[u8; 16], at: u64, tail: &Tail) {
 pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
     let seq = page::open(page, stamp(uuid, at)).ok()?;
     let entries = u16::from_le_bytes([page.0[56], page.0[57]]);
+    let holds = match page.0[58] {
+        0 => Holds::Blocks,
+        1 => Holds::Images,
+        2 => Holds::List,
+        _ => return None,
+    };
     (usize::from(entries) <= ENTRIES).then(|| Tail {
         seq,
         newest: u64_at(page, 32),
@@ -117,13 +214,23 @@ pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
         line: u32_at(page, 48),
         previous: u32_at(page, 52),
         entries,
-        of_map: page.0[58] == 1,
+        holds,
+        units: u64_at(page, 64),
+        written: Written::of(core::array::from_fn(|index| u64_at(page, 72 + 8 * index))),
     })
 }
 
 /// Entry `index` of a tail that was opened; `None` when its kind is unknown.
 pub fn entry(page: &Page, index: usize) -> Option<Entry> {
-    let at = FIRST + index * ENTRY;
+    entry_at(page, FIRST + index * ENTRY)
+}
+
+/// Record `index` of a page of a list; `None` when its kind is unknown.
+pub fn record(page: &Page, index: usize) -> Option<Entry> {
+    entry_at(page, index * ENTRY)
+}
+
+fn entry_at(page: &Page, at: usize) -> Option<Entry> {
     let word = u64_at(page, at);
     let kind = match word >> 56 {
         0 => Kind::None,
@@ -133,6 +240,8 @@ pub fn entry(page: &Page, index: usize) -> Option<Entry> {
         4 => Kind::Root,
         5 => Kind::Images,
         6 => Kind::Lost,
+        7 => Kind::Strip,
+        8 => Kind::Page,
         _ => return None,
     };
     let (value, crc) = (u32_at(page, at + 8), u32_at(page, at + 12));
@@ -150,7 +259,7 @@ pub fn pad_end(page: &Page, uuid: &[u8; 16], at: u64) -> Option<u64> {
     page::open(page, Stamp { kind: PAD, uuid: *uuid, at }).ok()
 }
 
-/// The CRC-32C of the image of map page `number`.
+/// The CRC-32C of the image of map page `number`, or of page `number` of a list.
 pub fn image_crc(page: &Page, number: u64) -> u32 {
     crc32c(number, &page.0)
 }
@@ -161,9 +270,9 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    const KINDS: [Kind; 7] = {
+    const KINDS: [Kind; 9] = {
         use Kind::*;
-        [None, Data, Trim, Image, Root, Images, Lost]
+        [None, Data, Trim, Image, Root, Images, Lost, Strip, Page]
     };
 
     prop_compose! {
@@ -177,13 +286,18 @@ mod tests {
     proptest! {
         #[test]
         fn open_undoes_seal(
-            list in proptest::collection::vec(entries(), 0..=ENTRIES), words: [u64; 3],
-            line: u32, previous: u32, of_map: bool, at: u64, uuid: [u8; 16],
+            list in proptest::collection::vec(entries(), 0..=ENTRIES), words: [u64; 4],
+            line: u32, previous: u32, holds in 0..3_usize, at: u64, uuid: [u8; 16],
+            written: [u64; 6],
             flip in 0..4096_usize * 8,
         ) {
-            let [seq, newest, opened] = words;
+            let [seq, newest, opened, units] = words;
+            let holds = [Holds::Blocks, Holds::Images, Holds::List][holds];
+            let written = Written::of(written);
             let entries = list.len() as u16;
-            let tail = Tail { seq, newest, opened, line, previous, entries, of_map };
+            let tail = Tail {
+                seq, newest, opened, line, previous, entries, holds, units, written,
+            };
             let mut page = Page([0xee; BLOCK]);
             for (index, one) in list.iter().enumerate() {
                 put_entry(&mut page, index, one);
@@ -219,5 +333,21 @@ mod tests {
         page.0[56..58].copy_from_slice(&300_u16.to_le_bytes());
         page::seal(&mut page, stamp(&[3; 16], 8), 1);
         assert_eq!(open(&page, &[3; 16], 8), None, "more entries than there is room for");
+        page.0[56..59].copy_from_slice(&[0, 0, 3]);
+        page::seal(&mut page, stamp(&[3; 16], 8), 1);
+        assert_eq!(open(&page, &[3; 16], 8), None, "pages that are nothing known");
+    }
+
+    #[test]
+    fn records_fill_a_page() {
+        let mut page = Page([0xee; BLOCK]);
+        let of = |index: usize| Entry {
+            kind: KINDS[index % KINDS.len()],
+            block: index as u64 * 7_919,
+            value: index as u32,
+            crc: !(index as u32),
+        };
+        (0..RECORDS).for_each(|index| put_record(&mut page, index, &of(index)));
+        (0..RECORDS).for_each(|index| assert_eq!(record(&page, index), Some(of(index))));
     }
 }

@@ -92,6 +92,23 @@ bugs! {
         ZonesRootEarly = "root-early",
         /// A line of `pblk` is reset while a read of it is in flight.
         ZonesVictimNotPinned = "line-not-pinned",
+        /// The list of a line tells of the strip after the one that it should.
+        ZonesListOffByOne = "list-off-by-one",
+        /// The list of a line is written before its strips are durable.
+        ZonesListEarly = "list-early",
+    "rrpc":
+        /// `rrpc` believes its reverse map without a look at the map.
+        ZonesReverseBelieved = "reverse-believed",
+        /// `rrpc` trims in memory only.
+        ZonesTrimInMemory = "trim-in-memory",
+        /// `rrpc` answers a flush before all rows that it covers are written.
+        ZonesFlushBeforeRows = "flush-before-rows",
+        /// `rrpc` reads a strip from the medium before the medium can give it.
+        ZonesReadTooEarly = "read-too-early",
+        /// A root of `rrpc` leaves out rows that were open when its images were begun.
+        ZonesRootSkipsRows = "root-skips-rows",
+        /// `rrpc` replays rows in the order in which it finds them.
+        ZonesReplayUnsorted = "replay-unsorted",
     "log":
         /// Log flushes its first device only.
         FlushOneMember = "flush-one-member",

@@ -321,6 +321,7 @@ impl Layer for Targets {
             sum.padded += more.padded;
             sum.map_written += more.map_written;
             sum.checkpoint_written += more.checkpoint_written;
+            sum.lists_written += more.lists_written;
             sum.device_errors += more.device_errors;
             sum
         })

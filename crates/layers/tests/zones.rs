@@ -160,6 +160,102 @@ fn pads_that_were_cut_short_hide_nothing() {
     }
 }
 
+/// A line of 128 strips of 32 KiB, and a root every 640 rows.
+fn long_lines() -> Segments {
+    Segments { size: 1024, count: 40 * 8, units: 8, ..segments(LayerKind::Pblk) }
+}
+
+fn of_long_lines(zoned: Pointers, disk: Vec<u8>, mode: Mode) -> World {
+    let config = LayerConfig { superpage: 64, ..LayerConfig::new(LayerKind::Pblk) };
+    World::start_zoned(&config, zoned, disk, mode, 3)
+}
+
+/// The places of the strips with parts of lists, by their tails.
+fn parts(disk: &[u8]) -> Vec<usize> {
+    let strips = (0..disk.len()).step_by(64 * SECTOR);
+    let tail = |at: usize| &disk[at + 64 * SECTOR - BLOCK..][..BLOCK];
+    strips.filter(|at| &tail(*at)[4..8] == b"ZTAL" && tail(*at)[58] == 2).collect()
+}
+
+fn fact(world: &World, name: &str) -> u64 {
+    world.layer.facts().into_iter().find(|(known, _)| *known == name).expect("it is told").1
+}
+
+/// Without a recent checkpoint a start reads the list of each full line, and where it is damaged
+/// the tails: it comes to the same.
+#[test]
+fn a_list_stands_for_the_tails_of_its_line() {
+    let shape = long_lines();
+    let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
+    let mut world = of_long_lines(Pointers::new(shape), disk, Mode::Format);
+    let mut versions = vec![0; world.layer.limits().exported as usize];
+    let mut random = Random(5);
+    while fact(&world, "lists_written") < 24 {
+        churn(&mut world, &mut versions, &mut random, 20, 1000);
+    }
+    world.flush();
+    let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+    let mut seen = Vec::new();
+    // Nothing is damaged, the tail of each part, or a record in each.
+    for damaged in [None, Some(63 * SECTOR), Some(20)] {
+        let mut disk = disk.clone();
+        let parts = parts(&disk);
+        assert!(parts.len() >= 20, "lines have lists");
+        for part in parts.iter().filter(|_| damaged.is_some()) {
+            disk[part + damaged.unwrap_or(0)] ^= 1;
+        }
+        let mut world = of_long_lines(zoned.clone(), disk, Mode::Open);
+        let Some(Event::Ready { replayed, .. }) = world.events.first() else {
+            panic!("{:?}", world.events)
+        };
+        let (reads, sectors) = world.meta_reads;
+        println!("{replayed} rows replayed, {reads} reads, {sectors} sectors of metadata");
+        seen.push((*replayed, reads, world.layer.map_crc()));
+        verify(&mut world, &versions);
+        assert_eq!(world.layer.check(), Ok(()));
+        world.cut();
+    }
+    let [whole, others @ ..] = &seen[..] else { panic!("three starts") };
+    assert!(others.iter().all(|it| (it.0, it.2) == (whole.0, whole.2)), "{seen:?}");
+    let spared = others.iter().all(|it| whole.1 < it.1 / 2);
+    assert!(whole.0 > 400 && spared, "lists spare reads: {seen:?}");
+}
+
+/// What was written since the volume was made is known after a cut, and after a stop.
+#[test]
+fn the_counts_of_what_was_written_go_on() {
+    for kind in BOTH {
+        let (zoned, disk) = blank(kind);
+        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 3);
+        let mut versions = vec![0; world.layer.limits().exported as usize];
+        let mut random = Random(7);
+        let names = ["host", "gc", "pad", "map", "checkpoint", "list"];
+        let all = |world: &World| names.map(|name| fact(world, &format!("ever_{name}_bytes")));
+        for cut in [true, false, true] {
+            churn(&mut world, &mut versions, &mut random, 4_000, 40);
+            world.flush();
+            world.settle();
+            let before = all(&world);
+            let (zoned, disk) = if cut {
+                (world.zoned.clone().unwrap(), world.cut())
+            } else {
+                let (zoned, disk, _) = world.stop_zoned();
+                (zoned, disk)
+            };
+            world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, 5);
+            let after = all(&world);
+            let grown = names.iter().zip(before.iter().zip(after));
+            for (name, (before, after)) in grown {
+                let exact = cut && !matches!(*name, "pad" | "map");
+                assert!(after == *before || !exact && after > *before, "{kind}: {name}");
+            }
+            assert!(before[0] > 1 << 20 && before[1] > 0, "{kind}: {before:?}");
+            assert_eq!(before[5] > 0, kind == LayerKind::Pblk, "{kind}: {before:?}");
+        }
+        world.stop();
+    }
+}
+
 #[test]
 fn what_would_not_work_is_refused_in_words() {
     let refused = |kind: LayerKind, device: DeviceInfo| {

@@ -39,6 +39,7 @@ pub fn check<L: Layer>(
         (Cause::Pad, counters.padded),
         (Cause::Map, counters.map_written),
         (Cause::Checkpoint, counters.checkpoint_written),
+        (Cause::List, counters.lists_written),
     ] {
         let what = format!("sectors that the layer counts for {}, and those sent", cause.name());
         equal(&what, counted, work.sent(cause))?;

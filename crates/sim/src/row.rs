@@ -79,7 +79,7 @@ pub struct Row {
     pub pages_copied: u64,
     /// Padding that the layer wrote.
     pub padding_bytes: u64,
-    /// Map log and checkpoints that the layer wrote.
+    /// Map log, checkpoints and lists of lines that the layer wrote.
     pub map_bytes_written: u64,
     /// Flushes that the host sent.
     pub flushes: u64,
@@ -152,6 +152,8 @@ impl Row {
         let sent: u64 = work.sent_by.iter().sum();
         let simulated = run.front.last_answer.saturating_sub(run.start);
         let (busy, erases) = (work.busy(), work.erases());
+        let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
+        let map = map.iter().sum::<u64>();
         let row = Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
@@ -171,7 +173,7 @@ impl Row {
             gc_runs: work.counters.gc_runs,
             pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
             padding_bytes: bytes(work.sent(Cause::Pad)),
-            map_bytes_written: bytes(work.sent(Cause::Map) + work.sent(Cause::Checkpoint)),
+            map_bytes_written: bytes(map),
             flushes: host.flushes,
             busy_ns: busy,
             drive_gc_ns: busy.drive_gc,

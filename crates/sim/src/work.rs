@@ -82,7 +82,7 @@ impl Work {
                     }
                     Cause::Gc => busy.vgc += programs + reads,
                     Cause::Pad | Cause::Parity => busy.padding += programs + reads,
-                    Cause::Map | Cause::Checkpoint => busy.map += programs + reads,
+                    Cause::Map | Cause::Checkpoint | Cause::List => busy.map += programs + reads,
                     Cause::Rmw => busy.copyback += programs + reads,
                     Cause::DriveGc => {
                         busy.copyback += programs + reads;

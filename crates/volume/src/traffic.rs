@@ -46,6 +46,8 @@ pub struct Sent {
     pub rmw: u64,
     #[serde(default)]
     pub parity: u64,
+    #[serde(default)]
+    pub list: u64,
 }
 
 /// One step of the way from the host to the flash.
@@ -83,6 +85,7 @@ impl Traffic {
                 checkpoint: sent(Cause::Checkpoint),
                 rmw: sent(Cause::Rmw),
                 parity: sent(Cause::Parity),
+                list: sent(Cause::List),
             },
             waf_stack: waf_stack(snapshot),
             waf_layer: (host > 0).then(|| total as f64 / host as f64),
@@ -110,7 +113,7 @@ fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
         ("journal", Some(0)),
         ("data", bytes(sent(Cause::Host))),
         ("padding", bytes(sent(Cause::Pad))),
-        ("metadata", bytes(sent(Cause::Map) + sent(Cause::Checkpoint))),
+        ("metadata", bytes(sent(Cause::Map) + sent(Cause::Checkpoint) + sent(Cause::List))),
         ("collection", bytes(sent(Cause::Gc))),
         ("rest of units", bytes(sent(Cause::Rmw))),
         ("parity", bytes(sent(Cause::Parity))),

@@ -6,6 +6,7 @@ use hostftl_format::zones::{ENTRIES, Entry, Kind};
 use super::Zones;
 use super::map::At;
 use super::row::Phase;
+use crate::planted::{Bug, planted};
 
 /// Room for the host.
 pub const HOST: usize = 0;
@@ -42,7 +43,7 @@ impl Zones {
         if let Some(row) = self.filling {
             return Some(row);
         }
-        let floor = if who == HOST { self.layout.reserve * self.layout.line_strips() } else { 0 };
+        let floor = if who == HOST { self.layout.reserve * self.layout.row_strips() } else { 0 };
         if self.order.is_full() || self.space() <= i64::from(floor) {
             return None;
         }
@@ -106,7 +107,8 @@ impl Zones {
             row = other;
         }
         let it = &mut self.rows[row as usize];
-        it.entries.push(Entry { kind: Kind::Trim, block: first, value: blocks as u32, crc: 0 });
+        let value = if planted(Bug::ZonesTrimInMemory) { 0 } else { blocks as u32 };
+        it.entries.push(Entry { kind: Kind::Trim, block: first, value, crc: 0 });
         it.has_trim = true;
         self.host_seq = it.seq;
         for block in first..first + blocks {

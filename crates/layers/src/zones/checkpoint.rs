@@ -15,6 +15,7 @@ use hostftl_format::zones::{self, Entry, Kind};
 
 use super::Zones;
 use super::layout::Layout;
+use super::lists::Who;
 use super::ops::Op;
 use super::row::Phase;
 use crate::planted::{Bug, planted};
@@ -134,6 +135,7 @@ impl Zones {
         }
         let unwritten = |phase| !matches!(phase, Phase::Idle | Phase::Written | Phase::Draining);
         let rows = self.rows.iter().filter(|row| unwritten(row.phase)).map(|row| row.seq);
+        let rows = rows.filter(|_| !planted(Bug::ZonesRootSkipsRows));
         let replay_from = rows.min().unwrap_or(self.seqs + 1);
         it.wanted = false;
         it.next = Root { seq: 0, replay_from, images_from: it.strips + 1, images: 0 };
@@ -195,25 +197,27 @@ impl Zones {
     fn send_images(&mut self, now: Nanos, out: &mut Out) -> bool {
         let front = self.layout.fronts as usize;
         let seq = self.checkpoint.strips + 1;
-        let Some((segment, strip)) = self.lines.place(front, self.seqs) else { return false };
+        let Some((segment, strip)) = self.lines.place(front, self.seqs, Who::Collection) else {
+            return false;
+        };
         let line = self.layout.line(segment);
         let is_root = self.checkpoint.stage == Stage::Root;
         let entries = if is_root { 2 } else { self.checkpoint.count as usize };
+        let rest = self.rest(segment, strip);
+        let mut tally =
+            Tally::of(Cause::Checkpoint, (self.checkpoint.count + 1) * SECTORS_PER_BLOCK);
+        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
+        self.count_sent(&tally);
         let head = self.head(line, seq, entries);
         let at = self.layout.tail_at(segment, strip);
         let mut buf = self.checkpoint.buf.take().expect("no strip is on its way");
         let last = self.layout.strip_blocks() as usize;
         zones::seal(&mut buf.pages_mut()[last], &self.uuid, at, &head);
-        let rest = self.rest(segment, strip);
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf, pages: last as u32 + 1 });
         if rest > 0 {
             gather.push(Piece::zero_sectors(rest));
         }
-        let mut tally =
-            Tally::of(Cause::Checkpoint, (self.checkpoint.count + 1) * SECTORS_PER_BLOCK);
-        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally);
         self.checkpoint.strips = seq;
         self.checkpoint.strip = Strip::Sent;
         let lba = self.layout.lba(segment, strip);

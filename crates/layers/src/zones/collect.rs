@@ -3,8 +3,9 @@
 //! Invariants
 //! - A block is moved only while no write of it is under way, and published only where the map
 //!   still points at the place that it came from. What the host writes meanwhile is listed later.
-//! - A lane goes through one strip of the victim: its tail says what it held. What no tail says is
-//!   looked for in the map, and what can't be read is given up (see [`super::losses`]).
+//! - A lane goes through one strip of the victim: the list of its line says what it held (see
+//!   [`super::listed`]), or else its tail. What neither says is looked for in the map, and what
+//!   can't be read is given up (see [`super::losses`]).
 
 use alloc::vec::Vec;
 
@@ -15,7 +16,9 @@ use hostftl_format::zones::{self, ENTRIES, Kind};
 
 use super::Zones;
 use super::append::{GC, HOST};
+use super::layout::Layout;
 use super::lines::NONE;
+use super::listed::Reader;
 use super::map::At;
 use super::ops::Op;
 use super::row::Row;
@@ -58,8 +61,9 @@ pub struct Lane {
 pub struct Collection {
     pub victim: u32,
     /// The next strip: its column and its number.
-    column: u32,
+    pub column: u32,
     strip: u32,
+    pub reader: Reader,
     pub lanes: Vec<Lane>,
     /// How far the map was searched for what no tail told of.
     pub searched: u64,
@@ -68,7 +72,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub fn new() -> Self {
+    pub fn new(layout: &Layout) -> Self {
         let lane = || Lane {
             phase: Phase::Idle,
             segment: 0,
@@ -81,7 +85,15 @@ impl Collection {
             alone: false,
         };
         let lanes = (0..LANES).map(|_| lane()).collect();
-        Collection { victim: NONE, column: 0, strip: 0, lanes, searched: 0, left: false }
+        Collection {
+            victim: NONE,
+            column: 0,
+            strip: 0,
+            reader: Reader::new(layout),
+            lanes,
+            searched: 0,
+            left: false,
+        }
     }
 
     /// Whether no victim is gone through.
@@ -97,14 +109,7 @@ impl Zones {
         if few || self.lines.any_hurt() {
             return true;
         }
-        if self.layout.wide {
-            return false;
-        }
-        // rrpc: a unit has no more than a tenth of its segments free, or than there are units.
-        let units = self.layout.device.units;
-        let need = (self.layout.device.count / units / 10).max(units);
-        let free = (0..units).map(|unit| self.lines.free_of(unit)).min().unwrap_or(0);
-        free + self.lines.empty() <= need
+        self.lines.lists.any_in_need()
     }
 
     /// How many pages of a row the host or collection may take: the host's share shrinks with the
@@ -114,7 +119,7 @@ impl Zones {
         if who != HOST || self.collection.is_idle() {
             return all;
         }
-        let line = u64::from(self.layout.line_strips());
+        let line = u64::from(self.layout.row_strips());
         let floor = u64::from(self.layout.reserve) * line;
         let free = u64::try_from(self.lines.spare_strips().max(0)).unwrap_or(0);
         let above = free.saturating_sub(floor).min(2 * line);
@@ -152,6 +157,7 @@ impl Zones {
         out.push(Output::Event(Event::GcStarted));
         let it = &mut self.collection;
         (it.victim, it.column, it.strip, it.searched) = (victim, 0, 0, 0);
+        it.reader.begin();
         true
     }
 
@@ -173,6 +179,12 @@ impl Zones {
         let victim = self.collection.victim;
         if self.lines.at(victim).live == 0 {
             self.collection.column = self.layout.width;
+        }
+        if self.collection.column == self.layout.width {
+            return false;
+        }
+        if self.lines.at(victim).listed {
+            return self.take_listed(now, lane, out);
         }
         let Some((segment, strip)) = self.next_strip() else { return false };
         if self.map.is_two_way() {
@@ -237,7 +249,7 @@ impl Zones {
 
     /// Whether an item of a lane must still move.
     fn is_live(&self, (block, place): (u64, u64)) -> bool {
-        self.map.get(block) == At::Media(place)
+        self.map.get(block) == At::Media(place) || planted(Bug::ZonesReverseBelieved)
     }
 
     /// Moves the next blocks of a lane that lie side by side.
@@ -350,7 +362,8 @@ impl Zones {
     /// Ends with a victim when all of its strips are gone through.
     fn leave_victim(&mut self) -> bool {
         let victim = self.collection.victim;
-        let busy = self.collection.lanes.iter().any(|lane| lane.phase != Phase::Idle);
+        let lanes = self.collection.lanes.iter().any(|lane| lane.phase != Phase::Idle);
+        let busy = lanes || self.collection.reader.is_busy();
         let more = self.collection.column < self.layout.width && self.lines.at(victim).live > 0;
         if busy || more {
             return false;

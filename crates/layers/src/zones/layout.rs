@@ -5,7 +5,7 @@
 //! tail.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK, Segments};
-use hostftl_format::zones::ENTRIES;
+use hostftl_format::zones::{ENTRIES, RECORDS};
 
 use crate::config::{LayerConfig, LayerKind, Plan, PlanError};
 
@@ -15,6 +15,8 @@ pub const MAX_TRANSFER: u32 = 2048;
 const MOST_BLOCKS: u32 = 200;
 /// Lines that only collection may open, and lines that are never full.
 const RESERVE: u32 = 3;
+/// The list of a line takes at most one in so many of its strips, else there is none.
+const LIST_SHARE: u32 = 16;
 /// One in so many lines is kept for segments that fail.
 const SPOILED: u32 = 32;
 /// Strips in flight to one segment.
@@ -35,6 +37,9 @@ pub struct Layout {
     pub width: u32,
     /// Lines.
     pub lines: u32,
+    /// Strips at the end of a line with blocks of the host for the list of what it holds; 0 with
+    /// `rrpc`, which collects by its reverse map, and where lines are short.
+    pub list: u32,
     /// Lines that are filled side by side with blocks of the host.
     pub fronts: u32,
     /// Lines that are kept for images of the map.
@@ -71,9 +76,10 @@ impl Layout {
             strips: device.size / strip,
             width: if wide { units } else { 1 },
             lines: if wide { each } else { device.count },
+            list: 0,
             fronts: if wide { 1 } else { units },
             keep: 0,
-            reserve: if wide { RESERVE } else { RESERVE.max(units + 2) },
+            reserve: if wide { RESERVE } else { RESERVE.max(2 * units) },
             spoiled: (if wide { each } else { device.count }).div_ceil(SPOILED),
             blocks: 0,
             pages: 0,
@@ -92,6 +98,9 @@ impl Layout {
                  and the map as many, or with rrpc one",
             ));
         }
+        if wide {
+            layout.list = layout.list_strips();
+        }
         layout.fit(config.spare_permille.min(900))?;
         Ok(layout)
     }
@@ -101,7 +110,7 @@ impl Layout {
         let too_small =
             PlanError("the device has too few segments for pblk or rrpc, or too short ones");
         let blocks = |lines: u64, strips: u64| lines * strips * u64::from(self.strip_blocks());
-        let (lines, strips) = (u64::from(self.lines), u64::from(self.line_strips()));
+        let (lines, strips) = (u64::from(self.lines), u64::from(self.row_strips()));
         let most = blocks(lines, strips);
         let pages = most.div_ceil(u64::from(self.page_entries()));
         let cp_strips = pages.div_ceil(self.strip_blocks().into()) + 1;
@@ -133,6 +142,20 @@ impl Layout {
         self.strip / SECTORS_PER_BLOCK - 1
     }
 
+    /// Strips that the list of a line takes when each strip is full of blocks, all of them in one
+    /// segment; 0 when that is too much.
+    fn list_strips(&self) -> u32 {
+        let blocks = self.strip_blocks();
+        let rows = RECORDS as u32 * blocks / (blocks + 1);
+        let list = self.line_strips().div_ceil(rows + 1);
+        if list * LIST_SHARE <= self.line_strips() && list < self.strips { list } else { 0 }
+    }
+
+    /// Strips of a line that take blocks of the host.
+    pub fn row_strips(&self) -> u32 {
+        self.line_strips() - self.list
+    }
+
     /// Strips in a line.
     pub fn line_strips(&self) -> u32 {
         self.width * self.strips
@@ -151,6 +174,11 @@ impl Layout {
     /// The segment of a line in one of its columns.
     pub fn segment(&self, line: u32, column: u32) -> u32 {
         if self.wide { column * self.lines + line } else { line }
+    }
+
+    /// The column of a segment in its line.
+    pub fn column(&self, segment: u32) -> u32 {
+        if self.wide { segment / self.lines } else { 0 }
     }
 
     /// The line of a segment.

@@ -3,6 +3,7 @@
 //! Invariants
 //! - A line is in a free list exactly when it is Free, in `empty` exactly when it is Empty, and
 //!   offered as a victim exactly when it is Full and holds no images.
+//! - A line is Full when its list, if it is to have one, is written or given up.
 //! - `live` counts the blocks of the host that the map places in the line, and the images of the
 //!   last durable root and of the one that is being made.
 //! - A line is reset only when nothing in it is live, and what emptied it is durable.
@@ -10,10 +11,13 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use hostftl_format::zones::takes_part;
+
 use crate::policy::{GcPolicy, Victims};
 
 use super::chunks::Chunks;
 use super::layout::Layout;
+use super::lists::{Lists, Who};
 
 /// How finely victims are told apart.
 const LEVELS: u32 = 64;
@@ -56,7 +60,7 @@ pub struct Line {
     pub of_map: bool,
     /// Whether it has a segment that failed with data in it.
     pub hurt: bool,
-    level: u8,
+    pub(super) level: u8,
     /// When it became empty: the row that must be durable before it is reset.
     pub stamp: u64,
     /// The last row in it with a trim, or with blocks that are lost.
@@ -65,6 +69,12 @@ pub struct Line {
     pub opened: u64,
     /// The line of its stream before it.
     pub previous: u32,
+    /// The units that take part in it, a bit each: their segments were good when it was opened.
+    pub units: u64,
+    /// The column whose last strips are for its list; none when it gets no list.
+    pub list: u32,
+    /// Whether its list is written.
+    pub listed: bool,
 }
 
 /// Where a stream goes on.
@@ -79,27 +89,28 @@ pub struct Front {
 /// See the module text.
 #[derive(Debug)]
 pub struct Lines {
-    layout: Layout,
-    list: Vec<Line>,
+    pub(super) layout: Layout,
+    pub(super) list: Vec<Line>,
     pub chunks: Chunks,
-    /// By front.
-    free: Vec<VecDeque<u32>>,
+    pub lists: Lists,
     /// Lines that recovery found partly written, by front: they are filled before others are
     /// opened, so that no segment stays open.
     partly: Vec<VecDeque<u32>>,
     pub empty: VecDeque<u32>,
-    hurt: VecDeque<u32>,
-    victims: Victims,
+    pub(super) hurt: VecDeque<u32>,
+    pub(super) victims: Victims,
     /// Those of the host, then that of the map.
     pub fronts: Vec<Front>,
     /// Lines with images.
     map_lines: u32,
     /// Strips in free lines.
     free_strips: i64,
+    /// The line that takes no more strips and whose list is not written yet.
+    pub closing: u32,
     /// Blocks written: the clock of the victim policy.
-    now: u64,
+    pub(super) now: u64,
     /// With so much room no line was worth collecting, and none has lost a block since.
-    barren: i64,
+    pub(super) barren: i64,
 }
 
 impl Lines {
@@ -120,19 +131,23 @@ impl Lines {
             last_trim: 0,
             opened: 0,
             previous: NONE,
+            units: 0,
+            list: NONE,
+            listed: false,
         };
         let front = Front { line: NONE, turn: 0, previous: NONE };
         Lines {
             layout: *layout,
             list: alloc::vec![line; count as usize],
             chunks: Chunks::new(layout),
-            free: (0..layout.fronts).map(|_| VecDeque::with_capacity(count as usize)).collect(),
+            lists: Lists::new(layout),
             partly: alloc::vec![VecDeque::new(); layout.fronts as usize + 1],
             empty: VecDeque::with_capacity(count as usize),
             hurt: VecDeque::with_capacity(count as usize),
-            victims: Victims::new(gc, count, LEVELS, 1),
+            victims: Victims::new(gc, if layout.wide { count } else { 0 }, LEVELS, 1),
             fronts: alloc::vec![front; layout.fronts as usize + 1],
             map_lines: 0,
+            closing: NONE,
             free_strips: 0,
             now: 0,
             barren: i64::MIN,
@@ -141,9 +156,10 @@ impl Lines {
 
     /// Bytes of what is known of lines and segments.
     pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
-        let queues = (layout.fronts as usize + 2) * size_of::<u32>();
+        let queues = 2 * size_of::<u32>() + Lists::EACH;
         let lines = (size_of::<Line>() + queues) as u64 * u64::from(layout.lines);
-        lines + Chunks::memory(layout) + Victims::memory(gc, layout.lines, LEVELS)
+        let victims = if layout.wide { layout.lines } else { 0 };
+        lines + Chunks::memory(layout) + Victims::memory(gc, victims, LEVELS)
     }
 
     pub fn at(&self, line: u32) -> &Line {
@@ -154,24 +170,29 @@ impl Lines {
         &mut self.list[line as usize]
     }
 
-    fn segments(&self, line: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn segments(&self, line: u32) -> impl Iterator<Item = u32> + use<> {
         let layout = self.layout;
         (0..layout.width).map(move |column| layout.segment(line, column))
     }
 
-    /// Strips that can still be sent to a line.
+    /// Strips that can still be sent to a line, those of its list apart.
     pub fn left(&self, line: u32) -> u32 {
-        self.segments(line).map(|segment| self.chunks.at(segment).left()).sum()
+        (0..self.layout.width).map(|column| self.left_in(line, column)).sum()
     }
 
-    /// How many lines are free.
-    pub fn free(&self) -> u32 {
-        self.free.iter().map(|list| list.len() as u32).sum()
+    fn left_in(&self, line: u32, column: u32) -> u32 {
+        let kept = if self.at(line).list == column { self.layout.list } else { 0 };
+        self.chunks.at(self.layout.segment(line, column)).left().saturating_sub(kept)
     }
 
-    /// Free lines of one front.
-    pub fn free_of(&self, front: u32) -> u32 {
-        self.free[front as usize].len() as u32
+    /// Whether strips are on their way to a line.
+    pub fn in_flight(&self, line: u32) -> bool {
+        self.segments(line).any(|segment| self.chunks.at(segment).flight > 0)
+    }
+
+    /// Strips that blocks of the host find in a free line.
+    fn room_in(&self, line: u32) -> i64 {
+        i64::from(self.left(line).saturating_sub(self.layout.list))
     }
 
     /// How many lines are on their way to be free.
@@ -181,13 +202,13 @@ impl Lines {
 
     /// Free lines that are not kept for images.
     pub fn spare(&self) -> u32 {
-        self.free().saturating_sub(self.layout.keep.saturating_sub(self.map_lines))
+        self.lists.free().saturating_sub(self.layout.keep.saturating_sub(self.map_lines))
     }
 
     /// Strips in free lines that are not kept for images.
     pub fn spare_strips(&self) -> i64 {
         let kept = self.layout.keep.saturating_sub(self.map_lines);
-        self.free_strips - i64::from(kept * self.layout.line_strips())
+        self.free_strips - i64::from(kept * self.layout.row_strips())
     }
 
     /// Strips that may be sent to the lines that are open for the host.
@@ -199,14 +220,15 @@ impl Lines {
     }
 
     /// Where the next strip of a front goes; `None` when it must wait.
-    pub fn place(&mut self, front: usize, seq: u64) -> Option<(u32, u32)> {
+    pub fn place(&mut self, front: usize, seq: u64, who: Who) -> Option<(u32, u32)> {
         loop {
             let Front { line, turn, .. } = self.fronts[front];
             if line == NONE {
-                self.open(front, seq)?;
+                self.open(front, seq, who)?;
                 continue;
             }
             let columns = (0..self.layout.width).map(|step| (turn + step) % self.layout.width);
+            let columns = columns.filter(|column| self.left_in(line, *column) > 0);
             let mut columns = columns.map(|it| (it, self.layout.segment(line, it)));
             if let Some((column, segment)) = columns.find(|(_, it)| self.chunks.takes(*it)) {
                 self.fronts[front].turn = (column + 1) % self.layout.width;
@@ -214,7 +236,7 @@ impl Lines {
                 self.at_mut(line).rows += 1;
                 return Some((segment, strip));
             }
-            if self.left(line) > 0 {
+            if self.left(line) > 0 || !self.close(line) {
                 return None;
             }
             self.fronts[front] = Front { line: NONE, turn: 0, previous: line };
@@ -223,21 +245,34 @@ impl Lines {
         }
     }
 
-    fn open(&mut self, front: usize, seq: u64) -> Option<()> {
+    /// A line takes no more rows: its list is to be written; false while another's is.
+    fn close(&mut self, line: u32) -> bool {
+        if self.at(line).list != NONE {
+            if self.closing != NONE {
+                return false;
+            }
+            self.closing = line;
+            self.at_mut(line).rows += 1;
+        }
+        true
+    }
+
+    fn open(&mut self, front: usize, seq: u64, who: Who) -> Option<()> {
         if let Some(line) = self.partly[front].pop_front() {
             self.fronts[front].line = line;
             return Some(());
         }
         let of_map = front + 1 == self.fronts.len();
         let list = if of_map {
-            (0..self.free.len()).max_by_key(|list| self.free[*list].len())?
+            self.lists.freest()
         } else if self.spare() == 0 {
             return None;
         } else {
-            front
+            front as u32
         };
-        let line = self.free[list].pop_front()?;
-        self.free_strips -= i64::from(self.left(line));
+        let line = self.lists.get(list, who)?;
+        self.free_strips -= self.room_in(line);
+        let (units, list) = self.parts(line, of_map);
         let previous = core::mem::replace(&mut self.fronts[front].line, line);
         assert_eq!(previous, NONE, "a front has one line");
         let previous = self.fronts[front].previous;
@@ -246,7 +281,19 @@ impl Lines {
         assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
         (it.state, it.of_map, it.left, it.hurt) = (State::Open, of_map, false, false);
         (it.last_trim, it.opened, it.previous) = (0, seq, previous);
+        (it.units, it.list, it.listed) = (units, list, false);
         Some(())
+    }
+
+    /// The units that take part in a line that is opened, and the column of its list: the last one
+    /// with room for it.
+    fn parts(&self, line: u32, of_map: bool) -> (u64, u32) {
+        let chunk = |column: u32| self.chunks.at(self.layout.segment(line, column));
+        let columns = || (0..self.layout.width).filter(|column| !chunk(*column).bad);
+        let units = columns().filter(|it| *it < u64::BITS).fold(0, |units, it| units | 1 << it);
+        let list = columns().rfind(|column| chunk(*column).strips > self.layout.list);
+        let none = of_map || self.layout.list == 0;
+        (units, list.filter(|_| !none).unwrap_or(NONE))
     }
 
     /// A strip of a line has reached the medium, or will not, and the map knows.
@@ -261,19 +308,9 @@ impl Lines {
         *last = (*last).max(seq);
     }
 
-    /// A segment failed: what is in it moves before all else.
-    pub fn note_hurt(&mut self, segment: u32) {
-        let line = self.layout.line(segment);
-        let it = self.at_mut(line);
-        if !it.hurt && !matches!(it.state, State::Free | State::Resetting | State::Dead) {
-            it.hurt = true;
-            self.hurt.push_back(line);
-        }
-    }
-
     /// A line that is full, or empty, is known as such.
     pub fn settle(&mut self, line: u32, seq: u64) {
-        let (now, level) = (self.now, self.level(line));
+        let level = self.level(line);
         let it = self.at_mut(line);
         if it.state != State::Open || !it.left || it.rows > 0 {
             return;
@@ -281,12 +318,11 @@ impl Lines {
         if it.live == 0 {
             return self.emptied(line, seq);
         }
-        it.state = State::Full;
-        it.level = level;
+        (it.state, it.level) = (State::Full, level);
+        let of_map = it.of_map;
         self.barren = i64::MIN;
-        let it = self.at(line);
-        if !it.of_map {
-            self.victims.sealed(line, level.into(), now);
+        if !of_map {
+            self.offer(line);
         }
     }
 
@@ -295,10 +331,11 @@ impl Lines {
         it.state = State::Empty;
         it.stamp = seq;
         self.empty.push_back(line);
+        self.lists.await_one(self.layout.front(line));
     }
 
     fn level(&self, line: u32) -> u8 {
-        let all = u64::from(self.layout.line_strips() * self.layout.strip_blocks());
+        let all = u64::from(self.layout.row_strips() * self.layout.strip_blocks());
         let live = u64::from(self.list[line as usize].live);
         (live * u64::from(LEVELS)).div_ceil(all).min(LEVELS.into()) as u8
     }
@@ -321,12 +358,12 @@ impl Lines {
         self.barren = i64::MIN;
         if live == 0 {
             if listed {
-                self.victims.freed(line);
+                self.withdraw(line);
             }
             return self.emptied(line, seq);
         }
         let level = self.level(line);
-        if level != old && listed {
+        if level != old && listed && self.layout.wide {
             self.at_mut(line).level = level;
             self.victims.live_changed(line, level.into(), self.now);
         }
@@ -345,65 +382,6 @@ impl Lines {
                 self.emptied(line, seq);
             }
         }
-    }
-
-    /// Whether lines with failed segments wait to be collected.
-    pub fn any_hurt(&self) -> bool {
-        self.hurt.iter().any(|line| self.is_hurt_victim(*line))
-    }
-
-    fn is_hurt_victim(&self, line: u32) -> bool {
-        let it = self.at(line);
-        it.state == State::Full && it.hurt && !it.of_map
-    }
-
-    /// Strips that what is live in a line takes elsewhere, one of them short.
-    fn need(&self, line: u32) -> i64 {
-        i64::from(self.at(line).live.div_ceil(self.layout.strip_blocks())) + 1
-    }
-
-    /// Strips that collecting a line gives beyond those it takes: what failed gives none.
-    fn gain(&self, line: u32) -> i64 {
-        let chunks = self.segments(line).map(|segment| self.chunks.at(segment));
-        let given: u32 = chunks.filter(|it| !it.bad).map(|it| it.strips).sum();
-        i64::from(given) - self.need(line)
-    }
-
-    /// The next victim, when there is room for so many strips; `None` when nothing would be gained.
-    pub fn pick(&mut self, room: i64) -> Option<u32> {
-        // What failed moves first, but not at the cost of the last room.
-        let ample = room - i64::from(self.layout.line_strips());
-        let urgent = |line: &u32| self.is_hurt_victim(*line) && self.need(*line) <= ample;
-        let victim = match self.hurt.iter().position(urgent) {
-            Some(index) => self.hurt.remove(index)?,
-            None => self.worth(room)?,
-        };
-        self.hurt.retain(|line| *line != victim);
-        self.victims.freed(victim);
-        let it = self.at_mut(victim);
-        (it.state, it.hurt) = (State::Victim, false);
-        Some(victim)
-    }
-
-    /// The victim of the policy when it gains and fits, else the line that gains most.
-    fn worth(&mut self, room: i64) -> Option<u32> {
-        if self.barren >= room {
-            return None;
-        }
-        let list = &self.list;
-        let level = |line: u32| u32::from(list[line as usize].level);
-        let first = self.victims.pick(self.now, level)?;
-        let fits = |line: &u32| self.need(*line) <= room && self.gain(*line) > 0;
-        let listed = |line: &u32| {
-            let it = self.at(*line);
-            it.state == State::Full && !it.of_map
-        };
-        let all = || (0..self.layout.lines).filter(listed).filter(fits);
-        let victim = Some(first).filter(fits).or_else(|| all().max_by_key(|line| self.gain(*line)));
-        if victim.is_none() {
-            self.barren = room;
-        }
-        victim
     }
 
     /// A victim was gone through; what is live in it stays there.
@@ -432,11 +410,9 @@ impl Lines {
         assert!(it.state == State::Resetting && it.rows == 0);
         (it.of_map, it.hurt, it.young) = (false, false, 0);
         it.state = if dead { State::Dead } else { State::Free };
-        if !dead {
-            let front = self.layout.front(line);
-            self.free[front as usize].push_back(line);
-            self.free_strips += i64::from(self.left(line));
-        }
+        (it.units, it.list, it.listed) = (0, NONE, false);
+        self.lists.put(self.layout.front(line), line, dead);
+        self.free_strips += if dead { 0 } else { self.room_in(line) };
     }
 
     /// The segments of a line that hold something and can be reset.
@@ -458,7 +434,11 @@ impl Lines {
         if left {
             self.partly[front as usize].push_back(line);
         }
-        if (self.segments(line)).any(|it| self.chunks.at(it).bad && self.chunks.at(it).done > 0) {
+        let hurt = |column: u32| {
+            let chunk = self.chunks.at(self.layout.segment(line, column));
+            chunk.bad && chunk.done > 0 && takes_part(self.at(line).units, column)
+        };
+        if (0..self.layout.width).any(hurt) {
             let first = self.layout.segment(line, 0);
             self.note_hurt(first);
         }
@@ -470,14 +450,25 @@ impl Lines {
         self.map_lines += u32::from(self.at(line).of_map);
         self.at_mut(line).state = State::Empty;
         self.empty.push_back(line);
+        self.lists.await_one(self.layout.front(line));
+    }
+
+    /// Whether each line is in one list of its unit, or in none for a reason.
+    pub fn lists_agree(&self) -> bool {
+        let elsewhere = self.list.iter().filter(|it| match it.state {
+            State::Open | State::Victim => true,
+            State::Full => self.layout.wide || it.of_map,
+            _ => false,
+        });
+        self.lists.add_up_to(self.layout.lines, elsewhere.count() as u32)
     }
 
     /// Blocks of the host that fit on what did not fail, while collection can always go on.
     pub fn capacity(&self) -> u64 {
         let strips: u64 =
             self.chunks.iter().filter(|it| !it.bad).map(|it| u64::from(it.strips)).sum();
-        let (line, kept) = (self.layout.line_strips(), self.layout.keep + self.layout.reserve);
-        let full = (strips / u64::from(line)).saturating_sub(kept.into());
+        let (line, kept) = (self.layout.row_strips(), self.layout.keep + self.layout.reserve);
+        let full = (strips / u64::from(self.layout.line_strips())).saturating_sub(kept.into());
         full * u64::from(line.saturating_sub(2) * self.layout.strip_blocks())
     }
 }

@@ -3,7 +3,8 @@
 //! How a block moves: it gets a page of the one [`row`] that is filled, is copied there and
 //! published in the [`map`]. A row that is full, or that a flush needs, is closed and goes as one
 //! strip to the next segment of an open [line](lines); its last page, the tail, lists what it
-//! holds. When the medium can give the strip, the map points there. Collection moves what is live
+//! holds. The last strips of a full line of `pblk` are the [list](emeta) of all that its tails say.
+//! When the medium can give a strip, the map points there. Collection moves what is live
 //! in a victim into the same rows as the host's blocks. A checkpoint writes the map to lines of its
 //! own.
 //!
@@ -19,8 +20,11 @@ mod blocks;
 mod checkpoint;
 mod chunks;
 mod collect;
+mod emeta;
 mod layout;
 mod lines;
+mod listed;
+mod lists;
 mod losses;
 mod map;
 mod ops;
@@ -32,23 +36,26 @@ mod replay;
 mod request;
 mod row;
 mod scan;
+mod victims;
 mod write_out;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError, Input, Layer,
-    Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTORS_PER_BLOCK,
+    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, HostError, Input, Layer,
+    Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTOR, SECTORS_PER_BLOCK,
 };
 
 use hostftl_format::page::crc32c;
+use hostftl_format::zones::Written;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::requests::Requests;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
+use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
 use map::{At, Map};
@@ -110,10 +117,13 @@ pub struct Zones {
     commit: u64,
     collection: Collection,
     checkpoint: Checkpoint,
+    emeta: Emeta,
     recovery: Option<Recovery>,
     /// Lines being reset.
     resetting: usize,
     counters: Counters,
+    /// Since the volume was made.
+    written: Written,
     touched: usize,
     more: bool,
     /// A command ran past its deadline: what hangs is answered without its payload.
@@ -125,7 +135,8 @@ impl Zones {
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         let lines = Lines::memory(&layout, config.zones.gc);
-        Ok(layout.plan(lines + u64::from(layout.rows()) * Row::memory()))
+        let rows = u64::from(layout.rows()) * Row::memory();
+        Ok(layout.plan(lines + rows + Emeta::memory(&layout)))
     }
 
     /// The layer; `buffers` become its rows.
@@ -162,11 +173,13 @@ impl Zones {
             durable: 0,
             flushing: None,
             commit: 0,
-            collection: Collection::new(),
+            collection: Collection::new(&layout),
             checkpoint: Checkpoint::new(&layout),
+            emeta: Emeta::new(&layout),
             recovery: Some(Recovery::new(&layout, mode)),
             resetting: 0,
             counters: Counters::default(),
+            written: Written::default(),
             touched: 0,
             more: true,
             abandoning: false,
@@ -202,6 +215,7 @@ impl Zones {
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = self.pump_requests(now, out);
         moved |= self.pump_rows(now, out);
+        moved |= self.pump_emeta(now, out);
         moved |= self.pump_flush(now, out);
         moved |= self.answer_flushed(out);
         moved |= self.pump_collection(now, out);
@@ -288,14 +302,17 @@ impl Zones {
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
         let op = self.ops.end(token);
-        if let (Err(error), Op::Flush | Op::Settle) = (result, op) {
+        if let (Err(error), Op::Flush | Op::Settle | Op::ListFlush) = (result, op) {
             self.fail(error, false, out);
         }
         match (result, op) {
-            (Err(DeviceError::Media), Op::Read { .. } | Op::GcRead { .. } | Op::GcTail { .. }) => {
-                self.counters.device_errors += 1;
+            (
+                Err(DeviceError::Media),
+                Op::Read { .. } | Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart,
+            ) => self.counters.device_errors += 1,
+            (Err(error), Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart) => {
+                self.fail(error, false, out);
             }
-            (Err(error), Op::GcRead { .. } | Op::GcTail { .. }) => self.fail(error, false, out),
             _ => {}
         }
         let verdict = result.unwrap_or_default();
@@ -312,6 +329,9 @@ impl Zones {
                 self.images_done(now, (segment, strip), command, result, out);
             }
             Op::Settle => self.settle_done(out),
+            Op::List { segment, strip } => self.part_done((segment, strip), command, result, out),
+            Op::ListFlush => drop(self.list_durable()),
+            Op::GcPart => self.gc_part_done(command, result),
             Op::GcTail { lane } => self.gc_tail_done(lane.into(), command, result),
             Op::GcRead { lane, item, count, row, slot } => {
                 self.gc_read_done((lane, item, count), (row, slot), command, result, out);
@@ -347,6 +367,9 @@ impl Zones {
             if let At::Media(place) = self.map.get(block) {
                 live[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
             }
+        }
+        if !self.lines.lists_agree() {
+            return Err("the lists of the units do not add up to all lines");
         }
         if !self.map.agrees() {
             return Err("the reverse map does not agree with the map");
@@ -407,6 +430,21 @@ impl Layer for Zones {
         let most = last.min(first + MAX_TOUCH as u64 - 1);
         let end = (first + 1..=most).find(|block| is(*block) != mapped).unwrap_or(most + 1);
         (mapped, (end * per).min(lba + sectors) - lba)
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        let Written { host, gc, pad, map, checkpoint, list } = self.written;
+        let sectors = [
+            ("ever_host_bytes", host),
+            ("ever_gc_bytes", gc),
+            ("ever_pad_bytes", pad),
+            ("ever_map_bytes", map),
+            ("ever_checkpoint_bytes", checkpoint),
+            ("ever_list_bytes", list),
+        ];
+        let lists = ("lists_written", self.emeta.count);
+        let bytes = sectors.into_iter().map(|(name, it)| (name, it * SECTOR as u64));
+        bytes.chain([lists]).collect()
     }
 
     fn has_fast_zeroes(&self) -> bool {

@@ -22,6 +22,12 @@ pub enum Op {
     Images { segment: u32, strip: u32 },
     /// A flush for the checkpoint.
     Settle,
+    /// A part of the list of a line.
+    List { segment: u32, strip: u32 },
+    /// A flush for that list.
+    ListFlush,
+    /// A part of the list of the victim.
+    GcPart,
     /// The tail of a strip of the victim.
     GcTail { lane: u8 },
     /// Blocks of the victim, from item `item` of the lane on, that go into a row.

@@ -5,7 +5,8 @@
 //! 3. Open segments are padded (see [`super::pads`]).
 //! 4. The last tail of each segment, and all tails of those with images (see [`super::scan`]).
 //! 5. The images of the newest root.
-//! 6. The rows since then, in the order of their numbers (see [`super::replay`]).
+//! 6. The rows since then, in the order of their numbers (see [`super::replay`]): from the list of
+//!    a full line, else from tails.
 //! 7. What is live where; open lines are gone on with.
 //!
 //! It writes nothing but pads, so that it can be cut and begun again at any point.
@@ -256,6 +257,10 @@ impl Zones {
             if media && again {
                 return self.read_strip(now, lane, asked, pages == 1, out);
             }
+            if media && step == Step::Find && pages > 1 {
+                self.recovery().tries[lane] = 0;
+                return self.refuse_list(self.layout.line(asked.0));
+            }
             if media && matches!(step, Step::Pad(_)) {
                 self.recovery().tries[lane] = 0;
                 return self.mark_read(now, lane, false, out);
@@ -267,6 +272,7 @@ impl Zones {
             Step::Pad(_) => self.mark_read(now, lane, true, out),
             Step::Scan => self.scanned(lane),
             Step::Images(_) => self.image_read(lane, out),
+            Step::Find if pages > 1 => self.found_part(lane),
             Step::Find => self.found_tail(lane),
             Step::Replay => self.row_read(lane),
             step => unreachable!("nothing is read in {step:?}"),

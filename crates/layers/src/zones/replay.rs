@@ -3,19 +3,35 @@
 //! Some may be missing: those that no flush covered, and those in lines that were erased because
 //! later rows replaced all that they held. A row that was written twice, because its segment
 //! failed, counts where it was written last.
+//!
+//! Of a line that has a list the list is read, of others the tails. Rows that follow one another
+//! and are told of by the same part of a list come with one read.
 
 use alloc::vec::Vec;
 
-use hostftl_core::{MAX_TOUCH, Nanos, Out};
-use hostftl_format::zones::{self, Kind};
+use hostftl_core::{MAX_TOUCH, Nanos, Out, Page};
+use hostftl_format::zones::{self, Entry, Holds, Kind};
 
 use super::Zones;
 use super::layout::Layout;
+use super::lines::NONE;
+use super::listed::{record, strip_at};
 use super::map::At;
 use super::recovery::{LANES, Step};
+use crate::planted::{Bug, planted};
 
-/// A row: its number, the greatest number when it was written, and where it is.
-type Found = (u64, u64, u32, u32);
+/// A row; the first two are its number, and the greatest number when it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    seq: u64,
+    newest: u64,
+    segment: u32,
+    strip: u32,
+    /// The segment and strip of the part that tells of it, and its record there; `NONE` for its own
+    /// tail.
+    part: (u32, u32),
+    at: u32,
+}
 
 /// See the module text.
 #[derive(Debug)]
@@ -23,10 +39,14 @@ pub struct Replay {
     /// What a lane reads next, in the segment that it goes through.
     pub again: [Option<(u32, u32)>; LANES],
     rows: Vec<Found>,
-    /// Rows that were asked for, and the lanes that hold those that are not applied, in order.
-    asked: usize,
-    next: usize,
-    lanes: [Option<u8>; LANES],
+    /// Lines whose lists turned out to be unsound: their tails are looked at after all others.
+    refused: Vec<u32>,
+    /// Reads that were sent and rows that they are for; reads and rows that were applied.
+    asked: (usize, usize),
+    next: (usize, usize),
+    /// Whether the lane of a read has it, and behind which row it ends.
+    lanes: [Option<usize>; LANES],
+    ends: [usize; LANES],
     /// The entry of the next row that comes next.
     entry: usize,
     /// Rows that were applied.
@@ -39,9 +59,11 @@ impl Replay {
         Replay {
             again: [None; LANES],
             rows: Vec::with_capacity((strips / 4).clamp(256, 1 << 21)),
-            asked: 0,
-            next: 0,
+            refused: Vec::new(),
+            asked: (0, 0),
+            next: (0, 0),
             lanes: [None; LANES],
+            ends: [0; LANES],
             entry: 0,
             applied: 0,
         }
@@ -49,24 +71,48 @@ impl Replay {
 }
 
 impl Zones {
+    /// Whether a strip is a part of a list that counts.
+    pub(super) fn is_part(&self, (segment, strip): (u32, u32)) -> bool {
+        let line = self.layout.line(segment);
+        let it = self.lines.at(line);
+        it.listed && it.list == self.layout.column(segment) && {
+            let (_, first) = self.part_place(line, 0);
+            strip >= first
+        }
+    }
+
+    /// The segment to look for rows in; behind all of them those of refused lines come again.
+    fn sought(&mut self, index: u32) -> Option<u32> {
+        let (count, width, layout) = (self.layout.device.count, self.layout.width, self.layout);
+        let Some(again) = index.checked_sub(count) else { return Some(index) };
+        let line = self.recovery().replay.refused.get((again / width) as usize)?;
+        Some(layout.segment(*line, again % width))
+    }
+
     /// Looks for rows in the segments that were written since the root.
     pub(super) fn pump_find(&mut self, now: Nanos, out: &mut Out) -> bool {
         if self.pump_again(now, out) {
             return true;
         }
-        let segment = self.recovery().scan.next;
-        if segment == self.layout.device.count {
+        let index = self.recovery().scan.next;
+        let Some(segment) = self.sought(index) else {
             if self.recovery().pending > 0 {
                 return false;
             }
-            self.recovery().replay.rows.sort_unstable();
+            if !planted(Bug::ZonesReplayUnsorted) {
+                self.recovery().replay.rows.sort_unstable();
+            }
             return self.go(Step::Replay);
-        }
+        };
         let from = self.checkpoint.root.replay_from;
         let seen = self.recovery().scan.seen[segment as usize];
-        if seen.tail.is_some_and(|tail| !tail.of_map && tail.newest >= from) {
+        let is_wanted = seen.tail.is_some_and(|it| it.holds != Holds::Images && it.newest >= from);
+        let line = self.layout.line(segment);
+        let it = *self.lines.at(line);
+        if is_wanted && (!it.listed || it.list == self.layout.column(segment)) {
             let Some(lane) = self.idle_lane() else { return false };
-            self.read_strip(now, lane, (segment, seen.strip), true, out);
+            let place = if it.listed { self.part_place(line, 0) } else { (segment, seen.strip) };
+            self.read_strip(now, lane, place, !it.listed, out);
         }
         self.recovery().scan.next += 1;
         true
@@ -79,8 +125,9 @@ impl Zones {
         let Some(tail) = self.tail_of(lane, 0) else {
             return self.look_before(lane, segment, strip);
         };
-        if tail.seq >= from {
-            let found = (tail.seq, tail.newest, segment, strip);
+        if tail.seq >= from && tail.holds == Holds::Blocks {
+            let (seq, newest, part) = (tail.seq, tail.newest, (NONE, NONE));
+            let found = Found { seq, newest, segment, strip, part, at: 0 };
             self.recovery().replay.rows.push(found);
         }
         if tail.newest >= from {
@@ -88,73 +135,138 @@ impl Zones {
         }
     }
 
+    /// A part of a list was read: which of its rows are to be replayed?
+    pub(super) fn found_part(&mut self, lane: usize) {
+        let part = self.recovery().asked[lane];
+        let from = self.checkpoint.root.replay_from;
+        let line = self.layout.line(part.0);
+        let mut recovery = self.recovery.take().expect("the volume is being recovered");
+        let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
+        if let Some(tail) = self.part_tail(pages, part.0, part.1) {
+            let mut at = 0;
+            while let Some(head) = strip_at(pages, at) {
+                if let Some((segment, strip)) =
+                    self.strip_of(line, &head).filter(|_| head.block >= from)
+                {
+                    let (seq, newest, at) = (head.block, tail.newest, at as u32);
+                    recovery.replay.rows.push(Found { seq, newest, segment, strip, part, at });
+                }
+                at += 1 + head.crc as usize;
+            }
+            self.touched += at;
+            let more = part.1 + 1 < self.lines.chunks.at(part.0).strips;
+            recovery.replay.again[lane] = more.then_some((part.0, part.1 + 1));
+            self.recovery = Some(recovery);
+        } else {
+            self.recovery = Some(recovery);
+            self.refuse_list(line);
+        }
+    }
+
+    /// The list of a line is no good: its tails tell.
+    pub(super) fn refuse_list(&mut self, line: u32) {
+        self.lines.at_mut(line).listed = false;
+        self.recovery().replay.refused.push(line);
+        self.more = true;
+    }
+
     pub(super) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
         let replay = &mut self.recovery().replay;
-        let (asked, next) = (replay.asked, replay.next);
-        if next == replay.rows.len() {
+        let ((read, row), done, rows) = (replay.asked, replay.next, replay.rows.len());
+        if done.1 == rows {
             return self.go(Step::Count(0));
         }
         let mut moved = false;
-        if asked < next + LANES && asked < replay.rows.len() {
-            let (_, _, segment, strip) = replay.rows[asked];
-            let lane = asked % LANES;
-            self.recovery().replay.asked += 1;
-            self.read_strip(now, lane, (segment, strip), true, out);
+        if read < done.0 + LANES && row < rows {
+            let Found { segment, strip, part, .. } = replay.rows[row];
+            let own = part.0 == NONE;
+            let same = replay.rows[row + 1..].iter().take_while(|it| !own && it.part == part);
+            let (lane, end) = (read % LANES, row + 1 + same.count());
+            replay.ends[lane] = end;
+            replay.asked = (read + 1, end);
+            let place = if own { (segment, strip) } else { part };
+            self.read_strip(now, lane, place, own, out);
             moved = true;
         }
-        moved | self.apply_next()
+        moved | self.apply_next(out)
     }
 
-    /// A row was read.
+    /// What tells of rows was read.
     pub(super) fn row_read(&mut self, lane: usize) {
-        self.recovery().replay.lanes[lane] = Some(lane as u8);
+        let end = self.recovery().replay.ends[lane];
+        self.recovery().replay.lanes[lane] = Some(end);
     }
 
     /// Applies the next row, or as much of it as a step may.
-    fn apply_next(&mut self) -> bool {
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let replay = &mut recovery.replay;
-        let lane = replay.next % LANES;
-        if replay.lanes[lane].is_none() {
+    fn apply_next(&mut self, out: &mut Out) -> bool {
+        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+        let replay = &recovery.replay;
+        let lane = replay.next.0 % LANES;
+        let Some(end) = replay.lanes[lane] else { return false };
+        let found = replay.rows[replay.next.1];
+        let from = replay.entry;
+        let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
+        let Some(entries) = self.entries_of(&found, pages) else {
+            self.give_up("what was written last reads otherwise than before", out);
             return false;
-        }
-        let (seq, _, segment, strip) = replay.rows[replay.next];
-        let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
-        let at = self.layout.tail_at(segment, strip);
-        let entries = zones::open(page, &self.uuid, at).map_or(0, |tail| tail.entries.into());
-        while replay.entry < entries {
+        };
+        for index in from..entries {
             if self.touched > MAX_TOUCH / 2 {
+                self.recovery().replay.entry = index;
                 return true;
             }
-            let entry = zones::entry(page, replay.entry);
-            replay.entry += 1;
-            let Some(entry) = entry.filter(|it| it.block < self.map.len()) else { continue };
-            match entry.kind {
-                Kind::Data if entry.value < self.layout.strip_blocks() => {
-                    let place = self.layout.place(segment, strip, entry.value);
-                    self.map.set(entry.block, At::Media(place));
-                    self.touched += 1;
-                }
-                Kind::Trim => {
-                    let end = self.map.len().min(entry.block + u64::from(entry.value));
-                    (entry.block..end).for_each(|block| {
-                        self.map.set(block, At::Nowhere);
-                    });
-                    self.touched += (end - entry.block) as usize;
-                    self.lines.note_trim(self.layout.line(segment), seq);
-                }
-                Kind::Lost => {
-                    self.map.set(entry.block, At::Lost);
-                    self.touched += 1;
-                    self.lines.note_trim(self.layout.line(segment), seq);
-                }
-                _ => {}
+            let recovery = self.recovery.as_ref().expect("the volume is being recovered");
+            let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
+            let entry = match found.part.0 {
+                NONE => zones::entry(&pages[0], index),
+                _ => record(pages, found.at as usize + 1 + index),
+            };
+            if let Some(entry) = entry.filter(|it| it.block < self.map.len()) {
+                self.apply(&found, &entry);
             }
         }
-        replay.entry = 0;
-        replay.lanes[lane] = None;
-        replay.next += 1;
+        let replay = &mut self.recovery().replay;
+        (replay.entry, replay.next.1) = (0, replay.next.1 + 1);
         replay.applied += 1;
+        if replay.next.1 == end {
+            replay.lanes[lane] = None;
+            replay.next.0 += 1;
+        }
         true
+    }
+
+    /// How many entries a row has; `None` when what was read does not tell of it.
+    fn entries_of(&self, found: &Found, pages: &[Page]) -> Option<usize> {
+        if found.part.0 != NONE {
+            let head = strip_at(pages, found.at as usize)?;
+            return (head.block == found.seq).then_some(head.crc as usize);
+        }
+        let at = self.layout.tail_at(found.segment, found.strip);
+        Some(zones::open(&pages[0], &self.uuid, at)?.entries.into())
+    }
+
+    fn apply(&mut self, found: &Found, entry: &Entry) {
+        let line = self.layout.line(found.segment);
+        match entry.kind {
+            Kind::Data if entry.value < self.layout.strip_blocks() => {
+                let place = self.layout.place(found.segment, found.strip, entry.value);
+                self.map.set(entry.block, At::Media(place));
+                self.touched += 1;
+            }
+            Kind::Trim => {
+                let end = self.map.len().min(entry.block + u64::from(entry.value));
+                (entry.block..end).for_each(|block| {
+                    self.map.set(block, At::Nowhere);
+                });
+                self.touched += (end - entry.block) as usize;
+                self.lines.note_trim(line, found.seq);
+            }
+            Kind::Lost => {
+                self.map.set(entry.block, At::Lost);
+                self.touched += 1;
+                self.lines.note_trim(line, found.seq);
+            }
+            _ => {}
+        }
     }
 }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{Nanos, Out};
-use hostftl_format::zones::{self, Kind, Tail};
+use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
 use super::Zones;
 use super::checkpoint::Root;
@@ -37,6 +37,8 @@ pub struct Scan {
     /// The greatest numbers seen of rows, and of strips with images.
     pub seqs: u64,
     pub strips: u64,
+    /// What was written by then since the volume was made.
+    written: Written,
 }
 
 impl Scan {
@@ -51,6 +53,7 @@ impl Scan {
             loaded: 0,
             seqs: 0,
             strips: 0,
+            written: Written::default(),
         }
     }
 }
@@ -100,7 +103,7 @@ impl Zones {
                 return moved;
             }
             if let Some(place) = self.recovery().replay.again[lane].take() {
-                self.read_strip(now, lane, place, true, out);
+                self.read_strip(now, lane, place, !self.is_part(place), out);
                 moved = true;
             }
         }
@@ -120,7 +123,8 @@ impl Zones {
         if seen.tail.is_none() {
             *seen = Seen { tail: Some(tail), strip };
         }
-        if !tail.of_map {
+        scan.written = scan.written.max(&tail.written);
+        if tail.holds != Holds::Images {
             scan.seqs = scan.seqs.max(tail.seq).max(tail.newest);
             return;
         }
@@ -170,6 +174,7 @@ impl Zones {
                 return false;
             }
             self.recovery().scan.next = 0;
+            self.believe_lists();
             return self.go(Step::Find);
         };
         let Some(lane) = self.idle_lane() else { return false };
@@ -204,16 +209,45 @@ impl Zones {
         }
     }
 
+    /// Which lines have a list that counts: the last strip of a segment has its end, and no segment
+    /// of the line was written for another use of it, or can be written on.
+    fn believe_lists(&mut self) {
+        for line in 0..self.layout.lines {
+            let segment = |column: u32| self.layout.segment(line, column);
+            let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
+            let seen = |column: u32| scan.seen[segment(column) as usize];
+            let list = (0..self.layout.width).find_map(|column| {
+                let Seen { tail, strip } = seen(column);
+                let last = strip + 1 == self.lines.chunks.at(segment(column)).strips;
+                let tail = tail.filter(|it| it.holds == Holds::List && it.entries > 0 && last)?;
+                Some((column, tail))
+            });
+            let Some((column, list)) = list else { continue };
+            let agrees = |column: u32| {
+                let takes_part = zones::takes_part(list.units, column);
+                let same = seen(column).tail.is_none_or(|tail| tail.opened == list.opened);
+                let full = self.lines.chunks.at(segment(column)).left() == 0;
+                full && (same || !takes_part)
+            };
+            if (0..self.layout.width).all(agrees) {
+                let it = self.lines.at_mut(line);
+                (it.list, it.listed) = (column, true);
+            }
+        }
+    }
+
     /// Says what each line is.
     pub(super) fn adopt(&mut self, out: &mut Out) -> bool {
         let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
         let (seqs, strips) = (scan.seqs.max(self.checkpoint.root.replay_from - 1), scan.strips);
+        let written = scan.written;
         for segment in 0..self.layout.device.count {
             let Some(tail) = scan.seen[segment as usize].tail else { continue };
             let it = self.lines.at_mut(self.layout.line(segment));
             // What is older was not erased: its segment failed, or a cut undid the reset.
             if tail.opened >= it.opened {
-                (it.of_map, it.opened, it.previous) = (tail.of_map, tail.opened, tail.previous);
+                it.of_map = tail.holds == Holds::Images;
+                (it.opened, it.previous, it.units) = (tail.opened, tail.previous, tail.units);
             }
         }
         for line in 0..self.layout.lines {
@@ -223,6 +257,7 @@ impl Zones {
                 false => self.lines.found_nothing(line),
             }
         }
+        self.written = self.written.plus(&written);
         (self.seqs, self.durable, self.order.settled) = (seqs, seqs, seqs);
         self.checkpoint.strips = strips;
         self.serve(out)

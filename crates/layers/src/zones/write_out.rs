@@ -9,10 +9,11 @@ use alloc::collections::VecDeque;
 use hostftl_core::{
     Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally,
 };
-use hostftl_format::zones::{self, Kind, Tail};
+use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
 use super::Zones;
 use super::append::GC;
+use super::lists::Who;
 use super::map::At;
 use super::ops::Op;
 use super::row::{Phase, Row};
@@ -84,13 +85,16 @@ impl Zones {
             return false;
         }
         let fronts = self.layout.fronts;
-        let first = match self.rows[row as usize].taken[GC] > 0 && !self.layout.wide {
-            true => (0..fronts).max_by_key(|front| self.lines.free_of(*front)).unwrap_or(0),
-            false => self.next_front,
-        };
-        let placed = (0..fronts)
-            .map(|step| (first + step) % fronts)
-            .find_map(|front| Some((front, self.lines.place(front as usize, self.seqs)?)));
+        let of_gc = self.rows[row as usize].taken[GC] > 0;
+        let first =
+            if of_gc && !self.layout.wide { self.lines.lists.freest() } else { self.next_front };
+        let who = if of_gc { Who::Collection } else { Who::Host };
+        // What was acknowledged does not wait for the reserve of all units.
+        let placed = [who, Who::Collection].into_iter().find_map(|who| {
+            (0..fronts)
+                .map(|step| (first + step) % fronts)
+                .find_map(|front| Some((front, self.lines.place(front as usize, self.seqs, who)?)))
+        });
         let Some((front, (segment, strip))) = placed else { return false };
         self.next_front = (front + 1) % fronts;
         self.ready.pop_front();
@@ -111,6 +115,10 @@ impl Zones {
         if it.has_trim {
             self.lines.note_trim(line, it.seq);
         }
+        let rest = self.rest(segment, strip);
+        tally.add(Cause::Map, SECTORS_PER_BLOCK);
+        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
+        self.count_sent(&tally);
         let it = &self.rows[row as usize];
         let head = self.head(line, it.seq, it.entries.len());
         let at = self.layout.tail_at(segment, strip);
@@ -123,13 +131,9 @@ impl Zones {
             gather.push(Piece::Zeros(Row::byte(blocks - slots)));
         }
         gather.push(Piece::Meta { buf: tail, pages: 1 });
-        let rest = self.rest(segment, strip);
         if rest > 0 {
             gather.push(Piece::zero_sectors(rest));
         }
-        tally.add(Cause::Map, SECTORS_PER_BLOCK);
-        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally);
         let lba = self.layout.lba(segment, strip);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         self.submit(now, Op::Row { row, segment, strip }, command, out);
@@ -145,7 +149,9 @@ impl Zones {
             line,
             previous: it.previous,
             entries: entries as u16,
-            of_map: it.of_map,
+            holds: if it.of_map { Holds::Images } else { Holds::Blocks },
+            units: it.units,
+            written: self.written,
         }
     }
 
@@ -161,6 +167,16 @@ impl Zones {
         counters.padded += u64::from(tally.get(Cause::Pad));
         counters.map_written += u64::from(tally.get(Cause::Map));
         counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+        counters.lists_written += u64::from(tally.get(Cause::List));
+        let of = |cause| u64::from(tally.get(cause));
+        self.written = self.written.plus(&Written {
+            host: of(Cause::Host),
+            gc: of(Cause::Gc),
+            pad: of(Cause::Pad),
+            map: of(Cause::Map),
+            checkpoint: of(Cause::Checkpoint),
+            list: of(Cause::List),
+        });
     }
 
     /// A row is written, or is not.
@@ -185,6 +201,7 @@ impl Zones {
                 let seq = self.rows[row as usize].seq;
                 self.rows[row as usize].phase = Phase::Written;
                 self.order.written(seq);
+                self.note_row(row, segment, strip);
                 self.retire(segment);
             }
             Err(DeviceError::Media) => {
@@ -208,7 +225,8 @@ impl Zones {
 
     /// The map points at the medium for all rows of a segment that can be read there.
     pub(super) fn retire(&mut self, segment: u32) {
-        let readable = self.lines.chunks.at(segment).readable(self.layout.unreadable());
+        let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
+        let readable = self.lines.chunks.at(segment).readable(hidden);
         for row in 0..self.rows.len() {
             let it = &self.rows[row];
             if it.phase != Phase::Written || it.segment != segment || it.strip >= readable {
@@ -241,10 +259,11 @@ impl Zones {
         if self.flushing.is_some() || self.commit <= self.durable {
             return false;
         }
-        if self.order.settled < self.commit || self.ops.room() == 0 {
+        let early = planted(Bug::ZonesFlushBeforeRows);
+        if self.order.settled < self.commit && !early || self.ops.room() == 0 {
             return false;
         }
-        self.flushing = Some(self.order.settled);
+        self.flushing = Some(if early { self.commit } else { self.order.settled });
         if planted(Bug::ZonesEarlyFlushReply) {
             self.durable = self.order.settled;
         }

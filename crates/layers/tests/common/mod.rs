@@ -27,6 +27,8 @@ pub struct World {
     pub allocations: u64,
     /// The segments of a zoned device, when it is one.
     pub zoned: Option<zoned::Pointers>,
+    /// Reads of metadata, and their sectors.
+    pub meta_reads: (u64, u64),
     buffers: HashMap<u32, Vec<u8>>,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
@@ -69,6 +71,7 @@ impl World {
             steps: 0,
             allocations: 0,
             zoned,
+            meta_reads: (0, 0),
             buffers,
             flying: Vec::new(),
             replies: HashMap::new(),
@@ -170,6 +173,8 @@ impl World {
                         buffer[from..from + bytes.len()].copy_from_slice(bytes);
                     }
                     Target::Meta { buf, .. } => {
+                        self.meta_reads.0 += 1;
+                        self.meta_reads.1 += (bytes.len() / SECTOR) as u64;
                         for (page, bytes) in buf.pages_mut().iter_mut().zip(bytes.chunks(4096)) {
                             page.0.copy_from_slice(bytes);
                         }

@@ -1,5 +1,6 @@
 //! A status in words.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
@@ -34,6 +35,9 @@ pub fn print(
         let (leaves, cap) = (count(*leaves), count(*cap));
         console.field("leaves", format!("{leaves}, of {cap} that are wanted at the most"))?;
     }
+    if let Some(ever) = ever(&status.facts) {
+        console.field("ever", ever)?;
+    }
     console.field("memory", memory(&status.memory))?;
     console.field("answers", crate::commands::answers(&status.ack))?;
     status.devices.iter().try_for_each(|one| console.field("device", device(one)))?;
@@ -62,6 +66,18 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
         console.field("repairs", format!("{mended} reads mended, {lost} blocks beyond repair"))?;
     }
     Ok(())
+}
+
+/// What was written since the volume was made, by layers that keep that.
+fn ever(facts: &BTreeMap<String, u64>) -> Option<String> {
+    let of = |name: &str| facts.get(&format!("ever_{name}_bytes")).copied();
+    let host = of("host").filter(|host| *host > 0)?;
+    let causes =
+        ["gc", "pad", "map", "checkpoint", "list"].map(|name| (name, of(name).unwrap_or(0)));
+    let sum: u64 = causes.iter().map(|(_, it)| it).sum();
+    let each = causes.map(|(name, it)| format!(", {name} {}", bytes(it))).concat();
+    let waf = (host + sum) as f64 / host as f64;
+    Some(format!("since it was made: host {}{each}: waf {waf:.3}", bytes(host)))
 }
 
 fn memory(memory: &Memory) -> String {

@@ -1,0 +1,205 @@
+//! The block lists of each parallel unit, as `gennvm` and `rrpc` keep them: free, full and bad.
+//!
+//! Free segments are used again in the order in which they came back. Two of a unit's are reserved:
+//! below that only collection gets one. A segment that failed is retired when it would come back.
+//! With `pblk` there is one list over all units, of lines, and nothing is reserved in it.
+//!
+//! Invariants
+//! - A segment is in at most one list; what is in none is open, being collected, or on its way
+//!   back.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::layout::Layout;
+
+/// Free segments of a unit that only collection gets.
+const RESERVED: usize = 2;
+/// `rrpc` collects below this share of a unit's segments, one in so many.
+const LIMIT: u32 = 10;
+
+/// Who wants a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The host.
+    Host,
+    /// Collection, or somebody who can't wait.
+    Collection,
+}
+
+/// One parallel unit.
+#[derive(Clone, Debug)]
+struct Unit {
+    free: VecDeque<u32>,
+    /// Those that may be collected, in the order in which they were filled.
+    full: VecDeque<u32>,
+    /// On their way to be free.
+    coming: u32,
+    bad: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lists {
+    units: Vec<Unit>,
+    reserved: usize,
+    /// With fewer free segments a unit is collected.
+    need: u32,
+}
+
+impl Lists {
+    /// Nothing is free yet: all is on its way.
+    pub fn new(layout: &Layout) -> Self {
+        let each = layout.lines / layout.fronts;
+        let queue = || VecDeque::with_capacity(each as usize);
+        let unit = || Unit { free: queue(), full: queue(), coming: 0, bad: 0 };
+        Lists {
+            units: (0..layout.fronts).map(|_| unit()).collect(),
+            reserved: if layout.wide { 0 } else { RESERVED },
+            need: if layout.wide { 0 } else { (each / LIMIT).max(layout.fronts) },
+        }
+    }
+
+    /// Bytes for a segment.
+    pub const EACH: usize = 2 * size_of::<u32>();
+
+    /// Takes the segment of a unit that has been free for the longest.
+    pub fn get(&mut self, unit: u32, who: Who) -> Option<u32> {
+        let it = &mut self.units[unit as usize];
+        if who == Who::Host && it.free.len() < self.reserved {
+            return None;
+        }
+        it.free.pop_front()
+    }
+
+    /// A segment will be free.
+    pub fn await_one(&mut self, unit: u32) {
+        self.units[unit as usize].coming += 1;
+    }
+
+    /// A segment is free, or is retired because it failed.
+    pub fn put(&mut self, unit: u32, segment: u32, failed: bool) {
+        let it = &mut self.units[unit as usize];
+        it.coming -= 1;
+        match failed {
+            true => it.bad += 1,
+            false => it.free.push_back(segment),
+        }
+    }
+
+    /// Free segments of a unit.
+    pub fn free_of(&self, unit: u32) -> u32 {
+        self.units[unit as usize].free.len() as u32
+    }
+
+    /// All free segments.
+    pub fn free(&self) -> u32 {
+        self.units.iter().map(|it| it.free.len() as u32).sum()
+    }
+
+    /// The unit with the most free segments.
+    pub fn freest(&self) -> u32 {
+        let units = 0..self.units.len() as u32;
+        units.max_by_key(|unit| self.free_of(*unit)).expect("there is a unit")
+    }
+
+    /// Whether a unit has fewer free segments than it needs.
+    pub fn any_in_need(&self) -> bool {
+        self.units.iter().any(|it| (it.free.len() as u32 + it.coming) < self.need)
+    }
+
+    /// A segment may be collected from now on.
+    pub fn offer(&mut self, unit: u32, segment: u32) {
+        self.units[unit as usize].full.push_back(segment);
+    }
+
+    /// A segment may not be collected any more.
+    pub fn withdraw(&mut self, unit: u32, segment: u32) {
+        let full = &mut self.units[unit as usize].full;
+        let index = full.iter().position(|it| *it == segment).expect("it was offered");
+        full.remove(index);
+    }
+
+    /// Of the unit with the fewest free segments that has any which `fits`, the one with the least
+    /// `live`, and of equal ones the one that was filled first.
+    pub fn most_invalid(
+        &self,
+        fits: impl Fn(u32) -> bool,
+        live: impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        let of = |it: &Unit| {
+            let listed = it.full.iter().copied().filter(|segment| fits(*segment));
+            Some((it.free.len(), listed.min_by_key(|segment| live(*segment))?))
+        };
+        let found = self.units.iter().filter_map(of).min_by_key(|(free, _)| *free);
+        found.map(|(_, segment)| segment)
+    }
+
+    /// Whether the lists have so many segments, of which so many are none of theirs now.
+    pub fn add_up_to(&self, all: u32, elsewhere: u32) -> bool {
+        let of = |it: &Unit| (it.free.len() + it.full.len()) as u32 + it.coming + it.bad;
+        self.units.iter().map(of).sum::<u32>() + elsewhere == all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists(free: u32) -> Lists {
+        let unit = Unit { free: VecDeque::new(), full: VecDeque::new(), coming: 0, bad: 0 };
+        let mut lists = Lists { units: alloc::vec![unit; 2], reserved: RESERVED, need: 4 };
+        for segment in 0..2 * free {
+            lists.await_one(segment % 2);
+            lists.put(segment % 2, segment, false);
+        }
+        lists
+    }
+
+    #[test]
+    fn two_are_kept_for_collection_and_the_oldest_goes_first() {
+        let mut lists = lists(3);
+        assert_eq!(lists.get(0, Who::Host), Some(0));
+        assert_eq!(lists.get(0, Who::Host), Some(2));
+        assert_eq!(lists.get(0, Who::Host), None, "one is left");
+        assert_eq!(lists.get(1, Who::Host), Some(1), "each unit has its own");
+        assert_eq!(lists.get(0, Who::Collection), Some(4));
+        assert_eq!(lists.get(0, Who::Collection), None);
+        assert_eq!((lists.free_of(0), lists.free(), lists.freest()), (0, 2, 1));
+    }
+
+    #[test]
+    fn what_failed_does_not_come_back() {
+        let mut lists = lists(4);
+        assert!(!lists.any_in_need());
+        let taken = lists.get(0, Who::Host).unwrap();
+        assert!(lists.any_in_need(), "three are fewer than four");
+        lists.await_one(0);
+        assert!(!lists.any_in_need(), "one is on its way");
+        lists.put(0, taken, true);
+        assert!(lists.any_in_need() && lists.free_of(0) == 3);
+        assert!(lists.add_up_to(8, 0) && !lists.add_up_to(8, 1));
+    }
+
+    #[test]
+    fn the_most_invalid_is_taken_and_the_earliest_of_equal_ones() {
+        let mut lists = lists(3);
+        let live = [0, 0, 9, 5, 7, 5, 1, 8];
+        let live = |segment: u32| live[segment as usize];
+        for segment in [3, 7, 5] {
+            lists.offer(1, segment);
+        }
+        assert_eq!(lists.most_invalid(|_| true, live), Some(3), "as live as 5, and earlier");
+        assert_eq!(lists.most_invalid(|segment| segment != 3, live), Some(5));
+        for segment in [2, 4, 6] {
+            lists.offer(0, segment);
+        }
+        lists.get(1, Who::Host);
+        assert_eq!(lists.most_invalid(|_| true, live), Some(3), "its unit has less room");
+        lists.withdraw(1, 3);
+        lists.withdraw(1, 5);
+        lists.withdraw(1, 7);
+        assert_eq!(lists.most_invalid(|_| true, live), Some(6));
+        assert_eq!(lists.most_invalid(|_| false, live), None);
+    }
+}
