@@ -44,7 +44,8 @@ impl Zones {
             return Some(row);
         }
         let floor = if who == HOST { self.layout.reserve * self.layout.row_strips() } else { 0 };
-        if self.order.is_full() || self.space() <= i64::from(floor) {
+        let short = self.space() <= i64::from(floor);
+        if self.order.is_full() || short && !(who == HOST && self.lent && self.open_room() > 0) {
             return None;
         }
         let idle = |row: &usize| match self.rows[*row].phase {
@@ -65,8 +66,22 @@ impl Zones {
 
     /// Strips that rows can still be sent to, beyond those in memory.
     pub(super) fn space(&self) -> i64 {
+        self.open_room() + self.lines.spare_strips()
+    }
+
+    /// Those of them that are in open lines.
+    fn open_room(&self) -> i64 {
         let unplaced = self.rows.iter().filter(|row| row.is_unplaced()).count() as i64;
-        i64::from(self.lines.open_strips()) + self.lines.spare_strips() - unplaced
+        i64::from(self.lines.open_strips()) - unplaced
+    }
+
+    /// Lets the host fill what is open, because nothing else can be done for a write that waits:
+    /// what is dead in an open line can be collected only when it is full. True when that is new.
+    pub(super) fn lend_open_strips(&mut self) -> bool {
+        let waits = self.requests.first_write().is_some();
+        let lends = waits && self.layout.wide && !self.lent && self.open_room() > 0;
+        self.lent |= lends;
+        lends
     }
 
     /// No more goes into the row that is filled.

@@ -154,6 +154,7 @@ impl Zones {
         }
         let Some(victim) = self.lines.pick(self.space()) else { return false };
         self.counters.gc_runs += 1;
+        self.lent = false;
         out.push(Output::Event(Event::GcStarted));
         let it = &mut self.collection;
         (it.victim, it.column, it.strip, it.searched) = (victim, 0, 0, 0);

@@ -239,10 +239,29 @@ impl Lines {
             if self.left(line) > 0 || !self.close(line) {
                 return None;
             }
-            self.fronts[front] = Front { line: NONE, turn: 0, previous: line };
-            self.at_mut(line).left = true;
-            self.settle(line, seq);
+            self.leave(front, seq);
         }
+    }
+
+    fn leave(&mut self, front: usize, seq: u64) {
+        let line = self.fronts[front].line;
+        self.fronts[front] = Front { line: NONE, turn: 0, previous: line };
+        self.at_mut(line).left = true;
+        self.settle(line, seq);
+    }
+
+    /// Leaves the lines that are full, which else happens when the next strip is sent; true when
+    /// there was one.
+    pub fn leave_full(&mut self, seq: u64) -> bool {
+        let mut any = false;
+        for front in 0..self.fronts.len() {
+            let line = self.fronts[front].line;
+            if line != NONE && self.left(line) == 0 && self.close(line) {
+                self.leave(front, seq);
+                any = true;
+            }
+        }
+        any
     }
 
     /// A line takes no more rows: its list is to be written; false while another's is.

@@ -86,6 +86,8 @@ pub struct Zones {
     life: Life,
     /// What all but reads is answered with since the device failed.
     failed: Option<HostError>,
+    /// The host may fill what is open, although few lines are free.
+    lent: bool,
     /// So much of the device is out of use that writes find no room.
     worn: bool,
     map: Map,
@@ -154,6 +156,7 @@ impl Zones {
             uuid: config.uuid,
             life: Life::Recovering,
             failed: None,
+            lent: false,
             worn: false,
             map: Map::new(&layout),
             lines: Lines::new(&layout, config.zones.gc),
@@ -224,14 +227,18 @@ impl Zones {
         moved || self.ops.is_empty() && self.yield_room()
     }
 
-    /// Nothing is under way and nothing moves: the collection that has no room ends, and then what
-    /// the host wants to write is refused.
+    /// Nothing is under way and nothing moves: the collection that has no room ends; what is full
+    /// is left, so that it can be collected; the host fills what is open; and then what it wants
+    /// to write is refused.
     fn yield_room(&mut self) -> bool {
         if self.lines.empty() > 0 || self.resetting > 0 {
             return false;
         }
         if !self.collection.is_idle() {
             self.leave_rest();
+            return true;
+        }
+        if self.lines.leave_full(self.seqs) || self.lend_open_strips() {
             return true;
         }
         self.refuse_first()
