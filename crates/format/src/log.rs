@@ -168,23 +168,26 @@ pub struct Head {
 }
 
 /// Writes bytes that may lie across the end of a page.
-fn put(buf: &mut MetaBuf, at: usize, bytes: &[u8]) {
+fn put<const N: usize>(buf: &mut MetaBuf, at: usize, bytes: &[u8; N]) {
     let (page, from) = (at / BLOCK, at % BLOCK);
-    let (here, there) = bytes.split_at(bytes.len().min(BLOCK - from));
-    buf.pages_mut()[page].0[from..from + here.len()].copy_from_slice(here);
-    if !there.is_empty() {
-        buf.pages_mut()[page + 1].0[..there.len()].copy_from_slice(there);
+    if let Some(room) = buf.pages_mut()[page].0[from..].first_chunk_mut() {
+        *room = *bytes;
+        return;
     }
+    let (here, there) = bytes.split_at(BLOCK - from);
+    buf.pages_mut()[page].0[from..].copy_from_slice(here);
+    buf.pages_mut()[page + 1].0[..there.len()].copy_from_slice(there);
 }
 
 fn get<const N: usize>(buf: &MetaBuf, at: usize) -> [u8; N] {
     let (page, from) = (at / BLOCK, at % BLOCK);
-    let mut bytes = [0; N];
-    let (here, there) = bytes.split_at_mut(N.min(BLOCK - from));
-    here.copy_from_slice(&buf.pages()[page].0[from..from + here.len()]);
-    if !there.is_empty() {
-        there.copy_from_slice(&buf.pages()[page + 1].0[..there.len()]);
+    if let Some(bytes) = buf.pages()[page].0[from..].first_chunk() {
+        return *bytes;
     }
+    let mut bytes = [0; N];
+    let (here, there) = bytes.split_at_mut(BLOCK - from);
+    here.copy_from_slice(&buf.pages()[page].0[from..]);
+    there.copy_from_slice(&buf.pages()[page + 1].0[..there.len()]);
     bytes
 }
 
@@ -227,6 +230,12 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     put(buf, 0, &bytes);
     let crc = crc_of(buf, at, HEAD + head.entries as usize * ENTRY);
     put(buf, 0, &crc.to_le_bytes());
+}
+
+/// Bytes that count of the first page of metadata: those of a row's head end with its entries.
+pub fn used(page: &Page) -> usize {
+    let end = HEAD.saturating_add(ENTRY.saturating_mul(u32_at(page, 48) as usize));
+    if page.0[4..8] == MAGIC { end.min(BLOCK) } else { BLOCK }
 }
 
 /// How many entries the head claims to have; it may be anything until [`open`] agrees.
@@ -281,12 +290,13 @@ pub fn emit_page(
     number: u32,
     pairs: impl Iterator<Item = (Place, u32)>,
 ) {
-    page.0.fill(0);
-    for (index, (place, crc)) in pairs.enumerate() {
-        let at = index * 12;
-        page.0[at..at + 8].copy_from_slice(&place.bits().to_le_bytes());
-        page.0[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
+    let mut slots = page.0[..PAIRS * 12].as_chunks_mut::<12>().0.iter_mut();
+    for ((place, crc), slot) in pairs.zip(slots.by_ref()) {
+        slot[..8].copy_from_slice(&place.bits().to_le_bytes());
+        slot[8..].copy_from_slice(&crc.to_le_bytes());
     }
+    slots.for_each(|slot| slot.fill(0));
+    page.0[PAIRS * 12..].fill(0);
     sign(page, kind, number);
 }
 

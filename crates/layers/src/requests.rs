@@ -149,6 +149,12 @@ impl<Mark: Copy + Default> Requests<Mark> {
         self.at(req).data.as_mut().expect("the request has a payload")
     }
 
+    /// Whether there is a request of which not all was begun.
+    #[inline]
+    pub fn any_unbegun(&self) -> bool {
+        !self.reads.is_empty() || !self.writes.is_empty()
+    }
+
     /// The first read of which not all was begun.
     pub fn first_read(&self) -> Option<u16> {
         self.reads.front().copied()

@@ -8,6 +8,7 @@ use hostftl_core::{
     BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, Out, Output, Page, Payload,
     Piece, Request, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
 };
+use hostftl_format::log;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 
 /// Sectors of the device, 2 GiB, and of what it maps in one.
@@ -15,13 +16,26 @@ const DEVICE: (u64, u32) = (2 << 21, 128);
 /// Sectors of a block.
 const PER: u64 = SECTORS_PER_BLOCK as u64;
 
+/// A page of metadata, as much of it as counts: less is for this driver to copy.
+struct Kept {
+    len: usize,
+    bytes: [u8; BLOCK],
+}
+
+impl Kept {
+    fn set(&mut self, page: &Page) {
+        self.len = log::used(page);
+        self.bytes[..self.len].copy_from_slice(&page.0[..self.len]);
+    }
+}
+
 /// The layer with nothing around it.
 pub struct Alone {
     pub log: AnyLayer,
     out: Out,
-    done: VecDeque<Done>,
+    done: VecDeque<Input>,
     /// The metadata on the device, by block.
-    pages: Vec<Option<Box<Page>>>,
+    pages: Vec<Option<Box<Kept>>>,
     /// Requests that are not answered.
     waiting: u32,
     pub steps: u64,
@@ -76,7 +90,7 @@ impl Alone {
     fn settle(&mut self) {
         loop {
             if let Some(done) = self.done.pop_front() {
-                self.step(Input::Done(done));
+                self.step(done);
             } else if self.log.next_timer() == Some(0) {
                 self.step(Input::Timer);
             } else {
@@ -90,9 +104,12 @@ impl Alone {
         self.log.step(0, input, &mut self.out);
         for output in self.out.drain() {
             match output {
-                Output::Submit(token, mut command) => {
-                    let result = Ok(perform(&mut self.pages, &mut command));
-                    self.done.push_back(Done { token, command, result });
+                Output::Submit(token, command) => {
+                    let result = Ok(Verdict::default());
+                    self.done.push_back(Input::Done(Done { token, command, result }));
+                    if let Some(Input::Done(done)) = self.done.back_mut() {
+                        done.result = Ok(perform(&mut self.pages, &mut done.command));
+                    }
                 }
                 Output::Reply(reply) => {
                     reply.data.map(Payload::surrender);
@@ -107,13 +124,20 @@ impl Alone {
     }
 }
 
+fn empty() -> Box<Kept> {
+    Box::new(Kept { len: 0, bytes: [0; BLOCK] })
+}
+
 /// What a command without bytes comes to: nothing can be compressed, and every checksum is 0.
-fn perform(pages: &mut [Option<Box<Page>>], command: &mut Command) -> Verdict {
+fn perform(pages: &mut [Option<Box<Kept>>], command: &mut Command) -> Verdict {
     match command {
         Command::Read { lba, into: Target::Meta { buf, pages: count }, .. } => {
             let found = pages[(*lba / PER) as usize..].iter();
             for (page, found) in buf.pages_mut()[..*count as usize].iter_mut().zip(found) {
-                *page = found.as_deref().cloned().unwrap_or_default();
+                match found {
+                    Some(kept) => page.0[..kept.len].copy_from_slice(&kept.bytes[..kept.len]),
+                    None => page.0.fill(0),
+                }
             }
         }
         Command::Program { lba, gather, .. } => {
@@ -124,10 +148,10 @@ fn perform(pages: &mut [Option<Box<Page>>], command: &mut Command) -> Verdict {
                 match piece {
                     Piece::Meta { buf, .. } => {
                         for (kept, page) in kept.iter_mut().zip(buf.pages()) {
-                            kept.get_or_insert_default().0.copy_from_slice(&page.0);
+                            kept.get_or_insert_with(empty).set(page);
                         }
                     }
-                    _ => kept.fill(None),
+                    _ => kept.iter_mut().filter(|it| it.is_some()).for_each(|it| *it = None),
                 }
                 at = end;
             }

@@ -297,9 +297,10 @@ impl Log {
         if self.checkpoint.seen == seen || out.room() < 20 || self.ops.room() < 16 {
             return false;
         }
-        let Some(segment) = self.segments.reclaim(self.safe()) else {
+        let empty = self.segments.empty() > 0;
+        let Some(segment) = empty.then(|| self.segments.reclaim(self.safe())).flatten() else {
             self.checkpoint.seen = seen;
-            return self.hasten();
+            return empty && self.hasten();
         };
         let at = At { segment, slot: 0, sector: 0 };
         let sectors = u64::from(self.layout.slots * self.layout.chunk);

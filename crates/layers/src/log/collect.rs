@@ -172,10 +172,10 @@ impl Log {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let found = result.is_ok() && self.victims_head(&buf, lba).is_some();
-        match !found && self.layout.parity {
+        let head = result.ok().and_then(|_| self.victims_head(&buf, lba));
+        match head.is_none() && self.layout.parity {
             true => self.salvage(Wanted::Victim, (device, lba, pages), buf),
-            false => self.gc_head_read(buf, found),
+            false => self.gc_head_read(buf, head),
         }
     }
 
@@ -188,10 +188,15 @@ impl Log {
         self.victims_head(buf, lba).is_some_and(|head| u32::from(head.chunks) == chunks)
     }
 
-    /// The head of a row was read, or there is none any more: what of it is live?
-    pub(super) fn gc_head_read(&mut self, buf: MetaBuf, found: bool) {
-        let at = self.collection.at;
-        let head = self.victims_head(&buf, self.layout.lba(at)).filter(|_| found);
+    /// The head of a row was made from the other chunks, or can't be.
+    pub(super) fn gc_head_salvaged(&mut self, buf: MetaBuf, well: bool) {
+        let lba = self.layout.lba(self.collection.at);
+        let head = self.victims_head(&buf, lba).filter(|_| well);
+        self.gc_head_read(buf, head);
+    }
+
+    /// The head of a row is here, or there is none any more: what of it is live?
+    fn gc_head_read(&mut self, buf: MetaBuf, head: Option<Head>) {
         let Some(head) = head else {
             self.collection.head = Some(buf);
             return self.leave_victim();

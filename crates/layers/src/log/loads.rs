@@ -241,7 +241,7 @@ impl Log {
 
     /// Whether a write waits for room: it is refused only when nothing is under way.
     fn waits(&self) -> bool {
-        !self.blocks.waiting.is_empty() || self.requests.any_write_waits()
+        !self.blocks.waiting.is_empty() || self.requests.first_write().is_some()
     }
 
     /// Reads pages that nobody has asked for yet into frames that nobody uses.

@@ -54,6 +54,19 @@ fn spare(pages: u32) -> u32 {
     pages.min(256) + 64
 }
 
+/// The place of a block (low half, high half) and its CRC, together as a look-up finds them.
+type Pair = [u32; 3];
+/// Of a block that is nowhere.
+const NO_PAIR: Pair = [0; 3];
+
+fn pair_of(place: Place, crc: u32) -> Pair {
+    [place.bits() as u32, (place.bits() >> 32) as u32, crc]
+}
+
+fn read([low, high, crc]: Pair) -> (Place, u32) {
+    (Place::from_bits(u64::from(low) | u64::from(high) << 32), crc)
+}
+
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -102,8 +115,7 @@ pub struct Map {
     /// For each page 1 more than its frame, or 0.
     frame_of: Vec<u32>,
     frames: Vec<Frame>,
-    places: Vec<u64>,
-    crcs: Vec<u32>,
+    pairs: Vec<Pair>,
     free: Vec<u32>,
     hand: usize,
     /// Whether there are frames for all pages.
@@ -131,8 +143,7 @@ impl Map {
             few_pairs,
             frame_of: vec![0; pages as usize],
             frames: vec![empty; frames as usize],
-            places: vec![0; frames as usize * PAIRS],
-            crcs: vec![0; frames as usize * PAIRS],
+            pairs: vec![NO_PAIR; frames as usize * PAIRS],
             free: (0..frames).rev().collect(),
             hand: 0,
             is_whole,
@@ -222,12 +233,23 @@ impl Map {
     pub fn get(&mut self, block: u64) -> Option<(Place, u32)> {
         let at = self.pair(block)?;
         self.frames[at / PAIRS].used = true;
-        Some((Place::from_bits(self.places[at]), self.crcs[at]))
+        Some(read(self.pairs[at]))
     }
 
     /// Where a block is, if its page is here.
     pub fn look(&self, block: u64) -> Option<Place> {
-        Some(Place::from_bits(self.places[self.pair(block)?]))
+        Some(read(self.pairs[self.pair(block)?]).0)
+    }
+
+    /// Looks at what will be looked up next, all of it before anything depends on it: memory that
+    /// is far away is waited for once.
+    pub fn look_ahead(&self, blocks: impl Iterator<Item = u64>) {
+        let seen = blocks.filter(|block| *block < self.blocks).fold(0, |seen, block| {
+            let (page, index) = self.split(block);
+            let at = (self.frame_of[page as usize] as usize).saturating_sub(1);
+            seen ^ self.pairs[at * PAIRS + index][0]
+        });
+        core::hint::black_box(seen);
     }
 
     /// Where a block is whose page is here.
@@ -245,8 +267,7 @@ impl Map {
         self.dirty.set(page);
         let at = self.pair(block).expect("the page is here");
         self.frames[at / PAIRS].used = true;
-        let old = Place::from_bits(core::mem::replace(&mut self.places[at], place.bits()));
-        self.crcs[at] = crc;
+        let (old, _) = read(core::mem::replace(&mut self.pairs[at], pair_of(place, crc)));
         self.mapped = self.mapped + u64::from(!place.is_nowhere()) - u64::from(!old.is_nowhere());
         old
     }
@@ -258,9 +279,7 @@ impl Map {
             return;
         }
         let to = self.free.pop().expect("a frame is kept for each pinned page") as usize;
-        let pairs = from * PAIRS..(from + 1) * PAIRS;
-        self.places.copy_within(pairs.clone(), to * PAIRS);
-        self.crcs.copy_within(pairs, to * PAIRS);
+        self.pairs.copy_within(from * PAIRS..(from + 1) * PAIRS, to * PAIRS);
         self.frames[to] = Frame { old: from as u32, ..self.frames[from] };
         self.frames[from] = Frame { pins: 0, state: State::Old, ..self.frames[from] };
         self.frame_of[page as usize] = to as u32 + 1;
@@ -291,10 +310,15 @@ impl Map {
         let at = self.frame(page).expect("the page was invited");
         assert_eq!(self.frames[at].state, State::Coming);
         self.frames[at].state = State::Here;
-        for index in 0..PAIRS {
-            let (place, crc) = image.map_or((Place::NOWHERE, 0), |image| pair(image, index));
-            self.places[at * PAIRS + index] = place.bits();
-            self.crcs[at * PAIRS + index] = crc;
+        let pairs = &mut self.pairs[at * PAIRS..(at + 1) * PAIRS];
+        match image {
+            None => pairs.fill(NO_PAIR),
+            Some(image) => {
+                for (index, it) in pairs.iter_mut().enumerate() {
+                    let (place, crc) = pair(image, index);
+                    *it = pair_of(place, crc);
+                }
+            }
         }
     }
 
@@ -422,9 +446,8 @@ impl Map {
         if matches!(self.frames[from].state, State::Coming | State::Bad) {
             return false;
         }
-        let pairs = from * PAIRS..(from + 1) * PAIRS;
-        let places = self.places[pairs.clone()].iter().map(|bits| Place::from_bits(*bits));
-        emit_page(into, Kind::Map, page, places.zip(self.crcs[pairs].iter().copied()));
+        let pairs = self.pairs[from * PAIRS..(from + 1) * PAIRS].iter();
+        emit_page(into, Kind::Map, page, pairs.map(|pair| read(*pair)));
         self.has_image(page);
         true
     }

@@ -27,6 +27,11 @@ impl Mapping {
     pub fn new() -> Self {
         Mapping { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
     }
+
+    /// Whether an operation waits for its page.
+    pub fn any(&self) -> bool {
+        !self.waiting.is_empty()
+    }
 }
 
 impl Log {
@@ -118,7 +123,12 @@ impl Log {
 
     /// Finds out where the record of an operation is, or lets it wait for that.
     fn look_up(&mut self, now: Nanos, index: u8, out: &mut Out) {
-        let block = self.op(index).block;
+        let it = self.op(index);
+        let (block, replaces) = (it.block, it.writes && it.is_whole());
+        if replaces && self.map.state(self.map.page_of(block)) == Where::Here {
+            self.map.look_ahead(core::iter::once(block)); // It is buried when the new one is there.
+            return self.pack(now, index, out);
+        }
         if let Some((place, crc)) = self.pair(block) {
             let it = self.op(index);
             (it.place, it.crc) = (place, crc);
@@ -131,10 +141,15 @@ impl Log {
     }
 
     /// Goes on with the operations whose pages have come.
+    #[inline]
     pub(super) fn pump_mapping(&mut self, now: Nanos, out: &mut Out) -> bool {
+        self.blocks.mapping.any() && self.map_some(now, out)
+    }
+
+    fn map_some(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mapping = &mut self.blocks.mapping;
         let seen = core::mem::replace(&mut mapping.seen, self.loads.arrivals);
-        if mapping.waiting.is_empty() || seen == mapping.seen && !mapping.refused {
+        if seen == mapping.seen && !mapping.refused {
             return false;
         }
         mapping.refused = false;

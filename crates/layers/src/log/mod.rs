@@ -55,6 +55,7 @@ use hostftl_core::{
 use hostftl_format::log::{GRAIN, Place, STREAMS};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::requests::Requests;
 use append::Stream;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
@@ -69,7 +70,6 @@ use ops::Ops;
 use pace::Pace;
 pub use params::Params;
 use recovery::Recovery;
-use request::Requests;
 use row::Row;
 use salvage::Salvage;
 use segments::Segments;
@@ -112,7 +112,10 @@ pub struct Log {
     buffers: Vec<Payload>,
     scratch_from: usize,
     blocks: Blocks,
-    requests: Requests,
+    /// Each that must be durable waits for a stamp.
+    requests: Requests<u64>,
+    /// The map page that is kept for the first trim.
+    trimming: Option<u32>,
     ops: Ops,
     lost: Lost,
     salvage: Salvage,
@@ -191,6 +194,7 @@ impl Log {
             scratch_from: ROWS * usize::from(layout.devices),
             blocks: Blocks::new(),
             requests: Requests::new(),
+            trimming: None,
             ops: Ops::new(config.deadline),
             lost: Lost::new(config.missing, config.tolerates()),
             salvage: Salvage::new(&layout),
@@ -241,16 +245,23 @@ impl Log {
         }
     }
 
+    /// A round, in the order in which things move on. What moved at its beginning is no reason for
+    /// another round when nothing waits there any more.
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
-        moved |= self.pump_requests(now, out);
-        moved |= self.pump_blocks(now, out);
+        let began = self.pump_requests(now, out) | self.pump_blocks(now, out);
+        moved |= began && self.any_waits();
         moved |= self.pump_writing(now, out);
         moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
         moved |= self.pump_reclaim(now, out);
         moved |= self.pump_checkpoint(now, out);
         moved |= self.pump_warming(now, out);
         moved || self.refuse_when_full(out)
+    }
+
+    /// Whether a request was not begun, or a block waits for its page or for room.
+    fn any_waits(&self) -> bool {
+        self.requests.any_unbegun() || !self.blocks.waiting.is_empty() || self.blocks.mapping.any()
     }
 
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
@@ -330,12 +341,11 @@ impl Log {
 
     #[inline]
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let Done { token, command, result } = done;
-        let op = self.ops.end(token);
-        if let Err(error) = result {
-            self.judge(op, &command, error, out);
+        let op = self.ops.end(done.token);
+        if let Err(error) = done.result {
+            self.judge(op, &done.command, error, out);
         }
-        self.finish(now, op, command, result, out);
+        self.finish(now, op, done.command, done.result, out);
     }
 
     /// A command hangs: its device is given up.

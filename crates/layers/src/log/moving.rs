@@ -48,10 +48,12 @@ impl Log {
             }
             return over;
         };
-        while let Some(live) = self.next_live().filter(|live| live.chunk == first.chunk) {
+        let mut next = Some(first);
+        while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
             if !self.take_along(now, live, out) {
                 break;
             }
+            next = self.next_live();
         }
         let moves = !self.collection.batch.parts.is_empty();
         if moves {
@@ -64,9 +66,11 @@ impl Log {
     fn next_live(&mut self) -> Option<Live> {
         loop {
             let live = *self.collection.live.get(self.collection.cursor)?;
-            let stale = self.pair(live.block).is_some_and(|(place, _)| place != live.place);
-            let unknown = self.map.state(self.map.page_of(live.block)) == Where::Bad;
-            if live.state == Checked::No && !stale && !unknown {
+            let stays = match self.pair(live.block) {
+                Some((place, _)) => place == live.place,
+                None => self.map.state(self.map.page_of(live.block)) != Where::Bad,
+            };
+            if live.state == Checked::No && stays {
                 return Some(live);
             }
             self.collection.cursor += 1;
@@ -81,16 +85,14 @@ impl Log {
         if !batch.parts.is_empty() && !self.rows[batch.row as usize].continues(len) {
             return false;
         }
-        let page = self.map.page_of(live.block);
-        if self.keep_page(now, page, out) != Where::Here || self.map.place(live.block) != live.place
-        {
+        if !self.pin_for_copy(now, live, out) {
             return false;
         }
         let record = (live.block, len, generation);
         let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc) else {
+            self.map.unpin(self.map.page_of(live.block));
             return false;
         };
-        self.map.pin_again(page);
         let into = self.rows[row as usize].items[item as usize].byte;
         let seed = seed(live.block, generation);
         let it = &mut self.collection;
@@ -99,6 +101,20 @@ impl Log {
         it.batch.records.push((it.cursor as u16, item));
         it.cursor += 1;
         self.touched += 1;
+        true
+    }
+
+    /// Pins the map page of a record. False when that has to come first.
+    fn pin_for_copy(&mut self, now: Nanos, live: Live, out: &mut Out) -> bool {
+        let page = self.map.page_of(live.block);
+        if self.map.state(page) == Where::Here && self.map.pin(page, 0) {
+            return true;
+        }
+        if self.keep_page(now, page, out) != Where::Here || self.map.place(live.block) != live.place
+        {
+            return false;
+        }
+        self.map.pin_again(page);
         true
     }
 

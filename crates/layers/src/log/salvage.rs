@@ -168,7 +168,7 @@ impl Log {
         match job.wanted {
             Wanted::Chain(stream) => self.head_read(stream, buf),
             Wanted::Image(index) => self.image_read(index, buf, well, out),
-            Wanted::Victim => self.gc_head_read(buf, well),
+            Wanted::Victim => self.gc_head_salvaged(buf, well),
         }
         self.more = true;
     }

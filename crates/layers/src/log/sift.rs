@@ -16,13 +16,17 @@ impl Log {
     pub(super) fn sift(&mut self, now: Nanos, from: u32, out: &mut Out) -> bool {
         let head = self.collection.head.take().expect("the head's buffer is here");
         let entries = self.collection.entries;
+        if from == 0 {
+            let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
+            self.map.look_ahead(blocks.map(|entry| entry.block));
+        }
         let mut next = from;
         while next < entries && self.sift_entry(now, log::entry(&head, next), out) {
             next += 1;
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
-            if self.may_be_live(&entry) {
+            if self.is_live(&entry) != Some(false) {
                 self.fetch_page(now, self.map.page_of(entry.block), out);
             }
         }
@@ -39,17 +43,20 @@ impl Log {
         next > from || next == entries
     }
 
-    /// Whether an entry may be of a block that is still there, as far as is known.
-    fn may_be_live(&mut self, entry: &Entry) -> bool {
-        let known = entry.kind == Kind::Data && entry.block < self.map.len();
-        known && self.pair(entry.block).is_none_or(|(place, _)| place == entry.place)
+    /// What is known of an entry of a block: whether it is still there.
+    fn is_live(&mut self, entry: &Entry) -> Option<bool> {
+        if entry.kind != Kind::Data || entry.block >= self.map.len() {
+            return Some(false);
+        }
+        self.pair(entry.block).map(|(place, _)| place == entry.place)
     }
 
     /// Whether it is known if an entry is live; notes it if so.
     fn sift_entry(&mut self, now: Nanos, entry: Option<Entry>, out: &mut Out) -> bool {
-        let Some(entry) = entry.filter(|entry| self.may_be_live(entry)) else { return true };
-        match self.pair(entry.block) {
-            Some(_) => self.note_live(self.collection.at, entry),
+        let Some(entry) = entry else { return true };
+        match self.is_live(&entry) {
+            Some(true) => self.note_live(self.collection.at, entry),
+            Some(false) => {}
             // What maps it can't be read: it stays where it is.
             None => return self.keep_page(now, self.map.page_of(entry.block), out) == Where::Bad,
         }
