@@ -30,6 +30,7 @@ for _ in $(seq "$runs"); do
     "$array" raid5 random "$seconds" "${files[@]}" >>"$work/raid5"
     "$array" passthrough random "$seconds" "${files[0]}" >>"$work/one"
     "$array" log sequential "$seconds" "${files[@]}" >>"$work/sequential"
+    "$array" log random "$seconds" mem:"$size" mem:"$size" mem:"$size" mem:"$size" >>"$work/memory"
     fio --name=raw --filename="$all" --file_service_type=roundrobin:1 --rw=write --bs=64k \
         --iodepth=32 --ioengine=io_uring --direct=1 --time_based --runtime="$seconds" \
         --output-format=terse 2>/dev/null | awk -F';' '{ print 0, 0, $48 / 1e3 * 1.024 }' >>"$work/raw"
@@ -47,10 +48,11 @@ printf '    %-22s %-28s sent %s MB/s\n' "log, lz4, parity" "$(column log 1 0)" "
 printf '    %-22s %-28s sent %s MB/s\n' "RAID 5" "$(column raid5 1 0)" "$(column raid5 3 0)"
 printf '    %-22s %-28s sent %s MB/s\n' "passthrough, one file" "$(column one 1 0)" "$(column one 3 0)"
 echo "    log over RAID 5: $(times log raid5 1) (bar 3); over one file: $(times log one 1) (bar 1)"
+echo "    on memory, with LZ4, checksums and parity: $(column memory 4 0) a second of processor time (bar 150,000)"
 echo "  sequential, incompressible, MB/s"
 printf '    %-22s sent %-24s host %s\n' "log, lz4, parity" "$(column sequential 3 0)" \
     "$(column sequential 2 0)"
 printf '    %-22s %s\n' "fio on the files" "$(column raw 3 0)"
 echo "    sent over raw: $(times sequential raw 3) (bar 0.8)"
-echo "  the layer alone, every command over at once, steady random 4 KiB writes, one core (bar 1 M/s)"
+echo "  the layer alone, every command over at once, random 4 KiB writes, one core (bar 1 M/s)"
 scripts/cargo.sh run --release --quiet -p hostftl-layers --example log_core -- "$runs" | sed 's/^/    /'

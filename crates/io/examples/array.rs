@@ -1,9 +1,10 @@
 //! One stack over files under one load, without a network block device between:
 //! `array STACK LOAD SECONDS FILE...` with STACK log, raid5 or passthrough, and LOAD random (4 KiB
 //! writes that compress by 67 %, 32 under way) or sequential (1 MiB of what does not compress, 4
-//! under way). It destroys what the files hold, and prints requests a second, MB/s of the host, and
-//! MB/s sent to the files.
+//! under way). It destroys what the files hold, and prints requests a second, MB/s of the host,
+//! MB/s sent to the files, and requests a second of processor time, of all threads and the kernel.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ struct Load {
     seed: u64,
     /// What is written is a part of this: making it anew would be most of the work.
     noise: Vec<u8>,
+    /// Where the buffers begin that are noise already.
+    filled: HashSet<usize>,
 }
 
 impl Load {
@@ -61,10 +64,13 @@ impl Host for Load {
         let places = self.sectors / length;
         let place = if self.random { self.next() } else { self.sent } % places;
         let mut data = self.arena.lease(self.bytes);
-        let noise = if self.random { RANDOM } else { self.bytes as usize };
-        let from = self.next() as usize % (self.noise.len() - noise);
-        data[..noise].copy_from_slice(&self.noise[from..from + noise]);
-        data[noise..].fill(0);
+        // A buffer that is all noise stays as it is, as with fio.
+        if self.random || self.filled.insert(data.as_ptr().addr()) {
+            let noise = if self.random { RANDOM } else { self.bytes as usize };
+            let from = self.next() as usize % (self.noise.len() - noise);
+            data[..noise].copy_from_slice(&self.noise[from..from + noise]);
+            data[noise..].fill(0);
+        }
         let op = HostOp::Write { data: data.into_payload(), fua: false };
         let (ticket, tally) = (Ticket::issue(self.sent), Tally::of(Cause::Host, length as u32));
         self.sent += 1;
@@ -105,17 +111,28 @@ fn measure<L: Layer>(
     let (bytes, depth) = if random { (4096, 32) } else { (1 << 20, 4) };
     let (ends, seed) = (Instant::now(), 0x9e37_79b9_7f4a_7c15);
     let sectors = plan.limits.exported;
-    let (sent, answered, noise) = (0, 0, Vec::new());
-    let mut load = Load { arena, sectors, random, bytes, depth, ends, sent, answered, seed, noise };
+    let (sent, answered, noise, filled) = (0, 0, Vec::new(), HashSet::new());
+    let mut load =
+        Load { arena, sectors, random, bytes, depth, ends, sent, answered, seed, noise, filled };
     load.noise = (0..NOISE / 8).flat_map(|_| load.next().to_le_bytes()).collect();
     driver.start(&mut load).expect("it starts");
-    let (begun, before) = (Instant::now(), driver.stats().sent_sectors());
+    let (begun, before, worked) = (Instant::now(), driver.stats().sent_sectors(), processor());
     load.ends = begun + Duration::from_secs_f64(seconds);
     driver.serve(&mut load).expect("it serves");
     let took = begun.elapsed().as_secs_f64();
     let sent = (driver.stats().sent_sectors() - before) as f64 * SECTOR as f64;
     let (answered, host) = (load.answered as f64, load.answered as f64 * f64::from(bytes));
-    println!("{:.0} {:.1} {:.1}", answered / took, host / took / 1e6, sent / took / 1e6);
+    let each = answered / (processor() - worked).as_secs_f64();
+    println!("{:.0} {:.1} {:.1} {each:.0}", answered / took, host / took / 1e6, sent / took / 1e6);
+}
+
+/// The processor time of this process so far, to a hundredth of a second.
+fn processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux tells it");
+    let (_, fields) = text.rsplit_once(") ").expect("the name is in brackets");
+    let times = fields.split(' ').skip(11).take(2);
+    let ticks: u64 = times.map(|time| time.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(10 * ticks)
 }
 
 fn main() {

@@ -353,12 +353,15 @@ impl Log {
             let buf = it.heads.pop().expect("a row has two heads");
             gather.push(Piece::Meta { buf, pages: it.head_pages });
         }
-        if used > head {
+        // What parity was made of has its zeros in the buffer, so that whole sectors are written.
+        let whole = sectors * SECTOR as u32;
+        let end = if self.layout.parity && chunks > 1 { whole } else { used };
+        if end > head {
             let buffer = self.row_buffer(row, chunk);
-            gather.push(Piece::Data(self.buffers[buffer].view(head, used - head)));
+            gather.push(Piece::Data(self.buffers[buffer].view(head, end - head)));
         }
-        if sectors * SECTOR as u32 > used {
-            gather.push(Piece::Zeros(sectors * SECTOR as u32 - used));
+        if whole > end {
+            gather.push(Piece::Zeros(whole - end));
         }
         if parity {
             return (gather, Tally::of(Cause::Parity, sectors));
@@ -478,10 +481,9 @@ impl Log {
     /// Answers what waits for rows that are durable.
     pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
         let mut moved = false;
-        if !self.lost.is_told() {
-            return false;
-        }
-        while out.room() > 4 && self.requests.waits_for().is_some_and(|it| it <= self.flushed_stamp)
+        while self.requests.waits_for().is_some_and(|it| it <= self.flushed_stamp)
+            && self.lost.is_told()
+            && out.room() > 4
         {
             moved |= self.requests.answer_waiting(Ok(()), out);
         }
