@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
 seed=${BENCH_SEED:-$(date +%s)}
-layers=none,hard,mhatl:leaves=8192,shatl:hidden=8m,hatl-auto:budget=512k
+layers=none,hard,mhatl:leaves=8192,shatl:hidden=8m,hatl-auto
 RANDOM=$seed
 
 pick() {

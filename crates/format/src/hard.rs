@@ -19,7 +19,8 @@
 //! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A
 //! kill (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first
 //! u64. The end of a loan (superpages that are homes only, now): kind 4 u8 · 4 superpages u32 · 8
-//! first u64.
+//! first u64. A loss (sectors that read as errors, in slots that hold nothing): kind 5, then as a
+//! listing.
 
 use hostftl_core::{BLOCK, Page};
 
@@ -277,6 +278,8 @@ pub struct Listing {
     pub crc: u32,
     /// Sectors of data in it.
     pub fill: u16,
+    /// Whether its sectors read as errors; then it has no data.
+    pub lost: bool,
 }
 
 /// Logical sectors that lie in consecutive slots.
@@ -328,7 +331,7 @@ pub enum Entry {
 /// Appends a listing without runs. The caller has seen that `ENTRY + RUN` bytes are left.
 pub fn push_listing(page: &mut Page, listing: &Listing) {
     let at = take(page, ENTRY);
-    page.0[at] = 1;
+    page.0[at] = if listing.lost { 5 } else { 1 };
     put_u32(page, at + 4, listing.superpage);
     put_u32(page, at + 8, listing.crc);
     put_u16(page, at + 12, listing.fill);
@@ -383,13 +386,14 @@ pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
     }
     let base = LOG_BODY + at;
     match page.0[base] {
-        1 => {
+        1 | 5 => {
             let runs = u16_at(page, base + 2) as usize;
             let end = at + ENTRY + runs * RUN;
             let listing = Listing {
                 superpage: u32_at(page, base + 4),
                 crc: u32_at(page, base + 8),
                 fill: u16_at(page, base + 12),
+                lost: page.0[base] == 5,
             };
             let entry = Entry::Listing { listing, runs_at: at + ENTRY, runs };
             (end <= used).then_some((entry, end))

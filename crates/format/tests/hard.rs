@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 const UUID: [u8; 16] = [9; 16];
-const LISTING: Listing = Listing { superpage: 5, crc: 0xdead_beef, fill: 2048 };
+const LISTING: Listing = Listing { superpage: 5, crc: 0xdead_beef, fill: 2048, lost: false };
 const LAST_SECTOR: Run = Run { lsn: (1 << 40) - 1, slot: 4095, len: 1 };
 const LONGEST: Run = Run { lsn: 0, slot: 0, len: 4096 };
 

@@ -139,6 +139,15 @@ impl<Mark: Copy + Default> Requests<Mark> {
         Some(req)
     }
 
+    /// The writes and trims of which parts are under way.
+    pub fn changing(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
+        let slots = (0..).zip(&self.slots);
+        let active = slots.filter_map(|(req, slot)| Some((req, slot.as_ref()?)));
+        active.filter(|(_, active)| {
+            active.outstanding > 0 && matches!(active.kind, Kind::Write | Kind::Trim)
+        })
+    }
+
     /// A request under way.
     pub fn at(&mut self, req: u16) -> &mut Active<Mark> {
         self.slots[usize::from(req)].as_mut().expect("a request under way")

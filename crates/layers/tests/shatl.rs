@@ -3,9 +3,9 @@
 mod common;
 
 use common::World;
-use common::churn::{Random, ready};
+use common::churn::{Random, data, ready, sector};
 use common::lives::{comes_back, stops_cleanly, survives_cuts};
-use hostftl_core::{Layer, SECTOR};
+use hostftl_core::{HostError, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, Mode};
 
 fn config(superpage: u32, mode: &str) -> LayerConfig {
@@ -121,6 +121,57 @@ fn a_home_is_lent_until_the_host_writes_there() {
     assert_eq!(hidden_superpages(&world), fewer);
     let id = world.write(last, vec![9; 32 * SECTOR], false);
     world.wait(id).unwrap();
+    world.layer.check().unwrap();
+    world.stop();
+}
+
+/// The sector of the disk that holds a content.
+fn place_of(world: &World, content: &[u8]) -> u64 {
+    let mut places = (0u64..).zip(world.disk.chunks(SECTOR)).filter(|(_, it)| *it == content);
+    let place = places.next().expect("it is on the disk").0;
+    assert!(places.next().is_none(), "it is there once");
+    place
+}
+
+/// A hidden sector that can't be read is given up when the loan of its place ends: it is an error,
+/// also after a cut, until it is written again. Nothing else is, and the home is written.
+#[test]
+fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
+    let config = config(32, "hatl-auto");
+    let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 8);
+    let write = |world: &mut World, lba: u64, sectors: u64, version: u64| {
+        let id = world.write(lba, data(lba, sectors, version), false);
+        world.wait(id).unwrap();
+        world.layer.check().unwrap();
+    };
+    write(&mut world, 0, 32, 1);
+    for lsp in 10..40 {
+        write(&mut world, lsp * 32 + 8, 8, 2);
+    }
+    world.flush();
+    let first_home = place_of(&world, &sector(0, 1));
+    let lost = 12 * 32 + 11;
+    let place = place_of(&world, &sector(lost, 2));
+    world.bad.insert(place);
+    let lent = (place - first_home) / 32 * 32;
+    assert!(lent > 100 * 32, "the hidden sector lies at the home of sector {lent}");
+    write(&mut world, lent + 16, 8, 3);
+    for life in 0..3 {
+        assert!(world.read(lent, 16).unwrap() == vec![0; 16 * SECTOR]);
+        assert!(world.read(lent + 16, 8).unwrap() == data(lent + 16, 8, 3));
+        for lsp in 10..40 {
+            for lba in lsp * 32 + 8..lsp * 32 + 16 {
+                let expected = if lba == lost { Err(HostError::Io) } else { Ok(sector(lba, 2)) };
+                assert!(world.read(lba, 1) == expected, "sector {lba} in life {life}");
+            }
+        }
+        world.flush();
+        let disk = if life == 1 { world.stop() } else { world.cut() };
+        world = World::start(&config, disk, Mode::Open, life);
+        world.layer.check().unwrap();
+    }
+    write(&mut world, lost, 1, 4);
+    assert!(world.read(lost, 1).unwrap() == sector(lost, 4));
     world.layer.check().unwrap();
     world.stop();
 }

@@ -91,7 +91,8 @@ pub fn logs() -> Vec<Vec<u8>> {
     hard::seal_log(&mut page, &head, [3, 4, 5].into_iter(), UUID, AT);
     let empty = trim(&page);
     hard::clear_log(&mut page);
-    hard::push_listing(&mut page, &Listing { superpage: 8, crc: 0xdead_beef, fill: 24 });
+    let listing = Listing { superpage: 8, crc: 0xdead_beef, fill: 24, lost: false };
+    hard::push_listing(&mut page, &listing);
     hard::push_run(&mut page, 0, Run { lsn: 1000, slot: 0, len: 8 });
     hard::push_run(&mut page, 0, Run { lsn: 5000, slot: 8, len: 16 });
     hard::push_trim(&mut page, 64, 128);

@@ -44,7 +44,7 @@ impl Map {
         let count = layout.count;
         Map {
             superpage: layout.superpage,
-            leaves: Leaves::new(layout.superpage, size(layout, cap)),
+            leaves: Leaves::new(size(layout, cap)),
             lists: Lists::new(count, layout.superpage),
             changed: vec![0; count as usize],
             clock: 0,
@@ -107,7 +107,8 @@ fn size(layout: &Layout, cap: u32) -> Size {
     let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
     let target = cap.max(lsps);
     let capacity = target + target / 10 + SLACK.min(8 * STAGES * layout.superpage);
-    Size { capacity, lsps, lists: lsps, vsps: layout.count, low: true }
+    let superpage = layout.superpage;
+    Size { superpage, capacity, lsps, lists: lsps, vsps: layout.count, low: true }
 }
 
 impl Table for Map {

@@ -13,9 +13,9 @@ mod round;
 use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
 
 use crate::config::{LayerConfig, PlanError};
+use crate::requests::Kind;
 use crate::vsp::layout::Layout;
 use crate::vsp::ops::Op;
-use crate::vsp::request::Kind;
 use crate::vsp::{Machine, Scheme};
 use gather::Jobs;
 use map::Map;

@@ -12,8 +12,9 @@ use super::{LEAST, hidden, memory};
 /// Sectors of device for a byte of budget, unless one is asked for: 4 MiB for 32 GiB.
 const BUDGET: u64 = 16;
 /// Hundredths of the budget that are for leaves; what superpages leave over is for leaves too.
-const LEAVES: u64 = 56;
-/// Leaves without which it does not begin; a small device has a budget for these.
+const LEAVES: u64 = 50;
+/// Leaves without which it does not begin; a small device has a budget for these and for all that
+/// can be lent.
 const FEWEST: u32 = 512;
 
 /// Roots and map groups, homes, the hidden area, of which a part is lent.
@@ -33,14 +34,22 @@ pub fn layout(config: &LayerConfig, total: u32) -> Result<Layout, PlanError> {
     let budget = match config.budget {
         Some(budget) if budget < floor(0)? => return Err(least),
         Some(budget) => budget,
-        None => (u64::from(total) * u64::from(sp) / BUDGET).max(floor(total / 4)?),
+        None => u64::from(total) * u64::from(sp) / BUDGET,
     };
+    if config.budget.is_none() && budget < floor(total / 4)? {
+        return with(total / 4, FEWEST);
+    }
     let fits = |lent: u32, leaves: u32| {
         with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
     };
-    let share = (budget * LEAVES / 100 / Overlay::LEAF) as u32;
-    let lent = largest(0, total / 4, |lent| fits(lent, share.max(FEWEST)));
-    let leaves = largest(FEWEST, total.saturating_mul(sp), |leaves| fits(lent, leaves));
+    let most = total.saturating_mul(sp);
+    let in_share = |leaves: u32| {
+        let bytes = with(total / 4, leaves).map(|layout| Overlay::leaf_memory(&layout));
+        bytes.is_ok_and(|bytes| bytes <= budget * LEAVES / 100)
+    };
+    let share = largest(FEWEST, most, in_share);
+    let lent = largest(0, total / 4, |lent| fits(lent, share));
+    let leaves = largest(FEWEST, most, |leaves| fits(lent, leaves));
     with(lent, leaves)
 }
 

@@ -8,13 +8,16 @@
 //!
 //! A part goes Lent → Ending → Forgetting → Recorded → Over, one at a time.
 
-use hostftl_core::{Command, Nanos, Out};
+use hostftl_core::{Command, Event, Nanos, Out, Output};
+use hostftl_format::hard::Listing;
 
+use crate::planted::{Bug, planted};
 use crate::vsp::Machine;
-use crate::vsp::layout::Layout;
+use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::log::Mark;
 use crate::vsp::ops::Op;
 use crate::vsp::pool::{NONE, State};
+use crate::vsp::stage::runs;
 use crate::vsp::write_out::LAST_NAMES;
 
 use super::{Hidden, HiddenMap};
@@ -43,6 +46,8 @@ pub struct Loans {
     /// A bit for each part whose loan is over.
     over: u32,
     ending: Option<(u32, Phase)>,
+    /// The superpage of which all that can be read was moved last.
+    salvaged: Option<u32>,
 }
 
 impl Loans {
@@ -55,6 +60,7 @@ impl Loans {
             first: lsps - layout.lent,
             over: 0,
             ending: None,
+            salvaged: None,
         }
     }
 
@@ -139,21 +145,60 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         }
     }
 
-    /// A superpage of the ending loan that must be emptied, and that a victim can be.
+    /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which a
+    /// part can't be read comes last, for what of it can.
     pub(super) fn leaving_victim(&mut self) -> Option<u32> {
         let loans = self.table.loans()?;
         let (part, Phase::Ending) = loans.ending? else { return None };
-        let mut vsps = loans.superpages(part);
-        vsps.find(|vsp| self.pool.state(*vsp) == State::Full && !self.pool.pinned(*vsp))
+        let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
+        let is = |vsp: u32, state| self.pool.state(vsp) == state && !self.pool.pinned(vsp);
+        if let Some(full) = vsps.clone().find(|vsp| is(*vsp, State::Full)) {
+            return Some(full);
+        }
+        let first = vsps.find(|vsp| self.pool.state(*vsp) != State::Home)?;
+        (is(first, State::Stuck) && salvaged != Some(first)).then_some(first)
     }
 
-    /// Whether the ending loan waits for a superpage of which a part can't be read.
-    pub(super) fn loan_is_stuck(&mut self) -> bool {
-        let Some(loans) = self.table.loans() else { return false };
-        let Some((part, Phase::Ending)) = loans.ending else { return false };
-        let mut vsps = loans.superpages(part);
-        self.touched += vsps.len();
-        vsps.any(|vsp| self.pool.state(vsp) == State::Stuck)
+    /// Notes whether all that can be read of a superpage is elsewhere.
+    pub(super) fn note_salvaged(&mut self, vsp: u32, salvaged: bool) {
+        if let Some(loans) = self.table.loans() {
+            loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
+            loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
+        }
+    }
+
+    /// Gives up what is left in a superpage of the ending loan of which everything that can be read
+    /// is elsewhere: its sectors are errors until they are written, and another superpage, of which
+    /// nothing is written, stands for that.
+    fn bury(&mut self, vsp: u32, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        if self.free.len() <= FLOOR as usize {
+            return self.press_limbo(false);
+        }
+        if self.log.horizon <= LAST_NAMES || !self.log.fits(sp) {
+            self.starved = true;
+            return false;
+        }
+        let known = self.table.holds_lost(vsp);
+        let grave = self.take_free();
+        self.pool.open(grave, u8::MAX);
+        for slot in 0..sp {
+            let Some(lsn) = self.table.holds(vsp * sp + slot) else { continue };
+            let to = grave * sp + slot;
+            let keys = self.table.keys(lsn, Some(to));
+            keys.into_iter().for_each(|key| self.checkpoint.changed(key));
+            self.table.point(&mut self.pool, lsn, to);
+        }
+        self.touched += 8 * sp as usize;
+        self.table.give_up(grave);
+        self.pool.become_(grave, State::Stuck, false);
+        let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
+        self.log.lose(&listing, runs(|slot| self.table.holds(grave * sp + slot), sp));
+        self.send_to_limbo(vsp);
+        if !known {
+            out.push(Output::Event(Event::Lost { sectors: self.pool.valid(grave).into() }));
+        }
+        true
     }
 
     /// Moves the end of a loan on.
@@ -164,23 +209,18 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let (vsp, count) = (vsps.start, vsps.len() as u32);
         match phase {
             Phase::Ending => {
-                let mut left = vsps.filter(|vsp| self.pool.state(*vsp) != State::Home);
-                let Some(vsp) = left.next() else {
-                    if self.ops.room() == 0 {
-                        return false;
-                    }
-                    self.set_ending(part, Phase::Forgetting);
-                    let lba = self.layout.data_at(vsp);
-                    let sectors = u64::from(count) * u64::from(self.layout.superpage);
-                    let command = Command::Reset { device: 0, lba, sectors };
-                    self.submit(now, Op::Loan, command, out);
-                    return true;
-                };
-                self.press_out(part, vsp)
+                let mut left = vsps.filter(|vsp| match self.pool.state(*vsp) {
+                    State::Home => false,
+                    state => state != State::Limbo || !planted(Bug::LoanOfUsed),
+                });
+                match left.next() {
+                    Some(vsp) => self.press_out(part, vsp, out),
+                    None => self.forget_lent(now, part, (vsp, count), out),
+                }
             }
             Phase::Forgetting => false,
             Phase::Recorded(event) => {
-                if self.durable().direct < event {
+                if self.durable().direct < event && !planted(Bug::LoanOverEarly) {
                     let mark = Mark { direct: event, ..Mark::default() };
                     self.commit = self.commit.max(mark);
                     return false;
@@ -191,12 +231,40 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         }
     }
 
+    /// Tells the device to forget what the superpages of the ending loan held.
+    fn forget_lent(
+        &mut self,
+        now: Nanos,
+        part: u32,
+        (vsp, count): (u32, u32),
+        out: &mut Out,
+    ) -> bool {
+        if self.ops.room() == 0 {
+            return false;
+        }
+        self.set_ending(part, Phase::Forgetting);
+        if planted(Bug::LoanNotForgotten) {
+            self.loan_forgotten(true);
+            return true;
+        }
+        let lba = self.layout.data_at(vsp);
+        let sectors = u64::from(count) * u64::from(self.layout.superpage);
+        self.submit(now, Op::Loan, Command::Reset { device: 0, lba, sectors }, out);
+        true
+    }
+
+    /// Whether nothing more of a superpage can be read.
+    fn is_salvaged(&mut self, vsp: u32) -> bool {
+        let known = self.table.loans().is_some_and(|loans| loans.salvaged == Some(vsp));
+        known && !self.pool.pinned(vsp)
+    }
+
     fn set_ending(&mut self, part: u32, phase: Phase) {
         self.table.loans().expect("there are loans").ending = Some((part, phase));
     }
 
     /// Asks for what frees a superpage of the ending loan.
-    fn press_out(&mut self, part: u32, vsp: u32) -> bool {
+    fn press_out(&mut self, part: u32, vsp: u32, out: &mut Out) -> bool {
         match self.pool.state(vsp) {
             State::Free => {
                 let before = self.free.len();
@@ -210,6 +278,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 true
             }
             State::Limbo => self.press_limbo(false),
+            State::Stuck if self.is_salvaged(vsp) => self.bury(vsp, out),
             _ if self.pool.pinned(vsp) => self.checkpoint.hurry(),
             _ => false,
         }

@@ -130,10 +130,6 @@ impl HiddenMap for Map {
     fn holds(&self, slot: u32) -> Option<u64> {
         (self.slots[slot as usize] & !LOST).checked_sub(1).map(u64::from)
     }
-
-    fn find(&self, lsn: u64) -> Option<u32> {
-        self.chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
-    }
 }
 
 impl Table for Map {
@@ -146,22 +142,16 @@ impl Table for Map {
         self.mapped
     }
 
+    fn find(&self, lsn: u64) -> Option<u32> {
+        self.chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
+    }
+
     fn look_up(&self, lsn: u64) -> Option<u32> {
         self.find(lsn).filter(|slot| self.live(*slot).is_some())
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
         self.find(lsn).is_some_and(|slot| self.live(slot).is_none())
-    }
-
-    fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
-        (true, sectors)
-    }
-
-    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
-        let old = self.find(lsn);
-        let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
-        [key(old.or(vsn)), key(vsn.or(old))]
     }
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
@@ -209,6 +199,12 @@ impl Table for Map {
         }
     }
 
+    fn replay_loss(&mut self, lsn: u64, vsn: u32, mut changed: impl FnMut(u64)) {
+        self.replay(lsn, None, &mut changed);
+        self.load(vsn.into(), lsn as u32 + 1 | LOST);
+        changed(vsn.into());
+    }
+
     fn replay_kill(&mut self, vsn: u32, mut changed: impl FnMut(u64)) {
         self.clear(vsn);
         changed(vsn.into());
@@ -249,6 +245,10 @@ impl Table for Map {
 
     fn holds_lost(&self, vsp: u32) -> bool {
         self.lost[vsp as usize]
+    }
+
+    fn is_readable_again(&mut self, vsp: u32) {
+        self.lost[vsp as usize] = false;
     }
 
     fn check(&self, pool: &Pool) -> Result<(), &'static str> {

@@ -5,8 +5,9 @@
 //! it ([`crate::vsp`]), and what is written home goes by the rules of [`crate::vsp::direct`].
 //!
 //! [`map`] says what the hidden area holds; [`route`] decides where a write goes and writes home;
-//! [`collect`] moves whole logical superpages (LSPs) home to empty the hidden area; [`forward`]
-//! reads the victim, and copies what of it stays hidden where that is wanted.
+//! [`collect`] empties superpages of the hidden area; [`moves`] brings whole logical superpages
+//! (LSPs) home for that; [`forward`] reads the victim, and copies what of it stays hidden where that
+//! is wanted.
 //!
 //! `hatl-auto`, our own, has another map ([`overlay`]), a hidden area that is large while the
 //! volume is not full ([`lend`]), and sends home what is worth the most ([`spill`]); [`auto`] makes
@@ -23,6 +24,7 @@ mod collect;
 mod forward;
 mod lend;
 mod map;
+mod moves;
 mod overlay;
 mod route;
 mod spill;
@@ -38,10 +40,11 @@ use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::Op;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Machine, Scheme, Table};
-use collect::Movers;
+use collect::Victims;
 use forward::Forward;
 use lend::Loans;
 use map::{MOST_SECTORS, Map};
+use moves::Movers;
 use overlay::Overlay;
 use route::Route;
 use spill::Spill;
@@ -76,8 +79,6 @@ pub trait HiddenMap: Table + Sized {
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32>;
     /// The sector that a slot holds, readable or not.
     fn holds(&self, slot: u32) -> Option<u64>;
-    /// The slot that holds a sector, readable or not.
-    fn find(&self, lsn: u64) -> Option<u32>;
     /// Whether no sector of an LSP is in the hidden area.
     fn is_home(&self, lsp: u32) -> bool {
         self.hidden(lsp).next().is_none()
@@ -98,6 +99,10 @@ pub trait HiddenMap: Table + Sized {
     /// How much it helps to send an LSP home.
     fn worth(&self, _lsp: u32) -> u32 {
         0
+    }
+    /// What a superpage holds reads as errors from here on.
+    fn give_up(&mut self, _vsp: u32) {
+        unreachable!("only what is lent is given up while the layer runs")
     }
     /// The homes that are part of the hidden area.
     fn loans(&mut self) -> Option<&mut Loans> {
@@ -162,6 +167,7 @@ fn memory<M: HiddenMap>(layout: &Layout) -> u64 {
 #[derive(Debug)]
 pub struct Hidden<M> {
     route: Route,
+    victims: Victims,
     movers: Movers,
     forward: Forward,
     spill: Spill,
@@ -193,7 +199,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
     }
 
     fn buffers() -> u32 {
-        collect::MOVERS + 1
+        moves::MOVERS + 1
     }
 
     fn table(_config: &LayerConfig, layout: &Layout) -> M {
@@ -203,14 +209,20 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
     fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
         let mut list = buffers;
         let forward = Forward::new(list.next().expect("the layer gets its buffers"));
-        let movers = Movers::new(config, layout, list);
-        let (route, spill) = (Route::new(config), Spill::new());
-        Hidden { route, movers, forward, spill, map: core::marker::PhantomData }
+        Hidden {
+            route: Route::new(config),
+            victims: Victims::new(config),
+            movers: Movers::new(layout, list),
+            forward,
+            spill: Spill::new(),
+            map: core::marker::PhantomData,
+        }
     }
 
     fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
         let killed = machine.pump_killing(out) | machine.pump_loans(now, out);
-        machine.pump_movers(now, out) | killed
+        let moved = machine.pump_movers(now, out);
+        machine.pump_victims(now, out) | moved | killed
     }
 
     fn is_collecting(&self) -> bool {

@@ -64,11 +64,14 @@ impl Overlay {
     pub fn size(layout: &Layout, capacity: u32) -> Size {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         let lists = (capacity / 4).clamp(1, lsps);
-        Size { capacity, lsps, lists, vsps: layout.count, low: false }
+        let superpage = layout.superpage;
+        Size { superpage, capacity, lsps, lists, vsps: layout.count, low: false }
     }
 
-    /// Bytes of a leaf, its share of the lists included.
-    pub const LEAF: u64 = 17;
+    /// Bytes of the leaves and of the lists that they are found by.
+    pub fn leaf_memory(layout: &Layout) -> u64 {
+        Self::size(layout, layout.leaves).memory() - 4 * u64::from(layout.count)
+    }
 
     /// Whether the map has no room for more leaves than what is on its way may need.
     fn is_tight(&self, placing: u32) -> bool {
@@ -89,7 +92,7 @@ impl HiddenMap for Overlay {
         Overlay {
             superpage: layout.superpage,
             lsps: size.lsps,
-            leaves: Leaves::new(layout.superpage, size),
+            leaves: Leaves::new(size),
             capacity: layout.leaves,
             lost: vec![false; layout.count as usize],
             touched: vec![0; layout.count as usize],
@@ -133,10 +136,6 @@ impl HiddenMap for Overlay {
         Some((leaf.lsn + (slot - leaf.vsn)).into())
     }
 
-    fn find(&self, lsn: u64) -> Option<u32> {
-        self.leaves.find(lsn as u32).map(|leaf| leaf.at(lsn as u32))
-    }
-
     fn admits(&self, placing: u32) -> bool {
         !self.is_tight(placing)
     }
@@ -167,6 +166,10 @@ impl HiddenMap for Overlay {
     fn loans(&mut self) -> Option<&mut lend::Loans> {
         Some(&mut self.loans)
     }
+
+    fn give_up(&mut self, vsp: u32) {
+        self.lost[vsp as usize] = true;
+    }
 }
 
 impl Table for Overlay {
@@ -179,22 +182,16 @@ impl Table for Overlay {
         readable.then(|| self.holds(slot)).flatten()
     }
 
+    fn find(&self, lsn: u64) -> Option<u32> {
+        self.leaves.find(lsn as u32).map(|leaf| leaf.at(lsn as u32))
+    }
+
     fn look_up(&self, lsn: u64) -> Option<u32> {
         self.find(lsn).filter(|slot| !self.lost[self.vsp(*slot) as usize])
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
         self.find(lsn).is_some_and(|slot| self.lost[self.vsp(slot) as usize])
-    }
-
-    fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
-        (true, sectors)
-    }
-
-    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
-        let old = self.find(lsn);
-        let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
-        [key(old.or(vsn)), key(vsn.or(old))]
     }
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
@@ -251,6 +248,10 @@ impl Table for Overlay {
         self.early.as_mut().expect("replay comes early").replay(lsn, vsn, changed);
     }
 
+    fn replay_loss(&mut self, lsn: u64, vsn: u32, changed: impl FnMut(u64)) {
+        self.early.as_mut().expect("replay comes early").replay_loss(lsn, vsn, changed);
+    }
+
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64)) {
         self.early.as_mut().expect("replay comes early").replay_kill(vsn, changed);
     }
@@ -284,6 +285,10 @@ impl Table for Overlay {
     fn holds_lost(&self, vsp: u32) -> bool {
         let early = self.early.as_ref().map(|early| early.holds_lost(vsp));
         early.unwrap_or(self.lost[vsp as usize])
+    }
+
+    fn is_readable_again(&mut self, vsp: u32) {
+        self.lost[vsp as usize] = false;
     }
 
     fn settled(&mut self) {

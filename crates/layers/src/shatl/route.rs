@@ -4,22 +4,22 @@
 //! die, LSP by LSP, and then it is answered.
 
 use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, Gather, HostError, Nanos, Out, Piece, Tally};
+use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
 
 use crate::config::{LayerConfig, Reclaim};
 use crate::planted::{Bug, planted};
+use crate::requests::{Kind, SLOTS};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::{Lost, State};
-use crate::vsp::request::Kind;
 use crate::vsp::{Health, Machine};
 
 use super::{Hidden, HiddenMap};
 
 /// Streams whose ends are known.
 const STREAMS: usize = 8;
-/// Direct writes under way, at most as many as requests.
-const DIRECTS: usize = 256;
 /// LSPs that are looked at in one go.
 const LOOK: u32 = 1024;
 
@@ -32,7 +32,9 @@ pub struct Route {
     oldest: usize,
     /// Whether a direct write or a trim waits for free superpages.
     pub waits: bool,
-    /// Direct writes and trims under way.
+    /// Commands under way for each request that goes home.
+    homeward: Vec<u32>,
+    /// All of them.
     under_way: u32,
     /// Those that are over but for the copies that they replaced: request, first sector and end.
     killing: VecDeque<(u16, u64, u64)>,
@@ -47,8 +49,9 @@ impl Route {
             streams: batch.then_some([u64::MAX; STREAMS]),
             oldest: 0,
             waits: false,
+            homeward: vec![0; SLOTS],
             under_way: 0,
-            killing: VecDeque::with_capacity(DIRECTS),
+            killing: VecDeque::with_capacity(SLOTS),
         }
     }
 
@@ -81,7 +84,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             return self.trim_home(now, req, out);
         }
         if !begun && !self.owns_homes(self.table.lsp(lba)..=self.table.lsp(end - 1)) {
-            return self.refuse_home(req);
+            return false;
         }
         if self.scheme.route.goes_home(lba, sectors) && !begun {
             let ready = self.may_write_home(req, lba, end);
@@ -90,7 +93,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             }
             return ready;
         }
-        if self.scheme.route.under_way > 0 && self.requests.is_direct(lba, end) || !self.admits() {
+        if self.is_direct(lba, end) || !self.admits() {
             return false;
         }
         let moved = self.gather(now, req, u64::MAX, out);
@@ -98,16 +101,6 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             self.scheme.route.note(lba, end);
         }
         moved
-    }
-
-    /// Fails a write to a lent home when the loan can't end: what is hidden there can't be read.
-    fn refuse_home(&mut self, req: u16) -> bool {
-        let stuck = self.loan_is_stuck();
-        if stuck {
-            let active = self.requests.at(req);
-            (active.error, active.cursor) = (Some(HostError::Io), active.sectors);
-        }
-        stuck
     }
 
     /// Trims what comes next that is not lent. What is lent reads zeros.
@@ -137,7 +130,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         // What dies by it needs log, and the superpages left are for collection.
         let log = self.free.len() > self.layout.reserve as usize;
         self.scheme.route.waits = !log;
-        let few = (self.scheme.route.under_way as usize) < DIRECTS;
+        let few = (self.scheme.route.under_way as usize) < SLOTS;
         log && few && self.ops.room() > OWN_OPS && !self.is_taken(req, from, end)
     }
 
@@ -146,7 +139,21 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let lsps = self.table.lsp(lba)..=self.table.lsp(end - 1);
         let moved = self.scheme.movers.any(|lsp| lsps.contains(&lsp));
         let moved = moved && !planted(Bug::DirectOverMove);
-        moved || self.requests.conflict(req, lba, end, true)
+        moved || self.changing(lba, end).any(|other| other != req)
+    }
+
+    /// The writes and trims under way of any of the sectors `lba..end`.
+    fn changing(&self, lba: u64, end: u64) -> impl Iterator<Item = u16> {
+        let all = self.requests.changing();
+        let there = all.filter(move |(_, it)| it.lba < end && lba < it.lba + it.sectors);
+        there.map(|(req, _)| req)
+    }
+
+    /// Whether a direct write or trim of any of the sectors `lba..end` is under way.
+    pub(super) fn is_direct(&self, lba: u64, end: u64) -> bool {
+        let route = &self.scheme.route;
+        route.under_way > 0
+            && self.changing(lba, end).any(|req| route.homeward[usize::from(req)] > 0)
     }
 
     /// Sends the next `sectors` of a request home.
@@ -155,7 +162,6 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let (at, first) = (active.cursor, active.lba + active.cursor);
         active.cursor += sectors;
         active.outstanding += 1;
-        active.direct = true;
         let lba = self.layout.home(first).expect("every sector has a home");
         let command = match &mut active.data {
             None => Command::Reset { device: 0, lba, sectors },
@@ -167,6 +173,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             }
         };
         self.scheme.route.under_way += 1;
+        self.scheme.route.homeward[usize::from(req)] += 1;
         if matches!(command, Command::Program { .. }) {
             self.scheme.route.note(first, first + sectors);
         }
@@ -182,10 +189,9 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         out: &mut Out,
     ) {
         if let Command::Program { gather, .. } = command {
-            let data = self.requests.at(req).data.as_mut().expect("a write has a payload");
             for piece in gather {
                 if let Piece::Data(view) = piece {
-                    data.repay(view);
+                    self.requests.data(req).repay(view);
                 }
             }
         }
@@ -198,9 +204,8 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
 
     fn end_direct(&mut self, req: u16, out: &mut Out) {
         self.scheme.route.under_way -= 1;
-        let active = self.requests.at(req);
-        active.outstanding -= 1;
-        active.direct = active.outstanding > 0;
+        self.scheme.route.homeward[usize::from(req)] -= 1;
+        self.requests.part_over(req, true);
         self.complete_if_over(req, out);
     }
 

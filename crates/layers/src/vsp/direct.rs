@@ -33,10 +33,8 @@ enum End {
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     event: u64,
-    /// The stage that must be listed first.
-    stamp: u64,
-    /// Position in the log; 0 is not there yet.
-    pos: u64,
+    /// The stage that must be listed first; once it is in the log, its position there.
+    mark: u64,
     end: End,
 }
 
@@ -78,7 +76,7 @@ impl Direct {
     pub fn kill(&mut self, vsn: u32, stamp: u64) {
         let event = self.done + 1;
         if let Some(last) = self.kills.back_mut()
-            && (last.event, last.stamp) == (event, stamp)
+            && (last.event, last.mark) == (event, stamp)
             && let End::Slots { len, vsn: first } = &mut last.end
             && *first + u32::from(*len) == vsn
         {
@@ -95,7 +93,7 @@ impl Direct {
 
     fn push(&mut self, stamp: u64, end: End) {
         assert!(self.room() > 0, "room for kills was checked");
-        self.kills.push_back(Kill { event: self.done + 1, stamp, pos: 0, end });
+        self.kills.push_back(Kill { event: self.done + 1, mark: stamp, end });
     }
 
     /// An event is over.
@@ -128,22 +126,20 @@ impl Direct {
     /// is not in the log yet.
     pub fn logged(&self, event: u64) -> Option<u64> {
         let upto = self.kills.partition_point(|kill| kill.event <= event);
-        let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
-        let unlogged = self.flushed < event || last == Some(0);
-        (!unlogged).then_some(last.unwrap_or(0))
+        let unlogged = self.flushed < event || upto > self.logged;
+        (!unlogged).then(|| self.pos_of(event))
     }
 
     /// The position of the last kill up to `event` that is in the log and not known to be durable;
     /// 0 for none.
     fn pos_of(&self, event: u64) -> u64 {
         let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
-        let last = upto.checked_sub(1).map(|last| self.kills[last].pos);
-        last.unwrap_or(0)
+        upto.checked_sub(1).map_or(0, |last| self.kills[last].mark)
     }
 
     /// Drops kills that a durable log write has.
     pub fn settle(&mut self, pos: u64) {
-        while self.kills.front().is_some_and(|kill| (1..=pos).contains(&kill.pos)) {
+        while self.logged > 0 && self.kills[0].mark <= pos {
             self.kills.pop_front();
             self.logged -= 1;
         }
@@ -157,9 +153,9 @@ impl<S: Scheme> Machine<S> {
         let mut moved = false;
         while let Some(kill) = self.direct.kills.get(self.direct.logged).copied() {
             let urgent = kill.event <= wanted;
-            if kill.stamp > self.log.sealed {
+            if kill.mark > self.log.sealed {
                 if urgent {
-                    self.commit.stamp = self.commit.stamp.max(kill.stamp);
+                    self.commit.stamp = self.commit.stamp.max(kill.mark);
                 }
                 break;
             }
@@ -174,7 +170,7 @@ impl<S: Scheme> Machine<S> {
                 End::Slots { len, vsn } => self.log.kill(vsn, len.into()),
                 End::Loan { count, vsp } => self.log.end_loan(vsp, count.into()),
             };
-            self.direct.kills[self.direct.logged].pos = pos;
+            self.direct.kills[self.direct.logged].mark = pos;
             self.direct.logged += 1;
             moved = true;
         }

@@ -15,6 +15,8 @@ use alloc::vec::Vec;
 
 use crate::planted::{Bug, planted};
 
+use super::nodes::{Node, Nodes, Packing};
+
 /// Where a sector is that can't be checked: an error until it is written.
 pub const LOST: u32 = u32::MAX;
 
@@ -42,41 +44,14 @@ impl Leaf {
 }
 
 /// Leaves that a change of one sector never needs.
-const STRETCH: u32 = 64;
-/// The bits of [`Node::next`] that are the link; the level is in the others.
-const LINK: u32 = (1 << 28) - 1;
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    lsn: u32,
-    vsn: u32,
-    /// The next one of the LSP, and above it the level.
-    next: u32,
-    /// The next one of the superpage.
-    peer: u32,
-}
-
-impl Node {
-    fn leaf(&self) -> Leaf {
-        Leaf { lsn: self.lsn, vsn: self.vsn, level: (self.next >> 28) as u8 }
-    }
-
-    fn next(&self) -> u32 {
-        self.next & LINK
-    }
-
-    fn set_next(&mut self, next: u32) {
-        self.next = self.next & !LINK | next;
-    }
-}
-
+pub const STRETCH: u32 = 64;
 /// See the module text.
 #[derive(Debug)]
 pub struct Leaves {
     superpage: u32,
     /// The highest level that counts as low: half of the levels do.
     low_level: u8,
-    nodes: Vec<Node>,
+    nodes: Nodes,
     free: u32,
     count: u32,
     capacity: u32,
@@ -92,6 +67,8 @@ pub struct Leaves {
 /// How many there can be of what leaves are found by.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
+    /// Sectors in a superpage.
+    pub superpage: u32,
     /// Leaves.
     pub capacity: u32,
     /// LSPs.
@@ -108,19 +85,18 @@ impl Size {
     /// Bytes of everything.
     pub fn memory(&self) -> u64 {
         let vsp = if self.low { 6 } else { 4 };
-        let node = size_of::<Node>() as u64;
-        node * u64::from(self.capacity) + 4 * u64::from(self.lists) + vsp * u64::from(self.vsps)
+        let nodes = Packing::of(self).bytes() as u64 * u64::from(self.capacity);
+        nodes + 4 * u64::from(self.lists) + vsp * u64::from(self.vsps)
     }
 }
 
 impl Leaves {
     /// None yet.
-    pub fn new(superpage: u32, size: Size) -> Self {
-        assert!(size.capacity < LINK, "a link reaches every leaf");
+    pub fn new(size: Size) -> Self {
         Leaves {
-            superpage,
-            low_level: (superpage.ilog2() / 2) as u8,
-            nodes: Vec::with_capacity(size.capacity as usize),
+            superpage: size.superpage,
+            low_level: (size.superpage.ilog2() / 2) as u8,
+            nodes: Nodes::new(&size),
             free: 0,
             count: 0,
             capacity: size.capacity,
@@ -173,17 +149,13 @@ impl Leaves {
         lsp as usize % self.heads.len()
     }
 
-    fn node(&self, at: u32) -> &Node {
-        &self.nodes[at as usize - 1]
-    }
-
-    fn node_mut(&mut self, at: u32) -> &mut Node {
-        &mut self.nodes[at as usize - 1]
+    fn node(&self, at: u32) -> Node {
+        self.nodes.get(at)
     }
 
     /// The leaves of an LSP, in order.
     pub fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
-        let all = self.list(self.heads[self.head(lsp)], Node::next);
+        let all = self.list(self.heads[self.head(lsp)], |node| node.next);
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
@@ -209,9 +181,9 @@ impl Leaves {
     fn list(&self, first: u32, next: fn(&Node) -> u32) -> impl Iterator<Item = Leaf> + '_ {
         let mut at = first;
         core::iter::from_fn(move || {
-            let node = self.nodes.get(at.checked_sub(1)? as usize)?;
-            at = next(node);
-            Some(node.leaf())
+            let node = (at != 0).then(|| self.node(at))?;
+            at = next(&node);
+            Some(node.leaf)
         })
     }
 
@@ -220,10 +192,10 @@ impl Leaves {
         let (mut before, mut at) = (0, self.heads[self.head(self.lsp(lsn))]);
         while at != 0 {
             let node = self.node(at);
-            if lsn < node.lsn + node.leaf().len() {
+            if lsn < node.leaf.lsn + node.leaf.len() {
                 break;
             }
-            (before, at) = (at, node.next());
+            (before, at) = (at, node.next);
         }
         (before, at)
     }
@@ -231,25 +203,23 @@ impl Leaves {
     /// The leaf of a sector.
     pub fn find(&self, lsn: u32) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
-        (at != 0).then(|| self.node(at).leaf()).filter(|leaf| leaf.lsn <= lsn)
+        (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
     }
 
     /// Puts a leaf behind `before` in its list. The new node.
     fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
         assert!(self.room() > 0, "room for leaves was checked");
         let head = self.head(self.lsp(leaf.lsn));
-        let next = if before == 0 { self.heads[head] } else { self.node(before).next() };
-        let next = next | u32::from(leaf.level) << 28;
-        let node = Node { lsn: leaf.lsn, vsn: leaf.vsn, next, peer: 0 };
-        let at = if self.free == 0 {
-            self.nodes.push(node);
-            self.nodes.len() as u32
-        } else {
-            let at = core::mem::take(&mut self.free);
-            self.free = self.node(at).next();
-            *self.node_mut(at) = node;
-            at
+        let next = if before == 0 { self.heads[head] } else { self.node(before).next };
+        let node = Node { leaf, next, peer: 0 };
+        let at = match self.free {
+            0 => self.nodes.push(),
+            at => {
+                self.free = self.node(at).next;
+                at
+            }
         };
+        self.nodes.put(at, node);
         self.count += 1;
         self.touched += u32::from(self.heads[head] == 0);
         self.set_next(before, head, at);
@@ -261,19 +231,19 @@ impl Leaves {
         if before == 0 {
             self.heads[head] = next;
         } else {
-            self.node_mut(before).set_next(next);
+            self.nodes.change(before, |node| node.next = next);
         }
     }
 
     /// Takes the node behind `before` out.
     fn remove(&mut self, before: u32, at: u32) -> Leaf {
         self.unchain(at);
-        let (leaf, next) = (self.node(at).leaf(), self.node(at).next());
+        let Node { leaf, next, .. } = self.node(at);
         let head = self.head(self.lsp(leaf.lsn));
         self.set_next(before, head, next);
         self.touched -= u32::from(self.heads[head] == 0);
         let free = self.free;
-        self.node_mut(at).set_next(free);
+        self.nodes.change(at, |node| node.next = free);
         self.free = at;
         self.count -= 1;
         leaf
@@ -289,17 +259,18 @@ impl Leaves {
     }
 
     fn chain(&mut self, at: u32) {
-        let leaf = self.node(at).leaf();
+        let leaf = self.node(at).leaf;
         if leaf.vsn == LOST {
             return;
         }
         self.count_low(leaf, true);
         let vsp = (leaf.vsn / self.superpage) as usize;
-        self.node_mut(at).peer = core::mem::replace(&mut self.vsps[vsp], at);
+        let peer = core::mem::replace(&mut self.vsps[vsp], at);
+        self.nodes.change(at, |node| node.peer = peer);
     }
 
     fn unchain(&mut self, at: u32) {
-        let (leaf, peer) = (self.node(at).leaf(), self.node(at).peer);
+        let Node { leaf, peer, .. } = self.node(at);
         if leaf.vsn == LOST {
             return;
         }
@@ -313,13 +284,13 @@ impl Leaves {
         while self.node(before).peer != at {
             before = self.node(before).peer;
         }
-        self.node_mut(before).peer = peer;
+        self.nodes.change(before, |node| node.peer = peer);
     }
 
     /// Takes a sector out of its leaf, whose rest stays. Where it was.
     pub fn clear(&mut self, lsn: u32) -> Option<u32> {
         let (mut before, at) = self.seek(lsn);
-        if at == 0 || self.node(at).lsn > lsn {
+        if at == 0 || self.node(at).leaf.lsn > lsn {
             return None;
         }
         let leaf = self.remove(before, at);
@@ -350,25 +321,24 @@ impl Leaves {
 
     /// Merges a leaf with its buddy, if that follows it on the device or is followed by it.
     fn merge(&mut self, at: u32) -> Option<u32> {
-        let leaf = self.node(at).leaf();
+        let Node { leaf, next, .. } = self.node(at);
         if leaf.len() == self.superpage {
             return None;
         }
         let (before, _) = self.seek(leaf.lsn);
         let is_left = leaf.lsn & leaf.len() == 0;
-        let (left, right) = if is_left { (at, self.node(at).next()) } else { (before, at) };
-        if left == 0 || right == 0 || !self.are_one(self.node(left).leaf(), self.node(right).leaf())
-        {
+        let (left, right) = if is_left { (at, next) } else { (before, at) };
+        if left == 0 || right == 0 || !self.are_one(self.node(left).leaf, self.node(right).leaf) {
             return None;
         }
         self.remove(left, right);
-        let leaf = self.node(left).leaf();
+        let leaf = self.node(left).leaf;
         let merged = Leaf { level: leaf.level + 1, ..leaf };
         if leaf.vsn != LOST {
             self.count_low(leaf, false);
             self.count_low(merged, true);
         }
-        self.node_mut(left).next += 1 << 28;
+        self.nodes.change(left, |node| node.leaf = merged);
         Some(left)
     }
 
@@ -388,8 +358,8 @@ impl Leaves {
 
     /// Forgets every leaf of a superpage.
     pub fn forget(&mut self, vsp: u32) {
-        while let Some(first) = self.vsps[vsp as usize].checked_sub(1) {
-            let (before, at) = self.seek(self.nodes[first as usize].lsn);
+        while self.vsps[vsp as usize] != 0 {
+            let (before, at) = self.seek(self.node(self.vsps[vsp as usize]).leaf.lsn);
             self.remove(before, at);
         }
     }

@@ -85,7 +85,7 @@ pub struct Log {
     pub listed: u32,
     /// Stamp of the last superpage listed.
     pub sealed: u64,
-    /// Position after the last trim.
+    /// Position after the last trim, or what else changed the map by itself.
     pub trimmed: u64,
     /// The last log write composed.
     pub composed: Point,
@@ -200,6 +200,12 @@ impl Log {
             self.begin_listing(listing);
         }
         self.pos += 1;
+    }
+
+    /// Lists sectors that read as errors from here on. [`Log::fits`] was asked.
+    pub fn lose(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
+        self.list(listing, runs);
+        self.trimmed = self.pos;
     }
 
     fn has_room(&mut self, bytes: usize) -> bool {

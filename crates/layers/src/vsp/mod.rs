@@ -22,12 +22,13 @@ pub mod layout;
 pub mod leaves;
 pub mod limbo;
 pub mod log;
+mod nodes;
 pub mod ops;
 pub mod pool;
 pub mod queue;
 mod recovery;
 mod replay;
-pub mod request;
+mod request;
 pub mod stage;
 pub mod table;
 mod verify;
@@ -43,6 +44,7 @@ use hostftl_core::{
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::requests::Requests;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use direct::Direct;
@@ -53,7 +55,6 @@ use ops::{Op, Ops};
 use pool::Pool;
 use queue::Queue;
 use recovery::Recovery;
-use request::Requests;
 use stage::{Phase, Stage};
 pub use table::{Scheme, Table};
 
@@ -93,7 +94,7 @@ pub struct Machine<S: Scheme> {
     pub direct: Direct,
     pub log: Log,
     pub ops: Ops,
-    pub requests: Requests,
+    pub requests: Requests<Mark>,
     pub stages: Vec<Stage>,
     /// Stages that are not listed yet, in the order of opening; the last may be filling.
     order: VecDeque<u8>,
@@ -215,8 +216,7 @@ impl<S: Scheme> Machine<S> {
         moved |= self.pump_flush(now, out);
         moved |= self.pump_limbo(now, out);
         self.note_full(out);
-        moved |= self.requests.answer_durable(self.durable(), out);
-        moved
+        moved | self.answer_durable(out)
     }
 
     /// Ends the layer when everything is durable and the root needs no replay.
@@ -244,7 +244,8 @@ impl<S: Scheme> Machine<S> {
             Health::ReadOnly(error) => error,
             _ => HostError::Io,
         };
-        let mut moved = self.requests.fail_waiting(error, out) | self.pump_requests(now, out);
+        let mut moved = self.requests.answer_waiting(Err(error), out);
+        moved |= self.pump_requests(now, out);
         moved |= S::give_up(self, out);
         if self.abandoning {
             moved |= self.requests.abandon(out);

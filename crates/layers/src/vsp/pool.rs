@@ -28,7 +28,7 @@ pub enum State {
     Victim,
     /// Empty, but an older version of the map may still need it.
     Limbo,
-    /// On media, but part of it can't be read: never a victim again.
+    /// On media, but part of it can't be read: no victim before it is empty and was free.
     Stuck,
     /// It was lent to the data area, and is a home only.
     Home,
@@ -59,7 +59,7 @@ pub struct Pool {
 pub enum Lost {
     /// Nothing worth telling.
     Some,
-    /// A full superpage holds nothing live any more, and is in limbo now.
+    /// A superpage on media holds nothing live any more, and is in limbo now.
     Last(u32),
 }
 
@@ -139,7 +139,8 @@ impl Pool {
         if listed && !empty {
             self.link(vsp);
         }
-        if listed && empty {
+        let stuck = self.state(vsp) == State::Stuck && !self.pinned(vsp);
+        if (listed || stuck) && empty {
             self.state[vsp as usize] = State::Limbo;
             return Lost::Last(vsp);
         }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, MetaBuf, Nanos, Out, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::hard::{
-    CANDIDATES, Entry, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
+    CANDIDATES, Entry, Listing, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
 };
 
 use super::recovery::Listed;
@@ -297,24 +297,46 @@ impl<S: Scheme> Machine<S> {
                 self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
             }
             Entry::Listing { listing, runs_at, runs } => {
-                let vsp = listing.superpage;
-                if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage {
-                    return self.give_up("a listing in the log makes no sense", out);
-                }
-                let listed = Listed { seq: head.seq, crc: listing.crc, fill: listing.fill.into() };
-                self.recovery.as_mut().expect("it is being recovered").listed[vsp as usize] =
-                    listed;
-                for i in 0..runs {
-                    let run = run_at(self.replay().page(tail, page), runs_at, i);
-                    let in_range = run.lsn + u64::from(run.len) <= self.layout.exported
-                        && run.slot + run.len <= listed.fill;
-                    if !in_range {
-                        return self.give_up("a run in the log makes no sense", out);
-                    }
-                    let first = vsp * self.layout.superpage + run.slot;
-                    for i in 0..run.len {
-                        self.replay_entry(run.lsn + u64::from(i), Some(first + i));
-                    }
+                return self.apply_listing((tail, page), listing, (runs_at, runs), out);
+            }
+        }
+        true
+    }
+
+    /// Applies a listing, or a loss, with its runs.
+    fn apply_listing(
+        &mut self,
+        (tail, page): (usize, u16),
+        listing: Listing,
+        (runs_at, runs): (usize, usize),
+        out: &mut Out,
+    ) -> bool {
+        let vsp = listing.superpage;
+        let foreign = listing.lost && self.layout.lent == 0;
+        if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage || foreign {
+            return self.give_up("a listing in the log makes no sense", out);
+        }
+        let seq = self.replay().head.expect("a log write was found").seq;
+        let fill = u32::from(listing.fill);
+        let listed = match listing.lost {
+            true => Listed::default(),
+            false => Listed { seq, crc: listing.crc, fill },
+        };
+        self.recovery().listed[vsp as usize] = listed;
+        for i in 0..runs {
+            let run = run_at(self.replay().page(tail, page), runs_at, i);
+            if run.lsn + u64::from(run.len) > self.layout.exported || run.slot + run.len > fill {
+                return self.give_up("a run in the log makes no sense", out);
+            }
+            let first = vsp * self.layout.superpage + run.slot;
+            for i in 0..run.len {
+                let (lsn, vsn) = (run.lsn + u64::from(i), first + i);
+                if listing.lost {
+                    self.touched += 1;
+                    let checkpoint = &mut self.checkpoint;
+                    self.table.replay_loss(lsn, vsn, |key| checkpoint.changed(key));
+                } else {
+                    self.replay_entry(lsn, Some(vsn));
                 }
             }
         }

@@ -92,6 +92,11 @@ impl Stage {
         self.payload.as_mut().expect("a stage keeps its buffer")
     }
 
+    /// The logical sector that the log will list for a slot.
+    pub fn sector(&self, slot: u32) -> Option<u64> {
+        self.slots[slot as usize].checked_sub(1).map(u64::from)
+    }
+
     /// Slots that can still be taken.
     pub fn room(&self) -> u32 {
         self.limit - self.fill
@@ -108,16 +113,15 @@ impl Stage {
     }
 }
 
-/// Runs of consecutive logical sectors among the first `fill` of a stage's slots.
-pub fn runs(slots: &[u32], fill: u32) -> impl Iterator<Item = Run> + '_ {
-    let slots = &slots[..fill as usize];
+/// Runs of consecutive logical sectors among the first `fill` slots, of which `sector` says what
+/// each has.
+pub fn runs(sector: impl Fn(u32) -> Option<u64>, fill: u32) -> impl Iterator<Item = Run> {
     let mut at = 0;
     core::iter::from_fn(move || {
-        at += slots[at..].iter().take_while(|slot| **slot == 0).count();
-        let first = u64::from(*slots.get(at)?);
-        let begin = at;
-        let follows = |(slot, i): &(&u32, u64)| u64::from(**slot) == first + *i;
-        at += slots[at..].iter().zip(0..).take_while(follows).count();
-        Some(Run { lsn: first - 1, slot: begin as u32, len: (at - begin) as u32 })
+        let (begin, lsn) = (at..fill).find_map(|slot| Some((slot, sector(slot)?)))?;
+        let follows = |slot: &u32| sector(*slot) == Some(lsn + u64::from(slot - begin));
+        let len = (begin..fill).take_while(follows).count() as u32;
+        at = begin + len;
+        Some(Run { lsn, slot: begin, len })
     })
 }

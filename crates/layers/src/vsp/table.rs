@@ -25,10 +25,22 @@ pub trait Table: Debug {
     fn look_up(&self, lsn: u64) -> Option<u32>;
     /// Whether a logical sector reads as an error.
     fn is_lost(&self, lsn: u64) -> bool;
-    /// Whether a logical sector may hold something, and for how many of `sectors` that stays so.
-    fn run(&self, lsn: u64, sectors: u64) -> (bool, u64);
-    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere.
-    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2];
+    /// The slot that holds a logical sector, readable or not.
+    fn find(&self, lsn: u64) -> Option<u32> {
+        self.look_up(lsn)
+    }
+    /// Whether a logical sector may hold something, and for how many of `sectors` that stays so:
+    /// any may where it has a home.
+    fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
+        (true, sectors)
+    }
+    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere: those of the slots
+    /// where entries go by slot.
+    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
+        let old = self.find(lsn);
+        let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
+        [key(old.or(vsn)), key(vsn.or(old))]
+    }
     /// Points `lsn` at `vsn`.
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost;
     /// Unmaps `lsn`.
@@ -40,6 +52,8 @@ pub trait Table: Debug {
     fn load(&mut self, key: u64, raw: u32);
     /// Puts in what the log says of `lsn`, without counting; tells each key that changes.
     fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64));
+    /// Puts in what the log says of `lsn`: that it reads as an error, and which slot stands for it.
+    fn replay_loss(&mut self, _lsn: u64, _vsn: u32, _changed: impl FnMut(u64)) {}
     /// Superpages that were lent are homes only, says the log; tells each key that changes.
     fn end_loan(&mut self, _vsp: u32, _count: u32, _changed: impl FnMut(u64)) {}
     /// Whether a superpage of the data area that was lent is a home only, or about to be.
@@ -63,6 +77,9 @@ pub trait Table: Debug {
     fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64));
     /// Whether a superpage holds slots that read as errors, so that it can't be collected.
     fn holds_lost(&self, vsp: u32) -> bool;
+
+    /// A superpage that is empty may be filled again, though what it held could not be read.
+    fn is_readable_again(&mut self, _vsp: u32) {}
 
     /// Recovery needs no more of what only it used.
     fn settled(&mut self) {}

@@ -7,11 +7,11 @@
 use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
 
 use crate::planted::{Bug, planted};
+use crate::requests::Kind;
 
 use super::layout::FLOOR;
 use super::ops::{OWN_OPS, Op};
 use super::pool::{Lost, State};
-use super::request::Kind;
 use super::{Machine, Scheme, Table};
 
 /// Map entries that a trim looks at in one go.
@@ -63,8 +63,7 @@ impl<S: Scheme> Machine<S> {
         let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
         active.cursor += u64::from(len);
         active.outstanding += 1;
-        let data = active.data.as_mut().expect("a write has a payload");
-        let from = Piece::Data(data.view_sectors(at, len));
+        let from = Piece::Data(self.requests.data(req).view_sectors(at, len));
         let into = self.stages[index as usize].buffer().view_mut_sectors(slot, len);
         let op = Op::Place { req, stage: index, lsn, slot, len };
         self.submit(now, op, Command::Place { from, into }, out);
@@ -97,9 +96,8 @@ impl<S: Scheme> Machine<S> {
             self.publish(index, lsn + u64::from(i), slot + i);
         }
         self.host_stamp = self.host_stamp.max(stamp);
-        let active = self.requests.at(req);
-        active.data.as_mut().expect("a write has a payload").repay(from);
-        active.outstanding -= 1;
+        self.requests.data(req).repay(from);
+        self.requests.part_over(req, true);
         self.complete_if_over(req, out);
     }
 

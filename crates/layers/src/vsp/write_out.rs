@@ -77,7 +77,8 @@ impl<S: Scheme> Machine<S> {
         (stage.phase, stage.fill) = (Phase::Closed, fill);
     }
 
-    fn take_free(&mut self) -> u32 {
+    /// Takes a superpage that may be opened: the horizon was looked at.
+    pub fn take_free(&mut self) -> u32 {
         self.log.horizon -= 1;
         self.free.pop(&mut self.pool).expect("there is a free superpage")
     }
@@ -175,8 +176,8 @@ impl<S: Scheme> Machine<S> {
     /// Lists what a stage holds.
     fn list(&mut self, index: u8, crc: u32) {
         let stage = &self.stages[index as usize];
-        let listing = Listing { superpage: stage.vsp, crc, fill: stage.fill as u16 };
-        self.log.list(&listing, runs(&stage.slots, stage.fill));
+        let listing = Listing { superpage: stage.vsp, crc, fill: stage.fill as u16, lost: false };
+        self.log.list(&listing, runs(|slot| stage.sector(slot), stage.fill));
         self.touched += stage.fill as usize;
     }
 
@@ -272,7 +273,9 @@ impl<S: Scheme> Machine<S> {
     /// Gives a superpage on media its place: candidate, limbo, or neither while it is pinned.
     fn settle_superpage(&mut self, vsp: u32, pinned: bool) {
         if pinned || self.pool.valid(vsp) > 0 {
-            return self.pool.become_(vsp, State::Full, pinned);
+            let stuck = self.pool.state(vsp) == State::Stuck;
+            let state = if stuck { State::Stuck } else { State::Full };
+            return self.pool.become_(vsp, state, pinned);
         }
         self.pool.become_(vsp, State::Limbo, false);
         self.send_to_limbo(vsp);
@@ -395,6 +398,7 @@ impl<S: Scheme> Machine<S> {
 
     /// A superpage may be used again. Whether the device forgot it does not matter here.
     pub fn release(&mut self, vsp: u32) {
+        self.table.is_readable_again(vsp);
         if self.table.is_given(vsp) {
             return self.pool.become_(vsp, State::Home, false);
         }
@@ -408,7 +412,7 @@ impl<S: Scheme> Machine<S> {
         while self.pins.len() > needed {
             let vsp = self.pins.pop(&mut self.pool).expect("it was there just now");
             match self.pool.state(vsp) {
-                State::Full => self.settle_superpage(vsp, false),
+                State::Full | State::Stuck => self.settle_superpage(vsp, false),
                 state => self.pool.become_(vsp, state, false),
             }
         }

@@ -7,12 +7,12 @@ pub mod lives;
 #[allow(dead_code, reason = "not every test has a zoned device")]
 pub mod zoned;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hostftl_core::{
-    ALL_ZEROS, Cause, Codec, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
-    Out, Output, Part, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict,
-    View, ViewMut,
+    ALL_ZEROS, Cause, Codec, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp,
+    Input, Layer, Out, Output, Part, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token,
+    Verdict, View, ViewMut,
 };
 use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
@@ -29,6 +29,8 @@ pub struct World {
     pub zoned: Option<zoned::Pointers>,
     /// Reads of metadata, and their sectors.
     pub meta_reads: (u64, u64),
+    /// Sectors of the device that can't be read.
+    pub bad: HashSet<u64>,
     buffers: HashMap<u32, Vec<u8>>,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
@@ -72,6 +74,7 @@ impl World {
             allocations: 0,
             zoned,
             meta_reads: (0, 0),
+            bad: HashSet::new(),
             buffers,
             flying: Vec::new(),
             replies: HashMap::new(),
@@ -139,8 +142,17 @@ impl World {
             None => pick,
         };
         let (token, mut command) = self.flying.remove(pick);
-        let verdict = self.perform(&mut command);
-        self.step(Input::Done(Done { token, command, result: Ok(verdict) }));
+        let unreadable = match &command {
+            Command::Read { lba, into, .. } => {
+                (*lba..*lba + u64::from(into.sectors())).any(|sector| self.bad.contains(&sector))
+            }
+            _ => false,
+        };
+        let result = match unreadable {
+            true => Err(DeviceError::Media),
+            false => Ok(self.perform(&mut command)),
+        };
+        self.step(Input::Done(Done { token, command, result }));
     }
 
     fn bytes_of(&self, piece: &Piece) -> Vec<u8> {

@@ -8,6 +8,7 @@ use hostftl_sim::Load;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::model::Stream;
 use crate::Error;
 
 /// Real traces, if they are there.
@@ -21,6 +22,8 @@ pub struct Reference {
     pub name: &'static str,
     /// Pattern and span; nothing for the mixture, which is made here.
     synth: Option<&'static str>,
+    /// The same for the reference model.
+    pub stream: Stream,
     /// HARD, mHATL, sHATL.
     pub busy: [f64; 3],
 }
@@ -30,19 +33,27 @@ pub const REFERENCE: [Reference; 4] = [
     Reference {
         name: "uniform over 64 MiB",
         synth: Some("uniform:size=4k,span=64m"),
+        stream: Stream { blocks: 1 << 14, hot: 0, share: 0, large: 0 },
         busy: [0.057, 0.24, 0.37],
     },
     Reference {
         name: "uniform over 256 MiB",
         synth: Some("uniform:size=4k,span=256m"),
+        stream: Stream { blocks: 1 << 16, hot: 0, share: 0, large: 0 },
         busy: [0.057, 2.6, 0.71],
     },
     Reference {
         name: "90 % of writes to 5 %, 256 MiB",
         synth: Some("hotcold:size=4k,span=256m,hot=5,share=90"),
+        stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 90, large: 0 },
         busy: [0.055, 0.33, 0.24],
     },
-    Reference { name: "the same + 5 % sequential 256 KiB", synth: None, busy: [0.21, 1.8, 0.35] },
+    Reference {
+        name: "the same + 5 % sequential 256 KiB",
+        synth: None,
+        stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 85, large: 5 },
+        busy: [0.21, 1.8, 0.35],
+    },
 ];
 
 fn parse(text: &str) -> Result<Load, Error> {

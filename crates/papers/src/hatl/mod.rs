@@ -4,6 +4,7 @@
 //! Shin, "HARD: Host-Level Address Remapping Driver for Solid-State Disk" (ICITCS 2011).
 
 mod loads;
+mod model;
 mod tables;
 
 use hostftl_drives::DriveSpec;
@@ -22,7 +23,7 @@ pub const LAYERS: [(&str, &str); 6] = [
     ("mHATL", "mhatl:leaves=8192"),
     ("sHATL", "shatl:hidden=8m"),
     ("ReSSD", "shatl:hidden=8m:mode=ressd"),
-    ("hatl-auto", "hatl-auto:budget=512k"),
+    ("hatl-auto", "hatl-auto"),
 ];
 /// Footprints of the sweep, in MiB.
 const FOOTPRINTS: [u64; 8] = [16, 32, 64, 128, 256, 512, 1024, 1800];
@@ -114,6 +115,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("HARD, mHATL, sHATL: host remapping for superpage drives");
     tables::settings(&mut findings, writes, options);
     findings.sheets.push(tables::reference(&reference));
+    findings.sheets.push(tables::model(&reference, writes));
     findings.sheets.push(tables::sweep(&sweep));
     findings.sheets.push(tables::drawn(&fresh, options.seed));
     for (case, rows) in REFERENCE.iter().zip(&reference) {

@@ -4,7 +4,7 @@ use hostftl_report::{Axis, Bars, Figure, Lines};
 use hostftl_sim::Row;
 
 use super::loads::REFERENCE;
-use super::{FOOTPRINTS, LAYERS, beside_best, busy};
+use super::{FOOTPRINTS, LAYERS, beside_best, busy, model};
 use crate::{Cell, Findings, Options, Sheet};
 
 fn number(value: f64) -> Cell {
@@ -26,6 +26,34 @@ pub fn reference(rows: &[Vec<Row>]) -> Sheet {
                 known.map_or(Cell::Nothing, number),
                 number(ours),
                 known.map_or(Cell::Nothing, |known| Cell::off(known, ours)),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// The reference model made again, with one difference of ours at a time.
+pub fn model(rows: &[Vec<Row>], writes: u64) -> Sheet {
+    let title = "The reference model made again";
+    let heads = ["workload", "layer", "reference", "model", "with ours", "ours"];
+    let mut sheet = Sheet::new(title, &heads);
+    for (case, rows) in REFERENCE.iter().zip(rows) {
+        let blocks = 2 * case.stream.blocks;
+        let shatl = |kept| case.stream.busy(&mut model::Shatl::new(128, kept, blocks), writes);
+        let mhatl =
+            |zeros| case.stream.busy(&mut model::Mhatl::new(30_000, 8192, zeros, blocks), writes);
+        let values = [
+            ("mHATL", case.busy[1], mhatl(false), mhatl(true), busy(&rows[2])),
+            ("sHATL", case.busy[2], shatl(1), shatl(28), busy(&rows[3])),
+        ];
+        for (layer, reference, model, changed, ours) in values {
+            sheet.row([
+                case.name.into(),
+                layer.into(),
+                number(reference),
+                number(model),
+                number(changed),
+                number(ours),
             ]);
         }
     }

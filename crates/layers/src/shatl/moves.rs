@@ -1,0 +1,361 @@
+//! LSPs on their way home.
+//!
+//! An LSP is read from its home, all its hidden sectors are laid over it, and it is written home as
+//! one superpage; then the hidden copies die unless they are newer by now.
+//!
+//! Invariants
+//! - A mover goes Idle → Fetching → Laying → Writing → Killing → Idle, and no two move the same
+//!   LSP.
+//! - `copies[o]` is the slot + 1 whose content the buffer has, or will have, at sector `o` of the
+//!   LSP; with [`AGAIN`] a run that it was in could not be read, and it is read again by itself.
+//! - The buffer is written as a whole only when every sector of it was read.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, Gather, Nanos, Out, Payload, Piece, Tally, Target, ViewMut};
+
+use crate::planted::{Bug, planted};
+use crate::vsp::Machine;
+use crate::vsp::layout::Layout;
+use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::pool::State;
+
+use super::{Hidden, HiddenMap};
+
+/// LSPs that are moved at once; each has a buffer.
+pub const MOVERS: u32 = 4;
+/// The bit of a copy that is read again.
+const AGAIN: u32 = 1 << 31;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Fetching,
+    Laying,
+    Writing,
+    Killing,
+}
+
+#[derive(Debug)]
+struct Mover {
+    payload: Option<Payload>,
+    phase: Phase,
+    lsp: u32,
+    copies: Vec<u32>,
+    cursor: u32,
+    outstanding: u32,
+    /// Whether the home was read, so that the buffer has all of the LSP.
+    whole: bool,
+    /// Whether copies are read again, sector by sector.
+    again: bool,
+}
+
+impl Mover {
+    fn buffer(&mut self) -> &mut Payload {
+        self.payload.as_mut().expect("a mover keeps its buffer")
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Movers {
+    list: Vec<Mover>,
+}
+
+impl Movers {
+    /// All idle.
+    pub fn new(layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
+        let mover = |payload| Mover {
+            payload: Some(payload),
+            phase: Phase::Idle,
+            lsp: 0,
+            copies: vec![0; layout.superpage as usize],
+            cursor: 0,
+            outstanding: 0,
+            whole: false,
+            again: false,
+        };
+        Movers { list: buffers.map(mover).collect() }
+    }
+
+    /// Bytes of the lists of all movers.
+    pub fn memory(superpage: u32) -> u64 {
+        u64::from(MOVERS) * 4 * u64::from(superpage)
+    }
+
+    /// A command that filled part of a mover's buffer is over.
+    pub fn repay(&mut self, mover: u8, into: ViewMut) {
+        let mover = &mut self.list[mover as usize];
+        mover.buffer().repay_mut(into);
+        mover.outstanding -= 1;
+    }
+
+    /// Whether any LSP is being moved.
+    pub fn is_busy(&self) -> bool {
+        self.any(|_| true)
+    }
+
+    /// Whether an LSP that is being moved is one of those.
+    pub fn any(&self, those: impl Fn(u32) -> bool) -> bool {
+        self.list.iter().any(|mover| mover.phase != Phase::Idle && those(mover.lsp))
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        for mover in &mut self.list {
+            if let Some(payload) = mover.payload.take() {
+                payload.void();
+            }
+        }
+    }
+}
+
+impl<M: HiddenMap> Machine<Hidden<M>> {
+    /// Moves every mover on.
+    pub(super) fn pump_movers(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for index in 0..self.scheme.movers.list.len() {
+            if self.ops.room() <= OWN_OPS / 2 {
+                return moved;
+            }
+            moved |= match self.scheme.movers.list[index].phase {
+                Phase::Idle | Phase::Fetching => false,
+                Phase::Laying => self.lay_over(now, index, out),
+                Phase::Writing => self.write_back(now, index, out),
+                Phase::Killing => self.kill_moved(index),
+            };
+        }
+        moved
+    }
+
+    /// Reads the home of an LSP into the buffer of an idle mover.
+    pub(super) fn begin_move(&mut self, now: Nanos, lsp: u32, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        let first = u64::from(lsp) * u64::from(sp);
+        let idle = |mover: &Mover| mover.phase == Phase::Idle;
+        let Some(index) = self.scheme.movers.list.iter().position(idle) else { return false };
+        if self.is_direct(first, first + u64::from(sp)) {
+            return false;
+        }
+        let mover = &mut self.scheme.movers.list[index];
+        mover.copies.fill(0);
+        let mut count = 0;
+        for (slot, lsn) in self.table.hidden(lsp) {
+            if self.table.look_up(lsn).is_some() {
+                mover.copies[(lsn - first) as usize] = slot + 1;
+                count += 1;
+            }
+        }
+        self.touched += sp as usize;
+        (mover.lsp, mover.cursor, mover.whole, mover.again) = (lsp, 0, false, false);
+        if count == sp {
+            mover.phase = Phase::Laying;
+            return true;
+        }
+        mover.phase = Phase::Fetching;
+        mover.outstanding = 1;
+        let into = Target::Data(mover.buffer().view_mut_sectors(0, sp));
+        let lba = self.layout.home(first).expect("every sector has a home");
+        let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
+        self.submit(now, Op::Fetch { mover: index as u8 }, command, out);
+        true
+    }
+
+    /// Drops copies from `cursor` on that died meanwhile; the next run of those that did not.
+    fn next_run(&mut self, index: usize) -> Option<(u32, u32)> {
+        let sp = self.layout.superpage;
+        let mover = &mut self.scheme.movers.list[index];
+        let first = u64::from(mover.lsp) * u64::from(sp);
+        let live = |slot: u32, o: u32| self.table.live(slot) == Some(first + u64::from(o));
+        let (from, again) = (mover.cursor, mover.again);
+        let mut begin = None;
+        for o in from..sp {
+            let copy = &mut mover.copies[o as usize];
+            if *copy == 0 || (*copy & AGAIN > 0) != again {
+                continue;
+            }
+            *copy &= !AGAIN;
+            if live(*copy - 1, o) {
+                begin = Some((o, *copy - 1));
+                break;
+            }
+            *copy = 0;
+        }
+        mover.cursor = begin.map_or(sp, |(o, _)| o);
+        self.touched += (mover.cursor - from) as usize;
+        let (begin, slot) = begin?;
+        let most = if again { 1 } else { (sp - begin).min(sp - slot % sp) };
+        let follows = |i: &u32| {
+            let (o, next) = (begin + i, slot + i);
+            mover.copies[o as usize] == next + 1 && live(next, o)
+        };
+        let len = 1 + (1..most).take_while(follows).count() as u32;
+        mover.cursor += len;
+        Some((begin, len))
+    }
+
+    /// Reads the next run of hidden copies over what was read from home.
+    fn lay_over(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        let mover = index as u8;
+        let Some((slot, len)) = self.next_run(index) else {
+            let mover = &mut self.scheme.movers.list[index];
+            if mover.outstanding > 0 {
+                return false;
+            }
+            if mover.copies.iter().any(|copy| copy & AGAIN > 0) {
+                (mover.again, mover.cursor) = (true, 0);
+                return true;
+            }
+            mover.whole |= mover.copies.iter().all(|copy| *copy > 0);
+            (mover.phase, mover.cursor) = (Phase::Writing, 0);
+            return true;
+        };
+        let vsn = self.scheme.movers.list[index].copies[slot as usize] - 1;
+        let vsp = self.pool.superpage_of(vsn);
+        let buffer = self.scheme.movers.list[index].buffer();
+        let into = buffer.view_mut_sectors(slot, len);
+        self.scheme.movers.list[index].outstanding += 1;
+        if self.scheme.forward.holds(vsp) && self.scheme.victims.is(vsp) {
+            let from = self.scheme.forward.buffer().view_sectors(vsn % sp, len);
+            let command = Command::Place { from: Piece::Data(from), into };
+            self.submit(now, Op::OverlayBounce { mover }, command, out);
+            return true;
+        }
+        match self.pool.state(vsp) {
+            State::Staged(stage) => {
+                let from = self.stages[stage as usize].buffer().view_sectors(vsn % sp, len);
+                let command = Command::Place { from: Piece::Data(from), into };
+                self.submit(now, Op::OverlayStage { mover, stage, slot, len }, command, out);
+            }
+            State::Full | State::Victim | State::Stuck => {
+                self.pool.begin_read(vsp);
+                let lba = self.layout.data_at(vsp) + u64::from(vsn % sp);
+                let into = Target::Data(into);
+                let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
+                self.submit(now, Op::Overlay { mover, vsp, slot, len }, command, out);
+            }
+            other => unreachable!("a live sector lies in a superpage that is {other:?}"),
+        }
+        true
+    }
+
+    /// Writes the buffer home: all of it, or only the hidden sectors where the home can't be read.
+    fn write_back(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+        let sp = self.layout.superpage;
+        let mover = &mut self.scheme.movers.list[index];
+        let any = mover.copies.iter().any(|copy| *copy > 0);
+        let copied = |o: &u32| mover.copies[*o as usize] > 0;
+        let begin = (mover.cursor..sp).find(|o| any && (mover.whole || copied(o)));
+        let Some(begin) = begin else {
+            let over = mover.outstanding == 0;
+            if over {
+                mover.phase = Phase::Killing;
+            }
+            return over;
+        };
+        let len = match mover.whole {
+            true => sp,
+            false => (begin..sp).take_while(copied).count() as u32,
+        };
+        mover.cursor = begin + len;
+        mover.outstanding += 1;
+        self.counters.gc_copied += u64::from(len);
+        let first = u64::from(mover.lsp) * u64::from(sp) + u64::from(begin);
+        let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
+        let lba = self.layout.home(first).expect("every sector has a home");
+        let tally = Tally::of(Cause::Gc, len);
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        self.submit(now, Op::WriteBack { mover: index as u8 }, command, out);
+        true
+    }
+
+    /// Kills the hidden copies that are home now, unless they were replaced meanwhile.
+    fn kill_moved(&mut self, index: usize) -> bool {
+        if !self.room_for_kills() {
+            return false;
+        }
+        let first =
+            u64::from(self.scheme.movers.list[index].lsp) * u64::from(self.layout.superpage);
+        for o in 0..self.layout.superpage as usize {
+            let Some(slot) = self.scheme.movers.list[index].copies[o].checked_sub(1) else {
+                continue;
+            };
+            let lsn = first + o as u64;
+            if self.table.live(slot) == Some(lsn) {
+                self.kill_slot(slot);
+            } else if planted(Bug::MoveOverNewer)
+                && let Some(newer) = self.table.find(lsn)
+            {
+                self.kill_slot(newer);
+            }
+        }
+        self.end_kills();
+        self.scheme.movers.list[index].phase = Phase::Idle;
+        true
+    }
+
+    /// A command of a mover is over.
+    pub fn mover_done(&mut self, op: Op, command: Command, ok: bool) {
+        match (op, command) {
+            (Op::Fetch { mover }, Command::Read { into: Target::Data(into), .. }) => {
+                let mover = &mut self.scheme.movers.list[mover as usize];
+                mover.buffer().repay_mut(into);
+                mover.outstanding -= 1;
+                (mover.whole, mover.phase) = (ok, Phase::Laying);
+            }
+            (
+                Op::OverlayStage { mover, stage, .. },
+                Command::Place { from: Piece::Data(from), into },
+            ) => {
+                self.repay_stage(stage, from);
+                let mover = &mut self.scheme.movers.list[mover as usize];
+                mover.buffer().repay_mut(into);
+                mover.outstanding -= 1;
+            }
+            (
+                Op::Overlay { mover, vsp, slot, len },
+                Command::Read { into: Target::Data(into), .. },
+            ) => {
+                self.pool.end_read(vsp);
+                let mover = &mut self.scheme.movers.list[mover as usize];
+                mover.buffer().repay_mut(into);
+                mover.outstanding -= 1;
+                let copies = &mut mover.copies[slot as usize..(slot + len) as usize];
+                if !ok && len > 1 {
+                    copies.iter_mut().for_each(|copy| *copy |= AGAIN);
+                } else if !ok {
+                    copies.fill(0);
+                    mover.whole = false;
+                    self.stick(vsp);
+                }
+            }
+            (Op::WriteBack { mover }, Command::Program { gather, .. }) => {
+                let mover = &mut self.scheme.movers.list[mover as usize];
+                for piece in gather {
+                    if let Piece::Data(view) = piece {
+                        mover.buffer().repay(view);
+                    }
+                }
+                mover.outstanding -= 1;
+                if !ok {
+                    mover.copies.fill(0);
+                }
+            }
+            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+        }
+    }
+
+    /// A superpage of which a part can't be read is no victim again.
+    fn stick(&mut self, vsp: u32) {
+        match self.pool.state(vsp) {
+            State::Full => {
+                self.pool.become_(vsp, State::Stuck, self.pool.pinned(vsp));
+                self.note_salvaged(vsp, false);
+            }
+            State::Victim => self.scheme.victims.failed = true,
+            _ => {}
+        }
+    }
+}

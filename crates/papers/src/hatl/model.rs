@@ -1,0 +1,335 @@
+//! The reference model: what the published description of sHATL and mHATL says, and nothing else.
+//!
+//! Only costs are counted: a superpage of 16 blocks is written in 800 us and read in 60. There is
+//! no log, no superpage is kept free, and nothing is under way. Where our layers differ from the
+//! description there is a field that can be set, so that one difference can be tried at a time.
+
+use std::collections::BTreeSet;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Blocks of a superpage.
+const SLOTS: u32 = 16;
+const READ: f64 = 60.0;
+const WRITE: f64 = 800.0;
+const NOWHERE: u32 = u32::MAX;
+
+/// A stream of writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// Blocks that are written, one at a time.
+    pub blocks: u32,
+    /// The first so many get `share` of each hundred requests.
+    pub hot: u32,
+    /// See `hot`.
+    pub share: u32,
+    /// Of each hundred requests so many are of 256 KiB, in order, behind those blocks.
+    pub large: u32,
+}
+
+impl Stream {
+    /// Busy time of so many requests under `layer`, relative to none.
+    pub fn busy(&self, layer: &mut impl Layer, requests: u64) -> f64 {
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (mut next, mut busy, mut plain) = (0, 0.0, 0.0);
+        for _ in 0..requests {
+            let draw = dice.random_range(0..100);
+            if draw < self.large {
+                let first = self.blocks + next;
+                next = (next + 4 * SLOTS) % self.blocks;
+                plain += 4.0 * WRITE;
+                let lsps = first / SLOTS..first / SLOTS + 4;
+                busy += lsps.map(|lsp| layer.write_lsp(lsp)).sum::<f64>();
+                continue;
+            }
+            let block = match draw < self.large + self.share {
+                true => dice.random_range(0..self.hot),
+                false => dice.random_range(self.hot..self.blocks),
+            };
+            plain += READ + WRITE;
+            busy += layer.write(block);
+        }
+        busy / plain
+    }
+}
+
+/// A layer of the model.
+pub trait Layer {
+    /// Writes a block; the busy time.
+    fn write(&mut self, block: u32) -> f64;
+    /// Writes a whole superpage.
+    fn write_lsp(&mut self, lsp: u32) -> f64;
+}
+
+/// Superpages that are filled one after the other, and where each block is.
+#[derive(Debug)]
+struct Area {
+    /// The block of each slot.
+    slots: Vec<u32>,
+    /// The slot of each block.
+    place: Vec<u32>,
+    free: Vec<u32>,
+    open: u32,
+    fill: u32,
+}
+
+impl Area {
+    fn new(superpages: u32, blocks: u32) -> Self {
+        Area {
+            slots: vec![NOWHERE; (superpages * SLOTS) as usize],
+            place: vec![NOWHERE; blocks as usize],
+            free: (0..superpages).rev().collect(),
+            open: NOWHERE,
+            fill: SLOTS,
+        }
+    }
+
+    fn kill(&mut self, block: u32) -> Option<u32> {
+        let slot = std::mem::replace(&mut self.place[block as usize], NOWHERE);
+        (slot != NOWHERE).then(|| {
+            self.slots[slot as usize] = NOWHERE;
+            slot / SLOTS
+        })
+    }
+
+    fn put(&mut self, block: u32) {
+        if self.fill == SLOTS {
+            (self.open, self.fill) = (self.free.pop().expect("something is free"), 0);
+        }
+        let slot = self.open * SLOTS + self.fill;
+        self.fill += 1;
+        (self.slots[slot as usize], self.place[block as usize]) = (block, slot);
+    }
+
+    /// The blocks that a superpage holds.
+    fn held(&self, superpage: u32) -> impl Iterator<Item = u32> + '_ {
+        let slots = (superpage * SLOTS) as usize..((superpage + 1) * SLOTS) as usize;
+        self.slots[slots].iter().copied().filter(|block| *block != NOWHERE)
+    }
+}
+
+/// sHATL.
+#[derive(Debug)]
+pub struct Shatl {
+    area: Area,
+    /// When each superpage was opened; those on media only.
+    full: BTreeSet<(u64, u32)>,
+    opened: u64,
+    /// Superpages of the area that hold nothing hidden: what ours keep free, in limbo and for log.
+    kept: usize,
+}
+
+impl Shatl {
+    /// With a hidden area of so many superpages, of which `kept` are never used.
+    pub fn new(hidden: u32, kept: u32, blocks: u32) -> Self {
+        let area = Area::new(hidden, blocks);
+        Shatl { area, full: BTreeSet::new(), opened: 0, kept: kept as usize }
+    }
+
+    /// The LSPs of which a superpage holds something.
+    fn lsps(&self, superpage: u32) -> BTreeSet<u32> {
+        self.area.held(superpage).map(|block| block / SLOTS).collect()
+    }
+
+    /// Moves what the victim has a part of home.
+    fn collect(&mut self) -> f64 {
+        let weight = |(opened, superpage): &(u64, u32)| (self.lsps(*superpage).len(), *opened);
+        let victim = *self.full.iter().min_by_key(|it| weight(it)).expect("one is full");
+        let lsps = self.lsps(victim.1);
+        for lsp in &lsps {
+            (lsp * SLOTS..(lsp + 1) * SLOTS).for_each(|block| {
+                self.area.kill(block);
+            });
+        }
+        self.full.remove(&victim);
+        self.area.free.push(victim.1);
+        lsps.len() as f64 * (READ + WRITE)
+    }
+}
+
+impl Layer for Shatl {
+    fn write(&mut self, block: u32) -> f64 {
+        let mut busy = WRITE / f64::from(SLOTS);
+        self.area.kill(block);
+        if self.area.fill == SLOTS {
+            if self.area.open != NOWHERE {
+                self.opened += 1;
+                self.full.insert((self.opened, self.area.open));
+            }
+            while self.area.free.len() <= self.kept {
+                busy += self.collect();
+            }
+        }
+        self.area.put(block);
+        busy
+    }
+
+    fn write_lsp(&mut self, lsp: u32) -> f64 {
+        for block in lsp * SLOTS..(lsp + 1) * SLOTS {
+            self.area.kill(block);
+        }
+        WRITE
+    }
+}
+
+/// mHATL, on a drive that has room for every superpage it opens.
+#[derive(Debug)]
+pub struct Mhatl {
+    area: Area,
+    leaves: u32,
+    cap: u32,
+    /// Leaves of single blocks in each superpage, and when one of its blocks changed.
+    low: Vec<(u32, u64)>,
+    /// Superpages with low leaves: how many, when changed, which.
+    victims: BTreeSet<(u32, u64, u32)>,
+    valid: Vec<u32>,
+    clock: u64,
+    /// Whether gathering writes zeros where nothing is mapped, so that one leaf is left.
+    zeros: bool,
+}
+
+impl Mhatl {
+    /// With a cap of leaves on a drive of so many superpages.
+    pub fn new(superpages: u32, cap: u32, zeros: bool, blocks: u32) -> Self {
+        Mhatl {
+            area: Area::new(superpages, blocks),
+            leaves: 0,
+            cap,
+            low: vec![(0, 0); superpages as usize],
+            victims: BTreeSet::new(),
+            valid: vec![0; superpages as usize],
+            clock: 0,
+            zeros,
+        }
+    }
+
+    /// Adds the leaves of so many blocks from one on to the counts, or takes them out; whether they
+    /// are one leaf.
+    fn count(&mut self, first: u32, blocks: u32, more: bool) -> bool {
+        let place = |block: u32| self.area.place[block as usize];
+        let at = place(first);
+        let follows = |i: u32| place(first + i) == at + i;
+        let near = at % SLOTS + blocks <= SLOTS;
+        if at != NOWHERE && near && (1..blocks).all(follows) {
+            self.leaves = if more { self.leaves + 1 } else { self.leaves - 1 };
+            if blocks == 1 {
+                self.count_low(at / SLOTS, more);
+            }
+            return true;
+        }
+        if blocks > 1 {
+            self.count(first, blocks / 2, more);
+            self.count(first + blocks / 2, blocks / 2, more);
+        }
+        false
+    }
+
+    fn count_low(&mut self, superpage: u32, more: bool) {
+        let (low, changed) = self.low[superpage as usize];
+        self.victims.remove(&(low, changed, superpage));
+        let low = if more { low + 1 } else { low - 1 };
+        self.low[superpage as usize] = (low, self.clock);
+        if low > 0 {
+            self.victims.insert((low, self.clock, superpage));
+        }
+    }
+
+    fn kill(&mut self, block: u32) {
+        let Some(superpage) = self.area.kill(block) else { return };
+        self.valid[superpage as usize] -= 1;
+        if self.valid[superpage as usize] == 0 && superpage != self.area.open {
+            self.area.free.insert(0, superpage);
+        }
+    }
+
+    fn put(&mut self, block: u32) {
+        self.kill(block);
+        let before = self.area.open;
+        self.area.put(block);
+        self.valid[self.area.open as usize] += 1;
+        if before != self.area.open && before != NOWHERE && self.valid[before as usize] == 0 {
+            self.area.free.insert(0, before);
+        }
+    }
+
+    /// The superpage with many low leaves that has not changed for long: the product counts.
+    fn victim(&self) -> Option<u32> {
+        let most = self.victims.last()?.0;
+        let oldest = (1..=most).filter_map(|low| self.victims.range((low, 0, 0)..).next());
+        let score = |it: &&(u32, u64, u32)| u64::from(it.0) * (self.clock - it.1 + 1);
+        oldest.filter(|it| it.2 != self.area.open).max_by_key(score).map(|it| it.2)
+    }
+
+    /// Writes an LSP in order into a superpage of its own; the busy time.
+    fn gather(&mut self, lsp: u32) -> f64 {
+        let blocks = lsp * SLOTS..(lsp + 1) * SLOTS;
+        let mapped = |block: &u32| self.area.place[*block as usize] != NOWHERE;
+        let kept: Vec<u32> = blocks.filter(|it| self.zeros || mapped(it)).collect();
+        let from = kept.iter().map(|block| self.area.place[*block as usize] / SLOTS);
+        let read: BTreeSet<u32> = from.filter(|it| *it != NOWHERE / SLOTS).collect();
+        self.count(lsp * SLOTS, SLOTS, false);
+        let (open, fill) = (self.area.open, self.area.fill);
+        self.area.fill = SLOTS;
+        kept.iter().for_each(|block| self.put(*block));
+        (self.area.open, self.area.fill) = (open, fill);
+        self.count(lsp * SLOTS, SLOTS, true);
+        WRITE + READ * read.len() as f64
+    }
+
+    /// Gathers what victims hold until nine tenths of the cap are left, or a victim frees no leaf.
+    fn round(&mut self) -> f64 {
+        let mut busy = 0.0;
+        while self.leaves * 10 > self.cap * 9 {
+            let Some(victim) = self.victim() else { break };
+            let before = self.leaves;
+            let lsps: BTreeSet<u32> = self.area.held(victim).map(|block| block / SLOTS).collect();
+            busy += lsps.into_iter().map(|lsp| self.gather(lsp)).sum::<f64>();
+            if self.leaves >= before {
+                break;
+            }
+        }
+        busy
+    }
+
+    /// Moves what is live in the emptiest superpages when few are free.
+    fn collect(&mut self) -> f64 {
+        let mut busy = 0.0;
+        while self.area.free.len() < 64 {
+            let full = (0..self.valid.len() as u32)
+                .filter(|it| self.valid[*it as usize] > 0 && *it != self.area.open);
+            let victim = full.min_by_key(|it| self.valid[*it as usize]).expect("one is full");
+            let blocks: Vec<u32> = self.area.held(victim).collect();
+            for block in &blocks {
+                let first = block / SLOTS * SLOTS;
+                self.count(first, SLOTS, false);
+                self.put(*block);
+                self.count(first, SLOTS, true);
+            }
+            busy += READ + WRITE / f64::from(SLOTS) * blocks.len() as f64;
+        }
+        busy
+    }
+}
+
+impl Layer for Mhatl {
+    fn write(&mut self, block: u32) -> f64 {
+        self.clock += 1;
+        let first = block / SLOTS * SLOTS;
+        self.count(first, SLOTS, false);
+        self.put(block);
+        self.count(first, SLOTS, true);
+        let gathered = if self.leaves > self.cap { self.round() } else { 0.0 };
+        WRITE / f64::from(SLOTS) + gathered + self.collect()
+    }
+
+    fn write_lsp(&mut self, lsp: u32) -> f64 {
+        let (first, open, fill) = (lsp * SLOTS, self.area.open, self.area.fill);
+        self.count(first, SLOTS, false);
+        self.area.fill = SLOTS;
+        (first..first + SLOTS).for_each(|block| self.put(block));
+        (self.area.open, self.area.fill) = (open, fill);
+        self.count(first, SLOTS, true);
+        WRITE + self.collect()
+    }
+}
