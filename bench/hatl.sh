@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # hatl-auto beside the better of mhatl and shatl: the cells of the HATL papers at 2 GiB, and ten
 # workloads drawn from a seed (BENCH_SEED; the time of day unless given). Ratios of busy time to the
-# drive without a layer. mhatl has twice its share of leaves, so hatl-auto has twice its budget. What
+# drive without a layer. mhatl has twice its share of leaves, hatl-auto its default budget. What
 # the last column tells may not be more than 1.05.
 set -euo pipefail
 cd "$(dirname "$0")/.."

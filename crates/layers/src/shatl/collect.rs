@@ -1,8 +1,8 @@
 //! sVGC: which superpages of the hidden area are emptied, and when.
 //!
 //! The victim is the full superpage whose sectors touch the fewest LSPs; each of these goes home
-//! ([`super::moves`]). In the mode `ressd` all LSPs that the hidden area holds anything of are moved
-//! in one batch, in the order of their addresses.
+//! ([`super::moves`]). In the mode `ressd` all LSPs that the hidden area holds anything of are
+//! moved in one batch, in the order of their addresses.
 
 use hostftl_core::{Event, Nanos, Out, Output};
 

@@ -145,8 +145,8 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         }
     }
 
-    /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which a
-    /// part can't be read comes last, for what of it can.
+    /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
+    /// a part can't be read comes last, for what of it can.
     pub(super) fn leaving_victim(&mut self) -> Option<u32> {
         let loans = self.table.loans()?;
         let (part, Phase::Ending) = loans.ending? else { return None };
@@ -196,7 +196,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.log.lose(&listing, runs(|slot| self.table.holds(grave * sp + slot), sp));
         self.send_to_limbo(vsp);
         if !known {
-            out.push(Output::Event(Event::Lost { sectors: self.pool.valid(grave).into() }));
+            out.push(Output::Event(Event::Lost { sectors: self.pool.valid(grave) }));
         }
         true
     }

@@ -201,7 +201,7 @@ impl Table for Map {
 
     fn replay_loss(&mut self, lsn: u64, vsn: u32, mut changed: impl FnMut(u64)) {
         self.replay(lsn, None, &mut changed);
-        self.load(vsn.into(), lsn as u32 + 1 | LOST);
+        self.load(vsn.into(), (lsn as u32 + 1) | LOST);
         changed(vsn.into());
     }
 

@@ -6,8 +6,8 @@
 //!
 //! [`map`] says what the hidden area holds; [`route`] decides where a write goes and writes home;
 //! [`collect`] empties superpages of the hidden area; [`moves`] brings whole logical superpages
-//! (LSPs) home for that; [`forward`] reads the victim, and copies what of it stays hidden where that
-//! is wanted.
+//! (LSPs) home for that; [`forward`] reads the victim, and copies what of it stays hidden where
+//! that is wanted.
 //!
 //! `hatl-auto`, our own, has another map ([`overlay`]), a hidden area that is large while the
 //! volume is not full ([`lend`]), and sends home what is worth the most ([`spill`]); [`auto`] makes

@@ -157,7 +157,7 @@ mod tests {
             let node = |at: u32| Node {
                 leaf: Leaf {
                     lsn: size.lsps * 128 - at,
-                    vsn: if at % 5 == 0 { LOST } else { size.vsps * 128 - at },
+                    vsn: if at.is_multiple_of(5) { LOST } else { size.vsps * 128 - at },
                     level: (at % 12) as u8,
                 },
                 next: size.capacity - at,

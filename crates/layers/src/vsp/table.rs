@@ -34,7 +34,7 @@ pub trait Table: Debug {
     fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }
-    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere: those of the slots
+    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere: of the slots
     /// where entries go by slot.
     fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
         let old = self.find(lsn);

@@ -7,6 +7,12 @@ use super::loads::REFERENCE;
 use super::{FOOTPRINTS, LAYERS, beside_best, busy, model};
 use crate::{Cell, Findings, Options, Sheet};
 
+/// Superpages of a hidden area of 128 that hold nothing hidden in ours: reserve, limbo, open ones,
+/// and log, all of a fixed size.
+const KEPT: u32 = 44;
+const AREA: &str = "44 of the 128 hidden superpages hold nothing hidden";
+const ZEROS: &str = "gathering writes zeros where nothing is mapped";
+
 fn number(value: f64) -> Cell {
     if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
 }
@@ -34,8 +40,8 @@ pub fn reference(rows: &[Vec<Row>]) -> Sheet {
 
 /// The reference model made again, with one difference of ours at a time.
 pub fn model(rows: &[Vec<Row>], writes: u64) -> Sheet {
-    let title = "The reference model made again";
-    let heads = ["workload", "layer", "reference", "model", "with ours", "ours"];
+    let title = "What the difference is: the reference model made again, and changed in one thing";
+    let heads = ["workload", "layer", "reference", "made again", "changed", "ours", "the change"];
     let mut sheet = Sheet::new(title, &heads);
     for (case, rows) in REFERENCE.iter().zip(rows) {
         let blocks = 2 * case.stream.blocks;
@@ -43,10 +49,10 @@ pub fn model(rows: &[Vec<Row>], writes: u64) -> Sheet {
         let mhatl =
             |zeros| case.stream.busy(&mut model::Mhatl::new(30_000, 8192, zeros, blocks), writes);
         let values = [
-            ("mHATL", case.busy[1], mhatl(false), mhatl(true), busy(&rows[2])),
-            ("sHATL", case.busy[2], shatl(1), shatl(28), busy(&rows[3])),
+            ("mHATL", case.busy[1], [mhatl(false), mhatl(true), busy(&rows[2])], ZEROS),
+            ("sHATL", case.busy[2], [shatl(1), shatl(KEPT), busy(&rows[3])], AREA),
         ];
-        for (layer, reference, model, changed, ours) in values {
+        for (layer, reference, [model, changed, ours], change) in values {
             sheet.row([
                 case.name.into(),
                 layer.into(),
@@ -54,6 +60,7 @@ pub fn model(rows: &[Vec<Row>], writes: u64) -> Sheet {
                 number(model),
                 number(changed),
                 number(ours),
+                change.into(),
             ]);
         }
     }
@@ -167,7 +174,8 @@ pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
     findings.setting.push(format!(
         "The layers that also serve volumes, over `hatl-2g`: superpages of 64 KiB, read 60 us, \
          program 800 us, erase 1.5 ms, 2 GiB. mHATL may have 8192 leaves, sHATL and ReSSD 8 MiB of \
-         hidden area, hatl-auto 512 KiB of map. {writes} writes, 16 at a time, over a new drive: \
+         hidden area, hatl-auto its default budget, 256 KiB with all in it. {writes} writes, 16 \
+         at a time, over a new drive: \
          only the footprint is mapped. All rows export the same."
     ));
     let traces = match &options.traces {
@@ -190,6 +198,12 @@ pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
             .into(),
         "mHATL's memory is capped by leaves. Where the footprint needs more it goes over its cap \
          and writes whole superpages instead of thrashing; the reference model thrashes (2.6)."
+            .into(),
+        "The sheet of differences: sHATL's reference is met by the model made again within 2 % in \
+         all four workloads, and ours by the same model when a third of the hidden area holds log, \
+         reserve and limbo; with the paper's own 128 MiB these are a fiftieth. mHATL's model \
+         thrashes like its reference, and no more when it writes zeros where nothing is mapped, \
+         as ours does; its own cells are not met, so the reference gathers in yet another way."
             .into(),
     ]);
 }
