@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use common::churn::{Random, churn, verify};
+use common::churn::{Random, churn, data, verify};
 use common::zoned::Pointers;
 use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
@@ -252,6 +252,33 @@ fn the_counts_of_what_was_written_go_on() {
             assert!(before[0] > 1 << 20 && before[1] > 0, "{kind}: {before:?}");
             assert_eq!(before[5] > 0, kind == LayerKind::Pblk, "{kind}: {before:?}");
         }
+        world.stop();
+    }
+}
+
+/// What is dead lies in the line that was filled last, or is being filled, and nowhere else.
+#[test]
+fn a_full_volume_takes_writes_to_one_block() {
+    for kind in BOTH {
+        let (zoned, disk) = blank(kind);
+        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 3);
+        let sectors = world.layer.limits().exported;
+        let mut versions = vec![7; sectors as usize];
+        for lba in (0..sectors).step_by(24) {
+            let id = world.write(lba, data(lba, 24.min(sectors - lba), 7), false);
+            assert_eq!(world.wait(id), Ok(()));
+        }
+        for version in 8..2_000 {
+            let id = world.write(80, data(80, 8, version), version % 3 == 0);
+            assert_eq!(world.wait(id), Ok(()), "{kind}, version {version}");
+            versions[80..88].fill(version);
+            if version % 50 == 0 {
+                world.flush();
+                let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+                world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, version);
+            }
+        }
+        verify(&mut world, &versions);
         world.stop();
     }
 }
