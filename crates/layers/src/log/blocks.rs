@@ -75,6 +75,9 @@ pub struct BlockOp {
     pub crc: u32,
     /// The row from which it reads.
     pub row: Option<u8>,
+    /// Whether the segment of `place` is kept for it: what is read may turn out wrong, and then the
+    /// other chunks of the row are read.
+    pub holds: bool,
     /// Where the record lies that had to be made from other chunks.
     pub rescued: Option<Place>,
     pub step: Step,
@@ -179,7 +182,9 @@ impl Log {
         out: &mut Out,
     ) {
         let place = self.op(index).place;
-        self.segments.pin(self.layout.segment_of(place.byte()));
+        if !core::mem::replace(&mut self.op(index).holds, true) {
+            self.segments.pin(self.layout.segment_of(place.byte()));
+        }
         let lba = place.byte() / SECTOR as u64;
         let bytes = self.range_bytes(index);
         let (scratch, at) = self.scratch(index);
@@ -271,10 +276,11 @@ impl Log {
         out: &mut Out,
     ) {
         let it = *self.op(index);
-        if matches!(command, Command::Read { .. }) {
+        self.repay(index, command);
+        if it.holds && result.is_ok() && matches!(it.step, Step::Expanding | Step::Plain) {
+            self.op(index).holds = false;
             self.segments.unpin(self.layout.segment_of(it.place.byte()));
         }
-        self.repay(index, command);
         if result.is_err() && self.can_be_rescued(index) {
             return self.begin_rescue(now, index, out);
         }
@@ -399,6 +405,9 @@ impl Log {
             && let Step::Placing { row, .. } = it.step
         {
             self.rows[row as usize].placing -= 1;
+        }
+        if it.holds {
+            self.segments.unpin(self.layout.segment_of(it.place.byte()));
         }
         if it.writes {
             self.blocks.written(it.block);

@@ -115,6 +115,7 @@ impl Log {
             place: Place::NOWHERE,
             crc: 0,
             row: None,
+            holds: false,
             rescued: None,
             step: Step::Mapping,
         });
