@@ -152,6 +152,7 @@ impl<'w> Life<'w> {
             wrong: None,
             w,
         };
+        life.remember_broken();
         if !calm {
             life.choose_fate();
         }

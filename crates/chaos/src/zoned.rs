@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, Refusal};
 use crate::events::Named;
 use crate::life::{Extent, Flight, Life};
-use crate::matrix::Row;
+use crate::matrix::{Claim, Row};
 use crate::swarm::Swarm;
 use crate::world::{ROOMY, World};
 
@@ -15,6 +15,8 @@ use crate::world::{ROOMY, World};
 const SALT: u64 = 0x5e67;
 /// At most one in so many segments breaks.
 const BAD_SHARE: usize = 32;
+/// So many of a device may be what a layer needs of certain segments: it may fail at any time.
+const MANY_BAD: usize = 3;
 
 /// What a layer is told of a device of `segments`.
 pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
@@ -28,7 +30,7 @@ pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
 pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
     let mut dice = Dice::new(seed, SALT);
     let mut segments = draw(&mut dice, swarm.sectors);
-    if config.kind.takes_zones() {
+    if config.kind.takes_zones() || config.kind == LayerKind::Log {
         segments = lengthen(segments, config, swarm, &mut dice);
     }
     let fits =
@@ -67,7 +69,9 @@ fn lengthen(it: Segments, config: &LayerConfig, swarm: &Swarm, dice: &mut Dice) 
     let each = swarm.sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
     let least = if config.kind == LayerKind::Rrpc { 40 * units } else { 14 };
     let max_open = it.max_open / it.units * units;
-    Segments { size, units, max_open, count: each.max(least) * units, ..it }
+    // It must be able to read what it has written.
+    let unreadable = if config.kind == LayerKind::Log { 0 } else { it.unreadable };
+    Segments { size, units, max_open, unreadable, count: each.max(least) * units, ..it }
 }
 
 /// Some segments of blank devices are offline from the beginning.
@@ -75,16 +79,21 @@ pub fn break_some(world: &mut World) {
     if world.segments.is_none() || !world.swarm.faults.bad_segment {
         return;
     }
-    for disk in &mut world.machine.disks {
-        while may_break(disk) && world.dice.chance(300) {
+    for device in 0..world.machine.disks.len() {
+        while may_break(world, device as u8) && world.dice.chance(300) {
+            let disk = &mut world.machine.disks[device];
             disk.break_segment(world.dice.below(disk.sectors()), true);
         }
     }
 }
 
-fn may_break(disk: &Disk) -> bool {
-    let (bad, all) = disk.offline();
-    bad < all / BAD_SHARE
+/// Whether one more segment of a device may break: not too many in all, and where a layer can do
+/// without one device only its own.
+fn may_break(world: &World, device: u8) -> bool {
+    let disks = &world.machine.disks;
+    let bad: usize = disks.iter().map(|disk| disk.offline().0).sum();
+    let spared = world.swarm.victim.is_some_and(|victim| victim != device);
+    !spared && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
 }
 
 /// Instead of the command at `index`, the first that is to take place in its segment.
@@ -134,6 +143,15 @@ impl Life<'_> {
         here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
     }
 
+    /// What broke in earlier lives may be the last that could be done without.
+    pub(crate) fn remember_broken(&mut self) {
+        let does_without = self.w.claims.get(Row::BadSegment) == Claim::Kept;
+        let many = self.w.machine.disks.iter().any(|disk| disk.offline().0 >= MANY_BAD);
+        if many && (self.w.swarm.victim.is_some() || !does_without) {
+            self.err(Row::BadSegment);
+        }
+    }
+
     /// Now and then a program or a reset fails, and its segment with it.
     pub(crate) fn break_segment(&mut self, command: &Command) -> Option<DeviceError> {
         let (&Command::Program { device, lba, .. } | &Command::Reset { device, lba, .. }) = command
@@ -141,15 +159,15 @@ impl Life<'_> {
             return None;
         };
         let w = &mut *self.w;
-        let disk = &mut w.machine.disks[usize::from(device)];
         let breaks = w.swarm.faults.bad_segment
             && !self.calm
-            && disk.segment_of(lba).is_some()
+            && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
             && w.dice.chance(3)
-            && may_break(disk);
+            && may_break(w, device);
         if !breaks {
             return None;
         }
+        let disk = &mut w.machine.disks[usize::from(device)];
         disk.break_segment(lba, matches!(command, Command::Reset { .. }));
         w.tallies.note(Named::BadSegment);
         self.err(Row::BadSegment);

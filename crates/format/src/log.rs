@@ -34,8 +34,9 @@
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
 //! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
-//! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 streams of 16 bytes (segment, slot,
-//! sector, 1 when there is one), 64 the last root on all devices, 184 blocks that are mapped, 192
+//! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 the last root on all devices, 72
+//! streams of 16 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than the segment where
+//! the stream goes on should it leave that one early), 184 blocks that are mapped, 192
 //! the places of the pages of the directory and then of the pages of counts, in pairs of 12 bytes.
 //! Further pages have 36 and, from 192, pairs.
 
@@ -359,8 +360,19 @@ pub struct Root {
     pub mapped: u64,
     /// The last life that was begun: rows of the next one carry a greater number.
     pub life: u32,
-    /// Segment, slot and sector where the rows of each stream begin that are replayed.
-    pub streams: [Option<[u32; 3]>; STREAMS],
+    /// Where the rows of each stream begin that are replayed.
+    pub streams: [Option<Begin>; STREAMS],
+}
+
+/// Where the first row of a stream is that is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a place in the words of the layer")]
+pub struct Begin {
+    pub segment: u32,
+    pub slot: u32,
+    pub sector: u32,
+    /// The segment where the stream goes on, should it leave that one early.
+    pub ahead: Option<u32>,
 }
 
 /// Pages of a root that points at so many pages of the directory and of counts.
@@ -388,7 +400,9 @@ pub fn emit_root(
         put_u64(page, 64, root.everywhere);
         put_u64(page, 184, root.mapped);
         for (stream, begin) in root.streams.iter().enumerate() {
-            let words = begin.map_or([0; 4], |[segment, slot, sector]| [segment, slot, sector, 1]);
+            let words = begin.map_or([0; 4], |Begin { segment, slot, sector, ahead }| {
+                [segment, slot, sector, ahead.map_or(1, |ahead| ahead + 2)]
+            });
             for (word, value) in words.into_iter().enumerate() {
                 put_u32(page, 72 + 16 * stream + 4 * word, value);
             }
@@ -415,7 +429,11 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
     }
     let page = &buf.pages()[0];
     let word = |stream: usize, word: usize| u32_at(page, 72 + 16 * stream + 4 * word);
-    let stream = |at: usize| (word(at, 3) == 1).then(|| [word(at, 0), word(at, 1), word(at, 2)]);
+    let stream = |at: usize| {
+        let (segment, slot, sector) = (word(at, 0), word(at, 1), word(at, 2));
+        let ahead = word(at, 3).checked_sub(1)?.checked_sub(1);
+        Some(Begin { segment, slot, sector, ahead })
+    };
     Some(Root {
         number: number?,
         epoch: u32_at(page, 32),

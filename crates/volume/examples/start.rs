@@ -282,7 +282,7 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     let number = old.number + 1;
     let (replay_from, durable) = (1 << 20, (1 << 20) - 1);
     let mut streams = old.streams.map(|_| None);
-    streams[0] = Some([from, 0, 0]);
+    streams[0] = Some(log::Begin { segment: from, slot: 0, sector: 0, ahead: None });
     let mapped = layout.blocks;
     let root = Root { number, replay_from, durable, mapped, streams, epoch: old.life, ..old };
     let rows = filler.rows(&root, from, hot)?;

@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use hostftl_core::{MetaBuf, Page};
-use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS};
+use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place, Root, STREAMS};
 use hostftl_format::page::{self, crc32c};
 
 use super::page::{AT, UUID, as_page, sealed, trim};
@@ -85,7 +85,8 @@ pub fn roots() -> Vec<Vec<u8>> {
         trim(&buf.pages()[0])
     };
     let mut streams = [None; STREAMS];
-    (streams[0], streams[2]) = (Some([3, 1, 16]), Some([9, 0, 0]));
+    streams[0] = Some(Begin { segment: 3, slot: 1, sector: 16, ahead: None });
+    streams[2] = Some(Begin { segment: 9, slot: 0, sector: 0, ahead: Some(4) });
     let used = Root {
         number: 6,
         epoch: 2,

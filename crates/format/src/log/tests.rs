@@ -58,12 +58,14 @@ proptest! {
     fn a_root_comes_back(
         number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
         life: u32, lost: u16, everywhere: u64, mapped: u64,
-        begin: [u32; 3], which in 0..STREAMS, uuid: [u8; 16],
+        begin: [u32; 3], ahead in proptest::option::of(0..1_u32 << 30),
+        which in 0..STREAMS, uuid: [u8; 16],
         flip in 0..8192_usize * 8,
         list in proptest::collection::vec((places(), any::<u32>()), 400),
     ) {
         let mut streams = [None; STREAMS];
-        streams[which] = Some(begin);
+        let [segment, slot, sector] = begin;
+        streams[which] = Some(Begin { segment, slot, sector, ahead });
         let root = Root {
             number, epoch, replay_from, durable, generation, lost, everywhere, mapped, life,
             streams,

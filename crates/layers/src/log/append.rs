@@ -132,7 +132,7 @@ impl Log {
 
     /// A row of a stream took so much of its slot: the next begins behind it.
     pub(super) fn advance(&mut self, stream: u8, at: At, sectors: u32) {
-        let next = self.layout.after(at, sectors);
+        let next = self.layout.after(at, sectors).filter(|_| !self.is_hurt(at.segment));
         self.streams[stream as usize].next = next;
         if next.is_none() {
             self.segments.leave(at.segment);

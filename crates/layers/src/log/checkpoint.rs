@@ -12,7 +12,8 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally,
+    BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally,
+    Verdict,
 };
 use hostftl_format::log::{self, Place, Root};
 
@@ -45,6 +46,8 @@ pub enum Phase {
     Directory(u32),
     /// All rows up to this stamp, and row `seq`, must be durable.
     Settle(u64, u64),
+    /// Zones for the root are made ready, with so many more commands.
+    Turn(u32),
     /// This copy of the root is written, to so many more devices.
     Root(u32, u8),
     /// This copy becomes durable, on so many more devices.
@@ -178,7 +181,7 @@ impl Log {
     }
 
     pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if out.room() < 20 {
+        if out.room() < if self.layout.zoned { 36 } else { 20 } {
             return false;
         }
         match self.checkpoint.phase {
@@ -205,7 +208,7 @@ impl Log {
                 }
                 ready
             }
-            Phase::Carrying | Phase::Root(..) | Phase::Flush(..) => false,
+            Phase::Carrying | Phase::Turn(_) | Phase::Root(..) | Phase::Flush(..) => false,
         }
     }
 
@@ -227,26 +230,46 @@ impl Log {
         let everywhere = self.checkpoint.everywhere;
         let lost = self.lost.set();
         self.checkpoint.next = Root { lost, everywhere, ..root };
-        self.send_copy(now, 0, out);
+        match self.layout.zoned {
+            true => self.send_root_in_turn(now, out),
+            false => self.send_copy(now, 0, out),
+        }
     }
 
-    fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
+    pub(super) fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
         let root = self.checkpoint.next;
-        let at = self.layout.root_at(root.number, copy);
-        let sectors = self.layout.root;
         for device in 0..self.layout.devices {
+            let (at, gap) = match self.layout.zoned {
+                true => self.enter_root_zone(device, copy),
+                false => (self.layout.root_at(root.number, copy), 0),
+            };
             let mut buf = self.checkpoint.bufs.pop().expect("a root for each device");
             let pairs = self.checkpoint.top.iter().copied();
             log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
-            let pages = buf.pages().len() as u32;
-            let mut gather = Gather::new();
-            gather.push(Piece::Meta { buf, pages });
-            let tally = Tally::of(Cause::Checkpoint, sectors);
+            let (gather, tally) = self.root_gather(buf, gap);
             self.count_sent(&tally);
-            let command = Command::Program { device, lba: at, gather, tally, placement: MAP };
+            let lba = at - u64::from(gap);
+            let command = Command::Program { device, lba, gather, tally, placement: MAP };
             self.submit(now, Op::Root { device }, command, out);
         }
         self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
+    }
+
+    /// A root behind `gap` sectors of zeros, filled up to what a device takes.
+    fn root_gather(&self, buf: MetaBuf, gap: u32) -> (Gather, Tally) {
+        let pages = buf.pages().len() as u32;
+        let fill = if self.layout.zoned { self.layout.root_stride() - self.layout.root } else { 0 };
+        let mut gather = Gather::new();
+        if gap > 0 {
+            gather.push(Piece::zero_sectors(gap));
+        }
+        gather.push(Piece::Meta { buf, pages });
+        if fill > 0 {
+            gather.push(Piece::zero_sectors(fill));
+        }
+        let mut tally = Tally::of(Cause::Checkpoint, self.layout.root);
+        tally.add(Cause::Pad, gap + fill);
+        (gather, tally)
     }
 
     /// A root was written to a device, or the device flushed after it.
@@ -261,6 +284,10 @@ impl Log {
         let devices = self.layout.devices;
         let sound = self.failed.is_none();
         self.checkpoint.phase = match self.checkpoint.phase {
+            Phase::Root(_, 1) if sound && self.roots.again => {
+                let root = self.checkpoint.next;
+                return self.send_root(now, root, out);
+            }
             Phase::Root(copy, 1) if sound => {
                 for device in 0..devices {
                     self.submit(now, Op::Root { device }, Command::Flush { device }, out);
@@ -282,6 +309,7 @@ impl Log {
     fn root_durable(&mut self, out: &mut Out) {
         self.checkpoint.root = self.checkpoint.next;
         self.segments.root_durable();
+        self.roots.made_durable();
         self.map.root_durable();
         self.checkpoint.everywhere = self.checkpoint.root.number;
         self.lost.told(self.checkpoint.root.lost);
@@ -302,6 +330,10 @@ impl Log {
             self.checkpoint.seen = seen;
             return empty && self.hasten();
         };
+        if self.layout.zoned {
+            self.erase(now, segment, out);
+            return true;
+        }
         let at = At { segment, slot: 0, sector: 0 };
         let sectors = u64::from(self.layout.slots * self.layout.chunk);
         let (lba, devices) = (self.layout.lba(at), 0..self.layout.devices);
@@ -320,7 +352,17 @@ impl Log {
     }
 
     /// A device forgot a segment.
-    pub(super) fn discarded(&mut self, segment: u32) {
+    pub(super) fn discarded(
+        &mut self,
+        now: Nanos,
+        segment: u32,
+        command: &Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        if self.layout.zoned {
+            return self.erase_goes_on(now, segment, command, result, out);
+        }
         let left = &mut self.discarding[segment as usize];
         *left -= 1;
         if *left == 0 && self.failed.is_none() {

@@ -134,10 +134,15 @@ impl Log {
     }
 
     fn choose_victim(&mut self, out: &mut Out) -> bool {
-        if !self.wants_collection() || self.life == super::Life::Stopping {
+        if self.life == super::Life::Stopping {
             return false;
         }
-        let Some(victim) = self.segments.pick() else { return false };
+        let victim = match self.wants_collection() {
+            true => self.segments.pick(),
+            false if self.layout.zoned => self.hurt_victim(),
+            false => None,
+        };
+        let Some(victim) = victim else { return false };
         self.pace_victim(victim);
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));

@@ -121,6 +121,10 @@ impl Log {
         if self.order.next > self.order.durable + 2 * super::write_out::WINDOW {
             return false;
         }
+        let segment = self.checkpoint.images.at.expect("a row of images").segment;
+        if self.layout.zoned && !self.may_enter(now, segment, out) {
+            return false;
+        }
         let at = self.checkpoint.images.at.take().expect("a row of images");
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let total = self.checkpoint.images.count + self.images_room(at).1;

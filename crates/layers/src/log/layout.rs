@@ -1,15 +1,17 @@
 //! Where everything lies on the devices, and how much of them the host gets.
 //!
-//! Each device begins with two slots for roots and then a copy of both; every root is on all
-//! devices. The rest is cut into segments: segment `s` is the same range on each device, and
-//! consists of slots of one chunk. The devices of a slot take turns: the first one after the parity
-//! holds the first chunk of a row. A row that is sealed early leaves room in its slot for more
-//! rows, each of one chunk.
+//! Each device begins with two slots for roots and then a copy of both, or, when it is zoned, with
+//! some zones for them; every root is on all devices. The rest is cut into segments: segment `s` is
+//! the same range on each device, a zone of a zoned one, and consists of slots of one chunk. The
+//! devices of a slot take turns: the first one after the parity holds the first chunk of a row. A
+//! row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, PAIRS, room};
 
 use super::map;
+use super::pointers::Pointers;
+use super::roots::ROOT_ZONES;
 use crate::config::{LayerConfig, Plan, PlanError};
 use crate::policy::{CLASSES, GcPolicy};
 
@@ -32,6 +34,10 @@ const LEAST_LEAD: u32 = 4;
 /// Segments that are never full: the open ones of three streams, those of old images, and what
 /// rows that were sealed early waste.
 const SLACK: u32 = 16;
+/// Of zoned devices one segment in so many is kept for those that fail.
+const SPOILED: u32 = 32;
+/// Zones that are open beside those of the classes: one of images, one of roots.
+const OPEN_BESIDE: u32 = 2;
 
 /// The geometry of a log volume. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,12 @@ pub struct Layout {
     pub chunk: u32,
     /// Slots in a segment.
     pub slots: u32,
+    /// From the beginning of a segment to the next.
+    pub column: u32,
+    /// Whether a segment is a zone of each device.
+    pub zoned: bool,
+    /// How many zones of a device may be open; 0 = any number.
+    pub max_open: u32,
     /// Segments.
     pub segments: u32,
     /// Sectors of a root.
@@ -93,9 +105,7 @@ impl Layout {
         if parity && devices.len() < 2 {
             return Err(PlanError("log needs two devices for a mirror, three or more for parity"));
         }
-        if devices.iter().any(|device| device.kind != DeviceKind::Block) {
-            return Err(PlanError("log needs devices that can be written anywhere"));
-        }
+        let zones = zones(config.missing, devices)?;
         let chunk = config.superpage;
         if !(4 * SECTORS_PER_BLOCK..=2048).contains(&chunk)
             || !chunk.is_multiple_of(SECTORS_PER_BLOCK)
@@ -103,6 +113,7 @@ impl Layout {
             return Err(PlanError("log needs a chunk of 16 KiB to 1 MiB, in steps of 4 KiB"));
         }
         let unit = devices.iter().map(|device| device.map_unit).max().unwrap_or(1);
+        let unit = unit.max(zones.map_or(1, |zones| zones.unit));
         if unit > chunk || !chunk.is_multiple_of(unit) {
             return Err(PlanError("log needs chunks that are whole map units of its devices"));
         }
@@ -114,7 +125,10 @@ impl Layout {
             parity,
             chunk,
             align,
-            slots: (sectors / u64::from(chunk) / 192).clamp(4, MOST_SLOTS.into()) as u32,
+            slots: 0,
+            column: 0,
+            zoned: zones.is_some(),
+            max_open: zones.map_or(0, |zones| zones.max_open),
             segments: 0,
             root: 0,
             blocks: 0,
@@ -128,10 +142,30 @@ impl Layout {
             lead: 0,
             classes: 0,
         };
+        let base = base.cut(sectors, zones)?;
         let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
         let row = fitted.row_blocks() as u32;
         fitted.frames = map::frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
+    }
+
+    /// Chooses how long segments are.
+    fn cut(mut self, sectors: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
+        let Some(Zones { size, max_open, .. }) = zones else {
+            self.slots = (sectors / u64::from(self.chunk) / 192).clamp(4, MOST_SLOTS.into()) as u32;
+            self.column = self.slots * self.chunk;
+            return Ok(self);
+        };
+        (self.slots, self.column) = (size / self.chunk, size);
+        if self.slots < 4 {
+            return Err(PlanError(
+                "log needs zones of at least four chunks: use a smaller superpage",
+            ));
+        }
+        if max_open > 0 && max_open < 2 + OPEN_BESIDE {
+            return Err(PlanError("log needs devices that let four zones be open"));
+        }
+        Ok(self)
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests.
@@ -139,9 +173,11 @@ impl Layout {
         let too_small = PlanError("the devices are too small for log with this chunk");
         loop {
             self.root = self.root_pages() * SECTORS_PER_BLOCK;
-            let column = u64::from(self.slots * self.chunk);
+            if self.zoned && 2 * self.root_stride() > self.column {
+                return Err(PlanError("log needs zones that take two roots: make them longer"));
+            }
             let free = sectors.checked_sub(self.first()).ok_or(too_small)?;
-            self.segments = (free / column).min(1 << 30) as u32;
+            self.segments = (free / u64::from(self.column)).min(1 << 30) as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.map_segments = self.image_segments();
             let kept = self.keep(spare);
@@ -173,9 +209,11 @@ impl Layout {
         // segment with less than a 64th to gain is not collected.
         let early = self.segments / (2 * self.slots).min(32);
         self.lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
-        let slack = SLACK + self.lead - LEAST_LEAD;
+        let slack = SLACK + self.lead - LEAST_LEAD + self.spoiled();
+        let opens =
+            |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
         let mut kept = 0;
-        for classes in [CLASSES as u8, 4, 2] {
+        for classes in [CLASSES as u8, 4, 2].into_iter().filter(|it| opens(*it)) {
             self.classes = classes;
             self.reserve = RESERVE + 3 * self.map_segments + self.more_classes();
             kept = self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early;
@@ -184,6 +222,11 @@ impl Layout {
             }
         }
         kept
+    }
+
+    /// Segments that may go out of use before writes find no room.
+    pub fn spoiled(&self) -> u32 {
+        if self.zoned { self.segments.div_ceil(SPOILED) } else { 0 }
     }
 
     /// Classes beyond the host's writes and copies.
@@ -257,8 +300,8 @@ impl Layout {
 
     /// The first sector of a row on each of its devices.
     pub fn lba(&self, at: At) -> u64 {
-        let slots = u64::from(at.segment) * u64::from(self.slots) + u64::from(at.slot);
-        self.first() + slots * u64::from(self.chunk) + u64::from(at.sector)
+        let begin = u64::from(at.segment) * u64::from(self.column);
+        self.first() + begin + u64::from(at.slot * self.chunk + at.sector)
     }
 
     /// The first sector of copy 0 or 1 of root `number`.
@@ -266,21 +309,37 @@ impl Layout {
         (number % 2 + u64::from(2 * copy)) * u64::from(self.root)
     }
 
+    /// From one root in a zone to the next.
+    pub fn root_stride(&self) -> u32 {
+        self.root.next_multiple_of(self.align)
+    }
+
     /// The first sector of the segments.
     pub fn first(&self) -> u64 {
+        if self.zoned {
+            return u64::from(ROOT_ZONES) * u64::from(self.column);
+        }
         u64::from(4 * self.root).next_multiple_of(self.chunk.into())
     }
 
     /// The segment of byte `byte` of a device.
     pub fn segment_of(&self, byte: u64) -> u32 {
         let sector = byte / SECTOR as u64 - self.first();
-        (sector / u64::from(self.slots * self.chunk)) as u32
+        (sector / u64::from(self.column)) as u32
+    }
+
+    /// The segment of sector `lba` of a zoned device, and the sector in its zone; `None` in a zone
+    /// of roots.
+    pub fn zone_of(&self, lba: u64) -> Option<(u32, u32)> {
+        let sector = lba.checked_sub(self.first())?;
+        let column = u64::from(self.column);
+        Some(((sector / column) as u32, (sector % column) as u32))
     }
 
     /// The segment and the slot of sector `lba` of a device.
     pub fn slot_of(&self, lba: u64) -> (u32, u32) {
-        let slot = (lba - self.first()) / u64::from(self.chunk);
-        ((slot / u64::from(self.slots)) as u32, (slot % u64::from(self.slots)) as u32)
+        let (sector, column) = (lba - self.first(), u64::from(self.column));
+        ((sector / column) as u32, (sector % column) as u32 / self.chunk)
     }
 
     /// Where the next row of the stream begins, in the same segment, after one at `at` that took
@@ -313,7 +372,41 @@ impl Layout {
         // The pool; for each page its frame, its image and two marks.
         let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
         let map_bytes = u64::from(self.frames) * map::FRAME_BYTES + tables;
-        let meta_bytes = Segments::memory(self, gc);
+        let meta_bytes = Segments::memory(self, gc) + Pointers::memory(self);
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
+}
+
+/// What all zoned devices of a volume have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Zones {
+    size: u32,
+    unit: u32,
+    max_open: u32,
+}
+
+/// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
+fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
+    let mut found: Option<Option<Zones>> = None;
+    for (_, device) in devices.iter().enumerate().filter(|(at, _)| missing >> at & 1 == 0) {
+        let zones = match device.kind {
+            DeviceKind::Block => None,
+            DeviceKind::Zoned(it) if it.unreadable > 0 => {
+                return Err(PlanError(
+                    "log needs zones that can be read up to their write pointers: use pblk",
+                ));
+            }
+            DeviceKind::Zoned(it) => {
+                Some(Zones { size: it.size, unit: it.write_unit, max_open: it.max_open })
+            }
+        };
+        if found.is_some_and(|found| found != zones) {
+            return Err(PlanError(
+                "log takes zoned devices or others, not both in one volume, and zoned ones with \
+                 zones of one size and kind",
+            ));
+        }
+        found = Some(zones);
+    }
+    Ok(found.flatten())
 }

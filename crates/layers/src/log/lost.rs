@@ -74,10 +74,12 @@ impl Lost {
 }
 
 impl Log {
-    /// Sends a command, unless it goes to a lost device: then it fails soon.
+    /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
+    /// soon.
     #[inline]
     pub(super) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        if command.device().is_some_and(|device| self.lost.has(device)) {
+        let lost = command.device().is_some_and(|device| self.lost.has(device));
+        if lost || self.layout.zoned && !self.enter_zone(now, &command, out) {
             self.lost.unsent.push_back((op, command));
             self.more = true;
             return;
@@ -96,9 +98,12 @@ impl Log {
         true
     }
 
-    /// A command failed: is its device lost, or the volume?
+    /// A command failed: is its zone, its device or the volume lost?
     pub(super) fn judge(&mut self, op: Op, command: &Command, error: DeviceError, out: &mut Out) {
         let Some(device) = command.device() else { return };
+        if self.layout.zoned && self.zone_failed(op, command, error, out) {
+            return;
+        }
         self.counters.device_errors += 1;
         let writes = matches!(command, Command::Program { .. } | Command::Flush { .. });
         if self.lost.has(device) || !writes && error != DeviceError::Gone {
@@ -106,10 +111,22 @@ impl Log {
         }
         // A full file system may hold them all: that is no device's own fault.
         if error != DeviceError::NoSpace && self.lost.can_do_without(1 << device) {
-            self.lost.add(1 << device);
-            out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+            self.lose(device, error, out);
         } else if op.changes_media() || error == DeviceError::Gone {
             self.fail(device, error, false, out);
+        }
+    }
+
+    fn lose(&mut self, device: u8, error: DeviceError, out: &mut Out) {
+        self.lost.add(1 << device);
+        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+    }
+
+    /// A device has no zone left for roots.
+    pub(super) fn out_of_roots(&mut self, device: u8, out: &mut Out) {
+        match self.lost.can_do_without(1 << device) {
+            true => self.lose(device, DeviceError::Media, out),
+            false => self.fail(device, DeviceError::Media, false, out),
         }
     }
 
@@ -144,7 +161,10 @@ impl Log {
             Op::GcMend => self.gc_mend_done(now, command, result, out),
             Op::GcMove => self.gc_move_done(command, result),
             Op::Root { .. } => self.root_done(now, command, out),
-            Op::Discard { segment } => self.discarded(segment),
+            Op::Discard { segment } => self.discarded(now, segment, &command, result, out),
+            Op::Fill { segment, device } => self.filled(now, segment, device, out),
+            Op::Settle { segment } => self.settled(segment),
+            Op::Turn => self.turned(now, &command, result, out),
             Op::Recover { index } => self.recover_done(now, index, command, result, out),
             Op::Load { index } => self.load_done(index, command, result, out),
             Op::Salvage => self.salvage_done(command, result, out),

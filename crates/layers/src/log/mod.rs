@@ -33,11 +33,14 @@ mod moving;
 mod ops;
 mod pace;
 mod params;
+mod pointers;
 mod put;
 mod recovery;
 mod replay;
+mod report;
 mod request;
 mod rescue;
+mod roots;
 mod row;
 mod salvage;
 mod segments;
@@ -69,7 +72,9 @@ use map::{Map, Where};
 use ops::Ops;
 use pace::Pace;
 pub use params::Params;
+use pointers::Pointers;
 use recovery::Recovery;
+use roots::Roots;
 use row::Row;
 use salvage::Salvage;
 use segments::Segments;
@@ -104,6 +109,9 @@ pub struct Log {
     directory: Directory,
     loads: Loads,
     segments: Segments,
+    /// What is known of the zones of zoned devices.
+    pointers: Pointers,
+    roots: Roots,
     streams: [Stream; STREAMS],
     rows: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
@@ -187,6 +195,8 @@ impl Log {
             directory: Directory::new(layout.pages),
             loads: Loads::new(),
             segments: Segments::new(&layout, &config.log),
+            pointers: Pointers::new(&layout),
+            roots: Roots::new(&layout),
             streams: [Stream::default(); STREAMS],
             rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
             active: 0,
@@ -342,6 +352,9 @@ impl Log {
     #[inline]
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let op = self.ops.end(done.token);
+        if self.layout.zoned {
+            self.left_zone(now, &done.command, out);
+        }
         if let Err(error) = done.result {
             self.judge(op, &done.command, error, out);
         }

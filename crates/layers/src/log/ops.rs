@@ -30,6 +30,12 @@ pub enum Op {
     Root { device: u8 },
     /// One device forgets a segment that is about to be free.
     Discard { segment: u32 },
+    /// Zeros in a zone, before what lies behind them or up to its end.
+    Fill { segment: u32, device: u8 },
+    /// A flush of one device that makes durable that a segment is closed.
+    Settle { segment: u32 },
+    /// A zone of roots is closed, or the next one is erased.
+    Turn,
     /// A step of recovery.
     Recover { index: u16 },
     /// An image on its way into memory.

@@ -1,10 +1,11 @@
 //! Recovery: from what the devices hold to a layer that serves.
 //!
-//! 1. Flush, so that what is read is durable.
+//! 1. Flush, so that what is read is durable; of zoned devices, then, how far zones are written.
 //! 2. The root with the greatest number; a root like it that claims the next life.
 //! 3. The directory and the counts that it points at.
 //! 4. The rows since then (see [`super::replay`]), with the map pages that they change.
-//! 5. A checkpoint, after which nothing of the last life is replayed any more.
+//! 5. Zones that nothing needs are erased.
+//! 6. A checkpoint, after which nothing of the last life is replayed any more.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
@@ -18,33 +19,43 @@ use super::layout::Layout;
 use super::loads::Purpose;
 use super::ops::Op;
 use super::replay::Replay;
+use super::roots::{Search, is_blank};
 use super::row::Phase;
 use super::write_out::Order;
 use super::{Life, Log};
+
+/// Pages of a report.
+const REPORT_PAGES: usize = 16;
 
 /// What is being done; the number is how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Start,
     Flush,
+    /// The zones of a device, from this one on.
+    Report(u8, u32),
     Roots(u32),
     Claim,
     Tops(u32),
     Replay,
+    Clean,
     Checkpoint,
 }
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Recovery {
-    mode: Mode,
+    pub mode: Mode,
     pub step: Step,
     pub pending: u32,
     root_buf: Option<MetaBuf>,
     /// Whether any device has a sound root in each slot.
     slots: [bool; 2],
     /// The greatest number of a root on each device.
-    newest: [u64; 16],
+    pub newest: [u64; 16],
+    /// How far reading the roots of a zone has come.
+    pub search: Search,
+    pub report: Option<MetaBuf>,
     best: Option<(Root, MetaBuf)>,
     pub replay: Replay,
 }
@@ -58,6 +69,8 @@ impl Recovery {
             root_buf: Some(MetaBuf::new(layout.root_pages() as usize)),
             slots: [false; 2],
             newest: [0; 16],
+            search: Search::NEW,
+            report: layout.zoned.then(|| MetaBuf::new(REPORT_PAGES)),
             best: None,
             replay: Replay::new(layout),
         }
@@ -82,11 +95,18 @@ impl Log {
         let step = self.recovery().step;
         match step {
             Step::Start => self.start(now, out),
+            Step::Flush if self.layout.zoned => self.end_of_step(Step::Report(0, 0)),
             Step::Flush => self.end_of_step(Step::Roots(0)),
+            Step::Report(device, from) => self.ask_report(now, device, from, out),
+            Step::Roots(index) if self.layout.zoned => self.read_root_back(now, index, out),
             Step::Roots(index) => self.read_root(now, index, out),
             Step::Claim => self.end_of_claim(),
             Step::Tops(at) => self.read_top(now, at, out),
             Step::Replay => self.pump_replay(now, out),
+            Step::Clean => {
+                let moved = self.pump_reclaim(now, out) || self.erase_roots(now, out);
+                moved || self.end_of_cleaning(out)
+            }
             Step::Checkpoint => {
                 let ready = self.serve_when_durable(out) || self.pump_told(now, out);
                 ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
@@ -94,7 +114,7 @@ impl Log {
         }
     }
 
-    fn go(&mut self, step: Step) -> bool {
+    pub(super) fn go(&mut self, step: Step) -> bool {
         self.recovery().step = step;
         true
     }
@@ -106,8 +126,10 @@ impl Log {
     fn start(&mut self, now: Nanos, out: &mut Out) -> bool {
         if self.recovery().mode == Mode::Format {
             self.life_number = 1;
-            self.begin_checkpoint();
-            return self.go(Step::Checkpoint);
+            if !self.layout.zoned {
+                self.begin_checkpoint();
+                return self.go(Step::Checkpoint);
+            }
         }
         for device in 0..self.layout.devices {
             self.recover(now, 0, Command::Flush { device }, out);
@@ -123,13 +145,24 @@ impl Log {
         if index == 4 * u32::from(self.layout.devices) {
             return self.choose_root(now, out);
         }
+        let place = ((index / 4) as u8, self.root_place(index));
+        self.ask_root(now, index, place, out);
+        self.go(Step::Roots(index + 1))
+    }
+
+    /// Reads a root at a sector of a device.
+    pub(super) fn ask_root(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        (device, lba): (u8, u64),
+        out: &mut Out,
+    ) {
         let buf = self.recovery().root_buf.take().expect("no root is being read");
         let pages = buf.pages().len() as u32;
-        let (device, lba) = ((index / 4) as u8, self.root_place(index));
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Checkpoint };
         self.recover(now, index as u16, command, out);
-        self.go(Step::Roots(index + 1))
     }
 
     /// Where the root lies that is read as number `index`.
@@ -137,12 +170,17 @@ impl Log {
         self.layout.root_at((index % 2).into(), index / 2 % 2)
     }
 
-    fn root_read(&mut self, index: u16, buf: MetaBuf, readable: bool) {
-        let at = self.root_place(index.into());
+    fn root_read(&mut self, index: u16, (device, at): (u8, u64), buf: MetaBuf, readable: bool) {
         let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
+        let newest = self.recovery().newest[usize::from(device)];
+        match (self.layout.zoned, root) {
+            (true, Some(root)) => self.root_found(index.into(), root.number > newest),
+            (true, None) => self.no_root(index.into(), readable && is_blank(&buf)),
+            (false, _) => {}
+        }
         let recovery = self.recovery();
         recovery.slots[usize::from(index % 2)] |= root.is_some();
-        let newest = &mut recovery.newest[usize::from(index / 4)];
+        let newest = &mut recovery.newest[usize::from(device)];
         *newest = root.map_or(0, |root| root.number).max(*newest);
         let better = root.filter(|root| {
             recovery.best.as_ref().is_none_or(|(best, _)| best.number < root.number)
@@ -157,10 +195,14 @@ impl Log {
         });
     }
 
-    fn choose_root(&mut self, now: Nanos, out: &mut Out) -> bool {
-        // A slot always has a root, and a cut damages one copy: the newest may be lost.
-        let whole = self.recovery().slots == [true; 2];
-        let Some((root, buf)) = self.recovery().best.take().filter(|_| whole) else {
+    pub(super) fn choose_root(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let best = self.recovery().best.take();
+        let whole = match (self.layout.zoned, &best) {
+            (true, best) => best.as_ref().is_some_and(|(root, _)| self.is_newest(root.number)),
+            // A slot always has a root, and a cut damages one copy: the newest may be lost.
+            (false, _) => self.recovery().slots == [true; 2],
+        };
+        let Some((root, buf)) = best.filter(|_| whole) else {
             self.give_up("both copies of a root are damaged on every device", out);
             return false;
         };
@@ -247,8 +289,16 @@ impl Log {
                     self.fail(device, error, false, out);
                 }
             }
-            (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, .. }) => {
-                self.root_read(index, buf, result.is_ok());
+            (Step::Report(..), Command::Report { device, into, .. }) => {
+                self.take_report(device, into, result, out);
+            }
+            (Step::Clean, Command::Reset { device, lba, .. }) => {
+                if result.is_ok() {
+                    self.roots.was_reset(device, lba);
+                }
+            }
+            (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, device, lba, .. }) => {
+                self.root_read(index, (device, lba), buf, result.is_ok());
             }
             (Step::Replay, command @ Command::Read { into: Target::Meta { .. }, .. }) => {
                 self.head_came(index, command, result.is_err(), out);
@@ -261,8 +311,27 @@ impl Log {
     /// All rows are replayed: the new life begins with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64) -> bool {
         self.order = Order::new(last + 1);
-        self.segments.rebuild();
         assert!(self.rows.iter().all(|row| row.phase == Phase::Idle));
+        self.clean()
+    }
+
+    /// Finds out what nothing needs; of a zoned device that has to be erased.
+    pub(super) fn clean(&mut self) -> bool {
+        let Log { segments, pointers, .. } = self;
+        let zoned = self.layout.zoned;
+        segments.rebuild(|at| zoned && (pointers.is_dirty(at) || pointers.failed(at) != 0));
+        self.go(Step::Clean)
+    }
+
+    fn end_of_cleaning(&mut self, out: &mut Out) -> bool {
+        if !self.is_clean() || self.recovery().pending > 0 {
+            return false;
+        }
+        let new = self.recovery().mode == Mode::Format;
+        if new && self.spoiled() > self.layout.spoiled() {
+            self.give_up("too many zones are out of use, or shorter than they seem", out);
+            return false;
+        }
         self.begin_checkpoint();
         self.go(Step::Checkpoint)
     }

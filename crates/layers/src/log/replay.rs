@@ -8,8 +8,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, Target};
-use hostftl_format::log::{self, Entry, Head, Kind, Place, Root, STREAMS};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTORS_PER_BLOCK, Target};
+use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place, Root, STREAMS};
 
 use crate::planted::{Bug, planted};
 
@@ -47,7 +47,16 @@ pub struct Found {
 struct Chain {
     /// Where the next row may be; `None` at the end.
     at: Option<At>,
+    /// The segment where the stream went on, if it left that one before its end.
+    ahead: Option<u32>,
     next: Option<Found>,
+}
+
+impl Chain {
+    /// There is no row where the next one may be: the stream ended, or had left the segment.
+    fn end(&mut self) {
+        self.at = self.ahead.take().map(|segment| At { segment, slot: 0, sector: 0 });
+    }
 }
 
 /// See the module text.
@@ -99,7 +108,9 @@ impl Replay {
         self.expected = root.replay_from;
         self.durable = root.durable;
         for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
-            chain.at = begin.map(|[segment, slot, sector]| At { segment, slot, sector });
+            chain.at =
+                begin.map(|Begin { segment, slot, sector, .. }| At { segment, slot, sector });
+            chain.ahead = begin.and_then(|begin| begin.ahead);
         }
     }
 
@@ -177,7 +188,7 @@ impl Log {
         match head {
             Some(head) => chain.next = Some(Found { head, at, buf }),
             None => {
-                chain.at = None;
+                chain.end();
                 replay.bufs.push(buf);
             }
         }
@@ -194,6 +205,10 @@ impl Log {
         }
         if failed {
             self.replay().bufs.push(buf);
+            if self.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
+                self.replay().chains[usize::from(stream)].end();
+                return;
+            }
             return self.fail(device, DeviceError::Media, false, out);
         }
         self.head_read(stream, buf);
@@ -221,9 +236,12 @@ impl Log {
         let found = replay.chains[stream].next.take().expect("it was there just now");
         replay.expected += 1;
         replay.durable = replay.durable.max(found.head.durable);
-        let next = self.layout.after(found.at, found.head.first_sectors);
-        let next = next.unwrap_or(At { segment: found.head.next, slot: 0, sector: 0 });
-        self.replay().chains[stream].at = Some(next);
+        let (after, ahead) =
+            (self.layout.after(found.at, found.head.first_sectors), found.head.next);
+        let may_leave = after.is_some() && self.layout.zoned;
+        let chain = &mut self.replay().chains[stream];
+        chain.at = after.or(Some(At { segment: ahead, slot: 0, sector: 0 }));
+        chain.ahead = may_leave.then_some(ahead);
         let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
         self.segments.claim_row(segment, of_map, found.head.seq);
         self.replay().queue.push_back(found);

@@ -10,6 +10,7 @@
 //!   free when a root that was begun after it became empty is durable.
 
 mod counts;
+mod worn;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -48,6 +49,8 @@ pub enum State {
     Victim,
     /// Nothing in it is live.
     Empty,
+    /// Nothing in it is live, and a device can't write it any more.
+    Retired,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +114,8 @@ pub struct Segments {
     list: Vec<Segment>,
     free: VecDeque<u32>,
     empty: VecDeque<Empty>,
+    /// Those that nothing needed when the volume was opened, and that have to be erased.
+    dirty: VecDeque<u32>,
     victims: Victims,
     capacity: u32,
     /// Blocks that the host wrote: the clock of all policies.
@@ -158,6 +163,7 @@ impl Segments {
             list: alloc::vec![segment; count as usize],
             free: (0..count).collect(),
             empty: VecDeque::with_capacity(count as usize),
+            dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
             victims: Victims::new(params.gc, count, LEVELS, 1),
             capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
             now: BEGIN,
@@ -357,11 +363,15 @@ impl Segments {
         if live(victim) == LEVELS {
             return None;
         }
+        self.take_victim(victim);
+        Some(victim)
+    }
+
+    fn take_victim(&mut self, victim: u32) {
         self.victims.freed(victim);
         self.full -= 1;
         self.in_full -= u64::from(self.list[victim as usize].live);
         self.at(victim).state = State::Victim;
-        Some(victim)
     }
 
     /// Bytes that collecting a segment gains.
@@ -413,6 +423,9 @@ impl Segments {
 
     /// Takes the next segment that is now out of use.
     pub fn reclaim(&mut self, safe: Safe) -> Option<u32> {
+        if let Some(segment) = self.dirty.pop_front() {
+            return Some(segment);
+        }
         let at = self.empty.iter().take(LOOK).position(|empty| self.is_needless(empty, safe))?;
         self.empty.remove(at).map(|empty| empty.segment)
     }
@@ -444,14 +457,19 @@ impl Segments {
         all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
     }
 
-    /// Forgets which are free, before recovery claims those in use.
-    pub fn rebuild(&mut self) {
+    /// Finds out which are free, after recovery has claimed those in use; those that are `dirty`
+    /// have to be erased first.
+    pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool) {
         self.changes += 1;
         self.free.clear();
         for index in 0..self.list.len() as u32 {
             let it = self.list[index as usize];
             // What the images show there was replaced by rows that are durable.
-            if it.live == 0 && it.last == 0 {
+            let unused = it.live == 0 && it.last == 0;
+            if unused && dirty(index) {
+                self.at(index).state = State::Empty;
+                self.dirty.push_back(index);
+            } else if unused {
                 self.at(index).state = State::Free;
                 self.free.push_back(index);
             } else {

@@ -4,7 +4,7 @@
 //! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
 
 use hostftl_core::{MAX_TOUCH, MetaBuf, Nanos, Out, Page};
-use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
+use hostftl_format::log::{self, Begin, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
 
 use super::Log;
 use super::checkpoint::Phase;
@@ -18,7 +18,8 @@ impl Log {
     /// Begins a checkpoint: first with what has to move.
     pub(super) fn begin_checkpoint(&mut self) {
         self.checkpoint.begin();
-        self.checkpoint.phase = match self.segments.surplus_map(2 * self.layout.map_segments) {
+        let surplus = self.segments.surplus_map(2 * self.layout.map_segments);
+        self.checkpoint.phase = match surplus.or_else(|| self.hurt_map()) {
             Some(segment) => Phase::Moving(segment, 0),
             None => Phase::Counts(0),
         };
@@ -80,13 +81,14 @@ impl Log {
     }
 
     /// Where the first row of a stream lies that is not sealed.
-    fn replay_begins(&self, stream: u8) -> Option<[u32; 3]> {
+    fn replay_begins(&self, stream: u8) -> Option<Begin> {
         let it = &self.streams[stream as usize];
         let unsealed = self.rows.iter().filter(|row| row.stream == stream && row.is_unsealed());
-        let first = unsealed.min_by_key(|row| row.stamp).map(|row| row.at);
-        let ahead = it.ahead.map(|segment| At { segment, slot: 0, sector: 0 });
-        let at = first.or(it.next).or(ahead)?;
-        Some([at.segment, at.slot, at.sector])
+        let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
+        let next = it.next.map(|at| (at, it.ahead));
+        let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
+        let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
+        Some(Begin { segment, slot, sector, ahead })
     }
 
     /// The next image goes to the place and the page of the buffer that are given; `None` when none

@@ -3,7 +3,8 @@
 //!
 //! Every record is checked. A chunk that can't be read, or has a record that is wrong, is made from
 //! the others once; when that does not help, the row is not whole, and was never promised. A whole
-//! row is given back what it lacks: parity may not have reached its device either.
+//! row is given back what it lacks: parity may not have reached its device either. In a zone that
+//! is what is missing behind the pointer, and nothing else can be.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, Target,
@@ -118,6 +119,7 @@ impl Log {
         match (data.count_ones(), bad == data && self.layout.parity) {
             (0, _) => self.verify().step = Step::Entry(0),
             (1, true) => self.mend_chunk(data.trailing_zeros()),
+            _ if self.never_came(bad) => return self.end_here(),
             _ => {
                 let device = self.verified_device(data.trailing_zeros());
                 self.fail(device, DeviceError::Media, false, out);
@@ -125,6 +127,45 @@ impl Log {
             }
         }
         true
+    }
+
+    /// The first sector of a chunk of the row that is not in its zone, and where the chunk ends.
+    fn lacking(&mut self, chunk: u32) -> Option<(u64, u64)> {
+        let at = self.first_found().at;
+        let (device, first) = (self.verified_device(chunk), self.layout.lba(at));
+        let end = first + u64::from(self.verified_sectors(chunk));
+        let begin = self.layout.lba(At { slot: 0, sector: 0, ..at });
+        let usable = self.layout.zoned
+            && !self.lost.has(device)
+            && !self.pointers.has_failed(at.segment, device);
+        let sent = usable.then(|| begin + u64::from(self.pointers.sent(at.segment, device)))?;
+        (sent < end).then_some((sent.max(first), end))
+    }
+
+    /// The chunks that the row has, and its parity, as a set of bits.
+    fn chunks_of_row(&mut self) -> u32 {
+        let parity = u32::from(self.layout.parity) << self.layout.width();
+        ((1 << self.first_found().head.chunks) - 1) | parity
+    }
+
+    /// Whether any of these chunks is not in its zone and could still come there.
+    fn lacks_any(&mut self, chunks: u32) -> bool {
+        (0..=self.layout.width())
+            .any(|chunk| chunks >> chunk & 1 == 1 && self.lacking(chunk).is_some())
+    }
+
+    /// Whether so many of these chunks are not in their zones that the row was never promised: no
+    /// flush covers one that could still come, and of others a row may lack what parity makes up
+    /// for.
+    fn never_came(&mut self, chunks: u32) -> bool {
+        let at = self.first_found().at;
+        let mut absent = 0;
+        for chunk in (0..=self.layout.width()).filter(|chunk| chunks >> chunk & 1 == 1) {
+            let (device, sectors) = (self.verified_device(chunk), self.verified_sectors(chunk));
+            let unwritten = self.is_unwritten(device, self.layout.lba(at), sectors);
+            absent += u32::from(unwritten || self.lost.has(device));
+        }
+        self.layout.zoned && (absent > u32::from(self.layout.parity) || self.lacks_any(chunks))
     }
 
     /// Makes a chunk from the others.
@@ -191,6 +232,11 @@ impl Log {
     fn restore(&mut self, now: Nanos, out: &mut Out) -> bool {
         let width = self.layout.width();
         let (parity, mended) = (self.layout.parity, self.verify().mended);
+        let all = self.chunks_of_row();
+        if self.layout.zoned && !self.lacks_any(all) {
+            self.verify().step = Step::Over;
+            return true;
+        }
         match mended {
             _ if !parity || planted(Bug::ParityNotRestored) => self.verify().step = Step::Over,
             Some(chunk) if chunk != width => {
@@ -206,13 +252,16 @@ impl Log {
 
     fn write_back(&mut self, now: Nanos, chunk: u32, out: &mut Out) {
         let (at, stream) = (self.first_found().at, self.first_found().head.stream);
-        let sectors = self.verified_sectors(chunk);
+        let (device, first) = (self.verified_device(chunk), self.layout.lba(at));
+        let all = (first, first + u64::from(self.verified_sectors(chunk)));
+        let (lba, end) = self.lacking(chunk).unwrap_or(all);
+        let sectors = (end - lba) as u32;
         let buffer = self.row_buffer(0, chunk);
         let mut gather = Gather::new();
-        gather.push(Piece::Data(self.buffers[buffer].view_sectors(0, sectors)));
+        let from = (lba - first) as u32;
+        gather.push(Piece::Data(self.buffers[buffer].view_sectors(from, sectors)));
         let tally = Tally::of(Cause::Parity, sectors);
         self.count_sent(&tally);
-        let (device, lba) = (self.verified_device(chunk), self.layout.lba(at));
         let command = Command::Program { device, lba, gather, tally, placement: stream };
         self.recover(now, chunk as u16, command, out);
     }

@@ -312,6 +312,10 @@ impl Log {
         if index == 0 && it.pending > 0 {
             return false;
         }
+        if index == 0 && self.layout.zoned && !self.is_its_turn(now, row, out) {
+            return false;
+        }
+        let it = &mut self.rows[row as usize];
         let copies = it.used_chunks() + u32::from(self.layout.parity);
         if index == copies {
             it.phase = Phase::Programming;

@@ -61,6 +61,9 @@ impl Pointers {
                 assert_eq!(*lba % size, *pointer, "a write at the pointer");
                 *pointer += u64::from(tally.total());
                 assert!(*pointer <= size, "a write within a segment");
+                let open = self.list.iter().filter(|it| **it > 0 && **it < size).count() as u32;
+                let most = self.shape.max_open;
+                assert!(most == 0 || open <= most, "{open} segments are open");
             }
             Command::Reset { lba, sectors, .. } => {
                 assert_eq!((*lba % size, *sectors), (0, size), "a reset of a segment");

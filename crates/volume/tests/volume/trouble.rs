@@ -11,6 +11,7 @@ use hostftl_volume::front::{JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
 
 use crate::common::{Client, MIB, Place, layers};
+use crate::zoned::zoned_log;
 
 /// The variable that tells the child which volume to write to.
 const VOLUME: &str = "HOSTFTL_TEST_VOLUME";
@@ -72,35 +73,44 @@ fn kill_after(mut child: Child, rounds: usize) -> u64 {
 fn what_was_flushed_survives_a_kill() {
     for layer in layers() {
         let place = Place::new();
-        let spec = place.spec(layer);
-        create(&spec).unwrap();
-        for (number, engine) in ["uring", "pread", "uring"].into_iter().enumerate() {
-            let record = place.path(&format!("r{number}"));
-            let recorded = !layer.takes_zones();
-            let child = spawn(&spec.path, engine, recorded.then_some(record.as_path()));
-            let flushed = kill_after(child, 2 + number);
-            if recorded {
-                let message = replay(&record).unwrap_err().to_string();
-                assert!(message.contains("it is cut off after"), "{message}");
-            }
-            assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
-            let (running, port) =
-                open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-            let client = Client::new(port);
-            for number in 0..BLOCKS {
-                let round = round_of(&client.read(number * 4096, 4096), number);
-                assert!(
-                    round >= flushed,
-                    "{layer}: block {number} is of round {round} < {flushed}"
-                );
-            }
-            // The next child goes on where every block is of one round.
-            let top = round_of(&client.read(0, 4096), 0);
-            for number in 0..BLOCKS {
-                client.write(number * 4096, &block(top, number), false).unwrap();
-            }
-            running.stop().unwrap();
+        survives_kills(&place, &place.spec(layer), !layer.takes_zones());
+    }
+}
+
+/// A kill takes from a zoned file what no flush covered, of each file another part.
+#[test]
+fn a_log_on_zoned_files_survives_a_kill() {
+    for layer in ["log", "log:parity=yes"] {
+        let place = Place::new();
+        survives_kills(&place, &zoned_log(&place, layer), false);
+    }
+}
+
+/// Makes a volume and kills those who write to it, three times.
+fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
+    let layer = spec.layer.to_text();
+    create(spec).unwrap_or_else(|why| panic!("{layer}: {why}"));
+    for (number, engine) in ["uring", "pread", "uring"].into_iter().enumerate() {
+        let record = place.path(&format!("r{number}"));
+        let child = spawn(&spec.path, engine, recorded.then_some(record.as_path()));
+        let flushed = kill_after(child, 2 + number);
+        if recorded {
+            let message = replay(&record).unwrap_err().to_string();
+            assert!(message.contains("it is cut off after"), "{message}");
         }
+        assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
+        let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+        let client = Client::new(port);
+        for number in 0..BLOCKS {
+            let round = round_of(&client.read(number * 4096, 4096), number);
+            assert!(round >= flushed, "{layer}: block {number} is of round {round} < {flushed}");
+        }
+        // The next child goes on where every block is of one round.
+        let top = round_of(&client.read(0, 4096), 0);
+        for number in 0..BLOCKS {
+            client.write(number * 4096, &block(top, number), false).unwrap();
+        }
+        running.stop().unwrap();
     }
 }
 

@@ -1,9 +1,9 @@
 //! Volumes on zoned files: made, used, left and found again.
 
 use hostftl_layers::LayerConfig;
-use hostftl_volume::{CreateSpec, create, import, open};
+use hostftl_volume::{CreateSpec, StartOptions, check, create, import, open};
 
-use crate::common::{MIB, Place};
+use crate::common::{Client, MIB, Place};
 
 fn spec(place: &Place, layer: &str) -> CreateSpec {
     let file = place.folder.path().join("segments");
@@ -17,9 +17,52 @@ fn spec(place: &Place, layer: &str) -> CreateSpec {
     }
 }
 
+/// What makes a volume with `layer` over three zoned files.
+pub fn zoned_log(place: &Place, layer: &str) -> CreateSpec {
+    let file = |name: &str| format!("zoned:{}?zone=256k&open=12", place.name(name));
+    CreateSpec {
+        path: place.path("v.toml"),
+        devices: ["d0", "d1", "d2"].map(file).into(),
+        ..spec(place, layer)
+    }
+}
+
+#[test]
+fn a_log_over_zoned_files_keeps_what_it_has_without_one_of_them() {
+    let place = Place::new();
+    let spec = zoned_log(&place, "log:parity=yes:compress=none");
+    let created = create(&spec).unwrap_or_else(|why| panic!("{why}"));
+    let space = created.exported_bytes / MIB;
+    let start = || open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    let byte = |round: u64, mib: u64| (round * 100 + mib % 100) as u8;
+    // Twice all that it exports: zones are erased and written again.
+    for round in 1..=2 {
+        for mib in 0..space {
+            client.write(mib * MIB, &vec![byte(round, mib); MIB as usize], false).unwrap();
+        }
+    }
+    client.flush();
+    let reads_back = |client: &Client| {
+        for mib in 0..space {
+            let found = client.read(mib * MIB, MIB);
+            assert!(found == vec![byte(2, mib); MIB as usize], "MiB {mib}");
+        }
+    };
+    reads_back(&client);
+    drop(client);
+    running.stop().unwrap();
+    assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
+    std::fs::rename(place.path("d1"), place.path("away")).unwrap();
+    let (running, port) = start();
+    reads_back(&Client::new(port));
+    running.stop().unwrap();
+}
+
 #[test]
 fn a_volume_on_a_zoned_file_is_made_and_found_again() {
-    for layer in ["pblk", "rrpc"] {
+    for layer in ["pblk", "rrpc", "log"] {
         let place = Place::new();
         let spec = spec(&place, layer);
         let created = create(&spec).unwrap_or_else(|why| panic!("{layer}: {why}"));

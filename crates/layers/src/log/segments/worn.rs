@@ -1,0 +1,44 @@
+//! Segments that are zones: what must be erased first, and what is left because a zone failed.
+
+use super::{Segments, State};
+
+impl Segments {
+    /// Makes this one the next victim, whatever would be gained, if it is full.
+    pub fn pick_this(&mut self, segment: u32) -> bool {
+        let it = &self.list[segment as usize];
+        let fits = it.state == State::Full && !it.of_map && !it.shunned;
+        if fits {
+            self.take_victim(segment);
+        }
+        fits
+    }
+
+    /// Whether this one is full of images of the map.
+    pub fn is_full_map(&self, segment: u32) -> bool {
+        let it = &self.list[segment as usize];
+        it.of_map && it.state == State::Full
+    }
+
+    /// Whether nothing is live in it, and nothing will be.
+    pub fn is_empty_or_gone(&self, segment: u32) -> bool {
+        matches!(self.list[segment as usize].state, State::Empty | State::Retired)
+    }
+
+    /// A segment out of use is never opened again.
+    pub fn retire(&mut self, segment: u32) {
+        let it = self.at(segment);
+        assert!(it.state == State::Empty && it.live == 0);
+        it.state = State::Retired;
+        self.changes += 1;
+    }
+
+    /// Whether no row will be written to a segment.
+    pub fn is_left(&self, segment: u32) -> bool {
+        self.list[segment as usize].state != State::Open
+    }
+
+    /// Whether nothing has to be erased before it can be used.
+    pub fn is_clean(&self) -> bool {
+        self.dirty.is_empty()
+    }
+}

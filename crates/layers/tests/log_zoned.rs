@@ -1,0 +1,119 @@
+//! log on a zoned device: what is refused, and what comes back after stops and cuts.
+
+mod common;
+
+use common::World;
+use common::churn::{Random, churn, verify};
+use common::zoned::Pointers;
+use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+
+const SHAPE: Segments = Segments {
+    size: 512,
+    write_unit: 8,
+    write_best: 16,
+    unreadable: 0,
+    max_open: 0,
+    count: 128,
+    units: 1,
+};
+
+fn config() -> LayerConfig {
+    LayerConfig::parse("log:superpage=16k:compress=none").expect("there is such a layer")
+}
+
+fn blank(shape: Segments) -> (Pointers, Vec<u8>) {
+    (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
+}
+
+/// Overwrites at random, over stops, cuts and kills; returns collected segments.
+fn lives(shape: Segments) -> u64 {
+    let (zoned, disk) = blank(shape);
+    let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 3);
+    let mut versions = vec![0; world.layer.limits().exported as usize];
+    let (mut random, mut collected) = (Random(7), 0);
+    for life in 0..6 {
+        churn(&mut world, &mut versions, &mut random, 1_000, 40);
+        collected += world.layer.counters().gc_runs;
+        world.layer.check().unwrap();
+        let stops = life % 3 == 0;
+        let (zoned, disk) = if stops {
+            let (zoned, disk, _) = world.stop_zoned();
+            (zoned, disk)
+        } else {
+            world.flush();
+            (world.zoned.clone().unwrap(), world.cut())
+        };
+        world = World::start_zoned(&config(), zoned, disk, Mode::Open, 5 + life);
+        let ready = matches!(world.events.first(), Some(Event::Ready { .. }));
+        assert!(ready, "life {life}: {:?}", world.events);
+        verify(&mut world, &versions);
+    }
+    world.stop();
+    collected
+}
+
+#[test]
+fn what_was_flushed_comes_back_after_stops_and_cuts() {
+    assert!(lives(SHAPE) > 50, "the volume turned over");
+}
+
+#[test]
+fn no_more_zones_are_open_than_the_device_allows() {
+    for max_open in [4, 9] {
+        assert!(lives(Segments { max_open, ..SHAPE }) > 50, "the volume turned over");
+    }
+    // What the device likes to get at once, and zones that are no whole number of chunks.
+    lives(Segments { max_open: 6, write_unit: 16, size: 528, ..SHAPE });
+}
+
+#[test]
+fn nothing_allocates() {
+    let (zoned, disk) = blank(Segments { max_open: 6, ..SHAPE });
+    let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 1);
+    let space = world.layer.limits().exported - 64;
+    for i in 0..4_000_u64 {
+        let id = world.write(i * 7_919 % space, vec![1; (1 + i as usize % 40) * SECTOR], false);
+        world.wait(id).unwrap();
+        world.read(i * 7_919 % space, 40).unwrap();
+    }
+    assert_eq!(world.allocations, 0, "log allocated in a step");
+    world.stop();
+}
+
+/// Each start writes two roots, twice each: a zone has room for those of sixteen.
+#[test]
+fn roots_go_from_zone_to_zone() {
+    let shape = Segments { max_open: 4, ..SHAPE };
+    let (zoned, disk) = blank(shape);
+    let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 1);
+    for life in 0..100_u8 {
+        let id = world.write(0, vec![life + 1; BLOCK], true);
+        world.wait(id).unwrap();
+        let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+        world = World::start_zoned(&config(), zoned, disk, Mode::Open, life.into());
+        assert_eq!(world.read(0, 8).unwrap(), vec![life + 1; BLOCK], "life {life}");
+    }
+    world.stop();
+}
+
+#[test]
+fn what_would_not_work_is_refused_in_words() {
+    let refused =
+        |devices: &[DeviceInfo]| AnyLayer::plan(&config(), devices).unwrap_err().to_string();
+    let of = |shape: Segments| Pointers::new(shape).info();
+    for (shape, part) in [
+        (Segments { unreadable: 8, ..SHAPE }, "read up to their write pointers"),
+        (Segments { max_open: 3, ..SHAPE }, "four zones be open"),
+        (Segments { size: 96, ..SHAPE }, "four chunks"),
+        (Segments { write_unit: 24, size: 480, ..SHAPE }, "whole map units"),
+        (Segments { count: 40, ..SHAPE }, "too small"),
+    ] {
+        let message = refused(&[of(shape)]);
+        assert!(message.contains(part), "{message}");
+    }
+    let message = refused(&[of(SHAPE), DeviceInfo::block(1 << 20, 8)]);
+    assert!(message.contains("not both"), "{message}");
+    let message = refused(&[of(SHAPE), of(Segments { size: 1024, ..SHAPE })]);
+    assert!(message.contains("zones of one size"), "{message}");
+}
