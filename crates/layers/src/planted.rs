@@ -66,13 +66,6 @@ bugs! {
         MoveOverNewer = "move-over-newer",
         /// A write goes home while the logical superpage is being moved.
         DirectOverMove = "direct-over-move",
-    "hatl-auto":
-        /// A home is written before it is durable that it is lent no more.
-        LoanOverEarly = "loan-over-early",
-        /// A home is read as it was while it was lent.
-        LoanNotForgotten = "loan-not-forgotten",
-        /// The loan of a home ends while a superpage of the part is not free for good.
-        LoanOfUsed = "loan-of-used",
     "tier":
         /// Tier names a slot in the directory before its content is durable.
         ListBeforeData = "list-before-data",

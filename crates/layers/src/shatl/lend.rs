@@ -11,7 +11,6 @@
 use hostftl_core::{Command, Event, Nanos, Out, Output};
 use hostftl_format::hard::Listing;
 
-use crate::planted::{Bug, planted};
 use crate::vsp::Machine;
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::log::Mark;
@@ -209,10 +208,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let (vsp, count) = (vsps.start, vsps.len() as u32);
         match phase {
             Phase::Ending => {
-                let mut left = vsps.filter(|vsp| match self.pool.state(*vsp) {
-                    State::Home => false,
-                    state => state != State::Limbo || !planted(Bug::LoanOfUsed),
-                });
+                let mut left = vsps.filter(|vsp| self.pool.state(*vsp) != State::Home);
                 match left.next() {
                     Some(vsp) => self.press_out(part, vsp, out),
                     None => self.forget_lent(now, part, (vsp, count), out),
@@ -220,7 +216,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             }
             Phase::Forgetting => false,
             Phase::Recorded(event) => {
-                if self.durable().direct < event && !planted(Bug::LoanOverEarly) {
+                if self.durable().direct < event {
                     let mark = Mark { direct: event, ..Mark::default() };
                     self.commit = self.commit.max(mark);
                     return false;
@@ -243,10 +239,6 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             return false;
         }
         self.set_ending(part, Phase::Forgetting);
-        if planted(Bug::LoanNotForgotten) {
-            self.loan_forgotten(true);
-            return true;
-        }
         let lba = self.layout.data_at(vsp);
         let sectors = u64::from(count) * u64::from(self.layout.superpage);
         self.submit(now, Op::Loan, Command::Reset { device: 0, lba, sectors }, out);
