@@ -180,19 +180,19 @@ fn promise<'a>(findings: &mut Findings, cells: impl Iterator<Item = &'a Vec<Row>
     findings.checks.push(Check::new(what, None, worst, Band::AtMost(1.05)));
     findings.notes.push(format!(
         "hatl-auto keeps the drive busy for at most {worst:.3} of the time of the better of mHATL \
-         and sHATL, and for at most {hard:.2} of the time of HARD, which has 120 times its memory."
+         and sHATL, and for at most {hard:.2} of the time of HARD."
     ));
 }
 
 /// What is known to differ from the reference model.
 fn why(layer: &str) -> String {
     match layer {
-        "mHATL" => "the reference thrashes where parts of superpages were never written; ours \
-                    writes zeros there, and one leaf is left: see the model made again"
+        "mHATL" => "not settled; ours writes zeros where a superpage was never written, which is \
+                    a part of it: see the model made again"
             .into(),
         "sHATL" => {
-            "a third of so small a hidden area is reserve, limbo and log in ours; with that \
-                    the model made again moves from the reference to ours"
+            "a part of so small a hidden area is reserve, limbo and log in ours: see the model \
+             made again, where the size of that part is fitted"
                 .into()
         }
         _ => "map log and checkpoints are in ours and not in the reference".into(),
