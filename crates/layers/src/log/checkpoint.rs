@@ -325,7 +325,7 @@ impl Log {
         if self.checkpoint.seen == seen || out.room() < 20 || self.ops.room() < 16 {
             return false;
         }
-        let empty = self.segments.empty() > 0;
+        let empty = self.segments.empty() > 0 || !self.segments.is_clean();
         let Some(segment) = empty.then(|| self.segments.reclaim(self.safe())).flatten() else {
             self.checkpoint.seen = seen;
             return empty && self.hasten();
