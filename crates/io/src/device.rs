@@ -442,7 +442,7 @@ impl Device {
 }
 
 /// Tries again while a device is held by nobody who lives: after a kill the kernel holds it until
-/// the transfers of the dead process are over.
+/// the transfers of the dead process are over; or by a child that is about to begin.
 fn patiently(open: impl Fn() -> Result<File, (IoError, bool)>) -> Result<File, IoError> {
     let begun = Instant::now();
     loop {
@@ -468,7 +468,7 @@ fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {
-            Some(holder) => (busy(holder), false),
+            Some(holder) => (busy(holder.name), holder.is_this),
             None => (busy("another process".into()), true),
         }),
         Err(Error(error)) => Err((system(name, "lock it", error), false)),

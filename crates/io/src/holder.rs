@@ -3,13 +3,24 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
-/// The living process that has locked `file`, as "process 123 (hostftl serve …)"; `None` when none
-/// is known. The kernel may keep a dead process's lock for a moment, until its transfers are over.
-pub fn holder_of(file: &File) -> Option<String> {
+/// A process that has locked a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// As "process 123 (hostftl serve …)".
+    pub name: String,
+    /// Whether it is this process: then perhaps it has let go, and only a child that it started
+    /// just now still has the file, until it runs its own program.
+    pub is_this: bool,
+}
+
+/// The living process that has locked `file`; `None` when none is known. The kernel may keep a dead
+/// process's lock for a moment, until its transfers are over.
+pub fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     let id = format!("{major:02x}:{minor:02x}:{}", meta.ino());
-    describe(pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?)
+    let pid = pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?;
+    Some(Holder { name: describe(pid)?, is_this: pid == std::process::id() })
 }
 
 /// The process on the line of `/proc/locks` whose file is `id`.
@@ -56,7 +67,7 @@ mod tests {
     fn our_own_lock_is_named() {
         let file = tempfile::tempfile().unwrap();
         file.try_lock().unwrap();
-        let ours = format!("process {} (this one)", std::process::id());
-        assert_eq!(holder_of(&file), Some(ours));
+        let name = format!("process {} (this one)", std::process::id());
+        assert_eq!(holder_of(&file), Some(Holder { name, is_this: true }));
     }
 }

@@ -29,7 +29,7 @@ pub use direct::Direct;
 pub use driver::{Driver, Pace, Parts};
 pub use engine::EngineKind;
 pub use error::IoError;
-pub use holder::holder_of;
+pub use holder::{Holder, holder_of};
 pub use host::{Host, Pull, Tap};
 pub use model::Model;
 pub use nbd::{Link, LinkWatch};

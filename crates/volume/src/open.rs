@@ -116,8 +116,8 @@ fn lock(path: &Path) -> Result<File, Error> {
             Err(WouldBlock) => holder_of(&lock),
         };
         // Held by nobody known: a process that is just ending, or one that is about to begin.
-        if holder.is_some() || begun.elapsed() > PATIENCE {
-            let holder = holder.unwrap_or_else(|| "another process".into());
+        if holder.as_ref().is_some_and(|it| !it.is_this) || begun.elapsed() > PATIENCE {
+            let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
             return Err(Error::Busy { path: path.into(), holder });
         }
         std::thread::sleep(Duration::from_millis(20));
