@@ -9,7 +9,8 @@ begin kill "$@"
 need fio
 rounds=${ROUNDS:-10}
 writer=$("$root/scripts/cargo.sh" where)/examples/verified_writer
-[ -x "$writer" ] || "$root/scripts/cargo.sh" build --release --quiet -p hostftl-serve --examples
+[ -x "$writer" ] || "$root/scripts/cargo.sh" build --release --quiet --workspace \
+    --example verified_writer
 load=
 cleanup() {
     [ -z "$load" ] || kill -KILL "$load" 2>/dev/null
