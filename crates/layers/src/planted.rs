@@ -122,8 +122,6 @@ bugs! {
         HeirIgnored = "heir-ignored",
         /// Log writes a root before the rows that its images show are durable.
         RootBeforeRows = "root-before-rows",
-        /// Log seals a row before the trims that what it lists came after.
-        TrimOvertaken = "trim-overtaken",
         /// Log trims in memory only.
         TrimUnlisted = "trim-unlisted",
         /// Log's collection publishes a copy over a newer write.

@@ -213,7 +213,7 @@ impl Log {
         let it = &self.rows[row as usize];
         let before =
             |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
-        if !it.of_host || planted(Bug::TrimOvertaken) {
+        if !it.of_host {
             return None;
         }
         self.rows.iter().position(before).map(|index| index as u8)
