@@ -65,7 +65,12 @@ fn draw(dice: &mut Dice, sectors: u64) -> Segments {
 /// many segments in each unit there are few units.
 fn lengthen(it: Segments, config: &LayerConfig, swarm: &Swarm, dice: &mut Dice) -> Segments {
     let units = if config.kind == LayerKind::Rrpc { it.units.min(2) } else { it.units };
-    let size = config.superpage.next_multiple_of(it.write_best) * dice.pick(&[4, 4, 8, 16]);
+    // Lines of `pblk` have lists from 64 strips on.
+    let strips = match config.kind {
+        LayerKind::Pblk => dice.pick(&[4, 8, 16, 32]).min(128 / units),
+        _ => dice.pick(&[4, 4, 8, 16]),
+    };
+    let size = config.superpage.next_multiple_of(it.write_best) * strips;
     let each = swarm.sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
     let least = if config.kind == LayerKind::Rrpc { 40 * units } else { 14 };
     let max_open = it.max_open / it.units * units;

@@ -32,6 +32,18 @@ fn blank(kind: LayerKind) -> (Pointers, Vec<u8>) {
     (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
 }
 
+/// Segments so long that lines of `pblk` just have lists, on a blank device.
+fn with_lists(kind: LayerKind) -> (Pointers, Vec<u8>) {
+    let Segments { size, units, .. } = segments(kind);
+    let long = Segments { size: 2 * size, count: 32 * units, ..segments(kind) };
+    let shape = if kind == LayerKind::Pblk { long } else { segments(kind) };
+    (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
+}
+
+fn roomy(kind: LayerKind) -> LayerConfig {
+    LayerConfig { spare_permille: 350, ..config(kind) }
+}
+
 #[test]
 fn the_map_is_the_same_after_a_stop_and_after_every_recovery() {
     for kind in BOTH {
@@ -75,8 +87,8 @@ fn the_map_is_the_same_after_a_stop_and_after_every_recovery() {
 #[test]
 fn nothing_allocates_and_a_flush_pads_a_strip() {
     for kind in BOTH {
-        let (zoned, disk) = blank(kind);
-        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 1);
+        let (zoned, disk) = with_lists(kind);
+        let mut world = World::start_zoned(&roomy(kind), zoned, disk, Mode::Format, 1);
         let space = world.layer.limits().exported - 64;
         let padded = world.layer.counters().padded;
         let id = world.write(0, vec![2; BLOCK], false);
@@ -225,8 +237,8 @@ fn a_list_stands_for_the_tails_of_its_line() {
 #[test]
 fn the_counts_of_what_was_written_go_on() {
     for kind in BOTH {
-        let (zoned, disk) = blank(kind);
-        let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 3);
+        let (zoned, disk) = with_lists(kind);
+        let mut world = World::start_zoned(&roomy(kind), zoned, disk, Mode::Format, 3);
         let mut versions = vec![0; world.layer.limits().exported as usize];
         let mut random = Random(7);
         let names = ["host", "gc", "pad", "map", "checkpoint", "list"];
@@ -242,7 +254,7 @@ fn the_counts_of_what_was_written_go_on() {
                 let (zoned, disk, _) = world.stop_zoned();
                 (zoned, disk)
             };
-            world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, 5);
+            world = World::start_zoned(&roomy(kind), zoned, disk, Mode::Open, 5);
             let after = all(&world);
             let grown = names.iter().zip(before.iter().zip(after));
             for (name, (before, after)) in grown {

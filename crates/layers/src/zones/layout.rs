@@ -16,7 +16,7 @@ const MOST_BLOCKS: u32 = 200;
 /// Lines that only collection may open, and lines that are never full.
 const RESERVE: u32 = 3;
 /// The list of a line takes at most one in so many of its strips, else there is none.
-const LIST_SHARE: u32 = 16;
+const LIST_SHARE: u32 = 64;
 /// One in so many lines is kept for segments that fail.
 const SPOILED: u32 = 32;
 /// Strips in flight to one segment.
@@ -259,4 +259,33 @@ fn strip(device: &Segments, wanted: u32) -> Option<u32> {
     let most = device.size.min((MOST_BLOCKS + 1) * SECTORS_PER_BLOCK);
     let strips = || (1..=most / best).map(|times| times * best).filter(|strip| fits(*strip));
     strips().find(|strip| *strip >= wanted).or_else(|| strips().next_back())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The strips that are kept for a list in a line of so many strips of 64 KiB.
+    fn list(strips: u32) -> u32 {
+        let device = Segments {
+            size: 128 * strips,
+            write_unit: 8,
+            write_best: 8,
+            unreadable: 0,
+            max_open: 0,
+            count: 64,
+            units: 1,
+        };
+        let info = DeviceInfo {
+            kind: DeviceKind::Zoned(device),
+            ..DeviceInfo::block(u64::from(device.size) * 64, 8)
+        };
+        let config = LayerConfig { superpage: 128, ..LayerConfig::new(LayerKind::Pblk) };
+        Layout::new(&config, &[info]).expect("it fits").list
+    }
+
+    #[test]
+    fn only_lines_that_are_long_have_lists() {
+        assert_eq!([16, 63, 64, 241, 242, 256].map(list), [0, 0, 1, 1, 2, 2]);
+    }
 }
