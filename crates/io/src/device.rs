@@ -248,11 +248,10 @@ impl Device {
     pub fn set_window(&mut self, base: u64, sectors: u64) {
         let size = self.bytes / SECTOR as u64;
         assert!(base.checked_add(sectors).is_some_and(|end| end <= size), "a window past the end");
-        self.base = base * SECTOR as u64;
         if let Some(zoned) = &self.zoned {
             assert_eq!((base, sectors), (RESERVE, zoned.sectors()), "segments are one window");
-            self.base = zoned.start();
         }
+        self.base = base * SECTOR as u64;
         self.len = sectors * SECTOR as u64;
     }
 
@@ -429,7 +428,7 @@ impl Device {
     pub(crate) fn place(&self, lba: u64, sectors: u64) -> u64 {
         let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
         assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
-        self.base + from
+        self.zoned.as_ref().map_or(self.base + from, |zoned| zoned.place(lba))
     }
 
     /// The numbers of the node on its file system, to find it in the system's lists, if it has one.

@@ -56,7 +56,9 @@ impl World {
         }
         let zoned = self.devices[device].as_zoned().expect("a zoned device");
         match zoned.keeper {
-            Keeper::Kernel => self.pool.put(Task::ResetZone(slot, fd, place.0, place.1)),
+            Keeper::Kernel => {
+                self.pool.put(Task::ResetZone(slot, fd, place.0, zoned.stride()));
+            }
             _ => self.settle(device, Wait { slot, frees: Some(place) }),
         }
     }

@@ -7,6 +7,7 @@ use hostftl_core::{
     Tally, Target, Token, Verdict,
 };
 use hostftl_drives::zoned::rules::{Raw, obey};
+use hostftl_format::superblock::RESERVE;
 
 use super::make_file;
 use crate::arena::{Arena, Class};
@@ -26,6 +27,8 @@ struct Patient {
     world: Option<World>,
     arena: Arc<Arena>,
     buffers: Vec<Payload>,
+    /// Whether there are gaps between its segments.
+    spread: bool,
     /// Keeps the file.
     _folder: Option<tempfile::TempDir>,
 }
@@ -36,7 +39,16 @@ impl Patient {
         let arena = Arena::new(&[class], Class::of_sectors(LONGEST, BUFFERS)).unwrap();
         let buffers = arena.layer_buffers(LONGEST);
         let world = None;
-        let mut patient = Patient { name, engine, world, arena, buffers, _folder: folder };
+        let spread = false;
+        let mut patient = Patient { name, engine, world, arena, buffers, spread, _folder: folder };
+        patient.open();
+        patient
+    }
+
+    /// Segments in memory, with gaps between them.
+    fn spread(options: &str, engine: EngineKind) -> Self {
+        let mut patient = Patient::new(format!("zoned:mem:16m?{options}"), engine, None);
+        patient.spread = true;
         patient.open();
         patient
     }
@@ -51,7 +63,14 @@ impl Patient {
     }
 
     fn open(&mut self) {
-        let devices = vec![Device::open(&self.name).unwrap()];
+        let mut device = Device::open(&self.name).unwrap();
+        if self.spread {
+            let zoned = device.as_zoned().unwrap();
+            zoned.spread();
+            let sectors = zoned.sectors();
+            device.set_window(RESERVE, sectors);
+        }
+        let devices = vec![device];
         let waker = Arc::new(Waker::new().unwrap());
         self.world = Some(World::new(devices, self.arena.clone(), waker, self.engine).unwrap());
     }
@@ -198,6 +217,26 @@ fn segments_in_memory_obey_the_rules() {
         for shape in SHAPES {
             obey(|| Patient::new(format!("zoned:mem:8m?{shape}"), engine, None));
         }
+    }
+}
+
+/// As on a drive of whose zones less can be written than their length.
+#[test]
+fn segments_with_gaps_between_them_obey_the_rules() {
+    for engine in ENGINES {
+        for shape in SHAPES {
+            obey(|| Patient::spread(shape, engine));
+        }
+    }
+    let mut device = Patient::spread(SHAPES[0], EngineKind::Pread);
+    let pieces = [(3, 256)];
+    for segment in 0..4 {
+        device.put(segment * 256, &pieces).unwrap();
+    }
+    device.reset(256, 256).unwrap();
+    assert_eq!(device.get(256, 8), Err(DeviceError::Media));
+    for segment in [0, 2, 3] {
+        assert_eq!(device.get(segment * 256, 256).unwrap().unwrap(), vec![3; 256 * 512]);
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
 use hostftl_core::{DeviceError, SECTOR, Segments, Verdict};
+use hostftl_format::superblock::RESERVE;
 
 use super::gate::{Gate, Segment};
 
@@ -101,14 +102,24 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
     Ok(zones)
 }
 
-/// A zoned block device: its segments, where they begin, and how many sectors before them can be
-/// written anywhere.
+/// What a zoned block device is.
+#[derive(Debug)]
+pub struct Found {
+    /// Its segments: what can be written of each zone.
+    pub gate: Gate,
+    /// The sector of the first, before which all can be written anywhere.
+    pub start: u64,
+    /// Sectors from one zone to the next: more than a segment where zones can't be filled.
+    pub stride: u64,
+}
+
+/// The zones of a zoned block device.
 ///
 /// # Errors
 /// What the kernel says, or what HostFTL can't use.
-pub fn open(file: &File, count: u32) -> io::Result<(Gate, u64)> {
+pub fn open(file: &File, count: u32) -> io::Result<Found> {
     let zones = zones(file, count)?;
-    let size = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
+    let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
     let rdev = file.metadata()?.rdev();
     let queue = |name: &str| -> u32 {
         let path =
@@ -119,25 +130,33 @@ pub fn open(file: &File, count: u32) -> io::Result<(Gate, u64)> {
     let unit = queue("zone_write_granularity").max(queue("physical_block_size")).max(4096);
     let open = [queue("max_open_zones"), queue("max_active_zones")];
     let open = open.into_iter().filter(|most| *most > 0).min().unwrap_or(0);
-    gate(&zones, size, unit / SECTOR as u32, open)
+    found(&zones, stride, unit / SECTOR as u32, open)
 }
 
 /// The segments of `zones`: all after the conventional ones, of which there may be some first.
-fn gate(zones: &[Zone], size: u64, write_unit: u32, max_open: u32) -> io::Result<(Gate, u64)> {
+fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Result<Found> {
     let wrong = |why: &str| io::Error::other(why.to_owned());
     let first = zones.iter().position(|zone| !zone.conventional);
     let first = first.ok_or_else(|| wrong("all of its zones are conventional"))?;
     let rest = &zones[first..];
-    if rest.iter().any(|zone| zone.conventional || zone.len > size || zone.capacity > zone.len) {
+    let possible = |zone: &Zone| zone.len <= stride && zone.capacity <= zone.len;
+    if rest.iter().any(|zone| zone.conventional || !possible(zone)) {
         return Err(wrong("its zones are in an order that HostFTL can't use"));
     }
-    let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
     // A last zone that is shorter is left alone.
-    let whole = rest.iter().take_while(|zone| zone.len == u64::from(size));
-    let segment = |zone: &Zone| {
-        let len = zone.capacity as u32 / write_unit * write_unit;
-        Segment::new(len, (zone.pointer as u32).min(len), 0, zone.offline)
-    };
+    let whole = rest.iter().take_while(|zone| zone.len == stride);
+    let usable = whole.clone().filter(|zone| !zone.offline).map(|zone| zone.capacity);
+    let size = usable.clone().min().ok_or_else(|| wrong("none of its zones can be written"))?;
+    if usable.max() != Some(size) {
+        return Err(wrong("of some of its zones more can be written than of others"));
+    }
+    // Zones that are never written to their ends would count as open for ever.
+    if !size.is_multiple_of(RESERVE) {
+        return Err(wrong("what can be written of its zones is not whole MiB"));
+    }
+    let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
+    let segment =
+        |zone: &Zone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
     let list: Vec<Segment> = whole.map(segment).collect();
     let shape = Segments {
         size,
@@ -148,7 +167,7 @@ fn gate(zones: &[Zone], size: u64, write_unit: u32, max_open: u32) -> io::Result
         count: list.len() as u32,
         units: 1,
     };
-    Ok((Gate::new(shape, list), rest[0].start))
+    Ok(Found { gate: Gate::new(shape, list), start: rest[0].start, stride })
 }
 
 /// Resets the zone at byte `offset`.
@@ -172,13 +191,14 @@ mod tests {
         assert_eq!((BLKGETZONESZ, BLKGETNRZONES), (0x8004_1284, 0x8004_1285));
     }
 
-    fn zone(start: u64, pointer: u64, kind: u8, condition: u8) -> [u8; ZONE] {
+    /// A zone of 4096 sectors, of which `capacity` can be written.
+    fn zone(start: u64, pointer: u64, (kind, condition): (u8, u8), capacity: u64) -> [u8; ZONE] {
         let mut bytes = [0; ZONE];
         bytes[..8].copy_from_slice(&start.to_ne_bytes());
         bytes[8..16].copy_from_slice(&4096u64.to_ne_bytes());
         bytes[16..24].copy_from_slice(&pointer.to_ne_bytes());
         (bytes[24], bytes[25]) = (kind, condition);
-        bytes[32..40].copy_from_slice(&4000u64.to_ne_bytes());
+        bytes[32..40].copy_from_slice(&capacity.to_ne_bytes());
         bytes
     }
 
@@ -194,26 +214,37 @@ mod tests {
     #[test]
     fn a_report_of_the_kernel_becomes_segments() {
         let zones = parse(&report(&[
-            zone(0, u64::MAX, 1, 0),
-            zone(4096, 4096, 2, 1),
-            zone(8192, 8200, 2, 2),
-            zone(12_288, 16_384, 2, 14),
-            zone(16_384, 0, 2, 15),
-            zone(20_480, 0, 2, 13),
+            zone(0, u64::MAX, (1, 0), 4096),
+            zone(4096, 4096, (2, 1), 2048),
+            zone(8192, 8200, (2, 2), 2048),
+            zone(12_288, 16_384, (2, 14), 2048),
+            zone(16_384, 0, (2, 15), 0),
+            zone(20_480, 0, (2, 13), 2048),
         ]));
-        let (gate, start) = gate(&zones[..], 4096, 8, 14).unwrap();
-        assert_eq!((start, gate.shape.count, gate.shape.max_open), (4096, 5, 14));
+        let Found { gate, start, stride } = found(&zones[..], 4096, 8, 14).unwrap();
+        assert_eq!((start, stride, gate.shape.size), (4096, 4096, 2048));
+        assert_eq!((gate.shape.count, gate.shape.max_open), (5, 14));
         let found: Vec<_> = gate.list.iter().map(|it| (it.pointer, it.offline)).collect();
-        assert_eq!(found, [(0, false), (8, false), (4000, false), (0, true), (4000, true)]);
-        assert!(gate.list.iter().all(|segment| segment.len == 4000));
+        assert_eq!(found, [(0, false), (8, false), (2048, false), (0, true), (2048, true)]);
+        assert!(gate.list.iter().all(|segment| segment.len == 2048));
     }
 
     #[test]
-    fn orders_that_can_t_be_used_are_refused() {
-        let (zone, loose) = (zone(0, 0, 2, 1), zone(4096, 0, 1, 0));
-        let why = gate(&parse(&report(&[zone, loose])), 4096, 8, 0).unwrap_err().to_string();
-        assert!(why.contains("order"), "{why}");
-        let why = gate(&parse(&report(&[loose])), 4096, 8, 0).unwrap_err().to_string();
-        assert!(why.contains("conventional"), "{why}");
+    fn zones_that_can_t_be_used_are_refused() {
+        let refused = |zones: &[[u8; ZONE]]| {
+            found(&parse(&report(zones)), 4096, 8, 0).unwrap_err().to_string()
+        };
+        let of = |start: u64, capacity: u64| zone(start, start, (2, 1), capacity);
+        let loose = |start: u64| zone(start, 0, (1, 0), 4096);
+        for (zones, part) in [
+            (&[of(0, 4096), loose(4096)][..], "order"),
+            (&[loose(4096)][..], "conventional"),
+            (&[of(0, 4096), of(4096, 2048)][..], "more can be written than of others"),
+            (&[of(0, 4000), of(4096, 4000)][..], "not whole MiB"),
+            (&[zone(0, 0, (2, 15), 0)][..], "none of its zones"),
+        ] {
+            let why = refused(zones);
+            assert!(why.contains(part), "{why}");
+        }
     }
 }

@@ -47,6 +47,8 @@ pub struct Zoned {
     pub keeper: Keeper,
     /// Where the first reserve begins, the segments, and the second reserve.
     starts: [u64; 3],
+    /// From one segment to the next: zones may be longer than what can be written of them.
+    stride: u64,
 }
 
 impl Zoned {
@@ -81,20 +83,18 @@ impl Zoned {
         if count == 0 {
             return Err(io::Error::other("it is no zoned block device"));
         }
-        let (gate, start) = kernel::open(file, count)?;
-        if !u64::from(gate.shape.size).is_multiple_of(RESERVE) {
-            return Err(io::Error::other("its zones are not whole MiB"));
-        }
-        let start = start * SECTOR as u64;
+        let kernel::Found { gate, start, stride } = kernel::open(file, count)?;
+        let (start, stride) = (start * SECTOR as u64, stride * SECTOR as u64);
         let starts = [0, start, RESERVE_BYTES];
         let starts = if start < 2 * RESERVE_BYTES { [u64::MAX, start, u64::MAX] } else { starts };
-        Ok(Zoned { gate, keeper: Keeper::Kernel, starts })
+        Ok(Zoned { gate, keeper: Keeper::Kernel, starts, stride })
     }
 
     fn behind(head: u64, gate: Gate, keeper: Keeper) -> Self {
         let first = head + RESERVE_BYTES;
-        let end = first + u64::from(gate.shape.size) * u64::from(gate.shape.count) * SECTOR as u64;
-        Zoned { gate, keeper, starts: [head, first, end] }
+        let stride = u64::from(gate.shape.size) * SECTOR as u64;
+        let end = first + stride * u64::from(gate.shape.count);
+        Zoned { gate, keeper, starts: [head, first, end], stride }
     }
 
     /// The length that the device shows, in bytes: both reserves and the segments.
@@ -107,9 +107,15 @@ impl Zoned {
         u64::from(self.gate.shape.size) * u64::from(self.gate.shape.count)
     }
 
-    /// Where the segments begin.
-    pub fn start(&self) -> u64 {
-        self.starts[1]
+    /// Where sector `lba` of the segments is.
+    pub fn place(&self, lba: u64) -> u64 {
+        let size = u64::from(self.gate.shape.size);
+        self.starts[1] + lba / size * self.stride + lba % size * SECTOR as u64
+    }
+
+    /// The bytes from one segment to the next.
+    pub fn stride(&self) -> u64 {
+        self.stride
     }
 
     /// Where byte `at` of what the device shows is, if it can be written at any time.
@@ -124,6 +130,17 @@ impl Zoned {
         }
     }
 
+    /// Lays segments of a device in memory further apart, fewer of them, as if zones were longer.
+    #[cfg(test)]
+    pub fn spread(&mut self) {
+        let shape = self.gate.shape;
+        let count = shape.count / 2 / shape.units * shape.units;
+        let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
+        let list = (0..count).map(segment).collect();
+        self.gate = Gate::new(hostftl_core::Segments { count, ..shape }, list);
+        self.stride *= 2;
+    }
+
     /// Frees all segments durably, for a device that is not used any more in this process.
     ///
     /// # Errors
@@ -134,9 +151,8 @@ impl Zoned {
             Keeper::Memory => Ok(()),
             Keeper::Table(_) => Table::make(file, &shape),
             Keeper::Kernel => (0..shape.count).try_for_each(|index| {
-                let len = u64::from(shape.size) * SECTOR as u64;
-                let at = self.start() + u64::from(index) * len;
-                let done = kernel::reset(file.as_raw_fd(), at, len);
+                let at = self.place(u64::from(index) * u64::from(shape.size));
+                let done = kernel::reset(file.as_raw_fd(), at, self.stride);
                 done.map(|_| ()).map_err(|error| io::Error::other(error.to_string()))
             }),
         }
