@@ -19,17 +19,18 @@ phase() {
 }
 
 chaos() {
-    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 150 --events-at-least 50
+    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 100 --events-at-least 50
 }
 
 phase "setup" scripts/setup.sh
 phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
-phase "tests" $cargo test --release --workspace --quiet
+phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
+phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 phase "chaos" chaos
-phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet
+phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet -- --nocapture
 
 printf '\nmake test: everything passed in %s s (' $((SECONDS - begin))
 printf '%s' "${phases[0]}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Real clients against a served volume: run.sh [NAME…], every script for every layer it is for.
-# The binary is $HOSTFTL, or that of the last release build. Fails when any script fails.
+# Real clients against a served volume: run.sh [NAME…], every script for every layer it is for, two at
+# a time, because they wait more than they work. The binary is $HOSTFTL, or that of the last release
+# build. Fails when any script fails.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(info map doors copy qemu fio clients engine backing trace badinput kill ext4 image members)
+[ ${#names[@]} -gt 0 ] || names=(backing kill members info map doors copy qemu fio clients engine trace badinput ext4 image)
 layers=${LAYERS:-passthrough hard log}
-failed=0
 begin=$SECONDS
 
 hostftl=${HOSTFTL:-$(../../scripts/cargo.sh where)/hostftl}
@@ -17,22 +17,37 @@ fi
 HOSTFTL=$(realpath "$hostftl")
 export HOSTFTL
 
+# one NAME LAYER: runs a script, for as long as none should take.
+one() {
+    timeout --foreground --kill-after=20 150 bash "$1.sh" "$2"
+    local status=$?
+    [ $status -ne 124 ] || echo "FAIL $1 $2: not done after 150 s"
+    # Of 255 xargs makes an end of everything: that is right for Ctrl-C alone.
+    [ $status -ne 130 ] || exit 255
+    [ $status -eq 0 ]
+}
+export -f one
+
 for name in "${names[@]}"; do
     if [ ! -f "$name.sh" ]; then
         echo "FAIL e2e: there is no script $name.sh in tests/e2e" >&2
-        failed=$((failed + 1))
-        continue
+        exit 1
     fi
-    # Some are about one layer and choose it themselves.
-    of=$layers
-    ! grep -q '^begin [a-z]* log$' "$name.sh" || of=log
-    for layer in $of; do
-        timeout --foreground --kill-after=20 150 bash "$name.sh" "$layer"
-        status=$?
-        [ $status -ne 130 ] || exit 130
-        [ $status -ne 124 ] || echo "FAIL $name $layer: not done after 150 s"
-        [ $status -eq 0 ] || failed=$((failed + 1))
-    done
 done
-echo "real clients: $failed failed, $((SECONDS - begin)) s"
-[ $failed -eq 0 ]
+
+# all: a line for each run; some scripts are about one layer and choose it themselves.
+all() {
+    local name layer of
+    for name in "${names[@]}"; do
+        of=$layers
+        ! grep -q '^begin [a-z]* log$' "$name.sh" || of=log
+        for layer in $of; do echo "$name $layer"; done
+    done
+}
+
+all | xargs -P 2 -L 1 bash -c 'one "$@"' one
+status=$?
+verdict="all passed"
+[ $status -eq 0 ] || verdict="FAILED"
+echo "real clients: $verdict, $((SECONDS - begin)) s"
+[ $status -eq 0 ]

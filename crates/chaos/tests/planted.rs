@@ -1,22 +1,35 @@
 //! The test of the test: the ordinary stream of seeds finds every planted bug.
 #![cfg(feature = "planted")]
 
+use std::time::Instant;
+
 use hostftl_chaos::{Campaign, Goal, catch_panics};
 use hostftl_layers::{Bug, LayerKind, plant};
+
+/// The bugs that few seeds show, and where in the stream one was found last: looked at first, so
+/// that the test takes a minute and not ten. A stale seed costs time only.
+const RARE: [(Bug, u64); 2] = [(Bug::OldEpoch, 854), (Bug::OldLife, 353)];
+
+/// Whether one of the seeds `from..to` finds `bug`, which is planted.
+fn found(bug: Bug, seeds: (u64, u64)) -> bool {
+    let layer: LayerKind = bug.layer().parse().expect("a bug names its layer");
+    let goal = Goal { seeds, steps: 0, limit: None, events: 0, threads: 2 };
+    Campaign::new(layer, goal, None).run(|_| true).is_err()
+}
 
 #[test]
 fn every_planted_bug_is_found() {
     catch_panics();
     let mut escaped = Vec::new();
     for &bug in Bug::ALL {
-        let layer: LayerKind = bug.layer().parse().expect("a bug names its layer");
-        let goal = Goal { seeds: (0, 1000), steps: 0, limit: None, events: 0, threads: 2 };
+        let begun = Instant::now();
+        let near = RARE.iter().find(|(rare, _)| *rare == bug).map(|&(_, seed)| (seed, seed + 1));
         plant(Some(bug));
-        let found = Campaign::new(layer, goal, None).run(|_| true).is_err();
-        plant(None);
-        if !found {
+        if !near.is_some_and(|seeds| found(bug, seeds)) && !found(bug, (0, 1000)) {
             escaped.push(bug.name());
         }
+        plant(None);
+        println!("{:>8.1} s  {} {}", begun.elapsed().as_secs_f64(), bug.layer(), bug.name());
     }
     // The hook that chaos sets says nothing of panics.
     println!("not found in 1000 seeds: {escaped:?}");

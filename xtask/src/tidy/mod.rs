@@ -5,6 +5,7 @@ mod mask;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tracked;
 
 use std::fmt;
 use std::fs;
@@ -30,7 +31,7 @@ impl fmt::Display for Finding {
 }
 
 /// What a check found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Report {
     /// How many files were read.
     pub files: usize,
@@ -38,7 +39,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// Checks every Rust file and every manifest of a pure crate below `root`.
+/// Checks every Rust file, every manifest of a pure crate below `root`, and what is committed.
 ///
 /// # Errors
 /// When a file can't be read.
@@ -48,7 +49,7 @@ pub fn check(root: &Path) -> anyhow::Result<Report> {
         collect(&root.join(folder), &mut paths)?;
     }
     paths.sort();
-    let mut report = Report::default();
+    let mut report = Report { files: 0, findings: tracked::check(root) };
     for path in paths {
         let name = path.strip_prefix(root).expect("it is below the root").display().to_string();
         let text = fs::read_to_string(&path).with_context(|| format!("can't read {name}"))?;

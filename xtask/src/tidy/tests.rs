@@ -1,6 +1,6 @@
 //! One planted offence per rule, each found at its line; and clean code that must pass.
 
-use super::{manifest, source};
+use super::{manifest, source, tracked};
 
 const CLEAN: &str = "//! Text.\n#![no_std]\n#![forbid(unsafe_code)]\n";
 
@@ -108,4 +108,13 @@ fn the_mask_knows_every_literal() {
     let masked = super::mask::mask(code);
     assert_eq!(masked.split_whitespace().collect::<Vec<_>>(), ["a", "b", "'h", "l"]);
     assert_eq!(masked.len(), code.len());
+}
+
+#[test]
+fn what_is_committed_is_small_and_has_a_plain_name() {
+    assert_eq!(tracked::offence("tests/e2e/members.sh", 4890), None);
+    let slip = tracked::offence("tests/e2e/truncate -s 96M \"$last\"", 0);
+    assert!(slip.is_some_and(|finding| finding.text.contains("rename or remove")));
+    let large = tracked::offence("traces/all.csv", 100 << 20);
+    assert!(large.is_some_and(|finding| finding.text.contains("104857600 bytes")));
 }

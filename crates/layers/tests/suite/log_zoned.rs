@@ -1,10 +1,8 @@
 //! log on a zoned device: what is refused, and what comes back after stops and cuts.
 
-mod common;
-
-use common::World;
-use common::churn::{Random, churn, verify};
-use common::zoned::Pointers;
+use crate::common::World;
+use crate::common::churn::{Random, churn, verify};
+use crate::common::zoned::Pointers;
 use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 

@@ -1,9 +1,6 @@
 //! The memory that a plan states is what the layer keeps, at the sizes that people have.
 
-#[allow(dead_code, reason = "it has no content to look at")]
-mod common;
-
-use common::zoned::Pointers;
+use crate::common::zoned::Pointers;
 use hostftl_core::{
     Command, DeviceInfo, Done, Event, Input, Layer, Out, Output, Payload, Segments, Token,
 };

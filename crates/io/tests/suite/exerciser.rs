@@ -1,8 +1,6 @@
 //! Both engines carry out every command: the exerciser's script over one to four devices.
 
-mod common;
-
-use common::{Ask, ENGINES, run, sparse};
+use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_io::Device;
 use hostftl_layers::LayerKind::Exerciser;
 use hostftl_layers::exerciser::{Wish, WishKind, wishes};

@@ -1,9 +1,7 @@
 //! `hard` over a memory device: bytes come back, over collection, stops and cuts.
 
-mod common;
-
-use common::World;
-use common::churn::{Random, churn, ready, verify};
+use crate::common::World;
+use crate::common::churn::{Random, churn, ready, verify};
 use hostftl_core::{Event, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 

@@ -1,8 +1,6 @@
 //! No layer allocates after `new`: a step must neither fail nor pause for memory.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use hostftl_core::{Event, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 

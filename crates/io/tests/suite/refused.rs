@@ -33,7 +33,7 @@ fn child() {
 /// has and its notes, a line each.
 fn told(what: &str, engine: &str) -> Option<Vec<String>> {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env(REFUSE, what);
+    command.args(["--exact", "refused::child", "--nocapture"]).env(REFUSE, what);
     let output = command.env("HOSTFTL_ENGINE", engine).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

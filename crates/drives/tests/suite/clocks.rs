@@ -1,13 +1,10 @@
 //! Both clocks decide alike: the same commands, the same counters.
 
-#[allow(dead_code, reason = "every test uses a part of the rig")]
-mod rig;
-
+use crate::rig::Rig;
 use hostftl_core::Cause;
 use hostftl_drives::{Clock, Drive, DriveSpec, DriveWork, FlashBusy};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rig::Rig;
 
 /// Plays a mix with many overwrites, and gives what was counted.
 fn play(spec: &DriveSpec, clock: Clock) -> (DriveWork, Vec<u32>) {

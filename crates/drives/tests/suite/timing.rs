@@ -1,13 +1,10 @@
 //! Small cases whose times can be worked out by hand.
 
-#[allow(dead_code, reason = "every test uses a part of the rig")]
-mod rig;
-
+use crate::rig::Rig;
 use hostftl_core::Cause;
 use hostftl_drives::DriveSpec;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rig::Rig;
 
 /// A page takes 50 µs to read, 500 µs to program, and 10 µs on the bus; a block 1000 µs to erase.
 const BASE: &str = "cell = 'mlc'\npages = 8\npage_kib = 4\nblocks = 32\n\

@@ -1,5 +1,4 @@
 //! A host that asks what a test tells it to, one layer over one device.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

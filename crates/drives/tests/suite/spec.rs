@@ -2,10 +2,10 @@
 
 use hostftl_drives::{Drive, DriveError, DriveSpec, Pooling};
 
-const MLC: &str = include_str!("../../../stacks/drives/mlc-32g.toml");
-const TLC: &str = include_str!("../../../stacks/drives/tlc.toml");
-const QLC: &str = include_str!("../../../stacks/drives/qlc-64k.toml");
-const HATL: &str = include_str!("../../../stacks/drives/hatl-2g.toml");
+const MLC: &str = include_str!("../../../../stacks/drives/mlc-32g.toml");
+const TLC: &str = include_str!("../../../../stacks/drives/tlc.toml");
+const QLC: &str = include_str!("../../../../stacks/drives/qlc-64k.toml");
+const HATL: &str = include_str!("../../../../stacks/drives/hatl-2g.toml");
 
 fn find(name: &str) -> DriveSpec {
     DriveSpec::find(name).unwrap_or_else(|error| panic!("{error}"))

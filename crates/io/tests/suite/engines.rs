@@ -1,8 +1,6 @@
 //! Both engines over a file and over memory, and what they do when a device says no.
 
-mod common;
-
-use common::{Ask, ENGINES, run, sparse};
+use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_core::HostError;
 use hostftl_io::Device;
 use hostftl_layers::LayerKind::Passthrough;

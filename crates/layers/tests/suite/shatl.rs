@@ -1,10 +1,8 @@
 //! `shatl` over a memory device: bytes come back, over moves home, stops and cuts, in all modes.
 
-mod common;
-
-use common::World;
-use common::churn::{Random, data, ready, sector};
-use common::lives::{comes_back, stops_cleanly, survives_cuts};
+use crate::common::World;
+use crate::common::churn::{Random, data, ready, sector};
+use crate::common::lives::{comes_back, stops_cleanly, survives_cuts};
 use hostftl_core::{HostError, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, Mode};
 

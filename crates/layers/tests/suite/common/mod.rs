@@ -1,10 +1,7 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
-#[allow(dead_code, reason = "not every test overwrites at random")]
 pub mod churn;
-#[allow(dead_code, reason = "not every test is of a layer that gathers")]
 pub mod lives;
-#[allow(dead_code, reason = "not every test has a zoned device")]
 pub mod zoned;
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +39,6 @@ pub struct World {
 
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
-    #[allow(dead_code, reason = "not every test has a block device")]
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
         let device = DeviceInfo { collection_hint: config.kind.needs_hint(), ..block };

@@ -1,10 +1,8 @@
 //! `mhatl` over a memory device: bytes come back, over gathering, stops and cuts, in both modes.
 
-mod common;
-
-use common::World;
-use common::churn::Random;
-use common::lives::{comes_back, stops_cleanly, survives_cuts};
+use crate::common::World;
+use crate::common::churn::Random;
+use crate::common::lives::{comes_back, stops_cleanly, survives_cuts};
 use hostftl_core::{Layer, SECTOR};
 use hostftl_layers::{Gather, LayerConfig, LayerKind, Mode};
 

@@ -1,10 +1,8 @@
 //! pblk and rrpc: what is refused, what comes back, and that the map is the same after recovery.
 
-mod common;
-
-use common::World;
-use common::churn::{Random, churn, data, verify};
-use common::zoned::Pointers;
+use crate::common::World;
+use crate::common::churn::{Random, churn, data, verify};
+use crate::common::zoned::Pointers;
 use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 

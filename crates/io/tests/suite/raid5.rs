@@ -1,8 +1,6 @@
 //! The RAID 5 that log arrays are compared with does what a RAID 5 does.
 
-mod common;
-
-use common::{Ask, ENGINES, sparse, start_layer};
+use crate::common::{Ask, ENGINES, sparse, start_layer};
 use hostftl_io::Device;
 use hostftl_layers::Raid5;
 

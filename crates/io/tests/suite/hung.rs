@@ -1,15 +1,13 @@
 //! A device that never answers: a frozen file system, which needs root. The layer gives it up at
 //! its deadline, and closing the driver ends too.
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ask, sparse, start};
+use crate::common::{Ask, sparse, start};
 use hostftl_core::HostError;
 use hostftl_io::{Device, EngineKind};
 use hostftl_layers::{LayerConfig, LayerKind};

@@ -1,0 +1,8 @@
+//! All tests of the crate from outside, as one program: it links once, and tests share the cores.
+
+mod common;
+mod engines;
+mod exerciser;
+mod hung;
+mod raid5;
+mod refused;

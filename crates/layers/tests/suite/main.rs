@@ -1,0 +1,11 @@
+//! All tests of the crate from outside, as one program: it links once, and tests share the cores.
+
+mod common;
+mod hard;
+mod log_zoned;
+mod memory;
+mod mhatl;
+mod no_alloc;
+mod shatl;
+mod tier;
+mod zones;

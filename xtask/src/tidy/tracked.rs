@@ -1,0 +1,38 @@
+//! What is committed: plain names, and nothing that a slip of a script left behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::Finding;
+
+/// The largest file that a clone should have to carry, in bytes; the stored trace is the largest.
+const LARGEST: u64 = 4 << 20;
+
+/// Checks every file that git tracks below `root`; none where it is no clone.
+pub fn check(root: &Path) -> Vec<Finding> {
+    let Ok(list) = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output() else {
+        return Vec::new();
+    };
+    let names = String::from_utf8_lossy(&list.stdout);
+    let sizes = names.split_terminator('\0').map(|name| {
+        let size = fs::symlink_metadata(root.join(name)).map_or(0, |metadata| metadata.len());
+        (name, size)
+    });
+    sizes.filter_map(|(name, size)| offence(name, size)).collect()
+}
+
+/// What is wrong with a tracked file of that name and of `size` bytes.
+pub fn offence(name: &str, size: u64) -> Option<Finding> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let text = if !name.chars().all(plain) {
+        "a name is made of letters, digits, '.', '_' and '-'; rename or remove it".to_owned()
+    } else if size > LARGEST {
+        format!(
+            "{size} bytes are too many to commit ({LARGEST} at most); make it when it is needed"
+        )
+    } else {
+        return None;
+    };
+    Some(Finding { file: name.to_owned(), line: 1, text })
+}
