@@ -62,7 +62,8 @@ pub fn bytes(value: u64) -> String {
 pub fn nanos(value: u64) -> String {
     let scaled = value as f64;
     let (scaled, unit) = match value {
-        0..1_000 => (scaled, "ns"),
+        0 => (scaled, "s"),
+        1..1_000 => (scaled, "ns"),
         1_000..1_000_000 => (scaled / 1e3, "µs"),
         1_000_000..1_000_000_000 => (scaled / 1e6, "ms"),
         _ => (scaled / 1e9, "s"),
@@ -122,6 +123,7 @@ mod tests {
         assert_eq!(bytes(1536), "1.50 KiB");
         assert_eq!(bytes(2 << 30), "2 GiB");
         assert_eq!(bytes(u64::MAX), "16 EiB");
+        assert_eq!(nanos(0), "0 s");
         assert_eq!(nanos(812_400), "812 µs");
         assert_eq!(nanos(1_350_000_000), "1.35 s");
         assert_eq!(count(0), "0");
