@@ -71,6 +71,9 @@ events! {
     Degraded "life without a missing device" "",
     Returned "device that missed writes came back" "",
     BadSegment "segment went offline" "",
+    JournalAway "life without its journal" "",
+    JournalNeeded "volume refused without its journal" "",
+    CutJournal "cut during a journal write" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 

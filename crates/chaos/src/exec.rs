@@ -292,7 +292,8 @@ struct Kinds {
 impl Kinds {
     /// Finds the metadata in a gather list; it is log when the tally says so.
     fn of(gather: &Gather, tally: &Tally, epoch: u32) -> Self {
-        let kind = if tally.get(Cause::Map) > 0 { Kind::Log(epoch) } else { Kind::Meta };
+        let is_log = tally.get(Cause::Map) + tally.get(Cause::Journal) > 0;
+        let kind = if is_log { Kind::Log(epoch) } else { Kind::Meta };
         let mut meta = [(0, 0); MAX_PIECES];
         let mut at = 0;
         for (range, piece) in meta.iter_mut().zip(gather.iter()) {

@@ -13,6 +13,7 @@ mod disk;
 mod events;
 mod exec;
 mod host;
+mod journal;
 mod life;
 mod matrix;
 mod model;

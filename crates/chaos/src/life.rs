@@ -399,6 +399,7 @@ impl<'w> Life<'w> {
         match event {
             Event::Ready { replayed, dropped } => self.became_ready(replayed, dropped),
             Event::Stopped => self.stopped(),
+            Event::Unrecoverable(_) if self.lacks_journal() => self.refused_without_journal(),
             Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;
@@ -431,6 +432,7 @@ impl<'w> Life<'w> {
             self.fail("ready, but the layer was not starting".into());
         }
         self.phase = Phase::Ready;
+        self.w.clean = false;
         self.choose_fate_when_ready();
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
@@ -457,6 +459,7 @@ impl<'w> Life<'w> {
         }
         if self.excuses == 0 {
             self.w.model.end_flush(begin);
+            self.w.clean = true;
             self.w.tallies.note(Named::CleanStop);
             self.w.tallies.note_if(self.audited, Named::Audit);
         }

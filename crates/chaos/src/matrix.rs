@@ -6,6 +6,8 @@ const TEXT: &str = include_str!("../../../docs/SEMANTICS.md");
 const MARK: &str = "<!-- matrix: read by crates/chaos -->";
 /// The rows in which `log` says more when it has parity.
 const PARITY: &str = "<!-- log with parity: read by crates/chaos -->";
+/// Those of the faults of its journal's device.
+const JOURNAL: &str = "<!-- log with a journal: read by crates/chaos -->";
 
 /// What a layer says of a promise or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,20 +85,29 @@ impl Claims {
     pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
         if parity && layer == LayerKind::Log {
-            claims.amend(TEXT)?;
+            claims.amend(TEXT, PARITY)?;
         }
         Ok(claims)
     }
 
-    /// Puts in what only holds with parity.
-    fn amend(&mut self, text: &str) -> Result<(), String> {
-        let (_, table) = text.split_once(PARITY).ok_or("SEMANTICS.md has no table of parity")?;
+    /// The claims of `log` where only its journal's device has faults.
+    ///
+    /// # Errors
+    /// As [`Claims::of`].
+    pub fn of_journal() -> Result<Self, String> {
+        let mut claims = parse(TEXT, LayerKind::Log.name())?;
+        claims.amend(TEXT, JOURNAL).map(|()| claims)
+    }
+
+    /// Puts in what the table behind `mark` says.
+    fn amend(&mut self, text: &str, mark: &str) -> Result<(), String> {
+        let (_, table) = text.split_once(mark).ok_or("SEMANTICS.md lacks a table of log")?;
         for cells in rows_of(table).skip(2) {
             let key = cells[0].trim_matches('`');
             let row = ROWS.iter().position(|row| *row == key);
-            let row = row.ok_or(format!("SEMANTICS.md, log with parity: what is {key}?"))?;
+            let row = row.ok_or(format!("SEMANTICS.md, {mark}: what is {key}?"))?;
             self.0[row] = claim(cells.get(1).copied().unwrap_or_default())
-                .ok_or(format!("SEMANTICS.md, {key} for log with parity: what is that?"))?;
+                .ok_or(format!("SEMANTICS.md, {mark}, {key}: what is that?"))?;
         }
         Ok(())
     }
@@ -169,13 +180,15 @@ mod tests {
             Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
         }
         Claims::of(LayerKind::Log, true).unwrap_or_else(|why| panic!("{why}"));
+        Claims::of_journal().unwrap_or_else(|why| panic!("{why}"));
     }
 
     #[test]
     fn parity_changes_what_its_table_names_and_nothing_else() {
         let with = |rows: &str| {
             let mut claims = Claims([Claim::NotClaimed; ROWS.len()]);
-            claims.amend(&format!("{PARITY}\n| fault | log |\n|---|---|\n{rows}")).map(|()| claims)
+            let table = format!("{PARITY}\n| fault | log |\n|---|---|\n{rows}");
+            claims.amend(&table, PARITY).map(|()| claims)
         };
         let claims = with("| `dead-device` | kept: so |\n\n| `hang` | kept |").expect("sound");
         assert_eq!(claims.get(Row::DeadDevice), Claim::Kept);

@@ -17,6 +17,7 @@ struct InFlight {
     gc: bool,
     map: bool,
     checkpoint: bool,
+    journal: bool,
     reset: bool,
 }
 
@@ -31,6 +32,7 @@ impl InFlight {
                 self.gc |= tally.get(Cause::Gc) > 0;
                 self.map |= tally.get(Cause::Map) > 0;
                 self.checkpoint |= tally.get(Cause::Checkpoint) > 0;
+                self.journal |= tally.get(Cause::Journal) > 0;
             }
             _ => {}
         }
@@ -210,6 +212,7 @@ impl Life<'_> {
     /// Ends the life at once: the power is cut, or only the process is killed.
     pub(crate) fn cut(mut self) -> End {
         self.w.cuts += 1;
+        self.w.clean = false;
         let mut causes = InFlight::default();
         self.flight.iter().chain(&self.hung).for_each(|flight| causes.add(&flight.command));
         self.note_cut(causes);
@@ -288,6 +291,7 @@ impl Life<'_> {
         tallies.note_if(causes.gc, Named::CutGc);
         tallies.note_if(causes.map, Named::CutMap);
         tallies.note_if(causes.checkpoint, Named::CutCheckpoint);
+        tallies.note_if(causes.journal, Named::CutJournal);
         tallies.note_if(causes.reset, Named::CutReset);
         tallies.note_if(self.unflushed.trim, Named::TrimThenCut);
         tallies.note_if(self.unflushed.zeroes, Named::ZeroesThenCut);

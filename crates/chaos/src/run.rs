@@ -97,6 +97,7 @@ fn live(world: &mut World) -> Result<(), String> {
         let formatting = mode == Mode::Format;
         world.choose_missing(mode);
         match Life::new(world, mode, false)?.run()? {
+            End::Refused if world.lacked_journal => {}
             End::Refused if world.enough() => return Ok(()),
             End::Refused => {
                 world.blank();
@@ -112,6 +113,7 @@ fn live(world: &mut World) -> Result<(), String> {
         mode = Mode::Open;
     }
     world.choose_missing(mode);
+    world.bring_journal();
     world.config.log.map_memory = None; // All pages come, so that all counts can be checked.
     let mut last = Life::new(world, mode, true)?;
     last.demand_audit();

@@ -49,7 +49,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    fn of(claims: &Claims, dice: &mut Dice) -> Self {
+    /// The faults that a seed has, of those that are admitted.
+    pub fn of(claims: &Claims, dice: &mut Dice) -> Self {
         let mut some = |row: Row, permille| claims.admits(row) && dice.chance(permille);
         Faults {
             cut: some(Row::PowerCut, 900),
@@ -79,7 +80,9 @@ pub struct Swarm {
     /// Sectors of the fast device of a tier, and which pages come to it.
     pub fast: u64,
     pub tier: TierPolicy,
-    /// The only device of a tier to which faults happen in this seed.
+    /// Which device is the journal of a log.
+    pub journal: Option<u8>,
+    /// The only device of a tier, or of a log with a journal, to which faults happen in this seed.
     pub mortal: Option<u8>,
     /// The unit in which the layer writes, in sectors.
     pub superpage: u32,
@@ -192,6 +195,7 @@ impl Swarm {
             devices,
             fast,
             tier,
+            journal: None,
             mortal,
             victim: parity.then(|| dice.below(devices.into()) as u8),
             sectors: if layer == LayerKind::Exerciser {

@@ -8,6 +8,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::events::{Named, Tallies};
 use crate::exec::Machine;
+use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::swarm::{Stack, Swarm};
@@ -58,6 +59,10 @@ pub struct World {
     pub damaged: bool,
     /// Whether the victim missed writes, so that it does not belong to the volume any more.
     pub gone: bool,
+    /// Whether the last life stopped as asked, so that the journal is not needed.
+    pub clean: bool,
+    /// Whether the last life was refused because the journal was not there.
+    pub lacked_journal: bool,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
     /// Whether every step is printed.
@@ -100,9 +105,11 @@ impl World {
     pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
         let mut dice = Dice::new(seed, layer as u64);
         let stack = Stack::of(layer, &mut dice);
-        let claims = Claims::of(layer, stack.parity)?;
+        let mut claims = Claims::of(layer, stack.parity)?;
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
+        let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         let mut config = LayerConfig::new(layer);
+        config.log.journal = journal.is_some();
         config.superpage = swarm.superpage;
         config.spare_permille = swarm.spare;
         config.log.parity = swarm.parity;
@@ -127,6 +134,7 @@ impl World {
             if layer == LayerKind::Tier {
                 infos[0].sectors = swarm.fast;
             }
+            infos.extend(journal.clone());
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
                 Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
@@ -136,9 +144,7 @@ impl World {
                 }
             }
         };
-        if trace {
-            eprintln!("{swarm:?}");
-        }
+        trace.then(|| eprintln!("{swarm:?}"));
         Ok(World {
             machine: Machine::default(),
             model: Model::default(),
@@ -159,6 +165,8 @@ impl World {
             sent: (0, 0),
             damaged: false,
             gone: false,
+            clean: false,
+            lacked_journal: false,
             gave_up: false,
             trace,
         })
@@ -175,9 +183,10 @@ impl World {
         self.damaged = false;
         self.gave_up = false;
         self.gone = false;
+        self.clean = false;
         let unit = self.infos[0].map_unit;
         self.machine.hint = if self.infos[0].collection_hint { unit } else { 0 };
-        self.machine.disks.resize_with(self.swarm.devices as usize, Disk::default);
+        self.machine.disks.resize_with(self.infos.len(), Disk::default);
         for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {
             disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);
         }
@@ -189,6 +198,8 @@ impl World {
     /// Chooses whether the victim is missing from a life that begins in `mode`.
     pub fn choose_missing(&mut self, mode: Mode) {
         self.config.missing = 0;
+        self.lacked_journal = false;
+        self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
         let faults = self.swarm.faults;
         // What missed writes comes back only where a layer claims to notice by itself.

@@ -28,6 +28,9 @@ pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
 /// The segments of a seed's devices: for a layer that takes them, and always for one that takes
 /// nothing else.
 pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
+    if swarm.journal.is_some() {
+        return None; // A log has a journal only beside other devices.
+    }
     let mut dice = Dice::new(seed, SALT);
     let mut segments = draw(&mut dice, swarm.sectors);
     if config.kind.takes_zones() || config.kind == LayerKind::Log {

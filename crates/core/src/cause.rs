@@ -24,10 +24,12 @@ pub enum Cause {
     Parity,
     /// The list of what a full line holds, at its end.
     List,
+    /// What a flush covers, on the layer's journal device.
+    Journal,
 }
 
 /// How many causes there are.
-pub const CAUSES: usize = 9;
+pub const CAUSES: usize = 10;
 
 impl Cause {
     /// All causes, in the order of their numbers.
@@ -41,6 +43,7 @@ impl Cause {
         Cause::DriveGc,
         Cause::Parity,
         Cause::List,
+        Cause::Journal,
     ];
 
     /// The name in reports.
@@ -55,6 +58,7 @@ impl Cause {
             Cause::DriveGc => "drive-gc",
             Cause::Parity => "parity",
             Cause::List => "list",
+            Cause::Journal => "journal",
         }
     }
 }

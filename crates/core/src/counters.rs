@@ -25,6 +25,8 @@ pub struct Counters {
     pub checkpoint_written: u64,
     /// Sectors of lists of what full lines hold.
     pub lists_written: u64,
+    /// Sectors of journal.
+    pub journal_written: u64,
     /// Commands that failed.
     pub device_errors: u64,
 }

@@ -40,6 +40,8 @@
 //! the places of the pages of the directory and then of the pages of counts, in pairs of 12 bytes.
 //! Further pages have 36 and, from 192, pairs.
 
+pub mod journal;
+
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
 use crate::page::{self, Stamp, crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};

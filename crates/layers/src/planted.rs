@@ -140,6 +140,16 @@ bugs! {
         DirtyEvicted = "dirty-evicted",
         /// Log's recovery believes every head it finds.
         RowsUnverified = "rows-unverified",
+        /// Log gives a slot of its journal away before the rows of its record are durable.
+        JournalFreedEarly = "journal-freed-early",
+        /// Log answers a flush before the journal's device has flushed.
+        JournalUnflushed = "journal-unflushed",
+        /// Log plays records of the journal that are of an older life or turn of the ring.
+        JournalOldLife = "journal-old-life",
+        /// Log plays the records of the journal after all rows.
+        JournalLast = "journal-last",
+        /// Log believes a torn record of the journal.
+        JournalUnverified = "journal-unverified",
     "scrambler":
         /// The scrambler writes over a slot before what replaced it is durable.
         SlotReusedEarly = "slot-reused-early",

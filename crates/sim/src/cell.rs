@@ -47,7 +47,13 @@ impl Cell<'_> {
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
         };
         let layer = self.plan.map_bytes + self.plan.meta_bytes;
-        OWN_MEMORY + self.drive.memory() + layer + kept
+        let drives = self.layer.drives(self.drive);
+        OWN_MEMORY + drives.iter().map(DriveSpec::memory).sum::<u64>() + layer + kept
+    }
+
+    /// Dies of all drives.
+    pub fn dies(&self) -> u32 {
+        self.layer.drives(self.drive).iter().map(|drive| drive.shape.dies).sum()
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
@@ -68,7 +74,7 @@ impl Cell<'_> {
 
     /// The layer on an empty drive, or on one that was a volume of it before.
     fn layer(&self, mode: Mode) -> Result<AnyLayer, StudyError> {
-        let (config, devices) = (self.layer.on(self.drive), [self.drive.device_info()]);
+        let (config, devices) = (self.layer.on(self.drive), self.layer.devices(self.drive));
         let plan = &self.plan;
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
         AnyLayer::new(&config, &devices, buffers, mode).map_err(|why| {
@@ -102,7 +108,8 @@ impl Cell<'_> {
                 }
             }
         };
-        let (drives, media, warmed) = snapshot::load(self.drive, &self.about(), &path)?;
+        let drives = self.layer.drives(self.drive);
+        let (drives, media, warmed) = snapshot::load(&drives, &self.about(), &path)?;
         let layer = self.layer(Mode::Open)?;
         let world = World::over(layer, drives, Some(media), HostCosts::default());
         Ok(Some((world.map_err(|violation| self.broken(violation))?, warmed)))
@@ -116,8 +123,9 @@ impl Cell<'_> {
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
         let broken = |violation| self.broken(violation);
-        let drive = Drive::new(self.drive).map_err(|why| Violation::Drive(why.to_string()));
-        let drives = vec![drive.map_err(broken)?];
+        let drives = self.layer.drives(self.drive);
+        let drives = drives.iter().map(Drive::new).collect::<Result<Vec<_>, _>>();
+        let drives = drives.map_err(|why| broken(Violation::Drive(why.to_string())))?;
         let layer = self.layer(Mode::Format)?;
         let reads = self.layer.kind().reads_metadata();
         let media = media.or_else(|| reads.then(Media::default));
@@ -134,11 +142,12 @@ impl Cell<'_> {
 
     /// What a snapshot of the stack must have been made from.
     fn about(&self) -> String {
-        format!("{:?}\n{:?}\n{} sectors", self.drive, self.layer.on(self.drive), self.exported)
+        let drives = self.layer.drives(self.drive);
+        format!("{drives:?}\n{:?}\n{} sectors", self.layer.on(self.drive), self.exported)
     }
 
     fn check(&self, world: &World<AnyLayer>, asked: &Totals) -> Result<(), StudyError> {
-        conserve::check(world, self.drive, asked).map_err(|violation| self.broken(violation))
+        conserve::check(world, asked).map_err(|violation| self.broken(violation))
     }
 }
 

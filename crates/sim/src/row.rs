@@ -81,6 +81,8 @@ pub struct Row {
     pub padding_bytes: u64,
     /// Map log, checkpoints and lists of lines that the layer wrote.
     pub map_bytes_written: u64,
+    /// What the layer wrote to its journal's device.
+    pub journal_bytes: u64,
     /// Flushes that the host sent.
     pub flushes: u64,
     /// How long the drive was busy, and for what.
@@ -151,9 +153,11 @@ impl Row {
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         let sent: u64 = work.sent_by.iter().sum();
         let simulated = run.front.last_answer.saturating_sub(run.start);
-        let (busy, erases) = (work.busy(), work.erases());
         let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
         let map = map.iter().sum::<u64>();
+        // Busy time, wear and energy are those of the drive, a journal's apart.
+        let main = work.of_first(world.drives[0].erased().count());
+        let (busy, erases) = (main.busy(), main.erases());
         let row = Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
@@ -174,6 +178,7 @@ impl Row {
             pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
             padding_bytes: bytes(work.sent(Cause::Pad)),
             map_bytes_written: bytes(map),
+            journal_bytes: bytes(work.sent(Cause::Journal)),
             flushes: host.flushes,
             busy_ns: busy,
             drive_gc_ns: busy.drive_gc,
@@ -185,11 +190,11 @@ impl Row {
             meta_bytes: cell.plan.meta_bytes,
             model_bytes: cell.memory(),
             rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
-            page_operations: work.page_operations(cell.drive),
+            page_operations: main.page_operations(cell.drive),
             programmed_bytes: work.programmed_bytes(),
-            life: Life::of(cell.drive, host.written_sectors, work, &erases),
-            energy: work.energy(cell.drive, bytes(host.written_sectors + host.read_sectors)),
-            series: run.front.series.intervals(run.front.last_answer, cell.drive.shape.dies),
+            life: Life::of(cell.drive, host.written_sectors, &main, &erases),
+            energy: main.energy(cell.drive, bytes(host.written_sectors + host.read_sectors)),
+            series: run.front.series.intervals(run.front.last_answer, cell.dies()),
             erases,
             conserved: true,
             saturated: run.saturated,

@@ -66,12 +66,13 @@ fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Resu
     Ok(bytes)
 }
 
-/// What [`save`] wrote to `path`: one drive made as `spec` says, its metadata, and how it was aged.
+/// What [`save`] wrote to `path`: drives made as `specs` say, their metadata, and how they were
+/// aged.
 ///
 /// # Errors
 /// When the file can't be read, is damaged, or was made from another stack than `about` says.
 pub fn load(
-    spec: &DriveSpec,
+    specs: &[DriveSpec],
     about: &str,
     path: &Path,
 ) -> Result<(Vec<Drive>, Media, Warmed), StudyError> {
@@ -97,9 +98,10 @@ pub fn load(
         let why = format!("the snapshot is of another stack ({found}, not {about})");
         return Err(fault(&why));
     }
-    let drive = Drive::load(spec, &mut from).map_err(|error| wrong(path, error))?;
+    let drives = specs.iter().map(|spec| Drive::load(spec, &mut from));
+    let drives = drives.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(path, error))?;
     let media = Media::load(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
-    Ok((vec![drive], media, warmed))
+    Ok((drives, media, warmed))
 }
 
 /// What the stack was made from and how it was aged; nothing for another version.

@@ -140,7 +140,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Vec<Row>, StudyError>
 /// What each layer needs and gives on `drive`.
 fn plans(study: &Study, drive: &DriveSpec) -> Result<Vec<Plan>, StudyError> {
     let plan = |layer: &LayerChoice| {
-        AnyLayer::plan(&layer.on(drive), &[drive.device_info()]).map_err(|why| StudyError::Plan {
+        AnyLayer::plan(&layer.on(drive), &layer.devices(drive)).map_err(|why| StudyError::Plan {
             layer: layer.name.clone(),
             drive: drive.name.clone(),
             why: why.to_string(),

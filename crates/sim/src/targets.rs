@@ -128,7 +128,7 @@ pub fn run_targets(file: &TargetsFile, seed: u64) -> Result<Vec<TargetRow>, Stri
     study.ask()?;
     let collected: Vec<u64> = study.collected();
     study.world.stop().map_err(|why| why.to_string())?;
-    conserve::check(&study.world, &spec, &study.asked).map_err(|why| why.to_string())?;
+    conserve::check(&study.world, &study.asked).map_err(|why| why.to_string())?;
     let rows = study.hosts.iter_mut().zip(&file.targets).zip(collected.iter().zip(&before));
     Ok(rows.map(|((host, target), (now, was))| host.row(target, now - was)).collect())
 }

@@ -34,6 +34,13 @@ impl Work {
         }
     }
 
+    /// That of the first drive alone, which has so many segments.
+    #[must_use]
+    pub fn of_first(&self, segments: usize) -> Work {
+        let (drives, erased) = (self.drives[..1].to_vec(), self.erased[..segments].to_vec());
+        Work { drives, erased, ..self.clone() }
+    }
+
     /// What was done since `before`. Of the counters only those of the collection are needed.
     #[must_use]
     pub fn since(&self, before: &Work) -> Work {
@@ -81,8 +88,8 @@ impl Work {
                         busy.read += reads;
                     }
                     Cause::Gc => busy.vgc += programs + reads,
-                    Cause::Pad | Cause::Parity => busy.padding += programs + reads,
                     Cause::Map | Cause::Checkpoint | Cause::List => busy.map += programs + reads,
+                    Cause::Pad | Cause::Parity | Cause::Journal => busy.padding += programs + reads,
                     Cause::Rmw => busy.copyback += programs + reads,
                     Cause::DriveGc => {
                         busy.copyback += programs + reads;

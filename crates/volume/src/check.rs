@@ -6,6 +6,7 @@ use hostftl_core::{Layer, SECTOR};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::journal;
 use crate::open::{assemble_machine, open};
 use crate::quiet::Quiet;
 
@@ -44,6 +45,7 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
     driver.start(&mut host).map_err(|error| host.explain(error))?;
     let lost = volume.layer.missing | driver.layer().lost_devices();
     let mut roster = volume.roster;
+    let lost = lost & !journal::bit(&volume.layer, driver.devices().len());
     roster.settle(driver.devices(), lost)?;
     let mut problems = flaws;
     problems.extend(driver.layer().check().err().map(String::from));

@@ -20,6 +20,7 @@ use crate::blank::find_content;
 use crate::busy::user_of;
 use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
+use crate::journal;
 use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
@@ -79,7 +80,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let plan = plan(&layer, &infos(&devices))?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
-        device_bytes: devices.iter().map(Device::bytes).sum(),
+        device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
         memory: Memory::of(&plan),
         ack: plan.limits.ack,
         notes: Vec::new(),
@@ -146,15 +147,17 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
             undo.made.extend(modelled::backing(name).map(PathBuf::from));
         }
     }
-    for (asked, name) in spec.devices.iter().zip(&config.devices) {
+    for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
+        let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
+        let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
         let zoned = zoned_path(name).transpose()?;
         let is_zoned = zoned.is_some();
         let local = zoned.or_else(|| name.starts_with('/').then(|| name.clone()));
         let Some(path) = local.map(PathBuf::from) else { continue };
         let path = path.as_path();
-        match (path.metadata(), spec.size) {
+        match (path.metadata(), size) {
             (Ok(meta), size) => {
-                if let Some(size) = size.filter(|size| *size != meta.len()) {
+                if let Some(size) = size.filter(|size| *size != meta.len() && !is_journal) {
                     let why = format!(
                         "exists and has {} bytes, not {size}; leave out --size",
                         meta.len()
@@ -257,7 +260,8 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let window = |one: &Device| data_window(one.bytes() / SECTOR as u64).1;
-    let smallest = devices.iter().map(window).min().unwrap_or_default();
+    let rows = journal::others(&spec.layer, devices).iter();
+    let smallest = rows.map(window).min().unwrap_or_default();
     let of = |(index, one): (usize, &Device)| {
         let device_sectors = one.bytes() / SECTOR as u64;
         let (data_start, data_len) = data_window(device_sectors);

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use hostftl_io::Device;
-use hostftl_layers::LayerConfig;
+use hostftl_layers::{LayerConfig, LayerKind};
 use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device};
+use crate::journal;
 use crate::modelled;
 use crate::stack::{Assembly, MISSING, Member, open_member, order};
 
@@ -23,8 +24,18 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
-    let tolerates = layer.and_then(Result::ok).map_or(0, |layer| layer.tolerates());
-    let Assembly { members, superblock, .. } = order(members, Vec::new(), tolerates)?;
+    let layer = layer.and_then(Result::ok).unwrap_or(LayerConfig::new(LayerKind::Passthrough));
+    let tolerates = layer.tolerates();
+    let found = order(members, Vec::new(), tolerates + u32::from(layer.log.journal))?;
+    let rows = found.missing() & !journal::bit(&layer, found.members.len());
+    if rows.count_ones() > tolerates {
+        let why = format!(
+            "of the {} devices more are not here than the volume can do without",
+            found.members.len()
+        );
+        return Err(Error::Stack(why));
+    }
+    let Assembly { members, superblock, .. } = found;
     let name = |member: &Option<Member>| match member {
         Some(member) => member.device.name().into(),
         None => String::from(MISSING),

@@ -13,6 +13,7 @@ mod error;
 pub mod front;
 mod import;
 mod jobs;
+mod journal;
 mod latency;
 mod memory;
 mod modelled;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device, file};
+use crate::journal;
 use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, assemble_all};
@@ -57,13 +58,16 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
     }
     // A tier is looked at without a device only to tell what is lost with that.
     let is_tier = layer.kind == LayerKind::Tier;
-    let found = assemble_all(&config.devices, layer.tolerates() + u32::from(is_tier))?;
+    let found = match is_tier {
+        true => assemble_all(&config.devices, 1)?,
+        false => journal::assemble(&config.devices, &layer)?,
+    };
     verify(path, &config, &found)?;
     if is_tier && found.missing() != 0 {
         return Err(tier::refusal(&found));
     }
     let layer = LayerConfig { missing: found.missing(), ..layer };
-    let mut notes = degraded(&config, &found);
+    let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     let superblock = found.superblock;
     let (roster, devices) = seat(found);
@@ -77,15 +81,17 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
 }
 
 /// What must be said of a volume that runs without a member: which, why, and what that means.
-fn degraded(config: &Config, found: &Assembly) -> Vec<String> {
+fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
+    let journal = journal::bit(layer, config.devices.len());
     let absent = found.members.iter().enumerate().filter(|(_, member)| member.is_none());
     let mut notes: Vec<String> = absent
-        .map(|(index, _)| {
-            format!(
+        .map(|(index, _)| match journal >> index & 1 == 1 {
+            true => journal::AWAY.into(),
+            false => format!(
                 "DEGRADED: the volume runs without device {index} of {}; everything is served, but \
                  the loss of another device would lose data",
                 config.devices.len()
-            )
+            ),
         })
         .collect();
     notes.extend(found.left_out.iter().map(|why| format!("left out: {why}")));

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
+use crate::journal;
 use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::Quiet;
@@ -100,6 +101,8 @@ impl Volume {
         let mut recovery = Quiet::of(driver.devices());
         driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
         let lost = self.layer.missing | driver.layer().lost_devices();
+        // A journal that comes back later is welcome: what it holds is known to be old.
+        let lost = lost & !journal::bit(&self.layer, driver.devices().len());
         self.roster.settle(driver.devices(), lost)?;
         let news = Arc::new(Mutex::new(recovery));
         let limits = self.plan.limits;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
+use crate::journal;
 use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
 use crate::open::open;
@@ -35,6 +36,7 @@ pub struct Status {
     /// When a write is answered: `buffer` or `media`.
     pub ack: String,
     pub exported_bytes: u64,
+    /// What the devices have together, a journal's apart.
     pub device_bytes: u64,
     pub superpage_bytes: u32,
     pub spare_permille: u32,
@@ -71,6 +73,9 @@ pub struct DeviceStatus {
     pub name: String,
     /// `file`, `block device`, `memory` or `NBD export`.
     pub kind: String,
+    /// `journal`, or empty for a device that holds the volume's data.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
     pub bytes: u64,
     /// Whether transfers go past the page cache.
     pub direct: bool,
@@ -151,9 +156,13 @@ impl Status {
         }
     }
 
-    fn set_devices(&mut self, devices: &[hostftl_io::Device]) {
-        self.device_bytes = devices.iter().map(|device| device.bytes()).sum();
+    fn set_devices(&mut self, devices: &[hostftl_io::Device], layer: &LayerConfig) {
+        let others = journal::others(layer, devices);
+        self.device_bytes = others.iter().map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
+        if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
+            last.role = "journal".into();
+        }
         self.degraded = self.devices.iter().any(|device| device.health == MISSING);
     }
 
@@ -166,7 +175,7 @@ impl Status {
         driver: &Driver<AnyLayer>,
     ) -> Self {
         let mut status = Self::at_rest(path, config, layer, plan);
-        status.set_devices(driver.devices());
+        status.set_devices(driver.devices(), layer);
         status.served_by = Some(std::process::id());
         status.engine = driver.engine().0.into();
         status
@@ -242,6 +251,7 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     DeviceStatus {
         name: device.name().into(),
         kind: device.backing().name().into(),
+        role: String::new(),
         bytes: device.bytes(),
         direct: why_not_direct.is_none(),
         why_not_direct,
@@ -268,7 +278,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     }
     let volume = open(path)?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
-    status.set_devices(&volume.devices);
+    status.set_devices(&volume.devices, &volume.layer);
     status.notes = volume.notes;
     Ok(status)
 }

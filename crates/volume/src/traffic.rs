@@ -48,6 +48,8 @@ pub struct Sent {
     pub parity: u64,
     #[serde(default)]
     pub list: u64,
+    #[serde(default)]
+    pub journal: u64,
 }
 
 /// One step of the way from the host to the flash.
@@ -86,6 +88,7 @@ impl Traffic {
                 rmw: sent(Cause::Rmw),
                 parity: sent(Cause::Parity),
                 list: sent(Cause::List),
+                journal: sent(Cause::Journal),
             },
             waf_stack: waf_stack(snapshot),
             waf_layer: (host > 0).then(|| total as f64 / host as f64),
@@ -110,7 +113,7 @@ fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
     let steps = [
         ("host", bytes(counters.host_written)),
         ("compressed", gauges.map(|gauges| gauges.packed_into)),
-        ("journal", Some(0)),
+        ("journal", bytes(sent(Cause::Journal))),
         ("data", bytes(sent(Cause::Host))),
         ("padding", bytes(sent(Cause::Pad))),
         ("metadata", bytes(sent(Cause::Map) + sent(Cause::Checkpoint) + sent(Cause::List))),

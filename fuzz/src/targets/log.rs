@@ -3,6 +3,7 @@
 
 use anyhow::ensure;
 use hostftl_core::{MetaBuf, Page};
+use hostftl_format::log::journal::{self, Record};
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place, Root, STREAMS};
 use hostftl_format::page::{self, crc32c};
 
@@ -73,6 +74,50 @@ pub fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     log::seal(&mut again, &UUID, AT, &Head { entries: listed, ..head });
     let read = log::open(&again, &UUID, AT);
     ensure!(read == Some(Head { entries: listed, ..head }), "{head:?} is read in another way");
+    Ok(())
+}
+
+/// Records of a journal: empty, and with a block and a trim.
+pub fn records() -> Vec<Vec<u8>> {
+    let emit = |list: &[Entry]| {
+        let mut buf = MetaBuf::new(1);
+        list.iter().zip(0..).for_each(|(entry, index)| log::put_entry(&mut buf, index, entry));
+        let entries = list.len() as u32;
+        let record = Record { number: 7, oldest: 5, before: 40, epoch: 2, entries };
+        journal::seal(&mut buf, &UUID, AT, &record);
+        trim(&buf.pages()[0])
+    };
+    let entry = |kind, place| Entry { kind, block: 8, place, crc: 5 };
+    let block = entry(Kind::Data, Place::new(2, 4096, 1377, 9));
+    vec![emit(&[]), emit(&[block, entry(Kind::Trim, Place::from_bits(32))])]
+}
+
+/// A record with a sound checksum opens, and is the same again when it is written.
+pub fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+    let mut page = as_page(input);
+    page.0[4..8].copy_from_slice(b"LJRN");
+    page.0[8..24].copy_from_slice(&UUID);
+    let entries = page::u32_at(&page, 52) % (log::room(1) + 1);
+    page::put_u32(&mut page, 52, entries);
+    let end = log::HEAD + entries as usize * log::ENTRY;
+    let crc = crc32c(AT, &page.0[4..end]);
+    page::put_u32(&mut page, 0, crc);
+    let buf = buffer(page);
+    let Some(record) = journal::open(&buf, &UUID, AT) else {
+        anyhow::bail!("a record with a sound checksum was refused");
+    };
+    ensure!(journal::open(&buf, &UUID, AT ^ 8).is_none(), "a misplaced record was taken");
+    let mut again = MetaBuf::new(1);
+    let listed = (0..record.entries).filter_map(|index| log::entry(&buf, index));
+    let listed: Vec<Entry> = listed.collect();
+    for (entry, index) in listed.iter().zip(0..) {
+        ensure!(journal::bytes_of(entry) <= 4096, "{entry:?} is longer than a block");
+        log::put_entry(&mut again, index, entry);
+    }
+    let record = Record { entries: listed.len() as u32, ..record };
+    journal::seal(&mut again, &UUID, AT, &record);
+    let read = journal::open(&again, &UUID, AT);
+    ensure!(read == Some(record), "{record:?} is read in another way");
     Ok(())
 }
 

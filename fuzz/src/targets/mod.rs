@@ -34,6 +34,7 @@ pub const ALL: &[Target] = &[
     Target { name: "hard-map", made: hard::maps, check: hard::check_map },
     Target { name: "hard-log", made: hard::logs, check: hard::check_log },
     Target { name: "log-head", made: log::heads, check: log::check_head },
+    Target { name: "log-record", made: log::records, check: log::check_record },
     Target { name: "log-root", made: log::roots, check: log::check_root },
     Target { name: "trace", made: trace::traces, check: trace::check },
     Target { name: "drive-toml", made: drive::drives, check: drive::check },

@@ -58,12 +58,16 @@ struct Log {
     /// a share of what the volume exports
     #[arg(long, value_name = "SIZE")]
     map_memory: Option<String>,
+    /// Of the layer log: flushes go to this device, best a small and fast one, and rows fill up all
+    /// the same; a file that is made for it has 64 MiB
+    #[arg(long, value_name = "DEVICE")]
+    journal: Option<String>,
 }
 
 impl Log {
-    /// Sets what was given.
-    fn apply(self, layer: &mut LayerConfig, devices: usize) -> Result<(), String> {
-        match (self.parity, self.mirror, devices) {
+    /// Sets what was given; the journal goes behind the other devices.
+    fn apply(self, layer: &mut LayerConfig, devices: &mut Vec<String>) -> Result<(), String> {
+        match (self.parity, self.mirror, devices.len()) {
             (true, _, 0..3) => {
                 return Err("--parity needs three devices; two make a --mirror".into());
             }
@@ -73,7 +77,15 @@ impl Log {
             (false, false, _) => {}
             _ => layer.set("parity", "yes")?,
         }
-        self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))
+        self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))?;
+        match self.journal {
+            Some(journal) => {
+                devices.push(journal);
+                layer.set("journal", "yes")
+            }
+            None if layer.log.journal => Err("--journal DEVICE says which device it is".into()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -114,10 +126,11 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         None => {}
     }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
-    args.log.apply(&mut layer, args.devices.len()).map_err(Failure::usage)?;
+    let mut devices = args.devices;
+    args.log.apply(&mut layer, &mut devices).map_err(Failure::usage)?;
     let spec = CreateSpec {
         path: args.volume,
-        devices: args.devices,
+        devices,
         size: args.size,
         layer,
         label: args.label,

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::error::DriveError;
 
 /// The drives that every program has built in, by name.
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 10] = [
     ("hatl-1g", include_str!("../../../../stacks/drives/hatl-1g.toml")),
     ("hatl-2g", include_str!("../../../../stacks/drives/hatl-2g.toml")),
     ("hatl-32g", include_str!("../../../../stacks/drives/hatl-32g.toml")),
@@ -14,6 +14,7 @@ const BUILT_IN: [(&str, &str); 9] = [
     ("qlc-16k", include_str!("../../../../stacks/drives/qlc-16k.toml")),
     ("qlc-64k", include_str!("../../../../stacks/drives/qlc-64k.toml")),
     ("sata-mlc", include_str!("../../../../stacks/drives/sata-mlc.toml")),
+    ("slc-1g", include_str!("../../../../stacks/drives/slc-1g.toml")),
     ("tlc", include_str!("../../../../stacks/drives/tlc.toml")),
 ];
 

@@ -56,6 +56,11 @@ impl Log {
         To { stream: self.segments.stream_of_copy(segment), copy: true }
     }
 
+    /// Where recovery puts what only the journal has.
+    pub(super) fn to_restore(&self) -> To {
+        To { stream: self.segments.stream_of_write(None), copy: true }
+    }
+
     /// Whether what wants room must leave the segments that are left to copies.
     fn must_wait(&self, to: To) -> bool {
         let shared = !to.copy && !self.segments.uses(COPIES);
@@ -100,7 +105,11 @@ impl Log {
             return None; // The other streams must be able to go on.
         }
         let row = self.rows.iter().position(|row| row.phase == Phase::Idle)? as u8;
-        let floor = if to.copy { self.layout.gc_floor() } else { self.layout.reserve };
+        let floor = match to.copy {
+            true if self.recovery.is_some() => self.layout.restore_floor(),
+            true => self.layout.gc_floor(),
+            false => self.layout.reserve,
+        };
         let at = self.next_at(stream, floor)?;
         self.stamps += 1;
         self.segments.stamp = self.stamps;
@@ -176,14 +185,15 @@ impl Log {
 
     /// What the map pointed at is no longer wanted: row `heir` has what is newer.
     fn bury(&mut self, old: Place, heir: u64) {
-        if old.is_nowhere() {
+        if old.is_nowhere() || self.journal.is_place(old) {
             return;
         }
+        let replaced = self.journal.moment();
         if let Some((row, chunk, byte)) = self.row_of(old)
             && self.rows[row as usize].is_unsealed()
             && let Some(item) = self.rows[row as usize].find(chunk, byte)
         {
-            item.heir = heir;
+            (item.heir, item.replaced) = (heir, replaced);
         }
         self.segments.kill(self.layout.segment_of(old.byte()), old);
     }
@@ -193,10 +203,14 @@ impl Log {
         let it = &self.rows[row as usize];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         self.touched += 1;
+        let segment = it.at.segment;
+        if from.is_none() {
+            self.note(row, item);
+        }
         let old = self.map.set(block, place, crc);
-        self.segments.add(it.at.segment, place);
+        self.segments.add(segment, place);
         let from = from.map(|place| self.layout.segment_of(place.byte()));
-        self.segments.aged(it.at.segment, from);
+        self.segments.aged(segment, from);
         self.bury(old, stamp);
     }
 
@@ -216,17 +230,19 @@ impl Log {
         let to = To { stream: self.segments.stream_of_write(None), copy: false };
         let Some((row, chunk, byte)) = self.take_room(to, 0) else { return false };
         let it = &mut self.rows[row as usize];
-        it.push(Item {
+        let item = it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
             block: first,
             place: Place::from_bits(blocks),
             crc: 0,
             heir: NO_HEIR,
+            replaced: 0,
             chunk,
             byte,
         });
         it.has_trims = true;
         let stamp = it.stamp;
+        self.note(row, item);
         self.host_stamp = self.host_stamp.max(stamp);
         for block in first..first + blocks {
             if !self.map.place(block).is_nowhere() {
@@ -253,8 +269,9 @@ impl Log {
         }
         let place = self.place_in(row, chunk, byte, len, generation);
         let it = &mut self.rows[row as usize];
+        let kind = Kind::Data;
         let item =
-            it.push(Item { kind: Kind::Data, block, place, crc, heir: NO_HEIR, chunk, byte });
+            it.push(Item { kind, block, place, crc, heir: NO_HEIR, replaced: 0, chunk, byte });
         it.placing += 1;
         it.copied[chunk as usize] += if to.copy { len.next_multiple_of(GRAIN) } else { 0 };
         Some((row, item))

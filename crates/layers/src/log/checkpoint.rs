@@ -228,7 +228,7 @@ impl Log {
     /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
     pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
         let everywhere = self.checkpoint.everywhere;
-        let lost = self.lost.set();
+        let lost = self.lost.set() | root.lost & self.journal.bit();
         self.checkpoint.next = Root { lost, everywhere, ..root };
         match self.layout.zoned {
             true => self.send_root_in_turn(now, out),
@@ -312,7 +312,8 @@ impl Log {
         self.roots.made_durable();
         self.map.root_durable();
         self.checkpoint.everywhere = self.checkpoint.root.number;
-        self.lost.told(self.checkpoint.root.lost);
+        self.journal.told(self.checkpoint.root.lost);
+        self.lost.told(self.checkpoint.root.lost & !self.journal.bit());
         if self.life != Life::Recovering {
             out.push(Output::Event(Event::CheckpointDone));
         }

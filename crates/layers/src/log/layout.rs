@@ -15,6 +15,7 @@ use super::roots::ROOT_ZONES;
 use crate::config::{LayerConfig, Plan, PlanError};
 use crate::policy::{CLASSES, GcPolicy};
 
+use super::journal::{Ring, segments_for, split};
 use super::segments::Segments;
 
 /// The longest transfer, in sectors: 1 MiB.
@@ -82,6 +83,8 @@ pub struct Layout {
     pub classes: u8,
     /// Programs are whole multiples of this.
     pub align: u32,
+    /// The ring on the device behind those of the rows.
+    pub journal: Option<Ring>,
 }
 
 /// Where a row is.
@@ -99,6 +102,7 @@ impl Layout {
     /// The layout over `devices`.
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let parity = config.log.parity;
+        let (devices, journal) = split(config, devices)?;
         if devices.is_empty() || devices.len() > 16 {
             return Err(PlanError("log takes 1 to 16 devices"));
         }
@@ -106,6 +110,9 @@ impl Layout {
             return Err(PlanError("log needs two devices for a mirror, three or more for parity"));
         }
         let zones = zones(config.missing, devices)?;
+        if zones.is_some() && journal.is_some() {
+            return Err(PlanError("log takes no journal beside zoned devices: leave it out"));
+        }
         let chunk = config.superpage;
         if !(4 * SECTORS_PER_BLOCK..=2048).contains(&chunk)
             || !chunk.is_multiple_of(SECTORS_PER_BLOCK)
@@ -141,6 +148,7 @@ impl Layout {
             reserve: 0,
             lead: 0,
             classes: 0,
+            journal,
         };
         let base = base.cut(sectors, zones)?;
         let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
@@ -215,7 +223,8 @@ impl Layout {
         let mut kept = 0;
         for classes in [CLASSES as u8, 4, 2].into_iter().filter(|it| opens(*it)) {
             self.classes = classes;
-            self.reserve = RESERVE + 3 * self.map_segments + self.more_classes();
+            self.reserve =
+                RESERVE + 3 * self.map_segments + self.more_classes() + self.kept_to_restore();
             kept = self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early;
             if kept <= spare {
                 break;
@@ -253,7 +262,18 @@ impl Layout {
     /// Free segments that collection may not open: those that a checkpoint needs, and once more
     /// when it was cut off, with a new segment for each stream.
     pub fn gc_floor(&self) -> u32 {
+        self.restore_floor() + self.kept_to_restore()
+    }
+
+    /// Free segments that recovery may not open for what only the journal has: those that its own
+    /// checkpoint needs.
+    pub fn restore_floor(&self) -> u32 {
         2 * self.map_segments + 3 + self.more_classes()
+    }
+
+    /// Segments that are kept for that.
+    fn kept_to_restore(&self) -> u32 {
+        if self.journal.is_some() { segments_for(self.slots) } else { 0 }
     }
 
     /// Incompressible blocks of a full row.
@@ -357,7 +377,8 @@ impl Layout {
         let sectors = self.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
         let rows = ROWS as u32 * u32::from(self.devices);
-        (rows + scratch + self.width() + 1, sectors)
+        let record = u32::from(self.journal.is_some());
+        (rows + scratch + record + self.width() + 1, sectors)
     }
 
     /// What the layer needs and gives.

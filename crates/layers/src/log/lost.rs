@@ -106,6 +106,12 @@ impl Log {
         }
         self.counters.device_errors += 1;
         let writes = matches!(command, Command::Program { .. } | Command::Flush { .. });
+        if self.journal.is(device) {
+            // What can't be read is known when recovery needs it.
+            return if writes {
+                self.journal_failed(error, out)
+            };
+        }
         if self.lost.has(device) || !writes && error != DeviceError::Gone {
             return;
         }
@@ -132,11 +138,13 @@ impl Log {
 
     /// Writes a root that says who is lost, when none does.
     pub(super) fn pump_told(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.lost.is_told() || !self.checkpoint.is_idle() || out.room() < 20 {
+        let tells = self.journal_to_tell();
+        if self.lost.is_told() && !tells || !self.checkpoint.is_idle() || out.room() < 20 {
             return false;
         }
         let root = self.checkpoint.root;
-        self.send_root(now, Root { number: root.number + 1, ..root }, out);
+        let lost = if tells { self.journal.unneeded() } else { root.lost };
+        self.send_root(now, Root { number: root.number + 1, lost, ..root }, out);
         true
     }
 
@@ -168,6 +176,7 @@ impl Log {
             Op::Recover { index } => self.recover_done(now, index, command, result, out),
             Op::Load { index } => self.load_done(index, command, result, out),
             Op::Salvage => self.salvage_done(command, result, out),
+            Op::Journal(part) => self.journal_done(now, part, command, result, out),
         }
     }
 }

@@ -19,10 +19,12 @@
 mod append;
 mod bits;
 mod blocks;
+mod check;
 mod checkpoint;
 mod collect;
 mod directory;
 mod images;
+mod journal;
 mod layout;
 mod loads;
 mod lost;
@@ -55,7 +57,7 @@ use hostftl_core::{
     BLOCK, Codec, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, Gauges, HostError,
     Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTOR, SECTORS_PER_BLOCK,
 };
-use hostftl_format::log::{GRAIN, Place, STREAMS};
+use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::requests::Requests;
@@ -64,16 +66,18 @@ use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use directory::Directory;
+use journal::Journal;
 use layout::ROWS;
 pub use layout::{At, Layout};
 use loads::Loads;
 use lost::Lost;
-use map::{Map, Where};
+use map::Map;
 use ops::Ops;
 use pace::Pace;
 pub use params::Params;
 use pointers::Pointers;
 use recovery::Recovery;
+use request::Mark;
 use roots::Roots;
 use row::Row;
 use salvage::Salvage;
@@ -120,12 +124,12 @@ pub struct Log {
     buffers: Vec<Payload>,
     scratch_from: usize,
     blocks: Blocks,
-    /// Each that must be durable waits for a stamp.
-    requests: Requests<u64>,
+    requests: Requests<Mark>,
     /// The map page that is kept for the first trim.
     trimming: Option<u32>,
     ops: Ops,
     lost: Lost,
+    journal: Journal,
     salvage: Salvage,
     order: Order,
     /// Rows opened so far, and one.
@@ -178,7 +182,9 @@ impl Log {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
-        if config.missing.count_ones() > config.tolerates() {
+        let journal = Journal::new(&layout, config.missing);
+        let missing = config.missing & !journal.bit();
+        if missing.count_ones() > config.tolerates() {
             buffers.into_iter().for_each(|buffer| {
                 buffer.void();
             });
@@ -206,7 +212,8 @@ impl Log {
             requests: Requests::new(),
             trimming: None,
             ops: Ops::new(config.deadline),
-            lost: Lost::new(config.missing, config.tolerates()),
+            lost: Lost::new(missing, config.tolerates()),
+            journal,
             salvage: Salvage::new(&layout),
             order: Order::new(1),
             stamps: 1,
@@ -285,6 +292,7 @@ impl Log {
     fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = self.pump_commit();
         moved |= self.pump_rows(now, out);
+        moved |= self.pump_journal(now, out);
         moved |= self.pump_flush(now, out);
         moved | self.answer_flushed(out)
     }
@@ -298,10 +306,14 @@ impl Log {
             let asked = core::mem::replace(&mut self.commit_all, self.stamps);
             return asked != self.stamps;
         }
+        if self.close_journal() {
+            return true;
+        }
         if !self.checkpoint.is_current(self.order.next) {
             return self.checkpoint.hurry();
         }
-        if !self.ops.is_empty() || !self.lost.is_quiet() || !self.lost.is_told() {
+        let told = self.lost.is_told() && self.journal.is_told();
+        if !(self.ops.is_empty() && self.lost.is_quiet() && told) {
             return false;
         }
         self.life = Life::Over;
@@ -409,6 +421,7 @@ impl Layer for Log {
         let (used, frames) = self.map.use_of_frames();
         let pages = self.layout.pages.into();
         let mut facts = Few::new();
+        self.journal.tell(&mut facts);
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));
@@ -447,7 +460,7 @@ impl Layer for Log {
     }
 
     fn lost_devices(&self) -> u16 {
-        self.lost.set()
+        self.lost.set() | self.journal.lost()
     }
 
     fn power_off(&mut self) {
@@ -464,37 +477,5 @@ impl Log {
     fn may_be_mapped(&self, block: u64) -> bool {
         let away = || !self.directory.place(self.map.page_of(block)).is_nowhere();
         self.map.look(block).map_or_else(away, |place| !place.is_nowhere())
-    }
-
-    /// Whether the live counts are the sums of what the map and the directory point at. Of pages
-    /// that are away nothing is known: with any, no sum may be greater than its count.
-    fn check_live(&self) -> Result<(), &'static str> {
-        let mut live = alloc::vec![0_u32; self.layout.segments as usize];
-        let mut add = |place: Place| {
-            let segment = self.layout.segment_of(place.byte());
-            live[segment as usize] += place.len().div_ceil(GRAIN);
-        };
-        let tops = (0..self.layout.tops()).map(|at| self.checkpoint.top(at).0);
-        let images = (0..self.layout.pages).map(|page| self.directory.place(page));
-        tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
-        let blocks = (0..self.map.len()).filter_map(|block| self.map.look(block));
-        let mapped =
-            blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
-        let away = |page: u32| self.map.state(page) != Where::Here && !self.is_blank(page);
-        let all = !(0..self.layout.pages).any(away);
-        let fits = |(segment, sum): (usize, &u32)| {
-            let live = self.segments.live(segment as u32);
-            *sum == live || !all && *sum < live
-        };
-        if !live.iter().enumerate().all(fits) {
-            return Err("a segment's live count is not the sum of its live records");
-        }
-        if !self.segments.check() {
-            return Err("what is counted of full segments is not what they have");
-        }
-        match mapped as u64 == self.map.mapped() || !all && (mapped as u64) < self.map.mapped() {
-            true => self.map.check(),
-            false => Err("the number of mapped blocks is not that of the map"),
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Commands in flight: what each token stands for, and until when it is waited for.
 
+use super::journal::Part;
 use crate::flying::Flying;
 
 /// Commands in flight at once.
@@ -42,6 +43,8 @@ pub enum Op {
     Load { index: u8 },
     /// Metadata of another chunk, from which lost metadata is made.
     Salvage,
+    /// A command of the journal.
+    Journal(Part),
 }
 
 impl Op {

@@ -19,6 +19,8 @@ pub struct Params {
     pub gc: GcPolicy,
     /// What is kept apart in segments of its own.
     pub separation: Separation,
+    /// Whether the last device of the stack is a journal, to which flushes go.
+    pub journal: bool,
     /// Bytes of memory for map pages; unless it is set, enough for all of a small volume, and a
     /// share of what a large one exports.
     pub map_memory: Option<u64>,
@@ -34,6 +36,7 @@ impl Default for Params {
             parity: false,
             gc: GcPolicy::CostBenefit,
             separation: Separation::Lifetime,
+            journal: false,
             map_memory: None,
             few_pairs: false,
         }
@@ -43,7 +46,7 @@ impl Default for Params {
 impl Params {
     /// The keys, for messages.
     pub const KEYS: &'static str =
-        "superpage (the chunk), spare, compress, parity, gc, separation, map-memory";
+        "superpage (the chunk), spare, compress, parity, gc, separation, map-memory, journal";
 
     /// The parameters as `LayerConfig::parse` reads them.
     pub fn to_text(self) -> String {
@@ -56,6 +59,9 @@ impl Params {
         let Params { gc, separation, .. } = self;
         let mut text =
             format!(":compress={compress}:parity={parity}:gc={gc}:separation={separation}");
+        if self.journal {
+            text += ":journal=yes";
+        }
         if let Some(memory) = self.map_memory {
             text += &format!(":map-memory={}", size_text(memory));
         }
@@ -64,7 +70,7 @@ impl Params {
 
     /// Whether there is a parameter of that name.
     pub fn has(key: &str) -> bool {
-        matches!(key, "compress" | "parity" | "gc" | "separation" | "map-memory")
+        matches!(key, "compress" | "parity" | "gc" | "separation" | "map-memory" | "journal")
     }
 
     /// Sets one of the parameters that there are.
@@ -77,10 +83,11 @@ impl Params {
                 })?;
             }
             ("parity", "yes" | "no") => self.parity = value == "yes",
+            ("journal", "yes" | "no") => self.journal = value == "yes",
             ("map-memory", _) => {
                 self.map_memory = Some(size(value).ok_or_else(|| bad("a size, as 256m"))?);
             }
-            ("parity", _) => return Err(bad("yes or no")),
+            ("parity" | "journal", _) => return Err(bad("yes or no")),
             ("separation", _) => {
                 self.separation = value.parse().map_err(|word| format!("log: {word}"))?;
             }

@@ -3,8 +3,9 @@
 //! 1. Flush, so that what is read is durable; of zoned devices, then, how far zones are written.
 //! 2. The root with the greatest number; a root like it that claims the next life.
 //! 3. The directory and the counts that it points at.
-//! 4. The rows since then (see [`super::replay`]), with the map pages that they change.
-//! 5. Zones that nothing needs are erased.
+//! 4. The rows since then (see [`super::replay`]), with the map pages that they change, and between
+//!    them the records of the journal (see [`super::journal`]).
+//! 5. Zones that nothing needs are erased, and what only the journal has goes into rows.
 //! 6. A checkpoint, after which nothing of the last life is replayed any more.
 
 use hostftl_core::{
@@ -39,6 +40,7 @@ pub enum Step {
     Tops(u32),
     Replay,
     Clean,
+    Restore,
     Checkpoint,
 }
 
@@ -107,6 +109,7 @@ impl Log {
                 let moved = self.pump_reclaim(now, out) || self.erase_roots(now, out);
                 moved || self.end_of_cleaning(out)
             }
+            Step::Restore => self.restore_all(now, out),
             Step::Checkpoint => {
                 let ready = self.serve_when_durable(out) || self.pump_told(now, out);
                 ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
@@ -132,6 +135,9 @@ impl Log {
             }
         }
         for device in 0..self.layout.devices {
+            self.recover(now, 0, Command::Flush { device }, out);
+        }
+        if let Some(device) = self.journal.device_to_flush() {
             self.recover(now, 0, Command::Flush { device }, out);
         }
         self.go(Step::Flush)
@@ -206,12 +212,16 @@ impl Log {
             self.give_up("both copies of a root are damaged on every device", out);
             return false;
         };
-        let stale = root.lost | self.stale_devices(root.everywhere);
+        let stale = root.lost & !self.journal.bit() | self.stale_devices(root.everywhere);
         if !self.lost.can_do_without(stale) {
             self.give_up("more devices are missing or stale than parity makes up for", out);
             return false;
         }
         self.lost.add(stale);
+        if let Err(why) = self.begin_journal(&root) {
+            self.give_up(why, out);
+            return false;
+        }
         for at in 0..self.layout.tops() {
             let (place, crc) = log::root_pair(&buf, at as usize);
             self.checkpoint.set_top(at, place, crc);
@@ -285,6 +295,7 @@ impl Log {
             (Step::Flush, Command::Flush { device }) => {
                 if let Err(error) = result
                     && !self.lost.has(device)
+                    && !self.journal.is(device)
                 {
                     self.fail(device, error, false, out);
                 }
@@ -332,6 +343,18 @@ impl Log {
             self.give_up("too many zones are out of use, or shorter than they seem", out);
             return false;
         }
+        if self.begin_restoring() {
+            return self.go(Step::Restore);
+        }
+        self.begin_checkpoint();
+        self.go(Step::Checkpoint)
+    }
+
+    /// Puts what only the journal has into rows.
+    fn restore_all(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if let Some(moved) = self.pump_restore(now, out) {
+            return moved | self.pump_writing(now, out);
+        }
         self.begin_checkpoint();
         self.go(Step::Checkpoint)
     }
@@ -349,6 +372,7 @@ impl Log {
         }
         let recovery = self.recovery.take().expect("the volume is being recovered");
         let (replayed, dropped) = recovery.replay.counts();
+        self.journal.open();
         self.life = Life::Running;
         out.push(Output::Event(Event::Ready { replayed, dropped }));
         true

@@ -25,7 +25,7 @@ use super::write_out::WINDOW;
 const AHEAD: u32 = 64;
 
 /// What became of an entry.
-enum Applied {
+pub enum Applied {
     /// It was applied, or there is nothing to do.
     Yes,
     /// Its page is to come.
@@ -129,10 +129,16 @@ impl Log {
         if self.recovery().pending > 0 {
             return false;
         }
+        if let Some(moved) = self.scan_journal(now, out) {
+            return moved;
+        }
         if !self.replay().found_all {
             return self.read_heads(now, out) || self.take_next() || self.apply_durable(now, out);
         }
         let Some(first) = self.replay().queue.front() else {
+            if let Some(moved) = self.play_journal(now, u64::MAX, out) {
+                return moved;
+            }
             let last = self.replay().expected - 1;
             return self.begin_life(last);
         };
@@ -258,8 +264,13 @@ impl Log {
 
     /// Does once more what the first row in the queue lists, as far as the pages are here.
     fn apply_first(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let (seq, from) = (self.first_found().head.seq, self.replay().entry);
+        if from == 0
+            && let Some(moved) = self.play_journal(now, seq, out)
+        {
+            return moved;
+        }
         let found = self.replay().queue.pop_front().expect("a row to apply");
-        let from = self.replay().entry;
         let mut next = from;
         while next < found.head.entries && self.failed.is_none() {
             let entry = log::entry(&found.buf, next);
@@ -294,6 +305,14 @@ impl Log {
     }
 
     fn apply(&mut self, now: Nanos, entry: Entry, out: &mut Out) -> Applied {
+        if entry.kind == Kind::Data && !self.is_sound(entry.place) {
+            return Applied::Never("a row lists what can't be");
+        }
+        self.apply_sound(now, entry, out)
+    }
+
+    /// Applies an entry whose place is known to be one.
+    pub(super) fn apply_sound(&mut self, now: Nanos, entry: Entry, out: &mut Out) -> Applied {
         let Entry { kind, block, place, crc } = entry;
         self.touched += 1;
         let end = match kind {
@@ -303,7 +322,7 @@ impl Log {
         };
         let page = self.map.page_of(block);
         let sound = block < end && end <= self.map.len() && self.map.page_of(end - 1) == page;
-        if !sound || kind == Kind::Data && !self.is_sound(place) {
+        if !sound {
             return Applied::Never("a row lists what can't be");
         }
         match self.fetch_page(now, page, out) {
@@ -326,12 +345,12 @@ impl Log {
             return;
         }
         let old = self.map.set(block, place, crc);
-        if !place.is_nowhere() {
+        if !place.is_nowhere() && !self.journal.is_place(place) {
             let segment = self.layout.segment_of(place.byte());
             self.segments.claim(segment, false);
             self.segments.add(segment, place);
         }
-        if !old.is_nowhere() {
+        if !old.is_nowhere() && !self.journal.is_place(old) {
             self.segments.kill(self.layout.segment_of(old.byte()), old);
         }
     }

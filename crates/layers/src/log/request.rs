@@ -3,7 +3,7 @@
 //! Invariants
 //! - Writes and trims are begun one at a time, in the order of arrival; so are reads.
 //! - A flush or a FUA request that is complete waits until all rows that were opened up to its mark
-//!   and have anything of the host are durable.
+//!   and have anything of the host are durable, or the journal has all that was published up to it.
 
 use hostftl_core::{HostError, HostOp, Nanos, Out, Request, SECTORS_PER_BLOCK};
 
@@ -16,8 +16,12 @@ const BLANK_STEP: u32 = 64;
 /// Map pages that a trim asks for before it needs them.
 const AHEAD: u32 = 16;
 
+/// What a request waits for that must be durable: the host's rows up to this stamp, or the journal
+/// up to this moment.
+pub type Mark = (u64, u64);
+
 /// The next part of a request: first sector, length, within one block.
-fn part(active: &Active<u64>) -> (u64, u32) {
+fn part(active: &Active<Mark>) -> (u64, u32) {
     let from = active.lba + active.cursor;
     let block = u64::from(SECTORS_PER_BLOCK);
     let to = ((from / block + 1) * block).min(active.lba + active.sectors);
@@ -41,10 +45,12 @@ impl Log {
     fn complete(&mut self, req: u16, out: &mut Out) {
         let (mark, flushed) = (self.host_stamp, self.flushed_stamp);
         let (failed, dead) = (self.failed, self.abandoning);
+        let (moment, logged) = (self.journal.moment(), self.journal.has_all());
         let active = self.requests.at(req);
         let failed = failed.filter(|_| dead || active.kind != Kind::Read);
         active.error = active.error.or(failed);
-        if self.requests.end(req, mark, flushed >= mark, out) {
+        let is_durable = flushed >= mark || logged;
+        if self.requests.end(req, (mark, moment), is_durable, out) && !self.journal.ask() {
             self.commit = self.commit.max(mark);
         }
     }

@@ -59,6 +59,8 @@ pub struct Item {
     pub crc: u32,
     /// The row (by its stamp) that has a newer version, [`NO_HEIR`], or [`DEAD`].
     pub heir: u64,
+    /// When that came, if there is an heir; see [`super::journal::Journal::moment`].
+    pub replaced: u64,
     /// The chunk of the row where it begins.
     pub chunk: u8,
     /// The byte in that chunk.
@@ -74,6 +76,8 @@ pub struct Row {
     pub stamp: u64,
     /// Its place in the order of replay.
     pub seq: u64,
+    /// The order of the first publication of the host in it, or 0.
+    pub first_order: u64,
     /// Whose it is.
     pub stream: u8,
     /// Where it lies.
@@ -118,6 +122,7 @@ impl Row {
             phase: Phase::Idle,
             stamp: 0,
             seq: 0,
+            first_order: 0,
             stream: 0,
             at: At::default(),
             chunks: 0,
@@ -143,7 +148,7 @@ impl Row {
         assert_eq!(self.phase, Phase::Idle, "only an idle row is opened");
         let full = at.sector == 0;
         self.phase = Phase::Filling;
-        self.stamp = stamp;
+        (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
         self.at = at;
         self.chunks = if full { layout.width() as u8 } else { 1 };

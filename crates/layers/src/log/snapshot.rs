@@ -72,7 +72,7 @@ impl Log {
             replay_from: self.order.next,
             durable: 0,
             generation: self.generation,
-            lost: 0,
+            lost: self.journal.unneeded(),
             everywhere: 0,
             mapped: self.map.mapped(),
             life: self.life_number,

@@ -17,11 +17,13 @@ use crate::planted::{Bug, planted};
 
 use super::layout::ROWS;
 use super::ops::Op;
-use super::row::{NO_HEIR, Phase, Row, Stage};
+use super::row::{Phase, Row, Stage};
 use super::{Log, OWN_OPS};
 
 /// Rows between device flushes that nobody asked for: this bounds what recovery must verify.
 pub const WINDOW: u64 = 64;
+/// The same where rows that aren't durable keep their buffers.
+const HELD_WINDOW: u64 = 4;
 
 /// A row that has its number.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +154,7 @@ impl Log {
         let (stamp, of_host) = (it.stamp, it.of_host);
         // The numbers of a stream's rows go up from place to place.
         let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
-        if self.rows.iter().any(before) {
+        if self.rows.iter().any(before) || self.journal.is_unsure(&it.items) {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
@@ -169,9 +171,7 @@ impl Log {
         let mut buf = self.rows[row as usize].heads.pop().expect("nothing is sealed with it");
         let mut entries = 0;
         for item in &self.rows[row as usize].items {
-            let listed =
-                item.heir == NO_HEIR || open.contains(&item.heir) || planted(Bug::HeirIgnored);
-            if listed {
+            if self.journal.lists(item, &open) {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
                 entries += 1;
@@ -384,6 +384,7 @@ impl Log {
         counters.padded += u64::from(tally.get(Cause::Pad));
         counters.map_written += u64::from(tally.get(Cause::Map));
         counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+        counters.journal_written += u64::from(tally.get(Cause::Journal));
     }
 
     /// A chunk of a row is written.
@@ -411,7 +412,8 @@ impl Log {
     fn retire(&mut self, row: u8) -> bool {
         let first = self.row_buffer(row, 0);
         let last = first + usize::from(self.layout.devices);
-        let idle = self.buffers[first..last].iter().all(|buffer| buffer.is_idle());
+        let held = self.journal.holds(row, &self.rows[row as usize], self.order.durable);
+        let idle = !held && self.buffers[first..last].iter().all(|buffer| buffer.is_idle());
         if idle {
             self.rows[row as usize].phase = Phase::Idle;
             self.active &= !(1 << row);
@@ -446,7 +448,8 @@ impl Log {
         let asked = self.commit > self.flushed_stamp && covers(self.commit, true);
         let all = self.commit_all;
         let root = all > self.durable_all && covers(all, false);
-        let many = order.settled >= order.durable + WINDOW;
+        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
+        let many = order.settled >= order.durable + window;
         if !asked && !root && !many || out.room() < 20 {
             return false;
         }
@@ -485,9 +488,10 @@ impl Log {
     /// Answers what waits for rows that are durable.
     pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
         let mut moved = false;
-        while self.requests.waits_for().is_some_and(|it| it <= self.flushed_stamp)
+        while out.room() > 4
             && self.lost.is_told()
-            && out.room() > 4
+            && let Some((mark, moment)) = self.requests.waits_for()
+            && (mark <= self.flushed_stamp || self.journal.has(moment))
         {
             moved |= self.requests.answer_waiting(Ok(()), out);
         }

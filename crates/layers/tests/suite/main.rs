@@ -2,6 +2,7 @@
 
 mod common;
 mod hard;
+mod log_journal;
 mod log_zoned;
 mod memory;
 mod mhatl;

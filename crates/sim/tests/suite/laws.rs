@@ -105,7 +105,7 @@ fn run(fault: Fault) -> Result<Totals, Violation> {
         Ok(_) => {}
     }
     world.stop()?;
-    check_laws(&world, &spec, &front.totals())?;
+    check_laws(&world, &front.totals())?;
     Ok(front.totals())
 }
 

@@ -89,8 +89,9 @@ fn memory(memory: &Memory) -> String {
 }
 
 fn device(one: &DeviceStatus) -> String {
+    let role = if one.role.is_empty() { String::new() } else { format!(" ({})", one.role) };
     if one.health == "missing" {
-        return format!("{}: MISSING", one.name);
+        return format!("{}{role}: MISSING", one.name);
     }
     let way = match (&one.why_not_direct, one.reconnects, &one.trouble) {
         (_, Some(times), None) => format!("reconnected {times} times"),
@@ -102,7 +103,7 @@ fn device(one: &DeviceStatus) -> String {
     let (kind, size, errors) = (&one.kind, bytes(one.bytes), one.errors);
     let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));
     format!(
-        "{}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors} errors{lost}",
+        "{}{role}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors} errors{lost}",
         one.name
     )
 }

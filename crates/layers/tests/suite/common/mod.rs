@@ -28,6 +28,8 @@ pub struct World {
     pub meta_reads: (u64, u64),
     /// Sectors of the device that can't be read.
     pub bad: HashSet<u64>,
+    /// Where on the disk a second device begins, in sectors.
+    second: u64,
     buffers: HashMap<u32, Vec<u8>>,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
@@ -42,18 +44,31 @@ impl World {
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
         let device = DeviceInfo { collection_hint: config.kind.needs_hint(), ..block };
-        Self::start_on(device, None, config, disk, mode, seed)
+        Self::start_on(vec![device], None, config, disk, mode, seed)
+    }
+
+    /// The same with a journal in the last `sectors` sectors of `disk`, which may be missing.
+    pub fn start_journaled(
+        config: &LayerConfig,
+        disk: Vec<u8>,
+        sectors: u64,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let rows = (disk.len() / SECTOR) as u64 - sectors;
+        let devices = [rows, sectors].map(|sectors| DeviceInfo::block(sectors, 8));
+        Self::start_on(devices.into(), None, config, disk, mode, seed)
     }
 
     fn start_on(
-        device: DeviceInfo,
+        devices: Vec<DeviceInfo>,
         zoned: Option<zoned::Pointers>,
         config: &LayerConfig,
         disk: Vec<u8>,
         mode: Mode,
         seed: u64,
     ) -> Self {
-        let devices = [device];
+        let second = if devices.len() > 1 { devices[0].sectors } else { 0 };
         let plan = AnyLayer::plan(config, &devices).expect("a plan");
         let mut buffers = HashMap::new();
         let mut owned = Vec::new();
@@ -71,6 +86,7 @@ impl World {
             zoned,
             meta_reads: (0, 0),
             bad: HashSet::new(),
+            second,
             buffers,
             flying: Vec::new(),
             replies: HashMap::new(),
@@ -170,9 +186,10 @@ impl World {
         {
             return verdict;
         }
+        let first = if command.device() == Some(1) { self.second } else { 0 };
         match command {
             Command::Read { lba, into, .. } => {
-                let at = *lba as usize * SECTOR;
+                let at = (first + *lba) as usize * SECTOR;
                 let bytes = &self.disk[at..at + into.sectors() as usize * SECTOR];
                 match into {
                     Target::Data(view) => {
@@ -192,7 +209,7 @@ impl World {
             Command::Program { lba, gather, tally, .. } => {
                 let bytes: Vec<u8> = gather.iter().flat_map(|p| self.bytes_of(p)).collect();
                 assert_eq!(bytes.len(), tally.total() as usize * SECTOR, "a tally is the length");
-                let at = *lba as usize * SECTOR;
+                let at = (first + *lba) as usize * SECTOR;
                 self.disk[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             Command::Place { from, into } => {

@@ -102,7 +102,7 @@ impl World {
         mode: Mode,
         seed: u64,
     ) -> Self {
-        Self::start_on(zoned.info(), Some(zoned), config, disk, mode, seed)
+        Self::start_on(vec![zoned.info()], Some(zoned), config, disk, mode, seed)
     }
 
     /// Stops cleanly; gives back the device, and the CRC of the map.

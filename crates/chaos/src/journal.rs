@@ -1,0 +1,83 @@
+//! The journal's device of a log, and lives without it.
+
+use hostftl_core::DeviceInfo;
+use hostftl_layers::{LayerKind, Mode};
+
+use crate::dice::Dice;
+use crate::events::Named;
+use crate::life::{End, Life, Phase};
+use crate::matrix::Claims;
+use crate::swarm::{Faults, Swarm};
+use crate::world::World;
+
+/// Chooses whether a log has a journal, on what device, and whether faults happen to it alone.
+///
+/// # Errors
+/// When SEMANTICS.md does not admit the run.
+pub fn choose(
+    seed: u64,
+    layer: LayerKind,
+    swarm: &mut Swarm,
+    claims: &mut Claims,
+) -> Result<Option<DeviceInfo>, String> {
+    let mut dice = Dice::new(!seed, layer as u64);
+    if layer != LayerKind::Log || !dice.chance(400) {
+        return Ok(None);
+    }
+    let journal = swarm.devices as u8;
+    swarm.journal = Some(journal);
+    if !swarm.parity && dice.chance(700) {
+        swarm.mortal = Some(journal);
+        *claims = Claims::of_journal()?;
+        swarm.faults = Faults::of(claims, &mut dice);
+        swarm.deadline = if swarm.faults.hang { 1 << 40 } else { 0 };
+    }
+    if dice.chance(600) {
+        swarm.mix[4] = dice.pick(&[5, 20, 60]);
+    }
+    let unit = dice.pick(&[1, 8, 8, 16]);
+    let slots = dice.pick(&[4, 5, 6, 8, 12, 30, 80, 80]);
+    let slot = u64::from((32 + swarm.superpage).next_multiple_of(unit));
+    let mut info = DeviceInfo::block(slots * slot + dice.below(slot), unit);
+    info.volatile_cache = swarm.volatile;
+    Ok(Some(info))
+}
+
+impl World {
+    /// Chooses whether the journal is missing from a life that begins in `mode`.
+    pub(crate) fn miss_journal(&mut self, mode: Mode) {
+        let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
+        let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
+        if mortal && self.dice.chance(150) {
+            self.config.missing = 1 << journal;
+            self.tallies.note(Named::JournalAway);
+        }
+    }
+
+    /// The journal is there.
+    pub(crate) fn bring_journal(&mut self) {
+        if let Some(journal) = self.swarm.journal {
+            self.config.missing &= !(1 << journal);
+        }
+    }
+}
+
+impl Life<'_> {
+    /// Whether the journal is missing, or does not answer any more.
+    pub(crate) fn lacks_journal(&self) -> bool {
+        let mortal = self.w.swarm.mortal.filter(|_| self.w.swarm.mortal == self.w.swarm.journal);
+        mortal.is_some_and(|journal| self.is_dead(journal))
+    }
+
+    /// A volume may be refused without its journal, unless it was stopped cleanly.
+    pub(crate) fn refused_without_journal(&mut self) {
+        if self.w.clean {
+            self.fail(
+                "refused without its journal, which a clean stop did not leave needed".into(),
+            );
+        }
+        self.w.tallies.note(Named::JournalNeeded);
+        self.w.lacked_journal = true;
+        self.phase = Phase::Over(End::Refused);
+    }
+}

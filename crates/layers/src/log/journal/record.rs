@@ -1,0 +1,199 @@
+//! Making a record: what was published since the last one is copied together, written and flushed.
+
+use hostftl_core::{
+    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTOR, SECTORS_PER_BLOCK, Tally,
+};
+use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
+use hostftl_format::log::{Entry, Kind, put_entry};
+
+use super::super::OWN_OPS;
+use super::super::ops::Op;
+use super::{Kept, Log, Part};
+use crate::planted::{Bug, planted};
+
+/// The record that is being made.
+#[derive(Clone, Copy, Debug)]
+pub struct Making {
+    /// It has everything that was published up to here.
+    pub upto: u64,
+    /// How many notes that is, from the first.
+    pub count: u32,
+    /// Rows that must keep what is being copied.
+    pub rows: u16,
+    /// The first note whose copy was not begun, and where that goes.
+    next: u32,
+    bytes: u32,
+    /// Copies under way.
+    copies: u32,
+    /// It is replayed before this row.
+    before: u64,
+    oldest: u64,
+    is_sent: bool,
+}
+
+impl Log {
+    /// The next step of the record under way, or the first of a new one.
+    pub(in super::super) fn pump_journal(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let asked = self.journal.is_ready() && self.journal.asked > self.journal.logged;
+        match self.journal.making {
+            Some(making) if making.is_sent => false,
+            Some(making) if making.next < making.count => self.copy_some(now, making, out),
+            Some(making) => making.copies == 0 && self.write_record(now, making, out),
+            None => asked && self.failed.is_none() && self.begin_record(),
+        }
+    }
+
+    fn noted(&self, index: u32) -> Entry {
+        let note = self.journal.notes[index as usize];
+        let item = self.rows[note.row as usize].items[note.item as usize];
+        Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
+    }
+
+    /// Begins a record of all that was published, unless there is nothing, or too much, or no room.
+    fn begin_record(&mut self) -> bool {
+        self.forget_durable();
+        let count = self.journal.notes.len();
+        let all_noted = self.first_at_risk() > self.journal.unlisted;
+        if count == 0 && all_noted {
+            self.journal.logged = self.journal.clock;
+            return true;
+        }
+        let oldest = self.oldest_record();
+        let next = self.journal.next;
+        // The slot behind this record must be free too.
+        let has_room = next + 1 < oldest + u64::from(self.journal.ring.slots);
+        let fits = count <= most_entries() as usize && {
+            let bytes = (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index))));
+            bytes.sum::<u64>() <= self.journal.ring.bytes().into()
+        };
+        // A row with a trim must be replayed before what was written since, so before the record.
+        let has_trims = self.rows.iter().any(|row| row.is_unsealed() && row.has_trims);
+        if !has_room || !fits || !all_noted || has_trims {
+            self.journal.asked = self.journal.logged;
+            self.journal.passed_by += 1;
+            self.commit = self.commit.max(self.host_stamp);
+            return true;
+        }
+        let mut head = self.journal.head.take().expect("one record at a time");
+        let mut rows = 0;
+        for index in 0..count as u32 {
+            put_entry(&mut head, index, &self.noted(index));
+            rows |= 1 << self.journal.notes[index as usize].row;
+        }
+        self.journal.head = Some(head);
+        self.touched += count;
+        self.journal.making = Some(Making {
+            upto: self.journal.clock,
+            count: count as u32,
+            rows,
+            next: 0,
+            bytes: 0,
+            copies: 0,
+            before: self.order.next,
+            oldest,
+            is_sent: false,
+        });
+        true
+    }
+
+    /// Begins copies, as many as there is room for.
+    fn copy_some(&mut self, now: Nanos, mut making: Making, out: &mut Out) -> bool {
+        let begun = making.next;
+        while making.next < making.count && out.room() > 8 && self.ops.room() > OWN_OPS / 2 {
+            let entry = self.noted(making.next);
+            let note = self.journal.notes[making.next as usize];
+            making.next += 1;
+            if entry.kind != Kind::Data {
+                continue;
+            }
+            let item = self.rows[note.row as usize].items[note.item as usize];
+            let len = entry.place.len();
+            let (row, into) = (self.row_buffer(note.row, item.chunk.into()), self.journal_buffer());
+            let from = Piece::Data(self.buffers[row].view(item.byte, len));
+            let into = self.buffers[into].view_mut(making.bytes, len);
+            making.bytes += bytes_of(&entry);
+            making.copies += 1;
+            let command = Command::Place { from, into };
+            self.submit(now, Op::Journal(Part::Copy(note.row)), command, out);
+        }
+        self.journal.making = Some(making);
+        making.next > begun
+    }
+
+    fn write_record(&mut self, now: Nanos, making: Making, out: &mut Out) -> bool {
+        let (number, ring) = (self.journal.next, self.journal.ring);
+        let lba = ring.at(ring.slot_of(number));
+        let Making { count: entries, oldest, before, bytes, .. } = making;
+        let record = Record { number, oldest, before, epoch: self.life_number, entries };
+        let mut buf = self.journal.head.take().expect("one record at a time");
+        journal::seal(&mut buf, &self.uuid, lba, &record);
+        let pages = record.pages();
+        let full = pages * SECTORS_PER_BLOCK * SECTOR as u32 + bytes;
+        let sectors = full.div_ceil(SECTOR as u32).next_multiple_of(ring.align);
+        let mut gather = Gather::new();
+        gather.push(Piece::Meta { buf, pages });
+        if bytes > 0 {
+            let buffer = self.journal_buffer();
+            gather.push(Piece::Data(self.buffers[buffer].view(0, bytes)));
+        }
+        if sectors * SECTOR as u32 > full {
+            gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
+        }
+        let tally = Tally::of(Cause::Journal, sectors);
+        self.count_sent(&tally);
+        self.journal.making = Some(Making { is_sent: true, rows: 0, ..making });
+        let device = self.journal.device;
+        let command = Command::Program { device, lba, gather, tally, placement: 0 };
+        self.submit(now, Op::Journal(Part::Write), command, out);
+        true
+    }
+
+    /// A command of the record under way is over.
+    pub(super) fn making_done(
+        &mut self,
+        now: Nanos,
+        part: Part,
+        command: Command,
+        result: Result<(), DeviceError>,
+        out: &mut Out,
+    ) {
+        let buffer = self.journal_buffer();
+        match (part, command) {
+            (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
+                self.repay_row(row, from);
+                self.buffers[buffer].repay_mut(into);
+                self.journal.making.as_mut().expect("a record is being made").copies -= 1;
+            }
+            (Part::Write, Command::Program { gather, device, .. }) => {
+                for piece in gather {
+                    match piece {
+                        Piece::Data(view) => self.buffers[buffer].repay(view),
+                        Piece::Meta { buf, .. } => self.journal.head = Some(buf),
+                        Piece::Zeros(_) => {}
+                    }
+                }
+                if result.is_ok() && !planted(Bug::JournalUnflushed) {
+                    let part = Op::Journal(Part::Flush);
+                    return self.submit(now, part, Command::Flush { device }, out);
+                }
+                self.end_record(result.is_ok(), out);
+            }
+            (Part::Flush, _) => self.end_record(result.is_ok(), out),
+            (part, command) => unreachable!("{command:?} is no {part:?}"),
+        }
+    }
+
+    /// The record is durable, or lost with the journal.
+    fn end_record(&mut self, is_durable: bool, out: &mut Out) {
+        let making = self.journal.making.take().expect("a record is being made");
+        if !is_durable || !self.journal.is_ready() || self.failed.is_some() {
+            return;
+        }
+        let (number, upto) = (self.journal.next, making.upto);
+        self.journal.notes.drain(..making.count as usize);
+        self.journal.kept.push_back(Kept { number, upto });
+        self.journal.next += 1;
+        self.journal.logged = upto;
+        self.answer_flushed(out);
+    }
+}

@@ -1,0 +1,92 @@
+//! Putting what only the journal has into rows again, at the end of recovery.
+//!
+//! Invariant: when it is over, the map points nowhere into the journal.
+
+use hostftl_core::{Command, Nanos, Out, Piece, ViewMut};
+use hostftl_format::log::Kind;
+use hostftl_format::log::journal::bytes_of;
+
+use super::super::layout::ROWS;
+use super::super::ops::Op;
+use super::replay::{DAMAGED, Step};
+use super::{Log, Part};
+
+/// Segments that are kept free for what the open rows of the host held, and those that their stream
+/// opens ahead.
+pub fn segments_for(slots: u32) -> u32 {
+    (ROWS as u32).div_ceil(slots) + 2
+}
+
+impl Log {
+    /// All rows and records were played. Whether anything may have to go into rows.
+    pub(in super::super) fn begin_restoring(&mut self) -> bool {
+        let played = &mut self.journal.played;
+        (played.next, played.step) = (0, Step::Begin);
+        !played.records.is_empty()
+    }
+
+    /// Goes on with that; `None` when it is done.
+    pub(in super::super) fn pump_restore(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+        let played = &self.journal.played;
+        let waits = played.pending > 0 && !matches!(played.step, Step::Apply(..));
+        let Some(record) = played.records.get(played.next).copied() else {
+            return (played.pending > 0).then_some(false);
+        };
+        if waits {
+            return Some(false);
+        }
+        match played.step {
+            Step::Begin => {
+                self.read_record(now, record, out);
+                self.journal.played.step = Step::Reading;
+            }
+            Step::Reading if played.bad => self.give_up(DAMAGED, out),
+            Step::Reading => self.journal.played.step = Step::Apply(0, 0),
+            Step::Apply(index, _) if index == record.entries => {
+                self.journal.played.next += 1;
+                self.journal.played.step = Step::Begin;
+            }
+            Step::Apply(index, at) => return Some(self.restore_entry(now, index, at, out)),
+            other => unreachable!("nothing is restored in {other:?}"),
+        }
+        Some(true)
+    }
+
+    /// Gives an entry's block a row, if the journal has its newest version. False when none takes
+    /// it now.
+    fn restore_entry(&mut self, now: Nanos, index: u32, at: u32, out: &mut Out) -> bool {
+        if out.room() < 8 {
+            return false;
+        }
+        let entry = self.entry_of(index).expect("it was checked");
+        let is_newest = entry.kind == Kind::Data
+            && self.map.look(entry.block) == Some(self.place_of(&entry, at));
+        if is_newest {
+            let (len, generation) = (entry.place.len(), entry.place.generation());
+            let to = self.to_restore();
+            let record = (entry.block, len, generation);
+            let Some((row, item)) = self.append(to, record, entry.crc) else { return false };
+            let noted = self.rows[row as usize].items[item as usize];
+            let (from, into) = (self.journal_buffer(), self.row_buffer(row, noted.chunk.into()));
+            let from = Piece::Data(self.buffers[from].view(at, len));
+            let into = self.buffers[into].view_mut(noted.byte, len);
+            self.journal.played.pending += 1;
+            let command = Command::Place { from, into };
+            self.submit(now, Op::Journal(Part::Restore(row, item)), command, out);
+        }
+        self.journal.played.step = Step::Apply(index + 1, at + bytes_of(&entry));
+        true
+    }
+
+    /// A block is in its row: the map points there.
+    pub(super) fn restored(&mut self, row: u8, item: u32, from: Piece, into: ViewMut) {
+        let Piece::Data(view) = from else { unreachable!("a block was copied") };
+        let buffer = self.journal_buffer();
+        self.buffers[buffer].repay(view);
+        self.repay_row_mut(row, into);
+        self.publish(row, item, None);
+        let it = &mut self.rows[row as usize];
+        it.placing -= 1;
+        self.host_stamp = self.host_stamp.max(it.stamp);
+    }
+}

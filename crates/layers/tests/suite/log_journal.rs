@@ -1,0 +1,267 @@
+//! The journal of `log`: flushes go to it, rows fill up all the same, and nothing is lost by a cut.
+
+use crate::common::World;
+use crate::common::churn::{Random, churn, data, ready, verify};
+use crate::common::zoned::Pointers;
+use hostftl_core::{DeviceInfo, Event, HostOp, Layer, SECTOR, Segments};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+/// Sectors of a chunk, and of a record with its four pages of head.
+const CHUNK: usize = 128;
+const SLOT: usize = 160;
+/// Sectors of the journal.
+const JOURNAL: u64 = 10 * SLOT as u64;
+
+fn config() -> LayerConfig {
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    config.log.journal = true;
+    config
+}
+
+/// A disk of 300 chunks and the journal.
+fn disk() -> Vec<u8> {
+    vec![0; (300 * CHUNK + JOURNAL as usize) * SECTOR]
+}
+
+fn start(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
+    World::start_journaled(&config(), disk, JOURNAL, mode, seed)
+}
+
+/// A volume whose journal is not there.
+fn without(disk: Vec<u8>) -> World {
+    let config = LayerConfig { missing: 2, ..config() };
+    World::start_journaled(&config, disk, JOURNAL, Mode::Open, 1)
+}
+
+#[test]
+fn zoned_devices_and_small_ones_are_refused() {
+    let shape = Segments {
+        size: 512,
+        write_unit: 8,
+        write_best: 16,
+        unreadable: 0,
+        max_open: 0,
+        count: 128,
+        units: 1,
+    };
+    let (zoned, block) = (Pointers::new(shape).info(), DeviceInfo::block(1 << 16, 8));
+    let refused = |devices: [&DeviceInfo; 2]| {
+        let why = AnyLayer::plan(&config(), &devices.map(Clone::clone)).unwrap_err();
+        why.to_string()
+    };
+    let said = refused([&zoned, &block]);
+    assert!(said.contains("no journal beside zoned devices"), "{said}");
+    let said = refused([&block, &zoned]);
+    assert!(said.contains("the journal can't lie on a zoned device"), "{said}");
+    let said = refused([&block, &DeviceInfo::block(600, 8)]);
+    assert!(said.contains("too small"), "{said}");
+    assert!(AnyLayer::plan(&config(), &[block.clone(), block]).is_ok());
+}
+
+#[test]
+fn a_flush_writes_a_record_and_seals_no_row() {
+    let mut world = start(disk(), Mode::Format, 1);
+    let before = world.layer.counters();
+    for round in 0..2 {
+        let id = world.write(round * 8, data(round * 8, 8, 1), false);
+        world.wait(id).unwrap();
+        world.flush();
+    }
+    let after = world.layer.counters();
+    assert_eq!(after.journal_written, 2 * 16, "two records: a page of head, and a block");
+    assert_eq!(after.map_written, before.map_written, "no row has its head yet");
+    world.flush();
+    assert_eq!(world.layer.counters().journal_written, 2 * 16, "nothing is logged twice");
+    let mut world = start(world.cut(), Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
+    world.layer.check().unwrap();
+    world.stop();
+}
+
+#[test]
+fn what_is_fua_is_logged_and_what_is_trimmed_goes_to_rows() {
+    let mut world = start(disk(), Mode::Format, 1);
+    let id = world.write(0, data(0, 16, 5), true);
+    world.wait(id).unwrap();
+    let id = world.send(8, 8, |_| HostOp::Trim { fua: true });
+    world.wait(id).unwrap();
+    assert_eq!(world.layer.counters().journal_written, 24, "a page of head, and two blocks");
+    let mut world = start(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 5));
+    assert_eq!(world.read(8, 8).unwrap(), vec![0; 8 * SECTOR]);
+    world.stop();
+}
+
+#[test]
+fn what_is_longer_than_a_record_goes_to_rows_at_once() {
+    let mut world = start(disk(), Mode::Format, 1);
+    let id = world.write(0, data(0, 256, 5), true);
+    world.wait(id).unwrap();
+    assert_eq!(world.layer.counters().journal_written, 0);
+    let mut world = start(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 256).unwrap(), data(0, 256, 5));
+    world.stop();
+}
+
+#[test]
+fn a_full_ring_seals_rows_and_goes_on() {
+    let mut world = start(disk(), Mode::Format, 1);
+    for version in 1..200 {
+        let id = world.write(0, data(0, 1, version), true);
+        world.wait(id).unwrap();
+    }
+    let facts = world.layer.facts();
+    let fact = |name: &str| facts.iter().find(|(known, _)| *known == name).unwrap().1;
+    assert!(fact("journal_records") < 10 && fact("journal_passed_by") > 0);
+    let mut world = start(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 1).unwrap(), data(0, 1, 199));
+    world.stop();
+}
+
+#[test]
+fn survives_cuts_and_turns_of_the_ring() {
+    let (mut disk, mut mode) = (disk(), Mode::Format);
+    let (mut versions, mut random) = (Vec::new(), Random(9));
+    for life in 0..40 {
+        let mut world = start(disk, mode, life);
+        assert!(ready(&world), "life {life}: {:?}", world.events);
+        versions.resize(world.layer.limits().exported as usize, 0);
+        verify(&mut world, &versions);
+        churn(&mut world, &mut versions, &mut random, 300, 3);
+        world.flush();
+        world.layer.check().unwrap();
+        assert!(world.layer.counters().journal_written > 100 * 16, "flushes are logged");
+        disk = world.cut();
+        mode = Mode::Open;
+    }
+}
+
+/// A volume with room for all streams: what is new and what replaces that goes to different rows.
+fn start_roomy(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
+    let config = LayerConfig { spare_permille: 500, ..config() };
+    World::start_journaled(&config, disk, JOURNAL, mode, seed)
+}
+
+fn roomy() -> Vec<u8> {
+    vec![0; (800 * CHUNK + JOURNAL as usize) * SECTOR]
+}
+
+fn overwrite(world: &mut World, block: u64, version: u64) {
+    let id = world.write(block * 8, data(block * 8, 8, version), false);
+    world.wait(id).unwrap();
+}
+
+#[test]
+fn a_row_that_is_sealed_after_a_record_lists_nothing_older() {
+    let mut world = start_roomy(roomy(), Mode::Format, 1);
+    overwrite(&mut world, 0, 1);
+    overwrite(&mut world, 0, 2);
+    world.flush();
+    // The row with the older version fills up; that with the newer one does not.
+    let before = world.layer.counters().map_written;
+    (1..20).for_each(|block| overwrite(&mut world, block, 1));
+    world.settle();
+    assert_eq!(world.layer.counters().map_written, before + 8, "one row got its head");
+    let mut world = start_roomy(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
+    world.stop();
+}
+
+#[test]
+fn a_row_with_a_trim_is_sealed_before_what_was_written_since() {
+    let mut world = start_roomy(roomy(), Mode::Format, 1);
+    overwrite(&mut world, 0, 1);
+    let id = world.send(0, 8, |_| HostOp::Trim { fua: false });
+    world.wait(id).unwrap();
+    overwrite(&mut world, 0, 2);
+    overwrite(&mut world, 0, 3);
+    world.flush();
+    (1..40).for_each(|block| overwrite(&mut world, block, 1));
+    world.settle();
+    let mut world = start_roomy(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 3));
+    world.stop();
+}
+
+#[test]
+fn a_record_has_nothing_older_than_rows_before_it() {
+    let mut world = start_roomy(roomy(), Mode::Format, 1);
+    overwrite(&mut world, 0, 1);
+    overwrite(&mut world, 1, 1);
+    overwrite(&mut world, 0, 2);
+    // The row with the newer version fills up and becomes durable; that with the older one not.
+    (2..70).for_each(|version| overwrite(&mut world, 1, version));
+    world.settle();
+    let before = world.layer.counters().journal_written;
+    world.flush();
+    assert!(world.layer.counters().journal_written > before, "it goes to the journal");
+    let mut world = start_roomy(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
+    assert_eq!(world.read(8, 8).unwrap(), data(8, 8, 69));
+    world.stop();
+}
+
+#[test]
+fn no_step_allocates_with_a_journal() {
+    let mut world = start(disk(), Mode::Format, 1);
+    let mut versions = vec![0; world.layer.limits().exported as usize];
+    churn(&mut world, &mut versions, &mut Random(3), 6000, 4);
+    assert!(world.layer.counters().gc_runs > 0, "the volume turned over");
+    assert_eq!(world.allocations, 0);
+    world.stop();
+}
+
+#[test]
+fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
+    let mut world = start(disk(), Mode::Format, 1);
+    let id = world.write(0, data(0, 8, 1), true);
+    world.wait(id).unwrap();
+    let disk = world.cut();
+    let world = without(disk.clone());
+    let [Event::Unrecoverable(why)] = world.events[..] else { panic!("{:?}", world.events) };
+    assert!(why.contains("bring it back"), "{why}");
+    drop(world.cut());
+    let mut world = start(disk, Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1));
+    let mut world = without(world.stop());
+    assert!(ready(&world));
+    assert_eq!(world.layer.lost_devices(), 2);
+    let id = world.write(0, data(0, 8, 2), true);
+    world.wait(id).unwrap();
+    assert_eq!(world.layer.counters().journal_written, 0);
+    let mut world = without(world.cut());
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2), "it was never needed");
+    let mut world = start(world.cut(), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2), "what it held before is old");
+    world.stop();
+}
+
+#[test]
+fn a_damaged_record_that_is_needed_is_noticed() {
+    let mut world = start(disk(), Mode::Format, 1);
+    for at in 0..3 {
+        let id = world.write(at * 8, data(at * 8, 8, 1), true);
+        world.wait(id).unwrap();
+    }
+    let disk = world.cut();
+    let slot = |number: usize| (300 * CHUNK + number * SLOT) * SECTOR;
+    // The first record lies in slot 1, its block behind a page of head.
+    for at in [slot(1) + 70, slot(1) + 4096 + 9, slot(2) + 30] {
+        let mut damaged = disk.clone();
+        damaged[at] ^= 1;
+        let world = start(damaged, Mode::Open, 2);
+        assert!(
+            matches!(world.events[..], [Event::Unrecoverable(why)] if why.contains("is damaged")),
+            "byte {at}: {:?}",
+            world.events
+        );
+        drop(world.cut());
+    }
+    let mut torn = disk.clone();
+    torn[slot(3) + 4096 + 9] ^= 1;
+    let mut world = start(torn, Mode::Open, 2);
+    assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
+    assert_eq!(world.read(16, 8).unwrap(), vec![0; 8 * SECTOR], "the newest looks torn");
+    world.stop();
+}
