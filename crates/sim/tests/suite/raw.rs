@@ -1,13 +1,18 @@
 //! Layers that translate, on raw drives, some of whose segments fail.
 
 use hostftl_drives::DriveSpec;
+use hostftl_sim::theory;
 use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
 
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
 
 fn row(drive: &str, layer: &str, snapshots: Snapshots) -> Row {
+    row_of(WORK, drive, layer, snapshots)
+}
+
+fn row_of(work: &str, drive: &str, layer: &str, snapshots: Snapshots) -> Row {
     let study = Study {
-        workloads: vec![Load::parse(WORK).expect("a workload")],
+        workloads: vec![Load::parse(work).expect("a workload")],
         drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}"))],
         layers: vec![LayerChoice::parse(layer).expect("a layer")],
         warm: Warm::Steady,
@@ -39,6 +44,36 @@ fn segments_that_fail_are_done_without() {
         assert!(failing.waf_total > sound.waf_total, "{layer}: less room, more copies");
         assert_ne!(failing.digest, sound.digest);
     }
+}
+
+/// What `log` sends reaches the dies and nothing else does, what is written again was erased, and
+/// what is copied is as theory says.
+#[test]
+fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
+    // It reads what it has just written.
+    let drive = format!("{DRIVE}:unreadable_pages=0");
+    let layer = "log:compress=none:spare=35:separation=none:gc=greedy";
+    let row = row_of("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, Snapshots::None);
+    let of = |cause: &str| -> u64 {
+        let mut parts = row.programmed_bytes.parts();
+        parts.find(|(name, _)| *name == cause).expect("a cause").1
+    };
+    let programmed: u64 = row.programmed_bytes.parts().map(|(_, bytes)| bytes).sum();
+    let host = row.host_write_bytes as f64;
+    let waf = row.waf_total.expect("the host writes");
+    assert!(row.conserved);
+    assert_eq!((row.waf_drive, row.drive_gc_ns), (Some(1.0), 0), "the drive itself does nothing");
+    assert!((programmed as f64 / host - waf).abs() < 1e-9, "every byte has a cause");
+    let capacity = (256 << 20) as f64;
+    let erased = row.erases.mean * capacity;
+    assert!((programmed as f64 - erased).abs() < 0.1 * capacity, "{programmed} and {erased}");
+    // An eighth of the zones at most are roots, open, or kept free; a sixteenth of the rest heads.
+    let alpha = capacity / row.exported_bytes as f64;
+    let (least, most) = (theory::greedy(alpha, 128), theory::fifo(alpha * 7.0 / 8.0 * 15.0 / 16.0));
+    let data = (of("host") + of("gc")) as f64 / host;
+    println!("log: data {data:.3}, by theory {least:.3} to {most:.3}; all {waf:.3}");
+    assert!((least..most).contains(&data), "{least} {data} {most}");
+    assert!(waf < 1.15 * data, "heads, images, roots and pads are small: {waf} for {data}");
 }
 
 #[test]
