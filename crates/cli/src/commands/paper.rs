@@ -91,7 +91,8 @@ fn list(console: &mut Console) -> Result<(), Failure> {
 }
 
 fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
-    console.paragraph(&format!("{}: {}", found.title, found.lead))?;
+    console.line(format!("{}\n", found.title))?;
+    console.paragraph(&found.lead)?;
     for sheet in &found.sheets {
         let rows = sheet.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect());
         let table = table(&sheet.heads, rows, 1);

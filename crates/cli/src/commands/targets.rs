@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use hostftl_sim::{TargetsFile, run_targets};
+use comfy_table::{CellAlignment, Table, presets};
+use hostftl_sim::{TargetRow, TargetsFile, run_targets};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -36,28 +37,36 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(&rows);
     }
-    let heads = ["units", "layer", "requests", "collected", "p50", "p99", "p99.9", "longest"];
-    console.line(line(heads.map(String::from)))?;
-    rows.iter().try_for_each(|row| {
-        let times = [row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns].map(units::nanos);
-        let [p50, p99, p999, max] = times;
-        let (requests, runs) = (units::count(row.requests), units::count(row.gc_runs));
-        console.line(line([
-            row.pus.clone(),
-            row.layer.clone(),
-            requests,
-            runs,
-            p50,
-            p99,
-            p999,
-            max,
-        ]))
-    })
+    console.paragraph(&format!("On {}, with a host for each target:", file.drive))?;
+    console.line(table(&file, &rows))?;
+    console.line("")?;
+    console.paragraph(
+        "Each target was filled before. Latencies are those of all requests of its host; a host \
+         that asks for no number of requests goes on until the others are done. Collected: what \
+         the target's layer collected meanwhile (lines with pblk, segments with rrpc).",
+    )
 }
 
-/// Columns of one width, the first two at the left.
-fn line(cells: [String; 8]) -> String {
-    let [pus, layer, rest @ ..] = cells;
-    let rest: Vec<String> = rest.iter().map(|cell| format!("{cell:>10}")).collect();
-    format!("{pus:<7} {layer:<14} {}", rest.join(" "))
+fn table(file: &TargetsFile, rows: &[TargetRow]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border));
+    let heads =
+        ["units", "layer", "host", "requests", "collected", "p50", "p99", "p99.9", "longest"];
+    table.set_header(heads);
+    for (target, row) in file.targets.iter().zip(rows) {
+        let host = match (target.depth, target.write_percent) {
+            (0, _) => "none".into(),
+            (depth, 0) => format!("reads {} KiB, {depth} at once", target.kib),
+            (depth, 100) => format!("writes {} KiB, {depth} at once", target.kib),
+            (depth, writes) => format!("{} KiB, {writes} % writes, {depth} at once", target.kib),
+        };
+        let (requests, runs) = (units::count(row.requests), units::count(row.gc_runs));
+        let times = [row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns].map(units::nanos);
+        let words = [row.pus.clone(), row.layer.clone(), host];
+        table.add_row(words.into_iter().chain([requests, runs]).chain(times));
+    }
+    for column in table.column_iter_mut().skip(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
