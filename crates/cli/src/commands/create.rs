@@ -117,14 +117,15 @@ fn superpage(text: &str) -> Result<Superpage, String> {
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let mut layer = args.layer;
-    match args.superpage {
-        Some(Superpage::Of(sectors)) => layer.superpage = sectors,
-        Some(Superpage::Auto) => {
-            let found = find_superpage(&args.devices[0], args.force)?;
-            layer.superpage = found.unwrap_or(layer.superpage);
+    let probed = match args.superpage {
+        Some(Superpage::Of(sectors)) => {
+            layer.superpage = sectors;
+            None
         }
-        None => {}
-    }
+        Some(Superpage::Auto) => Some(find_superpage(&args.devices[0], args.force)?),
+        None => None,
+    };
+    layer.superpage = probed.flatten().unwrap_or(layer.superpage);
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
     let mut devices = args.devices;
     args.log.apply(&mut layer, &mut devices).map_err(Failure::usage)?;
@@ -136,7 +137,14 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         label: args.label,
         force: args.force,
     };
-    let created = hostftl_volume::create(&spec)?;
+    let mut created = hostftl_volume::create(&spec)?;
+    if let Some(found) = probed {
+        let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
+        created.notes.push(match found {
+            Some(_) => format!("probing found a superpage of {size}"),
+            None => format!("probing found no superpage, so {size} it is"),
+        });
+    }
     match console.is_json() {
         true => json(&spec, &created, console),
         false => text(&spec, &created, console),

@@ -14,18 +14,18 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::{Cause, Command, Nanos, Out, Piece, Target};
 
 use crate::planted::{Bug, planted};
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
-use crate::vsp::leaves::LOST;
+use crate::vsp::leaves::{LOST, Leaf, Leaves};
 use crate::vsp::ops::Op;
-use crate::vsp::pool::State;
+use crate::vsp::pool::{Lost, State};
 
 use super::Mhatl;
-use super::map::Map;
 
 /// Jobs at once.
 const JOBS: usize = 4;
@@ -63,15 +63,6 @@ impl Slot {
         Slot { lsn, from, here: false }
     }
 
-    /// Whether the map still has the sector where this comes from.
-    fn is_current(&self, table: &Map) -> bool {
-        match self.from {
-            From::None => false,
-            From::Zeros => table.leaves.find(self.lsn).is_none(),
-            From::Copy(vsn) => table.look_up(self.lsn.into()) == Some(vsn),
-        }
-    }
-
     /// Whether what comes `i` slots later comes from `i` sectors further on.
     fn leads_to(&self, later: &Slot, i: u32) -> bool {
         match (self.from, later.from) {
@@ -79,6 +70,48 @@ impl Slot {
             (From::Copy(vsn), From::Copy(other)) => vsn + i == other,
             _ => false,
         }
+    }
+}
+
+/// What the map has of slots that follow each other, looked up once for each leaf.
+struct Look<'a> {
+    leaves: &'a Leaves,
+    leaf: Option<Leaf>,
+    /// The sectors for which that holds.
+    sectors: Range<u32>,
+}
+
+impl<'a> Look<'a> {
+    fn new(leaves: &'a Leaves) -> Self {
+        Look { leaves, leaf: None, sectors: 0..0 }
+    }
+
+    /// Whether the map still has the sector of a slot where the slot comes from.
+    fn is_current(&mut self, slot: &Slot) -> bool {
+        if slot.from == From::None {
+            return false;
+        }
+        if !self.sectors.contains(&slot.lsn) {
+            let (leaf, end) = self.leaves.around(slot.lsn);
+            (self.leaf, self.sectors) = (leaf, slot.lsn..end);
+        }
+        match slot.from {
+            From::Copy(vsn) => self.leaf.is_some_and(|leaf| leaf.at(slot.lsn) == vsn),
+            _ => self.leaf.is_none(),
+        }
+    }
+
+    /// The level of the longest run, from the first of some slots on, that is current and lies in
+    /// one leaf or none.
+    fn run(&mut self, slots: &[Slot]) -> Option<u8> {
+        let lsn = slots[0].lsn;
+        if !self.is_current(&slots[0]) {
+            return None;
+        }
+        let sectors = slots.iter().zip(lsn..self.sectors.end);
+        let same = |(slot, lsn): &(&Slot, u32)| slot.lsn == *lsn && self.is_current(slot);
+        let len = sectors.take_while(same).count();
+        Some(lsn.trailing_zeros().min(len.ilog2()) as u8)
     }
 }
 
@@ -267,9 +300,9 @@ impl Mhatl {
     fn next_run(&mut self, index: usize) -> Option<(u32, From, u32)> {
         let sp = self.layout.superpage;
         let job = &mut self.scheme.jobs.list[index];
-        let table = &self.table;
+        let mut look = Look::new(&self.table.leaves);
         while let Some(slot) = job.slots.get_mut(job.cursor as usize) {
-            if !slot.here && slot.is_current(table) {
+            if !slot.here && look.is_current(slot) {
                 break;
             }
             if !slot.here {
@@ -284,7 +317,7 @@ impl Mhatl {
             _ => sp,
         };
         let follows = |(slot, i): &(&Slot, u32)| {
-            !slot.here && first.leads_to(slot, *i) && slot.is_current(table)
+            !slot.here && first.leads_to(slot, *i) && look.is_current(slot)
         };
         let slots = job.slots[begin as usize..].iter();
         let len = slots.zip(0..most).take_while(follows).count() as u32;
@@ -333,19 +366,19 @@ impl Mhatl {
         let Job { stage, host, failed, .. } = self.scheme.jobs.list[index];
         let before = self.table.leaves.count();
         let (mut fill, mut copied) = (host.0 + host.1, 0);
-        for at in 0..self.layout.superpage {
-            let slot = self.scheme.jobs.list[index].slots[at as usize];
-            if slot.from == From::None {
-                continue;
-            }
-            fill = fill.max(at + 1);
-            copied += u32::from(slot.from != From::Zeros);
-            if slot.is_current(&self.table) || planted(Bug::GatherOverNewer) {
-                self.publish(stage, slot.lsn.into(), at);
-                if planted(Bug::GatherNotListed) {
-                    self.stages[stage as usize].slots[at as usize] = 0;
+        let mut at = 0;
+        while at < self.layout.superpage {
+            let slots = &self.scheme.jobs.list[index].slots[at as usize..];
+            let (first, level) = (slots[0], Look::new(&self.table.leaves).run(slots));
+            let len = 1 << level.unwrap_or(0);
+            if first.from != From::None {
+                fill = fill.max(at + len);
+                copied += if first.from == From::Zeros { 0 } else { len };
+                if level.is_some() || planted(Bug::GatherOverNewer) {
+                    self.publish_run(stage, first.lsn, (at, level.unwrap_or(0)));
                 }
             }
+            at += len;
         }
         let fill = fill.max(1);
         self.count_gathered(stage, copied, fill - copied - host.1);
@@ -354,6 +387,22 @@ impl Mhatl {
         jobs.saved += u64::from(before.saturating_sub(self.table.leaves.count()));
         jobs.failed |= failed;
         jobs.list[index].phase = Phase::Idle;
+    }
+
+    /// Points 2^`level` sectors, all of one leaf or none, at slots of a stage, and lets the stage
+    /// list them.
+    fn publish_run(&mut self, index: u8, lsn: u32, (slot, level): (u32, u8)) {
+        let stage = &mut self.stages[index as usize];
+        let leaf = Leaf { lsn, vsn: stage.vsp * self.layout.superpage + slot, level };
+        for i in 0..leaf.len() {
+            let listed = if planted(Bug::GatherNotListed) { 0 } else { lsn + i + 1 };
+            stage.slots[(slot + i) as usize] = listed;
+            self.checkpoint.changed((lsn + i).into());
+        }
+        self.touched += leaf.len() as usize;
+        if let Lost::Last(vsp) = self.table.point_run(&mut self.pool, leaf) {
+            self.send_to_limbo(vsp);
+        }
     }
 
     fn count_gathered(&mut self, stage: u8, copied: u32, holes: u32) {

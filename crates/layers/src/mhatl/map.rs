@@ -85,12 +85,38 @@ impl Map {
         }
     }
 
-    fn put(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) {
-        self.leaves.set(lsn as u32, vsn);
-        let vsp = pool.superpage_of(vsn);
-        pool.gain(vsp, pool.valid(vsp) + 1);
-        self.mapped += 1;
+    fn put(&mut self, pool: &mut Pool, leaf: Leaf) {
+        self.leaves.set_run(leaf);
+        let vsp = pool.superpage_of(leaf.vsn);
+        for _ in 0..leaf.len() {
+            pool.gain(vsp, pool.valid(vsp) + 1);
+        }
+        self.mapped += u64::from(leaf.len());
         self.touch(vsp);
+    }
+
+    /// Points the sectors of a leaf to where it says, all of them out of one leaf or none: what
+    /// is left is as if that had been done one after the other.
+    pub fn point_run(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+        self.clock += u64::from(leaf.len()) - 1;
+        let lost = self.kill_run(pool, leaf.lsn, leaf.level);
+        self.clock += 1;
+        self.put(pool, leaf);
+        lost
+    }
+
+    fn kill_run(&mut self, pool: &mut Pool, lsn: u32, level: u8) -> Lost {
+        let Some(vsn) = self.leaves.clear_run(lsn, level).filter(|vsn| *vsn != LOST) else {
+            return Lost::Some;
+        };
+        self.mapped -= 1 << level;
+        let vsp = pool.superpage_of(vsn);
+        self.touch(vsp);
+        let mut lost = Lost::Some;
+        for _ in 0..1 << level {
+            lost = pool.lose(vsp, pool.valid(vsp) - 1);
+        }
+        lost
     }
 
     /// What the map has of a sector on media.
@@ -143,22 +169,11 @@ impl Table for Map {
     }
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
-        let lost = self.kill(pool, lsn);
-        self.clock += 1;
-        self.put(pool, lsn, vsn);
-        lost
+        self.point_run(pool, Leaf { lsn: lsn as u32, vsn, level: 0 })
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
-        match self.leaves.clear(lsn as u32) {
-            None | Some(LOST) => Lost::Some,
-            Some(vsn) => {
-                self.mapped -= 1;
-                let vsp = pool.superpage_of(vsn);
-                self.touch(vsp);
-                pool.lose(vsp, pool.valid(vsp) - 1)
-            }
-        }
+        self.kill_run(pool, lsn as u32, 0)
     }
 
     fn image(&self, page: &mut Page, key: u64) {
@@ -198,7 +213,7 @@ impl Table for Map {
                 if self.live(vsn).is_some() {
                     return Err("the map has two sectors in one place");
                 }
-                self.put(pool, key, vsn);
+                self.put(pool, Leaf { lsn: key as u32, vsn, level: 0 });
             }
         }
         Ok(())
@@ -255,5 +270,74 @@ impl Table for Map {
             return Err("a superpage is in the list of another count of low leaves");
         }
         pool.check(&valid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+    use crate::config::{LayerConfig, LayerKind};
+    use crate::policy::Dice;
+    use crate::vsp::Scheme;
+    use crate::vsp::pool::State;
+
+    /// Points sectors from `lsn` on, as few at a time as `runs` says. Superpages that it emptied.
+    fn point(map: &mut Map, pool: &mut Pool, from: Leaf, end: u32, runs: bool) -> Vec<u32> {
+        let (mut lsn, mut emptied) = (from.lsn, Vec::new());
+        while lsn < end {
+            let most = map.leaves.around(lsn).1.min(end) - lsn;
+            let level = if runs { lsn.trailing_zeros().min(most.ilog2()) as u8 } else { 0 };
+            let leaf = Leaf { lsn, vsn: from.at(lsn), level };
+            if let Lost::Last(vsp) = map.point_run(pool, leaf) {
+                emptied.push(vsp);
+            }
+            lsn += leaf.len();
+        }
+        emptied
+    }
+
+    #[test]
+    fn runs_leave_behind_what_their_sectors_would_one_after_the_other() {
+        let config = LayerConfig::new(LayerKind::Mhatl);
+        let devices = [DeviceInfo::block(1 << 15, 128)];
+        let layout = super::super::Buddies::layout(&config, &devices).expect("it is large enough");
+        let new = || (Map::new(&layout, 64), Pool::new(&layout, false));
+        let (mut ones, mut runs) = (new(), new());
+        let mut dice = Dice::new(1);
+        let (mut below, mut largest) = (|most: u32| dice.below(most), 0);
+        for _ in 0..2000 {
+            let free = |vsp: &u32| ones.1.state(*vsp) == State::Free;
+            let vsp = (0..layout.count).find(free).expect("16 LSPs are less than all");
+            let mut slot = 0;
+            while slot < 128 {
+                let first = below(128);
+                let len = (1 + below(128 - first)).min(128 - slot);
+                let lsn = 128 * below(16) + first;
+                let from = Leaf { lsn, vsn: vsp * 128 + slot, level: 0 };
+                let [emptied, other] = [(&mut ones, false), (&mut runs, true)]
+                    .map(|((map, pool), runs)| point(map, pool, from, lsn + len, runs));
+                assert_eq!(emptied, other);
+                for (_, pool) in [&mut ones, &mut runs] {
+                    emptied.iter().for_each(|vsp| pool.become_(*vsp, State::Free, false));
+                }
+                slot += len;
+            }
+            for (map, pool) in [&mut ones, &mut runs] {
+                if pool.valid(vsp) > 0 {
+                    pool.become_(vsp, State::Full, false);
+                }
+                map.check(pool).expect("all tables agree");
+            }
+            for vsp in 0..layout.count {
+                assert!(ones.0.leaves.in_superpage(vsp).eq(runs.0.leaves.in_superpage(vsp)));
+            }
+            assert_eq!(ones.0.changed, runs.0.changed);
+            assert_eq!(ones.0.victim(), runs.0.victim());
+            assert_eq!(ones.1.victim(129), runs.1.victim(129));
+            largest = largest.max(ones.0.leaves.count());
+        }
+        assert!(largest > 256, "{largest} leaves in 16 LSPs are not torn enough");
     }
 }

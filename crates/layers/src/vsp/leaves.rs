@@ -191,11 +191,11 @@ impl Leaves {
     fn seek(&self, lsn: u32) -> (u32, u32) {
         let (mut before, mut at) = (0, self.heads[self.head(self.lsp(lsn))]);
         while at != 0 {
-            let node = self.node(at);
-            if lsn < node.leaf.lsn + node.leaf.len() {
+            let (end, next) = self.nodes.end_and_next(at);
+            if lsn < end {
                 break;
             }
-            (before, at) = (at, node.next);
+            (before, at) = (at, next);
         }
         (before, at)
     }
@@ -204,6 +204,17 @@ impl Leaves {
     pub fn find(&self, lsn: u32) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
         (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
+    }
+
+    /// The leaf of a sector, or none, and up to which sector of its LSP that stays so.
+    pub fn around(&self, lsn: u32) -> (Option<Leaf>, u32) {
+        let (_, at) = self.seek(lsn);
+        let end = (self.lsp(lsn) + 1) * self.superpage;
+        match (at != 0).then(|| self.node(at).leaf) {
+            Some(leaf) if leaf.lsn <= lsn => (Some(leaf), leaf.lsn + leaf.len()),
+            Some(leaf) => (None, end.min(leaf.lsn)),
+            None => (None, end),
+        }
     }
 
     /// Puts a leaf behind `before` in its list. The new node.
@@ -289,13 +300,20 @@ impl Leaves {
 
     /// Takes a sector out of its leaf, whose rest stays. Where it was.
     pub fn clear(&mut self, lsn: u32) -> Option<u32> {
+        self.clear_run(lsn, 0)
+    }
+
+    /// Takes 2^`to` sectors, from a multiple of that on, out of the leaf that has them all, unless
+    /// none has any. Where the first was.
+    pub fn clear_run(&mut self, lsn: u32, to: u8) -> Option<u32> {
         let (mut before, at) = self.seek(lsn);
         if at == 0 || self.node(at).leaf.lsn > lsn {
             return None;
         }
         let leaf = self.remove(before, at);
         let mut low = leaf.lsn;
-        for level in (0..leaf.level).rev() {
+        assert!(to <= leaf.level, "one leaf has all of a run");
+        for level in (to..leaf.level).rev() {
             let middle = low + (1 << level);
             let left = lsn >= middle;
             let rest = if left { low } else { middle };
@@ -312,8 +330,13 @@ impl Leaves {
 
     /// Puts a sector in that has no leaf, and merges buddies.
     pub fn set(&mut self, lsn: u32, vsn: u32) {
-        let (before, _) = self.seek(lsn);
-        let mut at = self.add(before, Leaf { lsn, vsn, level: 0 });
+        self.set_run(Leaf { lsn, vsn, level: 0 });
+    }
+
+    /// Puts sectors in that have no leaf, and merges buddies.
+    pub fn set_run(&mut self, leaf: Leaf) {
+        let (before, _) = self.seek(leaf.lsn);
+        let mut at = self.add(before, leaf);
         while let Some(merged) = self.merge(at) {
             at = merged;
         }

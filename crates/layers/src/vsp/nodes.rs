@@ -115,6 +115,15 @@ impl Nodes {
         self.packing.unpack(self.word(at).1)
     }
 
+    /// The end of a node's run, and the next node of its list: what a search needs of it.
+    pub fn end_and_next(&self, at: u32) -> (u32, u32) {
+        let (Packing { lsn, vsn, link }, word) = (self.packing, self.word(at).1);
+        let low = word as u64;
+        let first = (low >> LEVEL) as u32 & u32::MAX >> (u32::BITS - lsn);
+        let next = (word >> (LEVEL + lsn + vsn)) as u32 & u32::MAX >> (u32::BITS - link);
+        (first + (1 << (low & ((1 << LEVEL) - 1))), next)
+    }
+
     /// Sets a node.
     pub fn put(&mut self, at: u32, node: Node) {
         let (from, word) = self.word(at);
@@ -170,6 +179,8 @@ mod tests {
                 let (found, put) = (nodes.get(at), node(at));
                 assert_eq!((found.leaf, found.peer), (put.leaf, put.peer));
                 assert_eq!(found.next, if at == 50 { 7 } else { put.next });
+                let end = put.leaf.lsn + put.leaf.len();
+                assert_eq!(nodes.end_and_next(at), (end, found.next));
             }
         }
     }

@@ -10,9 +10,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Blocks of a superpage.
-const SLOTS: u32 = 16;
+pub const SLOTS: u32 = 16;
 const READ: f64 = 60.0;
 const WRITE: f64 = 800.0;
+/// Writing a superpage, in ns.
+pub const WRITE_NS: u64 = 800_000;
 const NOWHERE: u32 = u32::MAX;
 
 /// A stream of writes.
@@ -202,6 +204,15 @@ impl Mhatl {
             clock: 0,
             zeros,
         }
+    }
+
+    /// The same, with the first so many blocks mapped, each superpage as one leaf.
+    #[must_use]
+    pub fn mapped(mut self, blocks: u32) -> Self {
+        (0..blocks / SLOTS).for_each(|lsp| {
+            self.write_lsp(lsp);
+        });
+        self
     }
 
     /// Adds the leaves of so many blocks from one on to the counts, or takes them out; whether they
