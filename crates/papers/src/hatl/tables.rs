@@ -219,8 +219,8 @@ pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
          ours. The smaller the area is, the more they matter."
             .into(),
         "What was tried for mHATL's reference: the model made again with 20,000, 50,000, 100,000, \
-         200,000, 300,000 and 1,000,000 writes, each from an empty map, with zeros gathered in, and \
-         with all that is written mapped before. The four workloads get 0.16 to 0.36, 0.60 to \
+         200,000, 300,000 and 1,000,000 writes, each from an empty map, with zeros gathered in, \
+         and with all that is written mapped before. The four workloads get 0.16 to 0.36, 0.60 to \
          1.77, 0.06 to 1.06 and 0.26 to 1.08; none of the 18 is within 25 % of all four, and \
          none at all of 2.6 and 1.8."
             .into(),
