@@ -307,7 +307,7 @@ mod tests {
         let (mut ones, mut runs) = (new(), new());
         let mut dice = Dice::new(1);
         let (mut below, mut largest) = (|most: u32| dice.below(most), 0);
-        for _ in 0..2000 {
+        for _ in 0..400 {
             let free = |vsp: &u32| ones.1.state(*vsp) == State::Free;
             let vsp = (0..layout.count).find(free).expect("16 LSPs are less than all");
             let mut slot = 0;
