@@ -467,7 +467,7 @@ fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {
-            Some(holder) => (busy(holder.name), holder.is_this),
+            Some(holder) => (busy(holder.name), holder.is_leaving),
             None => (busy("another process".into()), true),
         }),
         Err(Error(error)) => Err((system(name, "lock it", error), false)),

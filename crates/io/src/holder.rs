@@ -1,6 +1,6 @@
 //! Who holds a lock on a file, from `/proc`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
 /// A process that has locked a file.
@@ -8,19 +8,27 @@ use std::os::unix::fs::MetadataExt;
 pub struct Holder {
     /// As "process 123 (hostftl serve …)".
     pub name: String,
-    /// Whether it is this process: then perhaps it has let go, and only a child that it started
-    /// just now still has the file, until it runs its own program.
-    pub is_this: bool,
+    /// Whether the lock goes by itself: this process took it and has closed the file, and only a
+    /// child that it started just now, or the kernel's last transfers, still have that.
+    pub is_leaving: bool,
 }
 
-/// The living process that has locked `file`; `None` when none is known. The kernel may keep a dead
-/// process's lock for a moment, until its transfers are over.
+/// The living process that has locked what `file` was opened to try; `None` when none is known. The
+/// kernel may keep a dead process's lock for a moment, until its transfers are over.
 pub fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     let id = format!("{major:02x}:{minor:02x}:{}", meta.ino());
     let pid = pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?;
-    Some(Holder { name: describe(pid)?, is_this: pid == std::process::id() })
+    let is_leaving = pid == std::process::id() && times_open(&meta) == 1;
+    Some(Holder { name: describe(pid)?, is_leaving })
+}
+
+/// How many descriptors of this process are the file.
+fn times_open(file: &Metadata) -> usize {
+    let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return 0 };
+    let opened = descriptors.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
+    opened.filter(|it| (it.dev(), it.ino()) == (file.dev(), file.ino())).count()
 }
 
 /// The process on the line of `/proc/locks` whose file is `id`.
@@ -64,10 +72,19 @@ mod tests {
     }
 
     #[test]
-    fn our_own_lock_is_named() {
-        let file = tempfile::tempfile().unwrap();
-        file.try_lock().unwrap();
+    fn our_own_lock_is_named_and_stays_until_we_close_the_file() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        let ours = place.reopen().unwrap();
+        ours.try_lock().unwrap();
+        let other = File::open(place.path()).unwrap();
         let name = format!("process {} (this one)", std::process::id());
-        assert_eq!(holder_of(&file), Some(Holder { name, is_this: true }));
+        drop(place);
+        assert_eq!(holder_of(&other), Some(Holder { name: name.clone(), is_leaving: false }));
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(ours).spawn().unwrap();
+        assert!(other.try_lock().is_err());
+        assert_eq!(holder_of(&other), Some(Holder { name, is_leaving: true }));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        other.try_lock().unwrap();
     }
 }

@@ -122,7 +122,7 @@ fn lock(path: &Path) -> Result<File, Error> {
             Err(WouldBlock) => holder_of(&lock),
         };
         // Held by nobody known: a process that is just ending, or one that is about to begin.
-        if holder.as_ref().is_some_and(|it| !it.is_this) || begun.elapsed() > PATIENCE {
+        if holder.as_ref().is_some_and(|it| !it.is_leaving) || begun.elapsed() > PATIENCE {
             let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
             return Err(Error::Busy { path: path.into(), holder });
         }
