@@ -60,7 +60,7 @@ fn any_order_and_a_volume_file_that_is_lost() {
     let created = create(&spec(&place)).unwrap();
     write(&place, 3);
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
-    let turned = text.replace("d0\"", "x").replace("d2\"", "d0\"").replace("x", "d2\"");
+    let turned = text.replace("d0\"", "\0").replace("d2\"", "d0\"").replace('\0', "d2\"");
     assert_ne!(text, turned);
     fs::write(place.path("v.toml"), turned).unwrap();
     assert_eq!(expect(&place, 3), Vec::<String>::new());
