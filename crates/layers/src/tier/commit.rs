@@ -385,6 +385,8 @@ impl Tier {
             is_cleaned && listed
         });
         self.commit.cleaned = cleaned;
+        // A stop that came meanwhile waits for a commit of its own, and nothing else is under way.
+        self.again |= self.life == Life::Stopping && !self.commit.closed;
         self.requests.wake();
         out.push(Output::Event(Event::CheckpointDone));
         false

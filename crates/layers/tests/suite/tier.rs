@@ -13,6 +13,7 @@ struct World {
     reads: Vec<(u8, u64)>,
     events: Vec<Event>,
     result: Option<Result<(), HostError>>,
+    answers: u32,
     /// How often a step asked for memory.
     allocations: u64,
 }
@@ -25,16 +26,22 @@ impl World {
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors));
         let layer = AnyLayer::new(&config, &infos, buffers.collect(), Mode::Format).unwrap();
         let (reads, events) = (Vec::new(), Vec::new());
-        let (result, allocations) = (None, 0);
-        let mut world = World { layer, gone: None, reads, events, result, allocations };
+        let (result, answers, allocations) = (None, 0, 0);
+        let mut world = World { layer, gone: None, reads, events, result, answers, allocations };
         world.run(Input::Timer);
         assert!(matches!(world.events[..], [Event::Ready { .. }]));
         world
     }
 
     fn run(&mut self, input: Input) {
+        self.run_all([input]);
+    }
+
+    /// Takes all inputs before anything that the layer submits is over; no deadline passes.
+    fn run_all<const N: usize>(&mut self, inputs: [Input; N]) {
         let (mut out, mut flying) = (Out::new(), Vec::<(Token, Command)>::new());
-        self.step(input, &mut out);
+        let mut inputs = inputs.into_iter();
+        self.step(inputs.next().expect("one at least"), &mut out);
         loop {
             for output in out.drain() {
                 match output {
@@ -45,8 +52,13 @@ impl World {
                         reply.ticket.close();
                         reply.data.map(Payload::surrender);
                         self.result = Some(reply.result);
+                        self.answers += 1;
                     }
                 }
+            }
+            if let Some(input) = inputs.next() {
+                self.step(input, &mut out);
+                continue;
             }
             let input = match flying.pop() {
                 Some((token, command)) => {
@@ -121,6 +133,23 @@ fn without_the_slow_device_what_is_in_slots_is_read() {
     assert_eq!(world.layer.lost_devices(), 2);
     assert_eq!(world.read(64), Ok(()));
     assert_eq!(world.layer.lost_ranges(), [(0, 64), (96, 65_536 - 96)]);
+}
+
+fn flush() -> Input {
+    let (ticket, tally) = (Ticket::issue(7), Tally::default());
+    Input::Host(Request { ticket, op: HostOp::Flush, lba: 0, sectors: 0, tally })
+}
+
+#[test]
+fn what_comes_during_a_commit_waits_for_no_deadline() {
+    let mut world = World::new();
+    world.write(64).unwrap();
+    let before = world.answers;
+    world.run_all([flush(), flush()]);
+    assert_eq!(world.answers - before, 2, "the second flush needs a commit of its own");
+    world.write(96).unwrap();
+    world.run_all([flush(), Input::Stop]);
+    assert!(matches!(world.events.last(), Some(Event::Stopped)), "{:?}", world.events);
 }
 
 #[test]
