@@ -323,6 +323,31 @@ impl Mhatl {
     }
 }
 
+/// What the model says of mHATL where its description leaves it open.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Busy time when nothing was mapped before, as described; when gathering writes zeros where
+    /// nothing is mapped; and when all that is written was mapped before.
+    pub busy: [f64; 3],
+    /// The least and the greatest of these, also with a tenth of the requests.
+    pub range: (f64, f64),
+}
+
+impl Open {
+    /// With a cap of 8192 leaves on a drive that has room for all.
+    pub fn new(stream: &Stream, requests: u64) -> Self {
+        let new = |zeros| Mhatl::new(30_000, 8192, zeros, 2 * stream.blocks);
+        let busy = |requests| {
+            let layers = [new(false), new(true), new(false).mapped(stream.blocks)];
+            layers.map(|mut layer| stream.busy(&mut layer, requests))
+        };
+        let all = [busy(requests / 10), busy(requests)];
+        let least = all.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let greatest = all.iter().flatten().copied().fold(0.0, f64::max);
+        Open { busy: all[1], range: (least, greatest) }
+    }
+}
+
 impl Layer for Mhatl {
     fn write(&mut self, block: u32) -> f64 {
         self.clock += 1;
