@@ -45,24 +45,23 @@ impl<S: Scheme> Machine<S> {
     /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
     /// first slot and how many.
     pub fn take_slots(&mut self, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
-        let mut index = self.filling_stage()?;
-        if self.splits_for_log(index, left) {
-            self.close_filling();
-            index = self.filling_stage()?;
-        }
+        let index = self.filling_stage()?;
+        self.keep_whole(index, left);
         let stage = &mut self.stages[index as usize];
         let len = stage.room().min(left);
         Some((index, stage.take(len, cause), len))
     }
 
-    /// Whether `left` sectors would be split only because a stage keeps slots for log. Where the map
-    /// counts runs they go to the next stage: what is left over there would shift all that
-    /// follows, so that at each end of a superpage one more is split.
-    fn splits_for_log(&self, index: u8, left: u32) -> bool {
-        let stage = &self.stages[index as usize];
-        let superpage = self.layout.superpage;
-        let keeps = stage.limit < superpage && stage.fill > 0;
-        self.layout.leaves > 0 && keeps && stage.room() < left && left <= superpage
+    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and are
+    /// written alone: what is left over would shift all that follows, so that at each end of a
+    /// superpage one more is split.
+    fn keep_whole(&mut self, index: u8, left: u32) {
+        let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
+        let fits = stage.room() < left && left <= superpage - stage.fill;
+        if self.layout.leaves > 0 && stage.limit < superpage && fits {
+            stage.limit = superpage;
+            self.starved = true;
+        }
     }
 
     /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.

@@ -96,8 +96,8 @@ impl<S: Scheme> Machine<S> {
         match self.layout.home {
             None => self.free.len() <= FLOOR as usize + 3,
             Some(_) if self.layout.roomy => {
-                let own = self.layout.count - self.layout.lent;
-                self.limbo.len() > 2 * LAST_FREE + own as usize / 32
+                let own = (self.layout.count - self.layout.lent) as usize;
+                self.limbo.len() > 2 * LAST_FREE + (own / 32).max(self.free.len() / 8)
             }
             Some(_) => self.limbo.len() > 2 * LAST_FREE,
         }
