@@ -22,7 +22,8 @@ use crate::stats::{Snapshot, Stats};
 use crate::waker::Waker;
 use crate::world::World;
 
-/// Requests taken in a row before finished commands are looked at again.
+/// Requests taken in a row before finished commands are looked at again, and commands before what
+/// came of them goes to the devices.
 const BATCH: usize = 64;
 /// How old a snapshot gets under load.
 const SNAPSHOT_AGE: Nanos = 100_000_000;
@@ -195,7 +196,8 @@ impl<L: Layer> Driver<L> {
     fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
         self.world.poll();
-        while let Some(done) = self.world.take_done() {
+        for _ in 0..BATCH {
+            let Some(done) = self.world.take_done() else { break };
             self.step(Input::Done(done), host);
         }
         if self.layer.next_timer().is_some_and(|at| at <= self.now()) {

@@ -1,5 +1,5 @@
-//! Worker threads: computing that is too long for the driver's thread, and device calls where
-//! io_uring is refused.
+//! Worker threads: computing that is too long or too much for the driver's thread, and device calls
+//! where io_uring is refused.
 //!
 //! Invariant
 //! - Every task put in comes out exactly once as [`Finished`]; then nobody touches its memory.
@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -24,6 +26,8 @@ pub enum Task {
     Transfer(Transfer),
     /// Work for a slot of the driver.
     Compute(u32, Compute),
+    /// A share of the driver's short work.
+    Share(Vec<(u32, Compute)>),
     /// Keeping the pointers of a zoned file.
     Settle(Settling),
     /// Resetting a zone of a block device: slot, descriptor, first byte and length.
@@ -40,19 +44,24 @@ pub struct Finished {
 }
 
 impl Task {
-    /// Does the task in this thread.
-    pub fn run(self) -> Finished {
-        match self {
+    /// Does the task in this thread; what came of it goes to the end of `list`.
+    fn run(self, list: &mut Vec<Finished>) {
+        let (slot, result) = match self {
+            Task::Share(work) => {
+                let done = work.into_iter().map(|(slot, it)| Finished { slot, result: it.run() });
+                return list.extend(done);
+            }
+            Task::Compute(slot, compute) => (slot, compute.run()),
             Task::Transfer(mut transfer) => {
                 let result = transfer::run(&mut transfer).map(|()| Verdict::default());
-                Finished { slot: transfer.slot, result }
+                (transfer.slot, result)
             }
-            Task::Compute(slot, compute) => Finished { slot, result: compute.run() },
-            Task::Settle(settling) => Finished { slot: settling.slot, result: settling.run() },
+            Task::Settle(settling) => (settling.slot, settling.run()),
             Task::ResetZone(slot, fd, offset, len) => {
-                Finished { slot, result: Zoned::reset_by_kernel(fd, offset, len) }
+                (slot, Zoned::reset_by_kernel(fd, offset, len))
             }
-        }
+        };
+        list.push(Finished { slot, result });
     }
 }
 
@@ -68,6 +77,8 @@ struct Shared {
     tasks: Mutex<Tasks>,
     more: Condvar,
     finished: Mutex<Vec<Finished>>,
+    /// Whether a worker has a share of the driver's short work.
+    sharing: AtomicBool,
     waker: Arc<Waker>,
 }
 
@@ -84,7 +95,8 @@ impl Pool {
     /// When the system gives no thread.
     pub fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { tasks, more: Condvar::new(), finished, waker });
+        let (more, sharing) = (Condvar::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { tasks, more, finished, sharing, waker });
         let mut pool = Pool { shared, threads: Vec::new() };
         for number in 0..threads {
             let shared = pool.shared.clone();
@@ -97,6 +109,18 @@ impl Pool {
     /// Hands a task over.
     pub fn put(&self, task: Task) {
         lock(&self.shared.tasks).queue.push_back(task);
+        self.shared.more.notify_one();
+    }
+
+    /// Whether a worker has a share that is not done.
+    pub fn is_sharing(&self) -> bool {
+        self.shared.sharing.load(Acquire)
+    }
+
+    /// Hands a share over, before all tasks: the driver would have done it at once.
+    pub fn share(&self, work: Vec<(u32, Compute)>) {
+        self.shared.sharing.store(true, Release);
+        lock(&self.shared.tasks).queue.push_front(Task::Share(work));
         self.shared.more.notify_one();
     }
 
@@ -113,9 +137,14 @@ impl Pool {
 
 impl Shared {
     fn work(&self) {
+        let mut list = Vec::new();
         while let Some(task) = self.next() {
-            let finished = task.run();
-            lock(&self.finished).push(finished);
+            let is_share = matches!(task, Task::Share(_));
+            task.run(&mut list);
+            lock(&self.finished).append(&mut list);
+            if is_share {
+                self.sharing.store(false, Release);
+            }
             self.waker.ring();
         }
     }

@@ -32,6 +32,8 @@ const THREADS: usize = 2;
 const THREADS_WITHOUT_RING: usize = 8;
 /// How long to wait at the end for commands that the layer has given up, or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// When so much short work has come together, a worker thread takes half of it.
+const SHARED: usize = 32;
 
 /// See the module text.
 pub struct World {
@@ -43,6 +45,8 @@ pub struct World {
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
     finished: VecDeque<Finished>,
+    /// Short work that nobody has begun: it is done when nothing is finished.
+    later: VecDeque<(u32, Compute)>,
     devices: Vec<Device>,
     arena: Arc<Arena>,
     waker: Arc<Waker>,
@@ -69,7 +73,8 @@ impl World {
         let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
         let stats =
             Stats { devices: vec![DeviceStats::default(); devices.len()], ..Stats::default() };
-        let (flights, free, finished) = (Vec::new(), Vec::new(), VecDeque::new());
+        let (flights, free) = (Vec::new(), Vec::new());
+        let (finished, later) = (VecDeque::new(), VecDeque::new());
         let patience = PATIENCE;
         for remote in devices.iter().filter_map(Device::as_remote) {
             remote.listen(waker.clone());
@@ -81,6 +86,7 @@ impl World {
             flights,
             free,
             finished,
+            later,
             devices,
             arena,
             waker,
@@ -141,9 +147,10 @@ impl World {
             },
             None => {
                 let compute = Compute::new(&command, &self.arena);
-                let short = compute.bytes() <= INLINE;
-                let task = Task::Compute(slot, compute);
-                self.put(task, short);
+                match compute.bytes() <= INLINE {
+                    true => self.later.push_back((slot, compute)),
+                    false => self.pool.put(Task::Compute(slot, compute)),
+                }
             }
         }
         self.flights[slot as usize] = Some((token, command));
@@ -165,12 +172,11 @@ impl World {
         }
     }
 
-    /// Does a short task now and a long one in another thread.
-    fn put(&mut self, task: Task, short: bool) {
-        if short {
-            self.finished.push_back(task.run());
-        } else {
-            self.pool.put(task);
+    /// Lets a worker take half of the short work when there is much of it and none is at it yet.
+    fn share(&mut self) {
+        if self.later.len() >= SHARED && !self.pool.is_sharing() {
+            let half = self.later.len() / 2;
+            self.pool.share(self.later.drain(half..).collect());
         }
     }
 
@@ -247,6 +253,7 @@ impl World {
         for remote in self.devices.iter().filter_map(Device::as_remote) {
             remote.collect(&mut self.finished);
         }
+        self.share();
     }
 
     /// The connections of devices that are behind servers.
@@ -254,9 +261,15 @@ impl World {
         self.devices.iter().filter_map(Device::as_remote)
     }
 
-    /// A command that is over.
+    /// A command that is over, if need be because it is done now.
     pub fn take_done(&mut self) -> Option<Done> {
-        let Finished { slot, result } = self.finished.pop_front()?;
+        let Finished { slot, result } = match self.finished.pop_front() {
+            Some(finished) => finished,
+            None => {
+                let (slot, compute) = self.later.pop_front()?;
+                Finished { slot, result: compute.run() }
+            }
+        };
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
         self.zoned_over(slot, &command, result);
         self.free.push(slot);
@@ -336,5 +349,40 @@ mod tests {
         let done = world.take_done().expect("it is over at once");
         assert_eq!((done.token, done.result), (Token(7), Err(DeviceError::Unsupported)));
         assert_eq!(world.flying(), 0);
+    }
+
+    /// Much short work comes back from two threads: all of it, once, and as one thread does it.
+    #[test]
+    fn shared_work_comes_back_once() {
+        let class = Class { bytes: 4096, count: 4 * SHARED as u32 };
+        let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut world = World::new(Vec::new(), arena.clone(), waker, EngineKind::Pread).unwrap();
+        let mut shares = 0;
+        let mut payloads = Vec::new();
+        for number in 0..4 * SHARED as u32 {
+            let mut data = arena.lease(4096);
+            data.fill(number as u8);
+            let mut payload = data.into_payload();
+            let command = Command::Digest { from: payload.view(0, 4096), seed: number.into() };
+            payloads.push(payload);
+            world.submit(Token(number.into()), command);
+        }
+        let mut over = vec![false; payloads.len()];
+        while world.flying() > 0 {
+            let before = world.later.len();
+            world.poll();
+            shares += usize::from(world.later.len() < before);
+            let Some(done) = world.take_done() else { continue };
+            let Command::Digest { from, seed } = done.command else {
+                panic!("a digest comes back")
+            };
+            let wanted = crate::work::digest(seed, &[seed as u8; 4096]);
+            assert_eq!((done.token, done.result), (Token(seed), Ok(wanted)));
+            assert!(!std::mem::replace(&mut over[seed as usize], true), "{seed} is over twice");
+            payloads[seed as usize].repay(from);
+        }
+        assert!(shares > 0 && over.iter().all(|over| *over));
+        payloads.into_iter().for_each(|payload| drop(arena.adopt(payload)));
     }
 }
