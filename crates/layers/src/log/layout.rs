@@ -21,7 +21,7 @@ use super::segments::Segments;
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
 /// Rows with payload that may be open or on their way to the devices.
-pub const ROWS: usize = 16;
+pub const ROWS: usize = 32;
 /// Block operations under way at once.
 pub const BLOCK_OPS: usize = 128;
 /// Sectors of scratch that each has: a record as read, a plain block, a packed one.

@@ -119,7 +119,7 @@ pub struct Log {
     streams: [Stream; STREAMS],
     rows: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
-    active: u16,
+    active: u32,
     /// Of the rows, then scratch, then collection.
     buffers: Vec<Payload>,
     scratch_from: usize,

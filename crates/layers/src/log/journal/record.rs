@@ -19,7 +19,7 @@ pub struct Making {
     /// How many notes that is, from the first.
     pub count: u32,
     /// Rows that must keep what is being copied.
-    pub rows: u16,
+    pub rows: u32,
     /// The first note whose copy was not begun, and where that goes.
     next: u32,
     bytes: u32,
