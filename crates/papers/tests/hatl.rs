@@ -23,8 +23,8 @@ fn ratios(workload: &str, seed: u64) -> [f64; 6] {
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }
 
-/// `HATL_SEED` and `HATL_COUNT` draw others, and more of them. Not every seed keeps it: one workload in
-/// twelve is above, and docs/STUDIES.md says which and why; this guards what is reached.
+/// `HATL_SEED` and `HATL_COUNT` draw others, and more of them. Not every seed keeps it:
+/// docs/STUDIES.md says which workloads are above and why; this guards what is reached.
 #[test]
 fn hatl_auto_is_at_most_a_twentieth_worse_than_the_better_of_mhatl_and_shatl() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());

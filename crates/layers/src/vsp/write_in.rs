@@ -52,9 +52,9 @@ impl<S: Scheme> Machine<S> {
         Some((index, stage.take(len, cause), len))
     }
 
-    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and are
-    /// written alone: what is left over would shift all that follows, so that at each end of a
-    /// superpage one more is split.
+    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and
+    /// are written alone: what is left over would shift all that follows, so that at each end of
+    /// a superpage one more is split.
     fn keep_whole(&mut self, index: u8, left: u32) {
         let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
         let fits = stage.room() < left && left <= superpage - stage.fill;
