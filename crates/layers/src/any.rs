@@ -128,18 +128,16 @@ impl AnyLayer {
     }
 }
 
+// Not inlined: each crate that drives layers would have to compile all of them again.
 impl Layer for AnyLayer {
-    #[inline]
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         each!(self, layer => layer.step(now, input, out))
     }
 
-    #[inline]
     fn credits(&self) -> Credits {
         each!(self, layer => layer.credits())
     }
 
-    #[inline]
     fn next_timer(&self) -> Option<Nanos> {
         each!(self, layer => layer.next_timer())
     }
