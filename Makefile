@@ -9,7 +9,7 @@ RUNS ?= 1000000
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd
+setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3
 	@scripts/setup.sh
 
 build: setup ## build everything into target/release

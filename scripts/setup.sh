@@ -20,6 +20,7 @@ missing_packages() {
     have nbdcopy || echo libnbd-bin
     have openssl || echo openssl
     have nbdfuse || nbdfuse_package
+    have fusermount3 || echo fuse3
     have mkfs.ext4 || echo e2fsprogs
     have losetup || echo util-linux
 }
