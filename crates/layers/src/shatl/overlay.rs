@@ -28,8 +28,8 @@ use super::{HiddenMap, lend};
 
 /// What the map on media has of a slot of a superpage that is a home only.
 const HOME: u32 = u32::MAX;
-/// Leaves that are wanted at the most, in eighths of those that there can be.
-const WANTED: u32 = 7;
+/// Leaves that are wanted at the most, in 32nds of those that there can be.
+const WANTED: u32 = 31;
 /// Thousandths of the slots that may be live.
 const FULL: u64 = 780;
 /// The oldest that a run can be.
@@ -146,7 +146,7 @@ impl HiddenMap for Overlay {
 
     fn is_full(&self, slots: u64) -> bool {
         // Before it is tight with nothing on its way, something must be going home.
-        let many = 8 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
+        let many = 32 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
         many || self.mapped * 1000 > FULL * slots
     }
 
