@@ -10,9 +10,10 @@ seed=${BENCH_SEED:-$(date +%s)}
 layers=none,hard,mhatl:leaves=8192,shatl:hidden=8m,hatl-auto
 RANDOM=$seed
 
+# Sets $picked. A subshell would begin a sequence of its own, whatever the seed is.
 pick() {
     local list=("$@")
-    echo "${list[RANDOM % ${#list[@]}]}"
+    picked=${list[RANDOM % ${#list[@]}]}
 }
 
 row() {
@@ -33,8 +34,11 @@ done
 row traces/mariadb-oltp-head.csv.zst --compact
 echo "  drawn from seed $seed"
 for _ in 1 2 3 4 5 6 7 8 9 10; do
-    pattern=$(pick uniform zipf skew moving mix sequential)
-    options="size=$(pick 4k 4k 4k 8k 16k),span=$(pick 16m 64m 128m 256m 512m)"
-    options+=",flush=$(pick 0 0 20 100),hot=$(pick 2 5 20),share=$(pick 60 80 90)"
+    pick uniform zipf skew moving mix sequential; pattern=$picked
+    pick 4k 4k 4k 8k 16k; options="size=$picked"
+    pick 16m 64m 128m 256m 512m; options+=",span=$picked"
+    pick 0 0 20 100; options+=",flush=$picked"
+    pick 2 5 20; options+=",hot=$picked"
+    pick 60 80 90; options+=",share=$picked"
     row "synth:$pattern:$options,count=100000" --closed-loop 16
 done

@@ -317,13 +317,13 @@ impl Log {
         }
         let it = &mut self.rows[row as usize];
         let copies = it.used_chunks() + u32::from(self.layout.parity);
-        if index == copies {
-            it.phase = Phase::Programming;
-            self.active &= !(1 << row);
-            return true;
-        }
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
+        if index + 1 == copies {
+            // Not in the next round: the program may be over before that comes.
+            it.phase = Phase::Programming;
+            self.active &= !(1 << row);
+        }
         let (at, parity) = (it.at, index == it.used_chunks());
         let (gather, tally) = self.chunk_of(row, index);
         let device = match parity {
