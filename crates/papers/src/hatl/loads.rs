@@ -28,7 +28,8 @@ pub struct Reference {
     pub stream: Stream,
     /// HARD, mHATL, sHATL.
     pub busy: [f64; 3],
-    /// Why mHATL's figure may be another one, beside what nobody says; a sentence, or nothing.
+    /// Why mHATL's figure may be another one, beside what nobody says: nothing, or words that end
+    /// with a semicolon and a blank.
     pub open: &'static str,
 }
 
@@ -48,7 +49,7 @@ pub const REFERENCE: [Reference; 4] = [
         busy: [0.057, 2.6, 0.71],
         open: "2.6 does not follow from the description: where all is mapped a write adds four \
                leaves at the most and gathering an LSP frees four at least, so a write costs \
-               (50 + 800 + 2 * 60) / 860 = 1.13 at the most. ",
+               (50 + 800 + 2 * 60) / 860 = 1.13 at the most; ",
     },
     Reference {
         name: "90 % of writes to 5 %, 256 MiB",
@@ -56,7 +57,7 @@ pub const REFERENCE: [Reference; 4] = [
         stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 90, large: 0 },
         busy: [0.055, 0.33, 0.24],
         open: "ours gathers whole LSPs and writes zeros where nothing is mapped, which is cheaper \
-               than what the description says. ",
+               than what the description says; ",
     },
     Reference {
         name: "the same + 5 % sequential 256 KiB",
@@ -64,7 +65,7 @@ pub const REFERENCE: [Reference; 4] = [
         stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 85, large: 5 },
         busy: [0.21, 1.8, 0.35],
         open: "as many LSPs are touched as there may be leaves, so past its cap ours writes each \
-               small write with all of its LSP, as specified, which costs no more than no layer. ",
+               small write with all of its LSP, as specified, which costs no more than no layer; ",
     },
 ];
 

@@ -215,9 +215,10 @@ pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
          number is counted in our rows, not fitted, and the model without as many comes near \
          ours. The smaller the area is, the more they matter."
             .into(),
-        "mHATL's reference is not met: the claims give the range of the model made again over \
-         what the reference does not say, which is six settings: all writes and a tenth of them, \
-         from an empty map, with zeros gathered in, and with all that is written mapped before."
+        "Where mHATL's reference is not met, the claim gives the range of the model made again \
+         over what the reference does not say, which is six settings: all writes and a tenth of \
+         them, from an empty map, with zeros gathered in, and with all that is written mapped \
+         before."
             .into(),
         "A trace that fills most of the drive (mariadb-oltp) is no work for HARD: it writes all \
          over the device, so that the drive collects what HARD has not yet found dead, and that \
