@@ -274,6 +274,20 @@ impl Disk {
         true
     }
 
+    /// The device goes, and what [`Disk::remember`] copied comes in its place; once more, and it is
+    /// back.
+    pub fn exchange(&mut self) {
+        let (old, zones) = self.old.take().expect("a copy was made");
+        self.current.copy_from_slice(&old);
+        let gone = core::mem::replace(&mut self.durable, old);
+        self.old = Some((gone, core::mem::replace(&mut self.zones, zones)));
+    }
+
+    /// Whether what is durable differs from what [`Disk::remember`] copied.
+    pub fn differs(&self) -> bool {
+        self.old.as_ref().is_some_and(|(old, _)| *old != self.durable)
+    }
+
     /// A sector can't be read from now on.
     pub fn spoil(&mut self, sector: u64) {
         self.flags[sector as usize] |= BAD;
@@ -413,7 +427,14 @@ mod tests {
         assert!(disk.read(4, 3).is_none());
         disk.write(5, &[7; SECTOR], |_| Kind::Data, &mut dice);
         assert_eq!(byte(&disk, 5), 7);
-        assert!(disk.go_stale());
+        disk.exchange();
+        assert!(disk.differs());
+        assert_eq!(byte(&disk, 5), 9);
+        disk.exchange();
+        assert_eq!(byte(&disk, 5), 9 ^ 8, "what was written since is not durable");
+        disk.exchange();
+        disk.remember();
+        assert!(!disk.differs() && disk.go_stale());
         assert_eq!(byte(&disk, 5), 9);
     }
 }

@@ -73,6 +73,8 @@ events! {
     BadSegment "segment went offline" "",
     JournalAway "life without its journal" "",
     JournalNeeded "volume refused without its journal" "",
+    JournalCopied "journal exchanged for an older copy" "",
+    JournalStale "volume refused with an older copy of its journal" "",
     CutJournal "cut during a journal write" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }

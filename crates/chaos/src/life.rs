@@ -249,6 +249,7 @@ impl<'w> Life<'w> {
             Order::Oldest | Order::Newest => self.flight.remove(index),
         };
         let result = self.execute(&mut flight);
+        self.follow_journal(&flight.command, result.is_ok());
         self.w.tallies.note_if(flight.late, Named::LateDone);
         self.w.machine.arena.repay(flight.token.0, &flight.command);
         Input::Done(Done { token: flight.token, command: flight.command, result })
@@ -400,6 +401,7 @@ impl<'w> Life<'w> {
             Event::Ready { replayed, dropped } => self.became_ready(replayed, dropped),
             Event::Stopped => self.stopped(),
             Event::Unrecoverable(_) if self.lacks_journal() => self.refused_without_journal(),
+            Event::Unrecoverable(_) if self.w.has_copy() => self.refused_with_copy(),
             Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;
@@ -422,7 +424,10 @@ impl<'w> Life<'w> {
                 self.w.tallies.note(Named::SectorsLost);
             }
             Event::GcStarted => self.w.tallies.note(Named::Gc),
-            Event::CheckpointDone => self.w.tallies.note(Named::Checkpoint),
+            Event::CheckpointDone => {
+                self.w.copied.root_done();
+                self.w.tallies.note(Named::Checkpoint);
+            }
             Event::Full => self.w.tallies.note(Named::Full),
         }
     }
@@ -433,6 +438,7 @@ impl<'w> Life<'w> {
         }
         self.phase = Phase::Ready;
         self.w.clean = false;
+        self.w.copied.life_begun();
         self.choose_fate_when_ready();
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);

@@ -146,6 +146,9 @@ impl Life<'_> {
                 self.w.harm(row);
             }
         }
+        if self.w.swarm.journal == Some(device as u8) {
+            return self.w.exchange_journal();
+        }
         let disk = &mut self.w.machine.disks[device];
         if faults.stale && self.w.dice.chance(100) {
             self.w.tallies.note_if(disk.go_stale(), Named::Stale);

@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::events::{Named, Tallies};
 use crate::exec::Machine;
-use crate::journal;
+use crate::journal::{self, Copied};
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::swarm::{Stack, Swarm};
@@ -61,8 +61,10 @@ pub struct World {
     pub gone: bool,
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
-    /// Whether the last life was refused because the journal was not there.
+    /// Whether the last life was refused because the journal was not there, or an older copy of it.
     pub lacked_journal: bool,
+    /// The copy of the journal's device.
+    pub copied: Copied,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
     /// Whether every step is printed.
@@ -167,6 +169,7 @@ impl World {
             gone: false,
             clean: false,
             lacked_journal: false,
+            copied: Copied::Not,
             gave_up: false,
             trace,
         })
@@ -184,6 +187,7 @@ impl World {
         self.gave_up = false;
         self.gone = false;
         self.clean = false;
+        self.copied = Copied::Not;
         let unit = self.infos[0].map_unit;
         self.machine.hint = if self.infos[0].collection_hint { unit } else { 0 };
         self.machine.disks.resize_with(self.infos.len(), Disk::default);

@@ -8,7 +8,7 @@
 //! | 4..8 | `LROW` |
 //! | 8..24 | volume UUID |
 //! | 24..32 | sequence number of the row |
-//! | 32..40 | all rows up to this number were durable when the row was sealed |
+//! | 32..40 | the newest record of the journal that was durable when the row was sealed |
 //! | 40..44 | epoch |
 //! | 44..48 | the segment where the stream goes on |
 //! | 48..52 | entries |
@@ -16,7 +16,7 @@
 //! | 56..60 | sectors of the row on its last data device |
 //! | 60 | data devices of the row |
 //! | 61 | stream |
-//! | 62..64 | zero |
+//! | 62..64 | so many rows up to this one were not known to be durable when it was sealed |
 //! | 64.. | entries of 20 bytes |
 //!
 //! An **entry**: block number (40 bits) with the kind above it (8 bits), then the record's place,
@@ -37,8 +37,9 @@
 //! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 the last root on all devices, 72
 //! streams of 16 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than the segment where
 //! the stream goes on should it leave that one early), 184 blocks that are mapped, 192
-//! the places of the pages of the directory and then of the pages of counts, in pairs of 12 bytes.
-//! Further pages have 36 and, from 192, pairs.
+//! the newest record of the journal that is durable, 200 the places of the pages of the directory
+//! and then of the pages of counts, in pairs of 12 bytes. Further pages have 36 and, from 200,
+//! pairs.
 
 pub mod journal;
 
@@ -160,7 +161,9 @@ pub fn seed(block: u64, generation: u8) -> u64 {
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Head {
     pub seq: u64,
+    /// At most 65535 below `seq`.
     pub durable: u64,
+    pub journal: u64,
     pub epoch: u32,
     pub next: u32,
     pub entries: u32,
@@ -224,12 +227,14 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     bytes[4..8].copy_from_slice(&MAGIC);
     bytes[8..24].copy_from_slice(uuid);
     bytes[24..32].copy_from_slice(&head.seq.to_le_bytes());
-    bytes[32..40].copy_from_slice(&head.durable.to_le_bytes());
+    bytes[32..40].copy_from_slice(&head.journal.to_le_bytes());
     let words = [head.epoch, head.next, head.entries, head.first_sectors, head.last_sectors];
     for (index, word) in words.into_iter().enumerate() {
         bytes[40 + 4 * index..44 + 4 * index].copy_from_slice(&word.to_le_bytes());
     }
     (bytes[60], bytes[61]) = (head.chunks, head.stream);
+    let behind = u16::try_from(head.seq - head.durable).expect("few rows are not durable");
+    bytes[62..].copy_from_slice(&behind.to_le_bytes());
     put(buf, 0, &bytes);
     let crc = crc_of(buf, at, HEAD + head.entries as usize * ENTRY);
     put(buf, 0, &crc.to_le_bytes());
@@ -256,9 +261,11 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
     if crc_of(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
         return None;
     }
+    let seq = u64_at(page, 24);
     Some(Head {
-        seq: u64_at(page, 24),
-        durable: u64_at(page, 32),
+        seq,
+        durable: seq.saturating_sub(u64::from(u32_at(page, 60) >> 16)),
+        journal: u64_at(page, 32),
         epoch: u32_at(page, 40),
         next: u32_at(page, 44),
         entries,
@@ -339,7 +346,7 @@ pub fn pair(page: &Page, index: usize) -> (Place, u32) {
 }
 
 const ROOT: [u8; 4] = *b"LGRT";
-const ROOT_PAIRS: usize = 192;
+const ROOT_PAIRS: usize = 200;
 const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / 12;
 /// Streams of rows; the last is that of images of the map.
 pub const STREAMS: usize = 7;
@@ -360,6 +367,8 @@ pub struct Root {
     pub everywhere: u64,
     /// Blocks that are mapped.
     pub mapped: u64,
+    /// The newest record of the journal that was durable in the life of `epoch`.
+    pub journal: u64,
     /// The last life that was begun: rows of the next one carry a greater number.
     pub life: u32,
     /// Where the rows of each stream begin that are replayed.
@@ -401,6 +410,7 @@ pub fn emit_root(
         put_u32(page, 60, root.life);
         put_u64(page, 64, root.everywhere);
         put_u64(page, 184, root.mapped);
+        put_u64(page, 192, root.journal);
         for (stream, begin) in root.streams.iter().enumerate() {
             let words = begin.map_or([0; 4], |Begin { segment, slot, sector, ahead }| {
                 [segment, slot, sector, ahead.map_or(1, |ahead| ahead + 2)]
@@ -445,6 +455,7 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
         lost: (u32_at(page, 56) >> 16) as u16,
         everywhere: u64_at(page, 64),
         mapped: u64_at(page, 184),
+        journal: u64_at(page, 192),
         life: u32_at(page, 60),
         streams: core::array::from_fn(stream),
     })

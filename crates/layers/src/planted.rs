@@ -150,6 +150,8 @@ bugs! {
         JournalLast = "journal-last",
         /// Log believes a torn record of the journal.
         JournalUnverified = "journal-unverified",
+        /// Log takes an older copy of its journal's device for the device.
+        JournalStale = "journal-stale",
     "scrambler":
         /// The scrambler writes over a slot before what replaced it is durable.
         SlotReusedEarly = "slot-reused-early",

@@ -220,6 +220,7 @@ impl Filler {
             let line = Head {
                 seq,
                 durable: seq.saturating_sub(64).max(root.durable),
+                journal: 0,
                 epoch: root.epoch,
                 next: segment + 1,
                 entries: entries as u32,

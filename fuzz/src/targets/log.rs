@@ -28,6 +28,7 @@ pub fn heads() -> Vec<Vec<u8>> {
         let head = Head {
             seq: 7,
             durable: 5,
+            journal: 3,
             epoch: 2,
             next: 9,
             entries: list.len() as u32,
@@ -137,6 +138,7 @@ pub fn roots() -> Vec<Vec<u8>> {
         epoch: 2,
         replay_from: 40,
         durable: 44,
+        journal: 3,
         life: 2,
         streams,
         ..Root::default()

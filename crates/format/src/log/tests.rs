@@ -31,13 +31,13 @@ proptest! {
 
     #[test]
     fn open_undoes_seal(
-        list in proptest::collection::vec(entries(), 0..300), seq: u64, durable: u64,
-        epoch: u32, next: u32, at: u64, uuid: [u8; 16], flip in 0..4096_usize * 8,
+        list in proptest::collection::vec(entries(), 0..300), seq: u64, behind: u16,
+        journal: u64, epoch: u32, next: u32, at: u64, uuid: [u8; 16], flip in 0..4096_usize * 8,
     ) {
         let mut buf = MetaBuf::new(2);
         let head = Head {
-            seq, durable, epoch, next, entries: list.len() as u32, first_sectors: 8,
-            last_sectors: 16, chunks: 3, stream: 1,
+            seq, durable: seq.saturating_sub(behind.into()), journal, epoch, next,
+            entries: list.len() as u32, first_sectors: 8, last_sectors: 16, chunks: 3, stream: 1,
         };
         for (index, entry) in list.iter().enumerate() {
             put_entry(&mut buf, index as u32, entry);
@@ -57,7 +57,7 @@ proptest! {
     #[test]
     fn a_root_comes_back(
         number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
-        life: u32, lost: u16, everywhere: u64, mapped: u64,
+        life: u32, lost: u16, everywhere: u64, mapped: u64, journal: u64,
         begin: [u32; 3], ahead in proptest::option::of(0..1_u32 << 30),
         which in 0..STREAMS, uuid: [u8; 16],
         flip in 0..8192_usize * 8,
@@ -67,8 +67,8 @@ proptest! {
         let [segment, slot, sector] = begin;
         streams[which] = Some(Begin { segment, slot, sector, ahead });
         let root = Root {
-            number, epoch, replay_from, durable, generation, lost, everywhere, mapped, life,
-            streams,
+            number, epoch, replay_from, durable, generation, lost, everywhere, mapped, journal,
+            life, streams,
         };
         let mut buf = MetaBuf::new(root_pages(400) as usize);
         prop_assert_eq!(buf.pages().len(), 2);

@@ -229,7 +229,9 @@ impl Log {
     pub(super) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
         let everywhere = self.checkpoint.everywhere;
         let lost = self.lost.set() | root.lost & self.journal.bit();
-        self.checkpoint.next = Root { lost, everywhere, ..root };
+        let of_this_life = root.epoch == self.life_number;
+        let journal = if of_this_life { self.journal.newest() } else { root.journal };
+        self.checkpoint.next = Root { lost, everywhere, journal, ..root };
         match self.layout.zoned {
             true => self.send_root_in_turn(now, out),
             false => self.send_copy(now, 0, out),

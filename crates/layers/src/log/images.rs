@@ -140,6 +140,7 @@ impl Log {
         let head = Head {
             seq,
             durable: self.order.durable,
+            journal: self.journal.newest(),
             epoch: self.life_number,
             next: self.checkpoint.images.ahead,
             entries: self.checkpoint.images.entries.len() as u32,

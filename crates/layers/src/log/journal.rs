@@ -17,6 +17,9 @@
 //! - A record is kept until every row is durable that has anything of it, and the slot behind the
 //!   newest record is free: a torn record never lies over one that is needed.
 //! - Rows that aren't durable keep their buffers, so that a record can be made of them.
+//! - An empty record of a life is durable before the first root of that life says that the journal
+//!   is needed; roots and rows name the newest record that is durable. So an older copy of the
+//!   device is found out when it lacks one of these ([`Log::lacks_records`]).
 //! - When the journal is full, a record would be too long, or a row lists a trim and has no number
 //!   yet, rows are sealed as without a journal; when its device fails, from then on.
 
@@ -111,8 +114,10 @@ pub struct Journal {
     unlisted: u64,
     making: Option<Making>,
     kept: VecDeque<Kept>,
-    /// The number of the next record.
+    /// The number of the next record; they go on from life to life.
     next: u64,
+    /// Whether the first record of this life is durable.
+    begun: bool,
     head: Option<MetaBuf>,
     /// Rows up to this stamp hold what the journal held when it was given up.
     ended: u64,
@@ -145,6 +150,7 @@ impl Journal {
             making: None,
             kept: VecDeque::with_capacity(ring.slots as usize),
             next: 1,
+            begun: false,
             head: Some(MetaBuf::new(heads)),
             ended: 0,
             passed_by: 0,
@@ -190,6 +196,11 @@ impl Journal {
     /// Whether a durable root says whether the journal is needed.
     pub fn is_told(&self) -> bool {
         self.told == self.unneeded()
+    }
+
+    /// The newest record that is durable.
+    pub fn newest(&self) -> u64 {
+        self.next - 1
     }
 
     /// Whether flushes go to it.

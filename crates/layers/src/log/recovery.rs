@@ -6,7 +6,8 @@
 //! 4. The rows since then (see [`super::replay`]), with the map pages that they change, and between
 //!    them the records of the journal (see [`super::journal`]).
 //! 5. Zones that nothing needs are erased, and what only the journal has goes into rows.
-//! 6. A checkpoint, after which nothing of the last life is replayed any more.
+//! 6. The first record of the new life, if there is a journal.
+//! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
@@ -41,6 +42,7 @@ pub enum Step {
     Replay,
     Clean,
     Restore,
+    Journal,
     Checkpoint,
 }
 
@@ -110,6 +112,7 @@ impl Log {
                 moved || self.end_of_cleaning(out)
             }
             Step::Restore => self.restore_all(now, out),
+            Step::Journal => self.begin_records(now, out),
             Step::Checkpoint => {
                 let ready = self.serve_when_durable(out) || self.pump_told(now, out);
                 ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
@@ -130,8 +133,7 @@ impl Log {
         if self.recovery().mode == Mode::Format {
             self.life_number = 1;
             if !self.layout.zoned {
-                self.begin_checkpoint();
-                return self.go(Step::Checkpoint);
+                return self.go(Step::Journal);
             }
         }
         for device in 0..self.layout.devices {
@@ -346,13 +348,20 @@ impl Log {
         if self.begin_restoring() {
             return self.go(Step::Restore);
         }
-        self.begin_checkpoint();
-        self.go(Step::Checkpoint)
+        self.go(Step::Journal)
     }
 
     /// Puts what only the journal has into rows.
     fn restore_all(&mut self, now: Nanos, out: &mut Out) -> bool {
         if let Some(moved) = self.pump_restore(now, out) {
+            return moved | self.pump_writing(now, out);
+        }
+        self.go(Step::Journal)
+    }
+
+    /// Begins the records of the new life, then its first root.
+    fn begin_records(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if let Some(moved) = self.pump_first_record(now, out) {
             return moved | self.pump_writing(now, out);
         }
         self.begin_checkpoint();

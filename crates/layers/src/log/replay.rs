@@ -139,6 +139,10 @@ impl Log {
             if let Some(moved) = self.play_journal(now, u64::MAX, out) {
                 return moved;
             }
+            if let Some(why) = self.lacks_records() {
+                self.give_up(why, out);
+                return false;
+            }
             let last = self.replay().expected - 1;
             return self.begin_life(last);
         };
@@ -189,6 +193,7 @@ impl Log {
     pub(super) fn head_read(&mut self, stream: u16, buf: MetaBuf) {
         let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
         let head = self.next_head(stream, &buf, self.layout.lba(at));
+        self.row_knows(head.map_or(0, |head| head.journal));
         let replay = self.replay();
         let chain = &mut replay.chains[stream as usize];
         match head {

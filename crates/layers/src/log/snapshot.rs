@@ -75,6 +75,7 @@ impl Log {
             lost: self.journal.unneeded(),
             everywhere: 0,
             mapped: self.map.mapped(),
+            journal: 0,
             life: self.life_number,
             streams,
         };

@@ -180,12 +180,12 @@ impl Log {
         let seq = self.order.seal(stamp, of_host);
         self.durable_all = self.durable_all.min(stamp - 1);
         let it = &mut self.rows[row as usize];
-        it.seq = seq;
-        it.phase = Phase::Sealing;
+        (it.seq, it.phase) = (seq, Phase::Sealing);
         let last = it.used_chunks() - 1;
         let head = Head {
             seq,
             durable: self.order.durable,
+            journal: self.journal.newest(),
             epoch: self.life_number,
             next: it.ahead,
             entries,

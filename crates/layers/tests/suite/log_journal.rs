@@ -9,6 +9,8 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 /// Sectors of a chunk, and of a record with its four pages of head.
 const CHUNK: usize = 128;
 const SLOT: usize = 160;
+/// Sectors of the empty record that begins a life.
+const FIRST: u64 = 8;
 /// Sectors of the journal.
 const JOURNAL: u64 = 10 * SLOT as u64;
 
@@ -68,10 +70,10 @@ fn a_flush_writes_a_record_and_seals_no_row() {
         world.flush();
     }
     let after = world.layer.counters();
-    assert_eq!(after.journal_written, 2 * 16, "two records: a page of head, and a block");
+    assert_eq!(after.journal_written, FIRST + 2 * 16, "two records: a page of head, and a block");
     assert_eq!(after.map_written, before.map_written, "no row has its head yet");
     world.flush();
-    assert_eq!(world.layer.counters().journal_written, 2 * 16, "nothing is logged twice");
+    assert_eq!(world.layer.counters().journal_written, FIRST + 2 * 16, "nothing is logged twice");
     let mut world = start(world.cut(), Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
@@ -86,7 +88,11 @@ fn what_is_fua_is_logged_and_what_is_trimmed_goes_to_rows() {
     world.wait(id).unwrap();
     let id = world.send(8, 8, |_| HostOp::Trim { fua: true });
     world.wait(id).unwrap();
-    assert_eq!(world.layer.counters().journal_written, 24, "a page of head, and two blocks");
+    assert_eq!(
+        world.layer.counters().journal_written,
+        FIRST + 24,
+        "a page of head, and two blocks"
+    );
     let mut world = start(world.cut(), Mode::Open, 2);
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 5));
     assert_eq!(world.read(8, 8).unwrap(), vec![0; 8 * SECTOR]);
@@ -98,7 +104,7 @@ fn what_is_longer_than_a_record_goes_to_rows_at_once() {
     let mut world = start(disk(), Mode::Format, 1);
     let id = world.write(0, data(0, 256, 5), true);
     world.wait(id).unwrap();
-    assert_eq!(world.layer.counters().journal_written, 0);
+    assert_eq!(world.layer.counters().journal_written, FIRST);
     let mut world = start(world.cut(), Mode::Open, 2);
     assert_eq!(world.read(0, 256).unwrap(), data(0, 256, 5));
     world.stop();
@@ -246,8 +252,8 @@ fn a_damaged_record_that_is_needed_is_noticed() {
     }
     let disk = world.cut();
     let slot = |number: usize| (300 * CHUNK + number * SLOT) * SECTOR;
-    // The first record lies in slot 1, its block behind a page of head.
-    for at in [slot(1) + 70, slot(1) + 4096 + 9, slot(2) + 30] {
+    // The first record with a block lies in slot 2, the block behind a page of head.
+    for at in [slot(2) + 70, slot(2) + 4096 + 9, slot(3) + 30] {
         let mut damaged = disk.clone();
         damaged[at] ^= 1;
         let world = start(damaged, Mode::Open, 2);
@@ -259,9 +265,123 @@ fn a_damaged_record_that_is_needed_is_noticed() {
         drop(world.cut());
     }
     let mut torn = disk.clone();
-    torn[slot(3) + 4096 + 9] ^= 1;
+    torn[slot(4) + 4096 + 9] ^= 1;
     let mut world = start(torn, Mode::Open, 2);
     assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
     assert_eq!(world.read(16, 8).unwrap(), vec![0; 8 * SECTOR], "the newest looks torn");
     world.stop();
+}
+
+fn fua(world: &mut World, block: u64, version: u64) {
+    let id = world.write(block * 8, data(block * 8, 8, version), true);
+    world.wait(id).unwrap();
+}
+
+/// The disk with another journal.
+fn with(disk: &[u8], journal: &[u8]) -> Vec<u8> {
+    let rows = 300 * CHUNK * SECTOR;
+    [&disk[..rows], &journal[rows..]].concat()
+}
+
+/// Starts with another journal, which must be refused; what is on the disk then.
+fn refused(disk: &[u8], journal: &[u8]) -> Vec<u8> {
+    let world = start(with(disk, journal), Mode::Open, 3);
+    let [Event::Unrecoverable(why)] = world.events[..] else { panic!("{:?}", world.events) };
+    assert!(why.contains("an older copy"), "{why}");
+    let left = world.cut();
+    let rows = 300 * CHUNK * SECTOR;
+    assert!(left[rows..] == journal[rows..], "it is left as it was");
+    left
+}
+
+#[test]
+fn a_journal_of_an_earlier_life_is_refused_until_the_device_is_back() {
+    let mut world = start(disk(), Mode::Format, 1);
+    fua(&mut world, 0, 1);
+    let first = world.cut();
+    let mut world = start(first.clone(), Mode::Open, 2);
+    fua(&mut world, 1, 1);
+    let second = world.cut();
+    refused(&second, &disk());
+    let left = refused(&second, &first);
+    let mut world = start(with(&left, &second), Mode::Open, 4);
+    assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
+    // Nothing was written in this life: its empty record is missing all the same.
+    refused(&world.cut(), &second);
+}
+
+#[test]
+fn after_a_clean_stop_an_older_journal_does_no_harm() {
+    let mut world = start(disk(), Mode::Format, 1);
+    fua(&mut world, 0, 1);
+    let old = world.disk.clone();
+    fua(&mut world, 0, 2);
+    let stopped = world.stop();
+    let mut world = start(with(&stopped, &old), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
+    fua(&mut world, 0, 3);
+    let left = world.cut();
+    refused(&left, &stopped);
+    let mut world = start(left, Mode::Open, 3);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 3));
+    world.stop();
+}
+
+#[test]
+fn a_row_knows_which_records_were_durable() {
+    let mut world = start(disk(), Mode::Format, 1);
+    fua(&mut world, 0, 1);
+    let old = world.disk.clone();
+    fua(&mut world, 0, 2);
+    let before = world.disk.clone();
+    // A row is filled and written.
+    let heads = world.layer.counters().map_written;
+    (1..30).for_each(|block| overwrite(&mut world, block, 1));
+    world.settle();
+    assert!(world.layer.counters().map_written > heads);
+    let after = world.cut();
+    refused(&after, &old);
+    let mut world = start(after, Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
+    world.stop();
+    // Nobody but the journal knew of the record before.
+    let mut world = start(with(&before, &old), Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1), "the limit that SEMANTICS.md states");
+    world.stop();
+}
+
+#[test]
+fn a_root_knows_which_records_were_durable() {
+    let mut world = start(disk(), Mode::Format, 1);
+    fua(&mut world, 0, 1);
+    let old = world.disk.clone();
+    fua(&mut world, 0, 2);
+    let roots = |world: &World| {
+        world.events.iter().filter(|event| matches!(event, Event::CheckpointDone)).count()
+    };
+    let mut version = 1;
+    // The first may have been begun before.
+    while roots(&world) < 2 {
+        version += 1;
+        (1..200).for_each(|block| overwrite(&mut world, block, version));
+    }
+    let after = world.cut();
+    refused(&after, &old);
+    let mut world = start(after, Mode::Open, 2);
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
+    world.stop();
+}
+
+#[test]
+fn a_record_that_a_row_knows_does_not_look_torn() {
+    let mut world = start(disk(), Mode::Format, 1);
+    fua(&mut world, 0, 1);
+    (1..30).for_each(|block| overwrite(&mut world, block, 1));
+    world.settle();
+    let mut damaged = world.cut();
+    // The record of block 0 is the second, in the second slot.
+    damaged[(300 * CHUNK + 2 * SLOT) * SECTOR + 4096 + 9] ^= 1;
+    let world = start(damaged, Mode::Open, 2);
+    assert!(matches!(world.events[..], [Event::Unrecoverable(_)]), "{:?}", world.events);
+    drop(world.cut());
 }

@@ -58,8 +58,8 @@ fn what_was_flushed_is_there_after_a_kill() {
         let status = running.stop().unwrap();
         assert_eq!(
             step(&status, "journal"),
-            40 * 8192,
-            "a record for each write; both blocks are packed"
+            4096 + 40 * 8192,
+            "the first record, and one for each write; both blocks are packed"
         );
         assert_eq!(status.devices[1].role, "journal");
         bring(&place, &["d0", "journal"]);

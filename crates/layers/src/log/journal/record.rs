@@ -8,11 +8,11 @@ use hostftl_format::log::{Entry, Kind, put_entry};
 
 use super::super::OWN_OPS;
 use super::super::ops::Op;
-use super::{Kept, Log, Part};
+use super::{Kept, Log, Part, State};
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Making {
     /// It has everything that was published up to here.
     pub upto: u64,
@@ -41,6 +41,25 @@ impl Log {
             Some(making) => making.copies == 0 && self.write_record(now, making, out),
             None => asked && self.failed.is_none() && self.begin_record(),
         }
+    }
+
+    /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
+    pub(in super::super) fn pump_first_record(
+        &mut self,
+        now: Nanos,
+        out: &mut Out,
+    ) -> Option<bool> {
+        if self.journal.state != State::Starting || self.journal.begun {
+            return None;
+        }
+        let waits = self.journal.making.is_some();
+        if !waits {
+            self.journal.go_on();
+            let oldest = self.journal.next;
+            let making = Making { oldest, ..Making::default() };
+            self.write_record(now, making, out);
+        }
+        Some(!waits)
     }
 
     fn noted(&self, index: u32) -> Entry {
@@ -186,13 +205,15 @@ impl Log {
     /// The record is durable, or lost with the journal.
     fn end_record(&mut self, is_durable: bool, out: &mut Out) {
         let making = self.journal.making.take().expect("a record is being made");
-        if !is_durable || !self.journal.is_ready() || self.failed.is_some() {
+        let used = matches!(self.journal.state, State::Starting | State::Ready);
+        if !is_durable || !used || self.failed.is_some() {
             return;
         }
         let (number, upto) = (self.journal.next, making.upto);
         self.journal.notes.drain(..making.count as usize);
         self.journal.kept.push_back(Kept { number, upto });
         self.journal.next += 1;
+        self.journal.begun = true;
         self.journal.logged = upto;
         self.answer_flushed(out);
     }

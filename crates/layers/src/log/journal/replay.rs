@@ -3,8 +3,9 @@
 //! All heads of the ring are read. The newest one says from which on records are needed; of these
 //! none may be missing. A record is read again, and every block in it checked, when its turn comes:
 //! before the row that was next when it was made. When the newest is not whole it was torn, and was
-//! never promised; when another one is not, the volume is not opened. The map then points into the
-//! journal at what no row has; see [`super::restore`].
+//! never promised; when another one is not, the volume is not opened. Nor is it when none is of
+//! this life, or when the root or a row knows of a newer one: that is an older copy of the device.
+//! The map then points into the journal at what no row has; see [`super::restore`].
 
 use alloc::vec::Vec;
 
@@ -16,7 +17,7 @@ use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
 use super::super::ops::Op;
 use super::super::replay::Applied;
-use super::{Log, Part, State};
+use super::{Journal, Log, Part, State};
 use crate::planted::{Bug, planted};
 
 /// Why a volume is not opened.
@@ -24,6 +25,9 @@ pub const DAMAGED: &str =
     "a record of the journal is damaged, and what was flushed may be in it alone";
 const ABSENT: &str = "the journal's device is not here, and what was flushed may be on it alone: \
                       bring it back";
+
+const STALE: &str = "the journal's device lacks what was flushed to it, as an older copy of it or \
+                     another device does: bring back the device itself";
 
 /// How far it has come with one record, or with the heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub struct Played {
     pub step: Step,
     epoch: u32,
     from: u64,
+    /// The newest record that is whole, and the newest that the root or a row knows to be durable.
+    newest: u64,
+    told: u64,
     /// Of the heads that count; later of the records that are needed, in the order of numbers.
     pub records: Vec<Record>,
     /// The record whose turn is next.
@@ -64,9 +71,19 @@ pub struct Played {
     pub data_at: u64,
 }
 
+impl Journal {
+    /// The next record comes after all that were played.
+    pub(super) fn go_on(&mut self) {
+        if self.played.step != Step::Unneeded {
+            self.next = self.played.newest + 1;
+        }
+    }
+}
+
 impl Log {
     /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
     pub(in super::super) fn begin_journal(&mut self, root: &Root) -> Result<(), &'static str> {
+        self.journal.next = root.journal + 1;
         let is_needed = root.lost & self.journal.bit() != self.journal.bit();
         if !is_needed {
             return Ok(());
@@ -76,6 +93,7 @@ impl Log {
         }
         let played = &mut self.journal.played;
         (played.epoch, played.from) = (root.epoch, root.replay_from);
+        played.told = root.journal;
         (played.step, played.head) = (Step::Scan(0), Some(MetaBuf::new(MOST_PAGES as usize)));
         Ok(())
     }
@@ -91,8 +109,8 @@ impl Log {
             return Some(true);
         }
         self.journal.played.step = Step::Begin;
-        if !self.choose_records() {
-            self.give_up(DAMAGED, out);
+        if let Err(why) = self.choose_records() {
+            self.give_up(why, out);
         }
         Some(true)
     }
@@ -128,25 +146,43 @@ impl Log {
         }
     }
 
-    /// Keeps the records that are needed. False when one of them is missing.
-    fn choose_records(&mut self) -> bool {
+    /// Keeps the records that are needed. Why not, when one of them is missing.
+    fn choose_records(&mut self) -> Result<(), &'static str> {
         let played = &mut self.journal.played;
         let records = &mut played.records;
         records.sort_unstable_by_key(|record| record.number);
-        let Some(newest) = records.last().copied() else { return played.dark.is_empty() };
+        let Some(newest) = records.last().copied() else {
+            let dark = !played.dark.is_empty();
+            let none = if planted(Bug::JournalStale) { Ok(()) } else { Err(STALE) };
+            return if dark { Err(DAMAGED) } else { none };
+        };
         if played.dark.contains(&self.journal.ring.slot_of(newest.number + 1)) {
-            return false; // What can't be read there may be newer.
+            return Err(DAMAGED); // What can't be read there may be newer.
         }
         if !planted(Bug::JournalOldLife) {
             records.retain(|record| record.number >= newest.oldest);
             let count = newest.number + 1 - newest.oldest.min(newest.number);
             if records.len() as u64 != count {
-                return false;
+                return Err(DAMAGED);
             }
         }
+        played.newest = newest.number;
         let from = played.from;
         records.retain(|record| record.before >= from);
-        true
+        Ok(())
+    }
+
+    /// A row of this life knows that record `number` was durable.
+    pub(in super::super) fn row_knows(&mut self, number: u64) {
+        let played = &mut self.journal.played;
+        played.told = played.told.max(number);
+    }
+
+    /// Why the volume can't be opened with the records that were played, if it can't.
+    pub(in super::super) fn lacks_records(&self) -> Option<&'static str> {
+        let played = &self.journal.played;
+        let lacks = played.step != Step::Unneeded && played.newest < played.told;
+        (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
     /// Plays the next record if its turn comes before row `row`; `None` when it does not.
@@ -240,6 +276,7 @@ impl Log {
             return self.give_up(DAMAGED, out);
         }
         played.records.pop();
+        played.newest -= 1;
         played.step = Step::Begin;
     }
 
