@@ -3,6 +3,7 @@
 mod common;
 mod hard;
 mod log_journal;
+mod log_rows;
 mod log_zoned;
 mod memory;
 mod mhatl;

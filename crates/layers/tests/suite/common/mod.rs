@@ -153,6 +153,33 @@ impl World {
             Some(zoned) => zoned.first(&self.flying, pick),
             None => pick,
         };
+        self.complete(pick);
+    }
+
+    /// Completes what is in flight except what `held` names, until nothing else moves.
+    pub fn settle_but(&mut self, held: impl Fn(Token, &Command) -> bool) {
+        loop {
+            if self.layer.next_timer() == Some(0) {
+                self.step(Input::Timer);
+            } else if !self.complete_newest(|token, command| !held(token, command)) {
+                return;
+            }
+        }
+    }
+
+    /// Completes the newest command of those that `wanted` names, and no timer before it. False
+    /// when there is none.
+    pub fn complete_newest(&mut self, wanted: impl Fn(Token, &Command) -> bool) -> bool {
+        let pick = self.flying.iter().rposition(|(token, command)| wanted(*token, command));
+        pick.map(|pick| self.complete(pick)).is_some()
+    }
+
+    /// The newest command in flight.
+    pub fn newest(&self) -> Token {
+        self.flying.last().expect("a command is in flight").0
+    }
+
+    fn complete(&mut self, pick: usize) {
         let (token, mut command) = self.flying.remove(pick);
         let unreadable = match &command {
             Command::Read { lba, into, .. } => {

@@ -1,0 +1,52 @@
+//! Rows of `log` whose commands are over at the oddest moments.
+
+use crate::common::World;
+use crate::common::churn::data;
+use hostftl_core::{Command, HostOp, Layer, SECTOR, Token};
+use hostftl_layers::{LayerConfig, LayerKind, Mode};
+
+/// Sectors of a chunk, and of the blocks that a row has behind its head.
+const CHUNK: usize = 128;
+const ROW: u64 = 15 * 8;
+
+fn is_program(_: Token, command: &Command) -> bool {
+    matches!(command, Command::Program { .. })
+}
+
+/// Writes as much as a row holds, as far as that goes while no program is over.
+fn fill(world: &mut World, row: u64, held: Option<Token>) {
+    world.write(row * ROW, data(row * ROW, ROW, 1), false);
+    world.settle_but(|token, command| is_program(token, command) || Some(token) == held);
+}
+
+/// Rows wait for the first of them and are then sent one in each round. Reads that are begun
+/// meanwhile end the step behind a round in which a row was sent; its program is over before the
+/// next round comes.
+#[test]
+fn a_program_that_is_over_before_the_next_round_is_noticed() {
+    let config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
+    let credits = world.layer.credits().requests;
+    let mut row = 0;
+    while world.layer.credits().requests == credits {
+        fill(&mut world, row, None);
+        row += 1;
+    }
+    // All rows of the host are on their way. Each that is over is opened again, the last one first,
+    // so that they will be sealed in another order than that in which they are looked at.
+    assert!(world.complete_newest(is_program));
+    let held = world.newest();
+    let mut opened = 1;
+    while world.complete_newest(is_program) {
+        fill(&mut world, row, Some(held));
+        (row, opened) = (row + 1, opened + 1);
+    }
+    assert!(opened > 24, "only {opened} rows wait for the first");
+    let read = world.send(0, 2048, |world| HostOp::Read(world.payload(vec![0; 2048 * SECTOR])));
+    assert!(world.complete_newest(|token, _| token == held));
+    assert_eq!(world.layer.next_timer(), Some(0), "the step ended before everything was done");
+    assert!(world.complete_newest(is_program));
+    world.flush();
+    world.wait(read).unwrap();
+    world.stop();
+}
