@@ -21,7 +21,7 @@ impl Dice {
 
     /// A number below `n`, which is at least 1.
     pub fn below(&mut self, n: u64) -> u64 {
-        debug_assert!(n > 0, "a die has at least one side");
+        assert!(n > 0, "a die has at least one side");
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 

@@ -163,7 +163,7 @@ macro_rules! view_methods {
             /// The sectors lent; the range must be whole sectors.
             #[inline]
             pub fn sectors(&self) -> u32 {
-                debug_assert_eq!(self.len as usize % SECTOR, 0, "a view of part of a sector");
+                assert_eq!(self.len as usize % SECTOR, 0, "a view of part of a sector");
                 self.len / SECTOR as u32
             }
 

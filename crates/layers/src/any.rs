@@ -1,6 +1,8 @@
 //! One layer, whichever it is: chosen when a stack is opened, never per request.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt::Debug;
 
 use hostftl_core::{
     Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
@@ -17,33 +19,44 @@ use crate::shatl::{HatlAuto, Shatl};
 use crate::tier::Tier;
 use crate::zones::Zones;
 
-/// One layer of any kind. Driver code takes this type and nothing else.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one per stack, and it is never moved")]
-pub enum AnyLayer {
-    /// See [`LayerKind::Passthrough`].
-    Passthrough(Passthrough),
-    /// See [`LayerKind::Hard`].
-    Hard(Hard),
-    /// See [`LayerKind::Mhatl`].
-    Mhatl(Mhatl),
-    /// See [`LayerKind::Shatl`].
-    Shatl(Shatl),
-    /// See [`LayerKind::HatlAuto`].
-    HatlAuto(HatlAuto),
-    /// See [`LayerKind::Scrambler`].
-    Scrambler(Scrambler),
-    /// See [`LayerKind::Log`].
-    Log(Log),
-    /// See [`LayerKind::Tier`].
-    Tier(Tier),
-    /// See [`LayerKind::Pblk`].
-    Pblk(Zones),
-    /// See [`LayerKind::Rrpc`].
-    Rrpc(Zones),
-    /// See [`LayerKind::Exerciser`].
-    Exerciser(Exerciser),
+/// What only some layers can tell.
+trait Kind: Layer + Debug + Send {
+    fn map_crc(&self) -> Option<u32> {
+        None
+    }
+
+    fn rules(&self) -> [u64; 3] {
+        [0; 3]
+    }
 }
+
+impl Kind for Passthrough {}
+impl Kind for Hard {}
+impl Kind for Mhatl {}
+impl Kind for Shatl {}
+impl Kind for HatlAuto {}
+impl Kind for Log {}
+impl Kind for Tier {}
+impl Kind for Exerciser {}
+
+impl Kind for Scrambler {
+    fn rules(&self) -> [u64; 3] {
+        Scrambler::rules(self)
+    }
+}
+
+impl Kind for Zones {
+    fn map_crc(&self) -> Option<u32> {
+        Some(Zones::map_crc(self))
+    }
+}
+
+/// One layer of any kind. Driver code takes this type and nothing else.
+///
+/// It is boxed, and no enum, because every crate that holds one would compile how each layer is
+/// dropped.
+#[derive(Debug)]
+pub struct AnyLayer(Box<dyn Kind>);
 
 impl AnyLayer {
     /// What `config` over `devices` needs and gives.
@@ -81,112 +94,92 @@ impl AnyLayer {
         let plan = Self::plan(config, devices)?;
         assert_eq!(buffers.len(), plan.buffers as usize, "a layer gets the buffers it asked for");
         assert!(buffers.iter().all(|buffer| buffer.sectors() == plan.buffer_sectors));
-        Ok(match config.kind {
-            LayerKind::Passthrough => AnyLayer::Passthrough(Passthrough::new(config, plan)),
-            LayerKind::Hard => AnyLayer::Hard(Hard::new(config, devices, buffers, mode)?),
-            LayerKind::Mhatl => AnyLayer::Mhatl(Mhatl::new(config, devices, buffers, mode)?),
-            LayerKind::Shatl => AnyLayer::Shatl(Shatl::new(config, devices, buffers, mode)?),
-            LayerKind::HatlAuto => {
-                AnyLayer::HatlAuto(HatlAuto::new(config, devices, buffers, mode)?)
+        Ok(AnyLayer(match config.kind {
+            LayerKind::Passthrough => Box::new(Passthrough::new(config, plan)),
+            LayerKind::Hard => Box::new(Hard::new(config, devices, buffers, mode)?),
+            LayerKind::Mhatl => Box::new(Mhatl::new(config, devices, buffers, mode)?),
+            LayerKind::Shatl => Box::new(Shatl::new(config, devices, buffers, mode)?),
+            LayerKind::HatlAuto => Box::new(HatlAuto::new(config, devices, buffers, mode)?),
+            LayerKind::Scrambler => Box::new(Scrambler::new(config, devices, buffers, mode)?),
+            LayerKind::Log => Box::new(Log::new(config, devices, buffers, mode)?),
+            LayerKind::Tier => Box::new(Tier::new(config, devices, buffers, mode)?),
+            LayerKind::Pblk | LayerKind::Rrpc => {
+                Box::new(Zones::new(config, devices, buffers, mode)?)
             }
-            LayerKind::Scrambler => {
-                AnyLayer::Scrambler(Scrambler::new(config, devices, buffers, mode)?)
-            }
-            LayerKind::Log => AnyLayer::Log(Log::new(config, devices, buffers, mode)?),
-            LayerKind::Tier => AnyLayer::Tier(Tier::new(config, devices, buffers, mode)?),
-            LayerKind::Pblk => AnyLayer::Pblk(Zones::new(config, devices, buffers, mode)?),
-            LayerKind::Rrpc => AnyLayer::Rrpc(Zones::new(config, devices, buffers, mode)?),
-            LayerKind::Exerciser => AnyLayer::Exerciser(Exerciser::new(plan, devices, buffers)),
-        })
+            LayerKind::Exerciser => Box::new(Exerciser::new(plan, devices, buffers)),
+        }))
     }
-}
 
-macro_rules! each {
-    ($self:ident, $layer:ident => $body:expr) => {
-        match $self {
-            AnyLayer::Passthrough($layer) => $body,
-            AnyLayer::Hard($layer) => $body,
-            AnyLayer::Mhatl($layer) => $body,
-            AnyLayer::Shatl($layer) => $body,
-            AnyLayer::HatlAuto($layer) => $body,
-            AnyLayer::Scrambler($layer) => $body,
-            AnyLayer::Log($layer) => $body,
-            AnyLayer::Tier($layer) => $body,
-            AnyLayer::Pblk($layer) | AnyLayer::Rrpc($layer) => $body,
-            AnyLayer::Exerciser($layer) => $body,
-        }
-    };
-}
-
-impl AnyLayer {
     /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.
     pub fn map_crc(&self) -> Option<u32> {
-        match self {
-            AnyLayer::Pblk(layer) | AnyLayer::Rrpc(layer) => Some(layer.map_crc()),
-            _ => None,
-        }
+        self.0.map_crc()
+    }
+
+    /// By which rule the pages of a scrambler were taken: because they were fresh, because the
+    /// device collects them next, or because they had the fewest used slots. Zeros of others.
+    pub fn rules(&self) -> [u64; 3] {
+        self.0.rules()
     }
 }
 
-// Not inlined: each crate that drives layers would have to compile all of them again.
 impl Layer for AnyLayer {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        each!(self, layer => layer.step(now, input, out))
+        self.0.step(now, input, out)
     }
 
     fn credits(&self) -> Credits {
-        each!(self, layer => layer.credits())
+        self.0.credits()
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        each!(self, layer => layer.next_timer())
+        self.0.next_timer()
     }
 
     fn limits(&self) -> Limits {
-        each!(self, layer => layer.limits())
+        self.0.limits()
     }
 
     fn counters(&self) -> Counters {
-        each!(self, layer => layer.counters())
+        self.0.counters()
     }
 
     fn gauges(&self) -> Option<Gauges> {
-        each!(self, layer => layer.gauges())
+        self.0.gauges()
     }
 
     fn lost_devices(&self) -> u16 {
-        each!(self, layer => layer.lost_devices())
+        self.0.lost_devices()
     }
 
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
-        each!(self, layer => layer.lost_ranges())
+        self.0.lost_ranges()
     }
 
     fn map_bytes(&self) -> u64 {
-        each!(self, layer => layer.map_bytes())
+        self.0.map_bytes()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        each!(self, layer => layer.facts())
+        self.0.facts()
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
-        each!(self, layer => layer.mapped(lba, sectors))
+        self.0.mapped(lba, sectors)
     }
 
     fn has_fast_zeroes(&self) -> bool {
-        each!(self, layer => layer.has_fast_zeroes())
+        self.0.has_fast_zeroes()
     }
 
     fn idle(&self) -> bool {
-        each!(self, layer => layer.idle())
+        self.0.idle()
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        each!(self, layer => layer.check())
+        self.0.check()
     }
 
     fn power_off(&mut self) {
-        each!(self, layer => layer.power_off())
+        self.0.power_off()
     }
 }

@@ -1,4 +1,5 @@
-//! Pages for people: one HTML file that needs nothing else, for a screen, a phone or paper.
+//! Pages for people: one HTML file that needs nothing else, for a screen, a phone or paper. And
+//! [`Sheet`]s for other programs.
 //!
 //! Charts are SVG that is written here; there is no script, and nothing is fetched. Colours follow
 //! the reader's light or dark screen and stay apart for the colour-blind; lines also differ by
@@ -29,6 +30,7 @@ mod columns;
 mod figure;
 mod lines;
 mod page;
+mod sheet;
 mod svg;
 mod table;
 
@@ -38,4 +40,5 @@ pub use columns::Columns;
 pub use figure::Figure;
 pub use lines::Lines;
 pub use page::Page;
+pub use sheet::{Sheet, Values};
 pub use table::Table;

@@ -8,7 +8,7 @@ pub(crate) fn parts(
     max: u32,
     align: u32,
 ) -> impl Iterator<Item = (u64, u32)> {
-    debug_assert!(max >= align && max.is_multiple_of(align), "{max} is whole units of {align}");
+    assert!(max >= align && max.is_multiple_of(align), "{max} is whole units of {align}");
     let end = offset + u64::from(length);
     let mut at = offset;
     std::iter::from_fn(move || {

@@ -11,8 +11,14 @@ const MAX_FILE: usize = 500;
 const UNSAFE_ALLOWED: &str = "crates/io/";
 
 /// Words that no file may have.
-const UNFINISHED: [(&str, &str); 3] =
-    [("todo!", "finish it"), ("unimplemented!", "finish it"), ("dbg!", "remove it")];
+const UNWANTED: [(&str, &str); 6] = [
+    ("todo!", "finish it"),
+    ("unimplemented!", "finish it"),
+    ("dbg!", "remove it"),
+    ("debug_assert!", "it is off in what users get; use `assert!`"),
+    ("debug_assert_eq!", "it is off in what users get; use `assert_eq!`"),
+    ("debug_assert_ne!", "it is off in what users get; use `assert_ne!`"),
+];
 /// The same, where it stands in a comment.
 const MEND_ME: &str = concat!("FIX", "ME");
 
@@ -97,10 +103,10 @@ impl Check<'_> {
         }
     }
 
-    /// Unfinished work, and `unsafe` where it may not be.
+    /// Unfinished work, asserts that users don't get, and `unsafe` where it may not be.
     fn words(&mut self, text: &str, code: &str) {
         for (index, (line, raw)) in code.lines().zip(text.lines()).enumerate() {
-            for (word, mend) in UNFINISHED {
+            for (word, mend) in UNWANTED {
                 if has_word(line, word) {
                     self.add(index + 1, format!("`{word}`: {mend}"));
                 }

@@ -283,7 +283,7 @@ impl Flash {
             Kind::Erase => busy.erases += share,
             Kind::Move => {
                 let Times { read, program, .. } = self.times;
-                debug_assert!(set.transfer == 0, "a move does not use the bus");
+                assert!(set.transfer == 0, "a move does not use the bus");
                 let reading = share * read / (read + program);
                 busy.reads[cause as usize] += reading;
                 busy.programs += share - reading;

@@ -112,7 +112,7 @@ impl Flash {
     #[inline]
     pub fn after(&mut self, first: u32, then: u32) {
         let first = self.ops.get_mut(first);
-        debug_assert!(first.then == NONE, "one operation waits for it already");
+        assert!(first.then == NONE, "one operation waits for it already");
         first.then = then;
         self.ops.get_mut(then).waits += 1;
     }

@@ -41,7 +41,7 @@ impl Lists {
 
     /// Appends a segment, which is in no list, to the list of `live`.
     pub fn push(&mut self, segment: u32, live: u32) {
-        debug_assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
+        assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
         self.append(segment, live);
     }
 
@@ -71,7 +71,7 @@ impl Lists {
     #[inline]
     fn take_out(&mut self, segment: u32) {
         let [prev, next] = self.links[segment as usize];
-        debug_assert!(next != segment, "a segment that is in no list");
+        assert!(next != segment, "a segment that is in no list");
         self.links[prev as usize][NEXT] = next;
         self.links[next as usize][PREV] = prev;
     }

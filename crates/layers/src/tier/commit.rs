@@ -180,7 +180,7 @@ impl Tier {
                 }
             }
         }
-        debug_assert!(ok || self.is_broken());
+        assert!(ok || self.is_broken());
     }
 
     /// A device failed: nothing can be promised any more.

@@ -172,7 +172,7 @@ impl Slots {
     }
 
     fn hold(&mut self, slot: u32, page: u32, state: State) {
-        debug_assert!(self.find(page).is_none(), "a page in two slots");
+        assert!(self.find(page).is_none(), "a page in two slots");
         let head = self.head_of(page);
         self.slots[slot as usize] = Slot { page, state, chain: self.heads[head], ..EMPTY };
         self.heads[head] = slot;

@@ -151,10 +151,7 @@ impl Bench {
     }
 
     fn rules(&self) -> [u64; 3] {
-        match self.world.layer() {
-            AnyLayer::Scrambler(layer) => layer.rules(),
-            _ => [0; 3],
-        }
+        self.world.layer().rules()
     }
 
     /// Stops the stack and checks the laws of conservation over its whole life.

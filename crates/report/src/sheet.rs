@@ -1,0 +1,134 @@
+//! Figures for other programs: named columns of one length, as CSV or as Parquet.
+
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+/// The values of a column, one for each row.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Words.
+    Texts(Vec<String>),
+    /// Yes or no.
+    Flags(Vec<bool>),
+    /// Counts, where a row has them.
+    Wholes(Vec<Option<u64>>),
+    /// Measures, where a row has them.
+    Reals(Vec<Option<f64>>),
+}
+
+/// See the module text.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    columns: Vec<(String, Values)>,
+}
+
+impl Sheet {
+    /// A sheet without columns.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a column behind the others.
+    pub fn column(&mut self, name: impl Into<String>, values: Values) {
+        self.columns.push((name.into(), values));
+    }
+
+    /// CSV with a line of names; what a row does not have is empty.
+    pub fn csv(&self) -> String {
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let mut text = line(self.columns.iter().map(|(name, _)| quoted(name)).collect());
+        for row in 0..self.rows() {
+            text += &line(self.columns.iter().map(|(_, values)| cell(values, row)).collect());
+        }
+        text
+    }
+
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, values)| match values {
+            Values::Texts(values) => values.len(),
+            Values::Flags(values) => values.len(),
+            Values::Wholes(values) => values.len(),
+            Values::Reals(values) => values.len(),
+        })
+    }
+
+    /// One row group of Parquet, uncompressed; counts are signed 64 bits. `by` says who made it.
+    ///
+    /// # Errors
+    /// When the columns don't fit together.
+    pub fn parquet(&self, by: &str) -> Result<Vec<u8>, ParquetError> {
+        let fields = self.columns.iter().map(|(name, values)| field(name, values));
+        let fields = fields.collect::<Result<_, _>>()?;
+        let schema = Arc::new(Type::group_type_builder("rows").with_fields(fields).build()?);
+        let properties = WriterProperties::builder().set_created_by(by.to_owned()).build();
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+        let mut group = file.next_row_group()?;
+        for (_, values) in &self.columns {
+            match values {
+                Values::Texts(values) => {
+                    let values = values.iter().map(|it| Some(ByteArray::from(it.as_str())));
+                    write::<ByteArrayType>(&mut group, values, false)?;
+                }
+                Values::Flags(values) => {
+                    write::<BoolType>(&mut group, values.iter().copied().map(Some), false)?;
+                }
+                Values::Wholes(values) => {
+                    let values = values.iter().map(|it| it.map(|value| value as i64));
+                    write::<Int64Type>(&mut group, values, true)?;
+                }
+                Values::Reals(values) => {
+                    write::<DoubleType>(&mut group, values.iter().copied(), true)?;
+                }
+            }
+        }
+        group.close()?;
+        file.into_inner()
+    }
+}
+
+fn cell(values: &Values, row: usize) -> String {
+    match values {
+        Values::Texts(values) => quoted(&values[row]),
+        Values::Flags(values) => values[row].to_string(),
+        Values::Wholes(values) => values[row].map(|it| it.to_string()).unwrap_or_default(),
+        Values::Reals(values) => values[row].map(|it| it.to_string()).unwrap_or_default(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+fn field(name: &str, values: &Values) -> Result<TypePtr, ParquetError> {
+    let (physical, repetition, logical) = match values {
+        Values::Texts(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String)),
+        Values::Flags(_) => (Physical::BOOLEAN, Repetition::REQUIRED, None),
+        Values::Wholes(_) => (Physical::INT64, Repetition::OPTIONAL, None),
+        Values::Reals(_) => (Physical::DOUBLE, Repetition::OPTIONAL, None),
+    };
+    let field = Type::primitive_type_builder(name, physical);
+    Ok(Arc::new(field.with_repetition(repetition).with_logical_type(logical).build()?))
+}
+
+/// Writes the next column; what is missing shows in the levels of an `optional` one.
+fn write<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    values: impl Iterator<Item = Option<T::T>>,
+    optional: bool,
+) -> Result<(), ParquetError> {
+    let values: Vec<Option<T::T>> = values.collect();
+    let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
+    let present: Vec<T::T> = values.into_iter().flatten().collect();
+    let mut column = group.next_column()?.expect("the schema has a column for each");
+    column.typed::<T>().write_batch(&present, optional.then_some(&levels[..]), None)?;
+    column.close()
+}
