@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Whether an older copy is in the place of the journal's device.
-    pub(crate) fn has_copy(&self) -> bool {
+    fn has_copy(&self) -> bool {
         self.copied == Copied::Here
     }
 
@@ -169,6 +169,11 @@ impl Life<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether an older copy of the journal is all that is wrong.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.w.has_copy() && self.errors == 0
     }
 
     /// A volume is refused with an older copy of its journal, unless it was stopped cleanly.

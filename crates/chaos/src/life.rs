@@ -401,7 +401,7 @@ impl<'w> Life<'w> {
             Event::Ready { replayed, dropped } => self.became_ready(replayed, dropped),
             Event::Stopped => self.stopped(),
             Event::Unrecoverable(_) if self.lacks_journal() => self.refused_without_journal(),
-            Event::Unrecoverable(_) if self.w.has_copy() => self.refused_with_copy(),
+            Event::Unrecoverable(_) if self.has_copy() => self.refused_with_copy(),
             Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;
