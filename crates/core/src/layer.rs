@@ -151,6 +151,17 @@ impl Out {
         self.0.push(output);
     }
 
+    /// Appends what `make` makes, where it is to be: an output is too long to be copied often.
+    ///
+    /// # Panics
+    /// As [`Out::push`].
+    #[inline(always)]
+    pub fn push_with(&mut self, make: impl FnOnce() -> Output) {
+        assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
+        assert!(self.0.len() < self.0.capacity(), "it never grows");
+        self.0.push(make());
+    }
+
     /// Takes the outputs, in order.
     #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {

@@ -36,6 +36,7 @@ impl<Op, const MOST: usize> Flying<Op, MOST> {
     }
 
     /// Notes a command that is about to be sent, to a device or not.
+    #[inline]
     pub fn begin(&mut self, now: Nanos, op: Op, on_device: bool) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
@@ -48,6 +49,7 @@ impl<Op, const MOST: usize> Flying<Op, MOST> {
     }
 
     /// What a command that is over was for.
+    #[inline]
     pub fn end(&mut self, token: Token) -> Op {
         let (op, _) = self.slots[token.0 as usize].take().expect("a command is over once");
         self.free.push(token.0 as u16);

@@ -51,9 +51,11 @@ pub struct Active<Mark> {
 }
 
 impl<Mark> Active<Mark> {
-    fn reply(self, result: Result<(), HostError>, out: &mut Out) {
-        match (self.ticket, self.data) {
-            (Some(ticket), data) => out.push(Output::Reply(Reply { ticket, data, result })),
+    fn reply(&mut self, result: Result<(), HostError>, out: &mut Out) {
+        match (self.ticket.take(), self.data.take()) {
+            (Some(ticket), data) => {
+                out.push_with(|| Output::Reply(Reply { ticket, data, result }));
+            }
             (None, Some(data)) => out.push(Output::Reclaim(data)),
             (None, None) => {}
         }
@@ -113,7 +115,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
             HostOp::Trim { fua } | HostOp::Zeroes { fua } => (Kind::Trim, None, fua),
             HostOp::Flush => (Kind::Flush, None, true),
         };
-        let active = Active {
+        let mut active = Active {
             ticket: Some(ticket),
             data,
             kind,
@@ -213,14 +215,15 @@ impl<Mark: Copy + Default> Requests<Mark> {
             self.waiting.push_back(req);
         } else {
             let result = active.error.map_or(Ok(()), Err);
-            self.remove(req).reply(result, out);
+            self.remove(req, result, out);
         }
         waits
     }
 
-    fn remove(&mut self, req: u16) -> Active<Mark> {
+    fn remove(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
+        self.at(req).reply(result, out);
+        self.slots[usize::from(req)] = None;
         self.free.push(req);
-        self.slots[usize::from(req)].take().expect("a request under way")
     }
 
     /// What the first that waits does wait for.
@@ -232,7 +235,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
     /// Answers the first that waits; false when none does.
     pub fn answer_waiting(&mut self, result: Result<(), HostError>, out: &mut Out) -> bool {
         let Some(req) = self.waiting.pop_front() else { return false };
-        self.remove(req).reply(result, out);
+        self.remove(req, result, out);
         true
     }
 

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, Out, Output, Page, Payload,
-    Piece, Request, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
+    BLOCK, Cause, Command, DeviceInfo, Done, HostOp, Input, Layer, MAX_OUTPUTS, Out, Output, Page,
+    Payload, Piece, Request, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
 };
 use hostftl_format::log;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
@@ -32,8 +32,9 @@ impl Kept {
 /// The layer with nothing around it.
 pub struct Alone {
     pub log: AnyLayer,
-    out: Out,
-    done: VecDeque<Input>,
+    /// What steps said that is not looked at yet, and lists for more of that.
+    said: VecDeque<Out>,
+    spare: Vec<Out>,
     /// The metadata on the device, by block.
     pages: Vec<Option<Box<Kept>>>,
     /// Requests that are not answered.
@@ -51,8 +52,8 @@ impl Alone {
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
         let log = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
         let pages = (0..=DEVICE.0 / PER).map(|_| None).collect();
-        let (out, done) = (Out::new(), VecDeque::with_capacity(1024));
-        let mut alone = Alone { log, out, done, pages, waiting: 0, steps: 0 };
+        let (said, spare) = (VecDeque::new(), Vec::new());
+        let mut alone = Alone { log, said, spare, pages, waiting: 0, steps: 0 };
         alone.step(Input::Timer);
         alone.settle();
         alone
@@ -89,8 +90,11 @@ impl Alone {
     /// Lets all commands end.
     fn settle(&mut self) {
         loop {
-            if let Some(done) = self.done.pop_front() {
-                self.step(done);
+            if let Some(mut said) = self.said.pop_front() {
+                for output in said.drain() {
+                    self.answer(output);
+                }
+                self.spare.push(said);
             } else if self.log.next_timer() == Some(0) {
                 self.step(Input::Timer);
             } else {
@@ -101,25 +105,32 @@ impl Alone {
 
     fn step(&mut self, input: Input) {
         self.steps += 1;
-        self.log.step(0, input, &mut self.out);
-        for output in self.out.drain() {
-            match output {
-                Output::Submit(token, command) => {
-                    let result = Ok(Verdict::default());
-                    self.done.push_back(Input::Done(Done { token, command, result }));
-                    if let Some(Input::Done(done)) = self.done.back_mut() {
-                        done.result = Ok(perform(&mut self.pages, &mut done.command));
-                    }
-                }
-                Output::Reply(reply) => {
-                    reply.data.map(Payload::surrender);
-                    reply.ticket.close();
-                    reply.result.expect("no write fails");
-                    self.waiting -= 1;
-                }
-                Output::Reclaim(_) => unreachable!("nothing hangs"),
-                Output::Event(_) => {}
+        let mut out = self.spare.pop().unwrap_or_default();
+        self.log.step(0, input, &mut out);
+        match out.room() == MAX_OUTPUTS {
+            true => self.spare.push(out),
+            false => self.said.push_back(out),
+        }
+    }
+
+    #[inline]
+    fn answer(&mut self, mut output: Output) {
+        let mut result = Ok(Verdict::default());
+        if let Output::Submit(_, command) = &mut output {
+            result = Ok(perform(&mut self.pages, command));
+        }
+        match output {
+            Output::Submit(token, command) => {
+                self.step(Input::Done(Done { token, command, result }));
             }
+            Output::Reply(reply) => {
+                reply.data.map(Payload::surrender);
+                reply.ticket.close();
+                reply.result.expect("no write fails");
+                self.waiting -= 1;
+            }
+            Output::Reclaim(_) => unreachable!("nothing hangs"),
+            Output::Event(_) => {}
         }
     }
 }

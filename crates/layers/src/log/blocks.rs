@@ -10,8 +10,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, HostError, Nanos, Out, Payload, Piece,
-    SECTOR, SECTORS_PER_BLOCK, Target, Verdict,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Payload, Piece, SECTOR,
+    SECTORS_PER_BLOCK, Target, Verdict,
 };
 use hostftl_format::log::{Place, seed};
 
@@ -231,7 +231,7 @@ impl Log {
     }
 
     /// Compresses the block that is to be written.
-    pub(super) fn pack(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    pub(super) fn pack(&mut self, index: u8, out: &mut Out) {
         let (it, codec) = (*self.op(index), self.codec);
         let (scratch, at) = self.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
@@ -244,7 +244,8 @@ impl Log {
             scratch.view(at + PLAIN, BLOCK as u32)
         };
         let seed = seed(it.block, it.generation);
-        self.send(now, index, Step::Packing, Command::Pack { from, into, codec, seed }, out);
+        self.op(index).step = Step::Packing;
+        self.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed }, out);
     }
 
     /// What is written, as it came.
@@ -267,16 +268,10 @@ impl Log {
     }
 
     /// A command of an operation is over.
-    pub(super) fn block_done(
-        &mut self,
-        now: Nanos,
-        index: u8,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-        out: &mut Out,
-    ) {
+    pub(super) fn block_done(&mut self, now: Nanos, index: u8, done: Done, out: &mut Out) {
         let it = *self.op(index);
-        self.repay(index, command);
+        let result = done.result;
+        self.repay(index, done.command);
         if it.holds && result.is_ok() && matches!(it.step, Step::Expanding | Step::Plain) {
             self.op(index).holds = false;
             self.segments.unpin(self.layout.segment_of(it.place.byte()));
@@ -300,7 +295,7 @@ impl Log {
             Step::Expanding | Step::Giving => self.end_block(index, None, out),
             Step::Plain if it.writes => self.merge(now, index, out),
             Step::Plain => self.give(now, index, out),
-            Step::Merging => self.pack(now, index, out),
+            Step::Merging => self.pack(index, out),
             Step::Packing => self.packed(index, verdict),
             Step::Placing { row, item } => {
                 self.placed(index, row, item);

@@ -10,11 +10,14 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, Event, Nanos, Out, Output, Verdict};
+use hostftl_core::{Command, DeviceError, Done, Event, Nanos, Out, Output, Token};
 use hostftl_format::log::Root;
 
 use super::Log;
 use super::ops::{OPS, Op};
+
+/// Of a command that no device got.
+const NEVER_SENT: Token = Token(u64::MAX);
 
 /// See the module text.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ pub struct Lost {
     told: u16,
     most: u32,
     /// Commands to lost devices: they fail without being sent.
-    unsent: VecDeque<(Op, Command)>,
+    unsent: VecDeque<(Op, Done)>,
 }
 
 impl Lost {
@@ -69,7 +72,7 @@ impl Lost {
 
     /// The power is off.
     pub fn void(&mut self) {
-        self.unsent.drain(..).for_each(|(_, command)| command.void());
+        self.unsent.drain(..).for_each(|(_, done)| done.command.void());
     }
 }
 
@@ -80,7 +83,8 @@ impl Log {
     pub(super) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
         let lost = command.device().is_some_and(|device| self.lost.has(device));
         if lost || self.layout.zoned && !self.enter_zone(now, &command, out) {
-            self.lost.unsent.push_back((op, command));
+            let done = Done { token: NEVER_SENT, command, result: Err(DeviceError::Gone) };
+            self.lost.unsent.push_back((op, done));
             self.more = true;
             return;
         }
@@ -91,10 +95,17 @@ impl Log {
         out.push(Output::Submit(token, command));
     }
 
+    /// Sends a command that goes to no device.
+    #[inline(always)]
+    pub(super) fn compute(&mut self, op: Op, make: impl FnOnce() -> Command, out: &mut Out) {
+        let token = self.ops.begin(0, op, false);
+        out.push_with(|| Output::Submit(token, make()));
+    }
+
     /// Lets one command to a lost device fail.
     pub(super) fn pump_unsent(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some((op, command)) = self.lost.unsent.pop_front() else { return false };
-        self.finish(now, op, command, Err(DeviceError::Gone), out);
+        let Some((op, done)) = self.lost.unsent.pop_front() else { return false };
+        self.finish(now, op, done, out);
         true
     }
 
@@ -150,16 +161,13 @@ impl Log {
 
     /// A command is over, sent or not.
     #[inline]
-    pub(super) fn finish(
-        &mut self,
-        now: Nanos,
-        op: Op,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-        out: &mut Out,
-    ) {
+    pub(super) fn finish(&mut self, now: Nanos, op: Op, done: Done, out: &mut Out) {
+        if let Op::Block { index } = op {
+            return self.block_done(now, index, done, out);
+        }
+        let Done { command, result, .. } = done;
         match op {
-            Op::Block { index } => self.block_done(now, index, command, result, out),
+            Op::Block { .. } => unreachable!("it was a block's"),
             Op::Seal { row } => self.seal_done(row, command),
             Op::Chunk { row, .. } => self.chunk_done(row, command),
             Op::Flush => self.flush_done(out),

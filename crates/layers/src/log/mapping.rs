@@ -82,7 +82,7 @@ impl Log {
     fn go_on(&mut self, now: Nanos, index: u8, out: &mut Out) {
         let it = self.op(index);
         if it.writes && it.is_whole() {
-            self.pack(now, index, out);
+            self.pack(index, out);
         } else {
             self.fetch(now, index, out);
         }
@@ -128,7 +128,7 @@ impl Log {
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces && self.map.state(self.map.page_of(block)) == Where::Here {
             self.map.look_ahead(core::iter::once(block)); // It is buried when the new one is there.
-            return self.pack(now, index, out);
+            return self.pack(index, out);
         }
         if let Some((place, crc)) = self.pair(block) {
             let it = self.op(index);

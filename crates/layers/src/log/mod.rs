@@ -33,6 +33,7 @@ mod mapping;
 mod mend;
 mod moving;
 mod ops;
+mod order;
 mod pace;
 mod params;
 mod pointers;
@@ -73,6 +74,7 @@ use loads::Loads;
 use lost::Lost;
 use map::Map;
 use ops::Ops;
+use order::Order;
 use pace::Pace;
 pub use params::Params;
 use pointers::Pointers;
@@ -82,7 +84,6 @@ use roots::Roots;
 use row::Row;
 use salvage::Salvage;
 use segments::Segments;
-use write_out::Order;
 
 /// The most outputs that one round of the pump makes.
 const ROUND_OUTPUTS: usize = 24;
@@ -266,7 +267,7 @@ impl Log {
     /// another round when nothing waits there any more.
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
-        let began = self.pump_requests(now, out) | self.pump_blocks(now, out);
+        let began = self.pump_requests(now, out) | self.pump_blocks(out);
         moved |= began && self.any_waits();
         moved |= self.pump_writing(now, out);
         moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
@@ -324,7 +325,7 @@ impl Log {
     /// After a failure only answering is left.
     fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
         let mut moved = self.pump_mapping(now, out) | self.pump_salvage(now, out);
-        moved |= self.pump_requests(now, out) | self.pump_blocks(now, out);
+        moved |= self.pump_requests(now, out) | self.pump_blocks(out);
         if out.room() > ROUND_OUTPUTS / 2 {
             moved |= self.requests.answer_waiting(Err(error), out);
         }
@@ -370,7 +371,7 @@ impl Log {
         if let Err(error) = done.result {
             self.judge(op, &done.command, error, out);
         }
-        self.finish(now, op, done.command, done.result, out);
+        self.finish(now, op, done, out);
     }
 
     /// A command hangs: its device is given up.

@@ -1,10 +1,11 @@
 //! From a block operation into a row.
 
-use hostftl_core::{BLOCK, Command, HostError, Nanos, Out, Piece};
+use hostftl_core::{BLOCK, Command, HostError, Out, Piece};
 
 use super::Log;
 use super::blocks::{BlockOp, NOBODY, PACKED, Step};
 use super::map::Where;
+use super::ops::Op;
 
 impl Log {
     pub(super) fn wait_for_row(&mut self, index: u8, step: Step) {
@@ -13,7 +14,7 @@ impl Log {
     }
 
     /// Gives the operation that has waited longest its room in a row.
-    pub(super) fn pump_blocks(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_blocks(&mut self, out: &mut Out) -> bool {
         let Some(&index) = self.blocks.waiting.front() else { return false };
         if let Some(error) = self.failed {
             self.blocks.waiting.pop_front();
@@ -34,7 +35,7 @@ impl Log {
                 self.blocks.waiting.pop_front();
                 let record = (it.block, len, it.place.generation());
                 match self.append(self.to_copy(it.place), record, crc) {
-                    Some((row, item)) => self.put_in(now, index, (row, item, len), out),
+                    Some((row, item)) => self.put_in(index, (row, item, len), out),
                     None => self.end_block(index, None, out),
                 }
             }
@@ -43,14 +44,14 @@ impl Log {
                 let to = self.to_write(it.block);
                 let Some((row, item)) = self.append(to, record, crc) else { return false };
                 self.blocks.waiting.pop_front();
-                self.put_in(now, index, (row, item, len), out);
+                self.put_in(index, (row, item, len), out);
             }
             other => unreachable!("an operation that is {other:?} does not wait"),
         }
         true
     }
 
-    fn put_in(&mut self, now: Nanos, index: u8, (row, item, len): (u8, u32, u32), out: &mut Out) {
+    fn put_in(&mut self, index: u8, (row, item, len): (u8, u32, u32), out: &mut Out) {
         let from = if self.op(index).req == NOBODY {
             self.record_view(index)
         } else if len == BLOCK as u32 {
@@ -63,8 +64,9 @@ impl Log {
         self.op(index).place = noted.place;
         let buffer = self.row_buffer(row, noted.chunk.into());
         let into = self.buffers[buffer].view_mut(noted.byte, len);
-        let command = Command::Place { from: Piece::Data(from), into };
-        self.send(now, index, Step::Placing { row, item }, command, out);
+        self.op(index).step = Step::Placing { row, item };
+        let command = || Command::Place { from: Piece::Data(from), into };
+        self.compute(Op::Block { index }, command, out);
     }
 
     /// A record is in its row.

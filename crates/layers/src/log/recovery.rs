@@ -20,10 +20,10 @@ use crate::planted::{Bug, planted};
 use super::layout::Layout;
 use super::loads::Purpose;
 use super::ops::Op;
+use super::order::Order;
 use super::replay::Replay;
 use super::roots::{Search, is_blank};
 use super::row::Phase;
-use super::write_out::Order;
 use super::{Life, Log};
 
 /// Pages of a report.

@@ -6,8 +6,6 @@
 //! since: recovery takes rows in the order of their numbers and ends before the first that is not
 //! whole.
 
-use alloc::collections::VecDeque;
-
 use hostftl_core::{
     BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View, ViewMut,
 };
@@ -24,72 +22,6 @@ use super::{Log, OWN_OPS};
 pub const WINDOW: u64 = 64;
 /// The same where rows that aren't durable keep their buffers.
 const HELD_WINDOW: u64 = 4;
-
-/// A row that has its number.
-#[derive(Clone, Copy, Debug)]
-struct Sealed {
-    seq: u64,
-    stamp: u64,
-    of_host: bool,
-    written: bool,
-}
-
-/// Numbers of rows, and how far they are written and durable.
-#[derive(Debug)]
-pub struct Order {
-    /// The number of the next row.
-    pub next: u64,
-    /// All rows up to this one are written.
-    pub settled: u64,
-    /// All rows up to this one are durable.
-    pub durable: u64,
-    /// Rows that are sealed and not durable.
-    list: VecDeque<Sealed>,
-    /// What the flush under way will make durable, and how many devices have yet to answer.
-    flushing: Option<(u64, u8)>,
-}
-
-impl Order {
-    /// The next row is number `next`.
-    pub fn new(next: u64) -> Self {
-        let list = VecDeque::with_capacity(2 * WINDOW as usize + 16);
-        Order { next, settled: next - 1, durable: next - 1, list, flushing: None }
-    }
-
-    /// Takes the next number.
-    pub fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
-        let seq = self.next;
-        self.next += 1;
-        self.list.push_back(Sealed { seq, stamp, of_host, written: false });
-        seq
-    }
-
-    /// Row `seq` is written.
-    pub fn written(&mut self, seq: u64) {
-        let first = self.list.front().expect("a row that is not durable").seq;
-        self.list[(seq - first) as usize].written = true;
-        let open = self.list.iter().find(|it| !it.written).map(|it| it.seq);
-        self.settled = open.unwrap_or(self.next) - 1;
-    }
-
-    fn made_durable(&mut self, seq: u64) {
-        self.durable = seq;
-        while self.list.front().is_some_and(|it| it.seq <= seq) {
-            self.list.pop_front();
-        }
-    }
-
-    /// The lowest stamp of a row beyond `seq`, with or without the host's data.
-    pub fn first_stamp(&self, seq: u64, of_host: bool) -> Option<u64> {
-        let beyond = |it: &&Sealed| it.seq > seq && (it.of_host || !of_host);
-        self.list.iter().filter(beyond).map(|it| it.stamp).min()
-    }
-
-    /// Whether a flush is under way.
-    pub fn is_flushing(&self) -> bool {
-        self.flushing.is_some()
-    }
-}
 
 impl Log {
     /// The buffer of chunk `chunk` of a row; the parity comes behind the data.
@@ -115,15 +47,24 @@ impl Log {
 
     /// Closes rows that a flush or a root waits for.
     pub(super) fn pump_commit(&mut self) -> bool {
-        let mut moved = false;
+        let wanted = (self.commit, self.commit_all);
+        if self.order.closed == wanted {
+            return false; // Rows that were opened since are younger.
+        }
+        let (mut moved, mut all) = (false, true);
         for stream in 0..self.streams.len() {
             let Some(row) = self.streams[stream].filling else { continue };
             let it = &self.rows[row as usize];
             let asked = it.stamp <= self.commit && it.of_host || it.stamp <= self.commit_all;
-            if asked && !it.is_empty() {
+            if asked && it.is_empty() {
+                all = false;
+            } else if asked {
                 self.close(row);
                 moved = true;
             }
+        }
+        if all {
+            self.order.closed = wanted;
         }
         moved
     }
@@ -440,6 +381,11 @@ impl Log {
         if order.is_flushing() || order.settled == order.durable {
             return false;
         }
+        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
+        let weighed = (order.settled, order.next, window, self.commit, self.commit_all);
+        if order.weighed == weighed {
+            return false;
+        }
         let covers = |stamp: u64, of_host: bool| {
             let unsealed = self.first_unsealed(of_host).is_none_or(|first| first > stamp);
             let sealed = order.first_stamp(order.settled, of_host);
@@ -448,9 +394,12 @@ impl Log {
         let asked = self.commit > self.flushed_stamp && covers(self.commit, true);
         let all = self.commit_all;
         let root = all > self.durable_all && covers(all, false);
-        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         let many = order.settled >= order.durable + window;
-        if !asked && !root && !many || out.room() < 20 {
+        if !asked && !root && !many {
+            self.order.weighed = weighed;
+            return false;
+        }
+        if out.room() < 20 {
             return false;
         }
         self.order.flushing = Some((self.order.settled, self.layout.devices));
