@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! - A sector is in at most one run; a run lies in slots of one superpage.
-//! - What is live in a superpage of which `lost` is true can't be read.
+//! - What is live in a superpage whose bit in `lost` is set can't be read.
 //! - Before recovery is over, `early` has the map, by slot; replay passes through states that would
 //!   need more leaves than there are.
 //! - On media the entry of key `v` is as in [`super::map`], or [`HOME`] for every slot of a
@@ -42,7 +42,8 @@ pub struct Overlay {
     lsps: u32,
     leaves: Leaves,
     capacity: u32,
-    lost: Vec<bool>,
+    /// A bit for each superpage.
+    lost: Vec<u8>,
     /// When something was last put into each superpage, in ticks of the clock.
     touched: Vec<u16>,
     /// Sectors put in so far.
@@ -60,6 +61,21 @@ impl Overlay {
         now.wrapping_sub(self.touched[(vsn / self.superpage) as usize]).min(OLDEST)
     }
 
+    /// Whether what is live in a superpage can't be read.
+    fn is_unreadable(&self, vsp: u32) -> bool {
+        self.lost[vsp as usize / 8] >> (vsp % 8) & 1 == 1
+    }
+
+    fn set_unreadable(&mut self, vsp: u32, lost: bool) {
+        let byte = &mut self.lost[vsp as usize / 8];
+        *byte = *byte & !(1 << (vsp % 8)) | u8::from(lost) << (vsp % 8);
+    }
+
+    /// Superpages of the hidden area.
+    fn vsps(&self) -> u32 {
+        self.touched.len() as u32
+    }
+
     /// How many leaves and lists there are room for.
     pub fn size(layout: &Layout, capacity: u32) -> Size {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
@@ -70,7 +86,7 @@ impl Overlay {
 
     /// Bytes of the leaves and of the lists that they are found by.
     pub fn leaf_memory(layout: &Layout) -> u64 {
-        Self::size(layout, layout.leaves).memory() - 4 * u64::from(layout.count)
+        Self::size(layout, layout.leaves).leaf_memory()
     }
 
     /// Whether the map has no room for more leaves than what is on its way may need.
@@ -94,7 +110,7 @@ impl HiddenMap for Overlay {
             lsps: size.lsps,
             leaves: Leaves::new(size),
             capacity: layout.leaves,
-            lost: vec![false; layout.count as usize],
+            lost: vec![0; layout.count.div_ceil(8) as usize],
             touched: vec![0; layout.count as usize],
             clock: 0,
             early: Some(Map::new(layout)),
@@ -108,7 +124,8 @@ impl HiddenMap for Overlay {
     }
 
     fn reverse_memory(layout: &Layout) -> u64 {
-        (size_of::<bool>() + size_of::<u16>()) as u64 * u64::from(layout.count)
+        let count = u64::from(layout.count);
+        count.div_ceil(8) + size_of::<u16>() as u64 * count
     }
 
     fn lsp(&self, lsn: u64) -> u32 {
@@ -125,7 +142,7 @@ impl HiddenMap for Overlay {
     }
 
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32> {
-        let readable = !self.lost[vsp as usize];
+        let readable = !self.is_unreadable(vsp);
         let leaves = self.leaves.in_superpage(vsp).filter(move |_| readable);
         leaves.map(|leaf| leaf.lsn / self.superpage)
     }
@@ -159,7 +176,7 @@ impl HiddenMap for Overlay {
             ("leaves", self.leaves.count().into()),
             ("leaf_cap", self.capacity.into()),
             ("hidden_sectors", self.mapped),
-            ("hidden_superpages", (self.lost.len() as u32 - self.loans.gone()).into()),
+            ("hidden_superpages", (self.vsps() - self.loans.gone()).into()),
         ])
     }
 
@@ -168,7 +185,7 @@ impl HiddenMap for Overlay {
     }
 
     fn give_up(&mut self, vsp: u32) {
-        self.lost[vsp as usize] = true;
+        self.set_unreadable(vsp, true);
     }
 }
 
@@ -178,7 +195,7 @@ impl Table for Overlay {
     }
 
     fn live(&self, slot: u32) -> Option<u64> {
-        let readable = !self.lost[self.vsp(slot) as usize];
+        let readable = !self.is_unreadable(self.vsp(slot));
         readable.then(|| self.holds(slot)).flatten()
     }
 
@@ -187,11 +204,11 @@ impl Table for Overlay {
     }
 
     fn look_up(&self, lsn: u64) -> Option<u32> {
-        self.find(lsn).filter(|slot| !self.lost[self.vsp(*slot) as usize])
+        self.find(lsn).filter(|slot| !self.is_unreadable(self.vsp(*slot)))
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
-        self.find(lsn).is_some_and(|slot| self.lost[self.vsp(slot) as usize])
+        self.find(lsn).is_some_and(|slot| self.is_unreadable(self.vsp(slot)))
     }
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
@@ -215,7 +232,7 @@ impl Table for Overlay {
 
     fn image(&self, page: &mut Page, key: u64) {
         let sp = u64::from(self.superpage);
-        let end = (self.lost.len() as u64 * sp).min(key + MAP_ENTRIES as u64);
+        let end = (u64::from(self.vsps()) * sp).min(key + MAP_ENTRIES as u64);
         let mut entries = [0; MAP_ENTRIES];
         for vsp in (key / sp) as u32..end.div_ceil(sp) as u32 {
             let slots = u64::from(vsp) * sp..u64::from(vsp + 1) * sp;
@@ -224,7 +241,7 @@ impl Table for Overlay {
                 slots.filter(here).for_each(|slot| entries[(slot - key) as usize] = HOME);
                 continue;
             }
-            let lost = if self.lost[vsp as usize] { LOST } else { 0 };
+            let lost = if self.is_unreadable(vsp) { LOST } else { 0 };
             for leaf in self.leaves.in_superpage(vsp) {
                 for i in (0..leaf.len()).filter(|i| here(&u64::from(leaf.vsn + i))) {
                     let at = u64::from(leaf.vsn + i) - key;
@@ -284,18 +301,18 @@ impl Table for Overlay {
 
     fn holds_lost(&self, vsp: u32) -> bool {
         let early = self.early.as_ref().map(|early| early.holds_lost(vsp));
-        early.unwrap_or(self.lost[vsp as usize])
+        early.unwrap_or(self.is_unreadable(vsp))
     }
 
     fn is_readable_again(&mut self, vsp: u32) {
-        self.lost[vsp as usize] = false;
+        self.set_unreadable(vsp, false);
     }
 
     fn settled(&mut self) {
         let early = self.early.take().expect("recovery ends once");
         self.mapped = early.mapped();
-        for vsp in 0..self.lost.len() as u32 {
-            self.lost[vsp as usize] = early.holds_lost(vsp);
+        for vsp in 0..self.vsps() {
+            self.set_unreadable(vsp, early.holds_lost(vsp));
             for slot in vsp * self.superpage..(vsp + 1) * self.superpage {
                 if let Some(lsn) = early.holds(slot) {
                     self.leaves.stretch();
@@ -308,7 +325,7 @@ impl Table for Overlay {
 
     fn check(&self, pool: &Pool) -> Result<(), &'static str> {
         self.leaves.check()?;
-        let mut valid = vec![0u16; self.lost.len()];
+        let mut valid = vec![0u16; self.touched.len()];
         let mut taken = vec![false; self.superpage as usize];
         for (vsp, valid) in (0..).zip(&mut valid) {
             taken.fill(false);

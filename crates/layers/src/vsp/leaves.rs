@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use crate::planted::{Bug, planted};
 
+use super::heads::Heads;
 use super::nodes::{Node, Nodes, Packing};
 
 /// Where a sector is that can't be checked: an error until it is written.
@@ -56,8 +57,8 @@ pub struct Leaves {
     count: u32,
     capacity: u32,
     lsps: u32,
-    heads: Vec<u32>,
-    vsps: Vec<u32>,
+    heads: Heads,
+    vsps: Heads,
     /// Low leaves of each superpage, where they are counted.
     low: Vec<u16>,
     /// Lists that have leaves.
@@ -82,17 +83,25 @@ pub struct Size {
 }
 
 impl Size {
+    /// Bytes of the leaves and of their lists.
+    pub fn leaf_memory(&self) -> u64 {
+        let packing = Packing::of(self);
+        let nodes = packing.bytes() as u64 * u64::from(self.capacity);
+        nodes + Heads::memory(self.lists, packing.link())
+    }
+
     /// Bytes of everything.
     pub fn memory(&self) -> u64 {
-        let vsp = if self.low { 6 } else { 4 };
-        let nodes = Packing::of(self).bytes() as u64 * u64::from(self.capacity);
-        nodes + 4 * u64::from(self.lists) + vsp * u64::from(self.vsps)
+        let low = if self.low { size_of::<u16>() as u64 } else { 0 };
+        let vsps = Heads::memory(self.vsps, Packing::of(self).link());
+        self.leaf_memory() + vsps + low * u64::from(self.vsps)
     }
 }
 
 impl Leaves {
     /// None yet.
     pub fn new(size: Size) -> Self {
+        let link = Packing::of(&size).link();
         Leaves {
             superpage: size.superpage,
             low_level: (size.superpage.ilog2() / 2) as u8,
@@ -101,8 +110,8 @@ impl Leaves {
             count: 0,
             capacity: size.capacity,
             lsps: size.lsps,
-            heads: vec![0; size.lists as usize],
-            vsps: vec![0; size.vsps as usize],
+            heads: Heads::new(size.lists, link),
+            vsps: Heads::new(size.vsps, link),
             low: vec![0; if size.low { size.vsps as usize } else { 0 }],
             touched: 0,
         }
@@ -155,14 +164,14 @@ impl Leaves {
 
     /// The leaves of an LSP, in order.
     pub fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
-        let all = self.list(self.heads[self.head(lsp)], |node| node.next);
+        let all = self.list(self.heads.get(self.head(lsp)), |node| node.next);
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
 
     /// The leaves that lie in a superpage.
     pub fn in_superpage(&self, vsp: u32) -> impl Iterator<Item = Leaf> + '_ {
-        self.list(self.vsps[vsp as usize], |node| node.peer)
+        self.list(self.vsps.get(vsp as usize), |node| node.peer)
     }
 
     /// How many leaves an LSP has too many: in one superpage it had one, unless a part of it reads
@@ -189,7 +198,7 @@ impl Leaves {
 
     /// The first leaf of a sector's list that ends behind the sector, and the one before that.
     fn seek(&self, lsn: u32) -> (u32, u32) {
-        let (mut before, mut at) = (0, self.heads[self.head(self.lsp(lsn))]);
+        let (mut before, mut at) = (0, self.heads.get(self.head(self.lsp(lsn))));
         while at != 0 {
             let (end, next) = self.nodes.end_and_next(at);
             if lsn < end {
@@ -221,7 +230,7 @@ impl Leaves {
     fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
         assert!(self.room() > 0, "room for leaves was checked");
         let head = self.head(self.lsp(leaf.lsn));
-        let next = if before == 0 { self.heads[head] } else { self.node(before).next };
+        let next = if before == 0 { self.heads.get(head) } else { self.node(before).next };
         let node = Node { leaf, next, peer: 0 };
         let at = match self.free {
             0 => self.nodes.push(),
@@ -232,7 +241,7 @@ impl Leaves {
         };
         self.nodes.put(at, node);
         self.count += 1;
-        self.touched += u32::from(self.heads[head] == 0);
+        self.touched += u32::from(self.heads.get(head) == 0);
         self.set_next(before, head, at);
         self.chain(at);
         at
@@ -240,7 +249,7 @@ impl Leaves {
 
     fn set_next(&mut self, before: u32, head: usize, next: u32) {
         if before == 0 {
-            self.heads[head] = next;
+            self.heads.set(head, next);
         } else {
             self.nodes.change(before, |node| node.next = next);
         }
@@ -252,7 +261,7 @@ impl Leaves {
         let Node { leaf, next, .. } = self.node(at);
         let head = self.head(self.lsp(leaf.lsn));
         self.set_next(before, head, next);
-        self.touched -= u32::from(self.heads[head] == 0);
+        self.touched -= u32::from(self.heads.get(head) == 0);
         let free = self.free;
         self.nodes.change(at, |node| node.next = free);
         self.free = at;
@@ -276,7 +285,7 @@ impl Leaves {
         }
         self.count_low(leaf, true);
         let vsp = (leaf.vsn / self.superpage) as usize;
-        let peer = core::mem::replace(&mut self.vsps[vsp], at);
+        let peer = self.vsps.set(vsp, at);
         self.nodes.change(at, |node| node.peer = peer);
     }
 
@@ -287,9 +296,9 @@ impl Leaves {
         }
         self.count_low(leaf, false);
         let vsp = (leaf.vsn / self.superpage) as usize;
-        let mut before = self.vsps[vsp];
+        let mut before = self.vsps.get(vsp);
         if before == at {
-            self.vsps[vsp] = peer;
+            self.vsps.set(vsp, peer);
             return;
         }
         while self.node(before).peer != at {
@@ -381,8 +390,9 @@ impl Leaves {
 
     /// Forgets every leaf of a superpage.
     pub fn forget(&mut self, vsp: u32) {
-        while self.vsps[vsp as usize] != 0 {
-            let (before, at) = self.seek(self.node(self.vsps[vsp as usize]).leaf.lsn);
+        while self.vsps.get(vsp as usize) != 0 {
+            let first = self.node(self.vsps.get(vsp as usize)).leaf.lsn;
+            let (before, at) = self.seek(first);
             self.remove(before, at);
         }
     }
@@ -393,7 +403,7 @@ impl Leaves {
     /// The first disagreement.
     pub fn check(&self) -> Result<(), &'static str> {
         let (mut count, mut chained) = (0, 0);
-        let touched = self.heads.iter().filter(|head| **head != 0).count() as u32;
+        let touched = self.heads.iter().filter(|head| *head != 0).count() as u32;
         for lsp in 0..self.lsps() {
             let mut end = lsp * self.superpage;
             let mut last: Option<Leaf> = None;

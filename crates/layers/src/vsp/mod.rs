@@ -18,6 +18,7 @@
 mod checkpoint;
 mod collect;
 pub mod direct;
+mod heads;
 pub mod layout;
 pub mod leaves;
 pub mod limbo;
@@ -26,6 +27,7 @@ mod nodes;
 pub mod ops;
 pub mod pool;
 pub mod queue;
+mod records;
 mod recovery;
 mod replay;
 mod request;

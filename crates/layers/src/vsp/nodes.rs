@@ -45,6 +45,11 @@ impl Packing {
         }
     }
 
+    /// Bits of a link.
+    pub fn link(self) -> u32 {
+        self.link
+    }
+
     /// Bytes of a node.
     pub fn bytes(self) -> usize {
         (LEVEL + self.lsn + self.vsn + 2 * self.link).div_ceil(8) as usize

@@ -12,6 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::layout::Layout;
+use super::records::Records;
 
 /// What a data superpage is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +42,10 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Pool {
     superpage: u32,
-    valid: Vec<u16>,
     weight: Vec<u16>,
-    state: Vec<State>,
-    pinned: Vec<bool>,
-    readers: Vec<u16>,
-    /// The next one of the list of victims, or of the [`super::queue`].
-    pub next: Vec<u32>,
-    /// The one before it.
-    pub prev: Vec<u32>,
+    /// What is known of each; its links are those of its list of victims, or of its
+    /// [`super::queue`].
+    pub records: Records,
     heads: Vec<u32>,
     tails: Vec<u32>,
 }
@@ -70,13 +66,8 @@ impl Pool {
         let lists = layout.superpage as usize + 1;
         Pool {
             superpage: layout.superpage,
-            valid: vec![0; count],
             weight: vec![0; if weighs { count } else { 0 }],
-            state: vec![State::Free; count],
-            pinned: vec![false; count],
-            readers: vec![0; count],
-            next: vec![NONE; count],
-            prev: vec![NONE; count],
+            records: Records::new(layout.count),
             heads: vec![NONE; lists],
             tails: vec![NONE; lists],
         }
@@ -84,8 +75,7 @@ impl Pool {
 
     /// Bytes of all tables but weights, for `count` superpages of `superpage` sectors.
     pub fn memory(count: u32, superpage: u32) -> u64 {
-        let each = 2 * size_of::<u16>() + size_of::<State>() + size_of::<bool>() + 8;
-        each as u64 * u64::from(count) + 8 * (u64::from(superpage) + 1)
+        Records::memory(count) + 8 * (u64::from(superpage) + 1)
     }
 
     /// The superpage of a slot.
@@ -95,7 +85,7 @@ impl Pool {
 
     /// Live slots of a superpage.
     pub fn valid(&self, vsp: u32) -> u32 {
-        self.valid[vsp as usize].into()
+        self.records.valid(vsp)
     }
 
     /// What emptying a superpage costs.
@@ -105,12 +95,12 @@ impl Pool {
 
     /// What a superpage is.
     pub fn state(&self, vsp: u32) -> State {
-        self.state[vsp as usize]
+        self.records.state(vsp)
     }
 
     /// Whether a superpage holds log that recovery may need.
     pub fn pinned(&self, vsp: u32) -> bool {
-        self.pinned[vsp as usize]
+        self.records.pinned(vsp)
     }
 
     fn set_weight(&mut self, vsp: u32, weight: u32) {
@@ -122,7 +112,7 @@ impl Pool {
     /// A slot of a superpage became live, which weighs `weight` now.
     pub fn gain(&mut self, vsp: u32, weight: u32) {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
-        self.valid[vsp as usize] += 1;
+        self.records.set_valid(vsp, self.valid(vsp) + 1);
         self.set_weight(vsp, weight);
         assert!(self.valid(vsp) <= self.superpage, "a superpage has more than it holds");
     }
@@ -133,7 +123,7 @@ impl Pool {
         if listed {
             self.unlink(vsp);
         }
-        self.valid[vsp as usize] -= 1;
+        self.records.set_valid(vsp, self.valid(vsp) - 1);
         self.set_weight(vsp, weight);
         let empty = self.valid(vsp) == 0;
         if listed && !empty {
@@ -141,7 +131,7 @@ impl Pool {
         }
         let stuck = self.state(vsp) == State::Stuck && !self.pinned(vsp);
         if (listed || stuck) && empty {
-            self.state[vsp as usize] = State::Limbo;
+            self.records.set_state(vsp, State::Limbo);
             return Lost::Last(vsp);
         }
         Lost::Some
@@ -150,15 +140,17 @@ impl Pool {
     /// Forgets the live slots of a superpage, before its log is read again. Returns how many.
     pub fn forget(&mut self, vsp: u32) -> u32 {
         self.set_weight(vsp, 0);
-        core::mem::take(&mut self.valid[vsp as usize]).into()
+        let valid = self.valid(vsp);
+        self.records.set_valid(vsp, 0);
+        valid
     }
 
     /// Readies a free superpage for filling in staging buffer `stage`.
     pub fn open(&mut self, vsp: u32, stage: u8) {
         assert_eq!(self.state(vsp), State::Free, "only a free superpage is opened");
         assert_eq!(self.valid(vsp), 0, "a free superpage holds nothing");
-        assert_eq!(self.readers[vsp as usize], 0, "a free superpage is not being read");
-        self.state[vsp as usize] = State::Staged(stage);
+        assert_eq!(self.records.readers(vsp), 0, "a free superpage is not being read");
+        self.records.set_state(vsp, State::Staged(stage));
     }
 
     fn is_candidate(&self, vsp: u32) -> bool {
@@ -170,8 +162,8 @@ impl Pool {
         if self.is_candidate(vsp) {
             self.unlink(vsp);
         }
-        self.state[vsp as usize] = state;
-        self.pinned[vsp as usize] = pinned;
+        self.records.set_state(vsp, state);
+        self.records.set_pinned(vsp, pinned);
         if self.is_candidate(vsp) {
             self.link(vsp);
         }
@@ -185,45 +177,45 @@ impl Pool {
     fn link(&mut self, vsp: u32) {
         let list = self.weight(vsp) as usize;
         let tail = self.tails[list];
-        self.prev[vsp as usize] = tail;
-        self.next[vsp as usize] = NONE;
+        self.records.set_prev(vsp, tail);
+        self.records.set_next(vsp, NONE);
         if tail == NONE {
             self.heads[list] = vsp;
         } else {
-            self.next[tail as usize] = vsp;
+            self.records.set_next(tail, vsp);
         }
         self.tails[list] = vsp;
     }
 
     fn unlink(&mut self, vsp: u32) {
         let list = self.weight(vsp) as usize;
-        let (prev, next) = (self.prev[vsp as usize], self.next[vsp as usize]);
+        let (prev, next) = (self.records.prev(vsp), self.records.next(vsp));
         if prev == NONE {
             assert_eq!(self.heads[list], vsp, "a candidate is in the list of its weight");
             self.heads[list] = next;
         } else {
-            self.next[prev as usize] = next;
+            self.records.set_next(prev, next);
         }
         if next == NONE {
             self.tails[list] = prev;
         } else {
-            self.prev[next as usize] = prev;
+            self.records.set_prev(next, prev);
         }
     }
 
     /// Pins a superpage while the device reads it.
     pub fn begin_read(&mut self, vsp: u32) {
-        self.readers[vsp as usize] += 1;
+        self.records.set_readers(vsp, self.records.readers(vsp) + 1);
     }
 
     /// Ends a read.
     pub fn end_read(&mut self, vsp: u32) {
-        self.readers[vsp as usize] -= 1;
+        self.records.set_readers(vsp, self.records.readers(vsp) - 1);
     }
 
     /// Whether the device is reading a superpage.
     pub fn is_read(&self, vsp: u32) -> bool {
-        self.readers[vsp as usize] > 0
+        self.records.readers(vsp) > 0
     }
 
     /// Compares the tables with each other and with the live slots that the map counts.
@@ -231,11 +223,12 @@ impl Pool {
     /// # Errors
     /// The first disagreement.
     pub fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
-        if valid != self.valid {
-            return Err("a valid count is not the number of live slots");
-        }
-        for (state, valid) in self.state.iter().zip(&self.valid) {
-            if matches!(state, State::Free | State::Limbo | State::Home) && *valid > 0 {
+        for (vsp, counted) in (0..).zip(valid) {
+            if self.valid(vsp) != u32::from(*counted) {
+                return Err("a valid count is not the number of live slots");
+            }
+            let empty = matches!(self.state(vsp), State::Free | State::Limbo | State::Home);
+            if empty && *counted > 0 {
                 return Err("a free superpage holds live sectors");
             }
         }
@@ -247,10 +240,10 @@ impl Pool {
                     return Err("a superpage is in the wrong victim list");
                 }
                 listed += 1;
-                at = self.next[at as usize];
+                at = self.records.next(at);
             }
         }
-        let candidates = (0..self.valid.len() as u32).filter(|vsp| self.is_candidate(*vsp));
+        let candidates = (0..self.records.len()).filter(|vsp| self.is_candidate(*vsp));
         if candidates.count() != listed {
             return Err("a victim list lost a superpage");
         }

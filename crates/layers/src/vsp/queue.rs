@@ -34,11 +34,11 @@ impl Queue {
 
     /// Puts a superpage at the end.
     pub fn push(&mut self, pool: &mut Pool, vsp: u32) {
-        pool.next[vsp as usize] = NONE;
-        pool.prev[vsp as usize] = self.last;
+        pool.records.set_next(vsp, NONE);
+        pool.records.set_prev(vsp, self.last);
         match self.last {
             NONE => self.first = vsp,
-            last => pool.next[last as usize] = vsp,
+            last => pool.records.set_next(last, vsp),
         }
         self.last = vsp;
         self.len += 1;
@@ -53,14 +53,14 @@ impl Queue {
 
     /// Takes one that waits.
     pub fn remove(&mut self, pool: &mut Pool, vsp: u32) {
-        let (prev, next) = (pool.prev[vsp as usize], pool.next[vsp as usize]);
+        let (prev, next) = (pool.records.prev(vsp), pool.records.next(vsp));
         match prev {
             NONE => self.first = next,
-            prev => pool.next[prev as usize] = next,
+            prev => pool.records.set_next(prev, next),
         }
         match next {
             NONE => self.last = prev,
-            next => pool.prev[next as usize] = prev,
+            next => pool.records.set_prev(next, prev),
         }
         self.len -= 1;
     }
@@ -85,7 +85,7 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<u32> {
         let vsp = self.at;
         self.left = self.left.checked_sub(1)?;
-        self.at = self.pool.next[vsp as usize];
+        self.at = self.pool.records.next(vsp);
         Some(vsp)
     }
 

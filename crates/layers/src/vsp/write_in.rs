@@ -53,14 +53,14 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Where the map counts runs, log pages give way to `left` sectors that they would split, and
-    /// are written alone: what is left over would shift all that follows, so that at each end of
-    /// a superpage one more is split.
+    /// are written alone if they are due still: what is left over would shift all that follows, so
+    /// that at each end of a superpage one more is split.
     fn keep_whole(&mut self, index: u8, left: u32) {
         let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
         let fits = stage.room() < left && left <= superpage - stage.fill;
         if self.layout.leaves > 0 && stage.limit < superpage && fits {
             stage.limit = superpage;
-            self.starved = true;
+            self.starved |= self.log_is_due();
         }
     }
 

@@ -1,0 +1,86 @@
+//! Where the lists of leaves begin: links to nodes, each in as few bytes as a link needs.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// See the module text. A fresh one is 0 everywhere.
+#[derive(Debug)]
+pub struct Heads {
+    count: usize,
+    bytes: usize,
+    /// All links, and a word at the end so that each is read as a word.
+    memory: Vec<u8>,
+}
+
+impl Heads {
+    /// `count` links of so many bits.
+    pub fn new(count: u32, bits: u32) -> Self {
+        let bytes = Self::bytes(bits);
+        let count = count as usize;
+        Heads { count, bytes, memory: vec![0; bytes * count + size_of::<u32>()] }
+    }
+
+    fn bytes(bits: u32) -> usize {
+        assert!(bits <= u32::BITS, "a link is a number of 32 bits");
+        bits.div_ceil(8) as usize
+    }
+
+    /// Bytes of `count` links.
+    pub fn memory(count: u32, bits: u32) -> u64 {
+        Self::bytes(bits) as u64 * u64::from(count)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        let from = at * self.bytes;
+        let bytes = self.memory[from..from + 4].try_into().expect("a word has its length");
+        u32::from_le_bytes(bytes)
+    }
+
+    fn mask(&self) -> u32 {
+        u32::MAX >> (u32::BITS - 8 * self.bytes as u32)
+    }
+
+    /// A link.
+    pub fn get(&self, at: usize) -> u32 {
+        self.word(at) & self.mask()
+    }
+
+    /// Sets a link; what it was.
+    pub fn set(&mut self, at: usize, link: u32) -> u32 {
+        let word = self.word(at);
+        assert!(link <= self.mask(), "a link has its bits");
+        let (from, new) = (at * self.bytes, word & !self.mask() | link);
+        self.memory[from..from + 4].copy_from_slice(&new.to_le_bytes());
+        word & self.mask()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.len()).map(|at| self.get(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_come_back_and_leave_their_neighbours_alone() {
+        for (bits, bytes) in [(8, 1), (15, 2), (17, 3), (24, 3), (25, 4), (32, 4)] {
+            let mut heads = Heads::new(1000, bits);
+            assert_eq!((heads.len(), Heads::memory(1000, bits)), (1000, 1000 * bytes));
+            assert!(heads.iter().all(|link| link == 0), "fresh memory holds nothing");
+            let most = u32::MAX >> (u32::BITS - bits);
+            let link = |at: u32| most - at % most.min(97);
+            (0..1000).rev().for_each(|at| assert_eq!(heads.set(at as usize, link(at)), 0));
+            assert!((0..).zip(heads.iter()).all(|(at, found)| found == link(at)));
+            assert_eq!(heads.set(7, 1), link(7));
+            assert_eq!((heads.get(6), heads.get(7), heads.get(8)), (link(6), 1, link(8)));
+        }
+    }
+}

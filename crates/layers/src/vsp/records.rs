@@ -1,0 +1,241 @@
+//! What is known of each superpage, in as few bytes as the numbers of this volume need: a budget
+//! of memory buys a larger area the less each of its superpages takes.
+//!
+//! Invariants
+//! - Bytes of a record are, from the lowest bit on: live slots, state, whether it is pinned,
+//!   readers, and two links, each one more than the number of a superpage or 0 for none.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::pool::State;
+
+/// Bits of the number of live slots: a superpage has 2048 at the most.
+const VALID: u32 = 12;
+/// Bits of a state, of which there are eight for staging buffers.
+const STATE: u32 = 4;
+/// Bits of the number of readers: there are fewer than commands in flight.
+const READERS: u32 = 10;
+/// Where states, the pin, readers and links begin.
+const STATE_AT: u32 = VALID;
+const PIN_AT: u32 = STATE_AT + STATE;
+const READERS_AT: u32 = PIN_AT + 1;
+const LINKS_AT: u32 = READERS_AT + READERS;
+/// Links are read from this byte on, of which some bits are before them.
+const LINKS_BYTE: usize = (LINKS_AT / 8) as usize;
+const LINKS_BIT: u32 = LINKS_AT % 8;
+/// Bytes behind the last record, so that each is read as words.
+const MARGIN: usize = LINKS_BYTE + size_of::<u64>();
+
+/// States other than that of being in a staging buffer.
+const STATES: [State; 8] = [
+    State::Free,
+    State::Log,
+    State::Full,
+    State::Victim,
+    State::Limbo,
+    State::Stuck,
+    State::Home,
+    State::Staged(u8::MAX),
+];
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Records {
+    count: u32,
+    bytes: usize,
+    link: u32,
+    memory: Vec<u8>,
+}
+
+/// Bits of a link.
+fn link_bits(count: u32) -> u32 {
+    u32::BITS - count.leading_zeros()
+}
+
+/// Bytes of a record.
+fn bytes(count: u32) -> usize {
+    (LINKS_AT + 2 * link_bits(count)).div_ceil(8) as usize
+}
+
+impl Records {
+    /// All superpages free, and none linked.
+    pub fn new(count: u32) -> Self {
+        let (bytes, link) = (bytes(count), link_bits(count));
+        assert!(LINKS_BIT + 2 * link <= u64::BITS, "a device has fewer superpages");
+        Records { count, bytes, link, memory: vec![0; bytes * count as usize + MARGIN] }
+    }
+
+    /// Bytes of `count` records.
+    pub fn memory(count: u32) -> u64 {
+        bytes(count) as u64 * u64::from(count) + MARGIN as u64
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    fn at(&self, vsp: u32) -> usize {
+        assert!(vsp < self.count, "a superpage of the area");
+        vsp as usize * self.bytes
+    }
+
+    /// A number of so many bits, from one on.
+    fn get(&self, vsp: u32, from: u32, bits: u32) -> u32 {
+        let at = self.at(vsp);
+        let word = self.memory[at..at + 4].try_into().expect("a word has its length");
+        u32::from_le_bytes(word) >> from & ((1 << bits) - 1)
+    }
+
+    fn set(&mut self, vsp: u32, from: u32, bits: u32, number: u32) {
+        assert!(number < 1 << bits, "a number fits its bits");
+        let at = self.at(vsp);
+        let bytes = &mut self.memory[at..at + 4];
+        let word = u32::from_le_bytes((&*bytes).try_into().expect("a word has its length"));
+        let word = word & !(((1 << bits) - 1) << from) | number << from;
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+
+    fn mask(&self) -> u64 {
+        (1 << self.link) - 1
+    }
+
+    fn link(&self, vsp: u32, from: u32) -> u32 {
+        let at = self.at(vsp) + LINKS_BYTE;
+        let word = self.memory[at..at + 8].try_into().expect("a word has its length");
+        let link = (u64::from_le_bytes(word) >> (LINKS_BIT + from)) & self.mask();
+        (link as u32).wrapping_sub(1)
+    }
+
+    fn set_link(&mut self, vsp: u32, from: u32, to: u32) {
+        let at = self.at(vsp) + LINKS_BYTE;
+        let (mask, to, from) = (self.mask(), to.wrapping_add(1), LINKS_BIT + from);
+        let bytes = &mut self.memory[at..at + 8];
+        let word = u64::from_le_bytes((&*bytes).try_into().expect("a word has its length"));
+        let word = word & !(mask << from) | u64::from(to) << from;
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Live slots.
+    pub fn valid(&self, vsp: u32) -> u32 {
+        self.get(vsp, 0, VALID)
+    }
+
+    /// Sets how many slots are live.
+    pub fn set_valid(&mut self, vsp: u32, valid: u32) {
+        self.set(vsp, 0, VALID, valid);
+    }
+
+    /// What the superpage is.
+    pub fn state(&self, vsp: u32) -> State {
+        let code = self.get(vsp, STATE_AT, STATE);
+        match STATES.get(code as usize) {
+            Some(state) => *state,
+            None => State::Staged((code as usize - STATES.len()) as u8),
+        }
+    }
+
+    /// Sets what it is.
+    pub fn set_state(&mut self, vsp: u32, state: State) {
+        let code = match STATES.iter().position(|other| *other == state) {
+            Some(code) => code as u32,
+            None => match state {
+                State::Staged(stage) => STATES.len() as u32 + u32::from(stage),
+                _ => unreachable!("every other state has a code"),
+            },
+        };
+        self.set(vsp, STATE_AT, STATE, code);
+    }
+
+    /// Whether it is pinned.
+    pub fn pinned(&self, vsp: u32) -> bool {
+        self.get(vsp, PIN_AT, 1) == 1
+    }
+
+    /// Sets whether it is pinned.
+    pub fn set_pinned(&mut self, vsp: u32, pinned: bool) {
+        self.set(vsp, PIN_AT, 1, pinned.into());
+    }
+
+    /// How many reads of it are under way.
+    pub fn readers(&self, vsp: u32) -> u32 {
+        self.get(vsp, READERS_AT, READERS)
+    }
+
+    /// Sets how many reads of it are under way.
+    pub fn set_readers(&mut self, vsp: u32, readers: u32) {
+        self.set(vsp, READERS_AT, READERS, readers);
+    }
+
+    /// The next one of its list or queue, or `NONE`.
+    pub fn next(&self, vsp: u32) -> u32 {
+        self.link(vsp, 0)
+    }
+
+    /// Sets the next one.
+    pub fn set_next(&mut self, vsp: u32, next: u32) {
+        self.set_link(vsp, 0, next);
+    }
+
+    /// The one before it, or `NONE`.
+    pub fn prev(&self, vsp: u32) -> u32 {
+        self.link(vsp, self.link)
+    }
+
+    /// Sets the one before it.
+    pub fn set_prev(&mut self, vsp: u32, prev: u32) {
+        self.set_link(vsp, self.link, prev);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vsp::layout::STAGES;
+    use crate::vsp::ops::OPS;
+    use crate::vsp::pool::NONE;
+
+    #[test]
+    fn every_state_has_a_code_of_its_own() {
+        let mut records = Records::new(1);
+        let staged = (0..STAGES as u8).map(State::Staged);
+        for state in STATES.into_iter().chain(staged) {
+            records.set_state(0, state);
+            assert_eq!(records.state(0), state);
+        }
+        assert!(STATES.len() + STAGES as usize <= 1 << STATE, "a code for each");
+        assert!(OPS < 1 << READERS, "readers can be counted");
+    }
+
+    #[test]
+    fn records_come_back_and_leave_their_neighbours_alone() {
+        for (count, bytes) in [(9_000, 7), (100_000, 8), (1 << 27, 11)] {
+            let few = count.min(3000);
+            let mut records = Records { count: few, ..Records::new(few) };
+            if count > few {
+                let (link, size) = (link_bits(count), super::bytes(count));
+                let memory = vec![0; size * few as usize + MARGIN];
+                records = Records { count: few, bytes: size, link, memory };
+            }
+            assert_eq!(super::bytes(count), bytes);
+            let next = |vsp: u32| if vsp % 5 == 0 { NONE } else { count - 1 - vsp };
+            let prev = |vsp: u32| if vsp % 7 == 0 { NONE } else { vsp };
+            for vsp in (0..few).rev() {
+                records.set_valid(vsp, vsp % 2049);
+                records.set_state(vsp, State::Staged((vsp % 8) as u8));
+                records.set_pinned(vsp, vsp % 3 == 0);
+                records.set_readers(vsp, vsp % 513);
+                records.set_next(vsp, next(vsp));
+                records.set_prev(vsp, prev(vsp));
+            }
+            for vsp in 0..few {
+                assert_eq!(records.valid(vsp), vsp % 2049);
+                assert_eq!(records.state(vsp), State::Staged((vsp % 8) as u8));
+                assert_eq!(records.pinned(vsp), vsp % 3 == 0);
+                assert_eq!(records.readers(vsp), vsp % 513);
+                assert_eq!((records.next(vsp), records.prev(vsp)), (next(vsp), prev(vsp)));
+            }
+        }
+    }
+}
