@@ -98,7 +98,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let follows = |i: &u32| self.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         self.touched += run as usize;
-        let Some((stage, slot, len)) = self.take_slots(run, Cause::Gc) else { return 0 };
+        let Some((stage, slot, len)) = self.take_slots(lsn, run, Cause::Gc) else { return 0 };
         let forward = &mut self.scheme.forward;
         forward.copying += 1;
         let view = forward.buffer().view_sectors(from % self.layout.superpage, len);

@@ -48,6 +48,9 @@ pub struct Stage {
     pub fill: u32,
     /// Slots that may be taken; the rest is kept for log pages.
     pub limit: u32,
+    /// The sector after those that it holds, when they are the first ones of a logical superpage,
+    /// each in its slot.
+    next: Option<u64>,
     /// Commands under way that bring data.
     pub placing: u32,
     /// Why its sectors are written.
@@ -68,6 +71,7 @@ impl Stage {
             stamp: 0,
             fill: 0,
             limit: 0,
+            next: None,
             placing: 0,
             tally: Tally::default(),
         }
@@ -82,6 +86,7 @@ impl Stage {
         self.stamp = stamp;
         self.limit = limit;
         self.fill = 0;
+        self.next = None;
         self.placing = 0;
         self.tally = Tally::default();
         self.slots.fill(0);
@@ -100,6 +105,18 @@ impl Stage {
     /// Slots that can still be taken.
     pub fn room(&self) -> u32 {
         self.limit - self.fill
+    }
+
+    /// Whether a sector goes on with a logical superpage of which the stage holds all before it.
+    pub fn follows(&self, lsn: u64) -> bool {
+        self.next == Some(lsn)
+    }
+
+    /// Notes that `len` slots are about to be taken for the sectors from `lsn` on.
+    pub fn follow(&mut self, lsn: u64, len: u32) {
+        let begins = self.fill == 0 && lsn.is_multiple_of(self.slots.len() as u64);
+        let goes_on = begins || self.follows(lsn);
+        self.next = goes_on.then_some(lsn + u64::from(len));
     }
 
     /// Takes `len` slots for data of `cause` that one command brings; returns the first.
@@ -124,4 +141,31 @@ pub fn runs(sector: impl Fn(u32) -> Option<u64>, fill: u32) -> impl Iterator<Ite
         at = begin + len;
         Some(Run { lsn, slot: begin, len })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_knows_whether_it_holds_the_beginning_of_a_logical_superpage() {
+        let mut stage = Stage::new(Payload::issue(0, 16));
+        let mut take = |stage: &mut Stage, lsn: u64, len: u32| {
+            stage.follow(lsn, len);
+            stage.take(len, Cause::Host)
+        };
+        stage.open(3, 1, 14);
+        assert!(!stage.follows(0), "an empty one goes on with nothing");
+        take(&mut stage, 32, 8);
+        assert!(stage.follows(40) && !stage.follows(41));
+        take(&mut stage, 40, 2);
+        assert!(stage.follows(42));
+        take(&mut stage, 44, 2);
+        assert!(!stage.follows(46), "one is missing");
+        stage.phase = Phase::Idle;
+        stage.open(4, 2, 16);
+        take(&mut stage, 33, 8);
+        assert!(!stage.follows(41), "it began within one");
+        stage.payload.take().expect("it is there").void();
+    }
 }

@@ -34,7 +34,8 @@ impl<S: Scheme> Machine<S> {
         }
         let active = self.requests.at(req);
         let left = (active.sectors - active.cursor).min(most) as u32;
-        let Some((index, slot, len)) = self.take_slots(left, Cause::Host) else {
+        let lsn = active.lba + active.cursor;
+        let Some((index, slot, len)) = self.take_slots(lsn, left, Cause::Host) else {
             return false;
         };
         self.send_to_stage(now, req, (index, slot, len), out);
@@ -44,21 +45,24 @@ impl<S: Scheme> Machine<S> {
 
     /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
     /// first slot and how many.
-    pub fn take_slots(&mut self, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
+    pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
         let index = self.filling_stage()?;
-        self.keep_whole(index, left);
+        self.keep_whole(index, lsn, left);
         let stage = &mut self.stages[index as usize];
         let len = stage.room().min(left);
+        stage.follow(lsn, len);
         Some((index, stage.take(len, cause), len))
     }
 
-    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and
-    /// are written alone if they are due still: what is left over would shift all that follows, so
-    /// that at each end of a superpage one more is split.
-    fn keep_whole(&mut self, index: u8, left: u32) {
+    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and to
+    /// the end of a logical superpage all of which is in the stage so far; they are written alone if
+    /// they are due still. What is left over would shift all that follows, so that at each end of a
+    /// superpage one more is split.
+    fn keep_whole(&mut self, index: u8, lsn: u64, left: u32) {
         let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
-        let fits = stage.room() < left && left <= superpage - stage.fill;
-        if self.layout.leaves > 0 && stage.limit < superpage && fits {
+        let splits = stage.room() < left && left <= superpage - stage.fill;
+        let parts = stage.room() <= left && stage.follows(lsn);
+        if self.layout.leaves > 0 && stage.limit < superpage && (splits || parts) {
             stage.limit = superpage;
             self.starved |= self.log_is_due();
         }
