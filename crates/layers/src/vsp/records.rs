@@ -204,8 +204,8 @@ mod tests {
             records.set_state(0, state);
             assert_eq!(records.state(0), state);
         }
-        assert!(STATES.len() + STAGES as usize <= 1 << STATE, "a code for each");
-        assert!(OPS < 1 << READERS, "readers can be counted");
+        const { assert!(STATES.len() + STAGES as usize <= 1 << STATE, "a code for each") };
+        const { assert!(OPS < 1 << READERS, "readers can be counted") };
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
                 records = Records { count: few, bytes: size, link, memory };
             }
             assert_eq!(super::bytes(count), bytes);
-            let next = |vsp: u32| if vsp % 5 == 0 { NONE } else { count - 1 - vsp };
-            let prev = |vsp: u32| if vsp % 7 == 0 { NONE } else { vsp };
+            let next = |vsp: u32| if vsp.is_multiple_of(5) { NONE } else { count - 1 - vsp };
+            let prev = |vsp: u32| if vsp.is_multiple_of(7) { NONE } else { vsp };
             for vsp in (0..few).rev() {
                 records.set_valid(vsp, vsp % 2049);
                 records.set_state(vsp, State::Staged((vsp % 8) as u8));

@@ -54,10 +54,10 @@ impl<S: Scheme> Machine<S> {
         Some((index, stage.take(len, cause), len))
     }
 
-    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and to
-    /// the end of a logical superpage all of which is in the stage so far; they are written alone if
-    /// they are due still. What is left over would shift all that follows, so that at each end of a
-    /// superpage one more is split.
+    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and
+    /// to the end of a logical superpage all of which is in the stage so far; they are written
+    /// alone if they are due still. What is left over would shift all that follows, so that at
+    /// each end of a superpage one more is split.
     fn keep_whole(&mut self, index: u8, lsn: u64, left: u32) {
         let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
         let splits = stage.room() < left && left <= superpage - stage.fill;
