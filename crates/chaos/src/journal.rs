@@ -119,9 +119,10 @@ impl World {
             .filter(|_| self.swarm.faults.stale && self.swarm.mortal == self.swarm.journal)
     }
 
-    /// Between two lives: puts a copy in the place of the journal's device, or makes one.
-    pub(crate) fn exchange_journal(&mut self) {
-        let Some(journal) = self.journal_to_copy() else { return };
+    /// Before a life: puts a copy in the place of the journal's device, or makes one. What a first
+    /// life made before it was cut off is made again alike: a copy of that would be no older one.
+    pub(crate) fn exchange_journal(&mut self, mode: Mode) {
+        let Some(journal) = self.journal_to_copy().filter(|_| mode == Mode::Open) else { return };
         let disk = &mut self.machine.disks[usize::from(journal)];
         match self.copied {
             Copied::Known if disk.differs() && self.dice.chance(400) => {

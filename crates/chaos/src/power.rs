@@ -147,7 +147,7 @@ impl Life<'_> {
             }
         }
         if self.w.swarm.journal == Some(device as u8) {
-            return self.w.exchange_journal();
+            return self.w.exchange_journal(self.mode);
         }
         let disk = &mut self.w.machine.disks[device];
         if faults.stale && self.w.dice.chance(100) {
