@@ -1,4 +1,5 @@
 //! The exerciser passes in the world that breaks things: every command, over one to four devices.
+//! And seeds that found what few others do.
 
 use hostftl_chaos::run_seed;
 use hostftl_layers::LayerKind;
@@ -12,4 +13,11 @@ fn every_command_holds_under_power_cuts_and_any_order_of_completion() {
         cuts += report.unwrap_or_else(|violation| panic!("{violation:?}")).cuts;
     }
     assert!(cuts > 100, "only {cuts} power cuts");
+}
+
+/// Collection had read what it got no room for, and the stop waited for it for ever.
+#[test]
+fn a_stop_of_log_does_not_wait_for_a_collection_without_room() {
+    let report = run_seed(31324, LayerKind::Log, false, &mut None);
+    report.unwrap_or_else(|violation| panic!("{violation:?}"));
 }

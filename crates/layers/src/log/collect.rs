@@ -241,6 +241,17 @@ impl Log {
         self.more = true;
     }
 
+    /// A stop does not wait for room that what was read of the victim can't get.
+    pub(super) fn end_collection(&mut self) -> bool {
+        let waits = self.collection.phase == Phase::Moving;
+        let stuck = waits && self.ops.is_empty() && self.lost.is_quiet();
+        if stuck {
+            self.end_keep();
+            self.leave_victim();
+        }
+        stuck
+    }
+
     /// Reads the chunks of the row that have anything live.
     fn read_chunks(&mut self, now: Nanos, out: &mut Out) -> bool {
         if out.room() < 20 || self.ops.room() < 16 {

@@ -162,6 +162,7 @@ impl Log {
     /// A command is over, sent or not.
     #[inline]
     pub(super) fn finish(&mut self, now: Nanos, op: Op, done: Done, out: &mut Out) {
+        // Not taken apart for a block, of which there are many: it would be copied.
         if let Op::Block { index } = op {
             return self.block_done(now, index, done, out);
         }

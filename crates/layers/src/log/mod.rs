@@ -255,7 +255,7 @@ impl Log {
                 (Life::Over, _) => false,
                 (Life::Recovering, _) => self.pump_recovery(now, out),
                 (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) | self.pump_stop(out),
+                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
             };
             if !moved {
                 return;
@@ -298,10 +298,13 @@ impl Log {
         moved | self.answer_flushed(out)
     }
 
-    /// Ends the layer when everything is durable and nothing would be replayed.
+    /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
     fn pump_stop(&mut self, out: &mut Out) -> bool {
-        if !self.requests.is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
+        if !self.requests.is_empty() || !self.blocks.is_idle() {
             return false;
+        }
+        if !self.collection.is_idle() {
+            return self.end_collection();
         }
         if !self.all_durable(self.stamps) {
             let asked = core::mem::replace(&mut self.commit_all, self.stamps);
