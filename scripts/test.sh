@@ -19,7 +19,7 @@ phase() {
 }
 
 chaos() {
-    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 75 --events-at-least 10
+    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 75 --events-at-least 20
 }
 
 phase "setup" scripts/setup.sh
