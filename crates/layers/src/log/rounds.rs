@@ -1,0 +1,112 @@
+//! What a step does after its input: round by round, until nothing moves.
+
+use hostftl_core::{Event, HostError, MAX_TOUCH, Nanos, Out, Output};
+
+use super::{Life, Log};
+
+/// The most outputs that one round of the pump makes.
+const ROUND_OUTPUTS: usize = 24;
+
+impl Log {
+    /// Does what can be done, round by round, until nothing moves or the step is full.
+    pub(super) fn pump(&mut self, now: Nanos, out: &mut Out) {
+        self.more = false;
+        loop {
+            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
+                self.more = true;
+                return;
+            }
+            let mut moved = self.pump_unsent(now, out);
+            moved |= match (self.life, self.failed) {
+                (_, Some(error)) => self.pump_failed(now, error, out),
+                (Life::Over, _) => false,
+                (Life::Recovering, _) => self.pump_recovery(now, out),
+                (Life::Running, _) => self.pump_running(now, out),
+                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
+            };
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// A round, in the order in which things move on. What moved at its beginning is no reason for
+    /// another round when nothing waits there any more.
+    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
+        let began = self.pump_requests(now, out) | self.pump_blocks(out);
+        moved |= began && self.any_waits();
+        moved |= self.pump_writing(now, out);
+        moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
+        moved |= self.pump_reclaim(now, out);
+        moved |= self.pump_checkpoint(now, out);
+        moved |= self.pump_warming(now, out);
+        moved || self.refuse_when_full(out)
+    }
+
+    /// Whether a request was not begun, or a block waits for its page or for room.
+    fn any_waits(&self) -> bool {
+        self.requests.any_unbegun() || !self.blocks.waiting.is_empty() || self.blocks.mapping.any()
+    }
+
+    /// Refuses what waits for room when nothing is under way that could make any: what can't be
+    /// read can't be collected.
+    fn refuse_when_full(&mut self, out: &mut Out) -> bool {
+        let still = self.ops.is_empty() && self.lost.is_quiet() && self.life == Life::Running;
+        still && (self.refuse_block(out) || self.refuse_trim(out))
+    }
+
+    /// Everything between an open row and a durable one.
+    pub(super) fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = self.pump_commit();
+        moved |= self.pump_rows(now, out);
+        moved |= self.pump_journal(now, out);
+        moved |= self.pump_flush(now, out);
+        moved | self.answer_flushed(out)
+    }
+
+    /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
+    fn pump_stop(&mut self, out: &mut Out) -> bool {
+        if !self.requests.is_empty() || !self.blocks.is_idle() {
+            return false;
+        }
+        if !self.collection.is_idle() {
+            return self.end_collection();
+        }
+        if !self.all_durable(self.stamps) {
+            let asked = core::mem::replace(&mut self.commit_all, self.stamps);
+            return asked != self.stamps;
+        }
+        if self.close_journal() {
+            return true;
+        }
+        if !self.checkpoint.is_current(self.order.next) {
+            return self.checkpoint.hurry();
+        }
+        let told = self.lost.is_told() && self.journal.is_told();
+        if !(self.ops.is_empty() && self.lost.is_quiet() && told) {
+            return false;
+        }
+        self.life = Life::Over;
+        out.push(Output::Event(Event::Stopped));
+        true
+    }
+
+    /// After a failure only answering is left.
+    fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
+        let mut moved = self.pump_mapping(now, out) | self.pump_salvage(now, out);
+        moved |= self.pump_requests(now, out) | self.pump_blocks(out);
+        if out.room() > ROUND_OUTPUTS / 2 {
+            moved |= self.requests.answer_waiting(Err(error), out);
+        }
+        if self.abandoning {
+            moved |= self.requests.abandon(out);
+        }
+        let quiet = self.requests.are_answered() && (self.ops.is_empty() || self.abandoning);
+        if self.life == Life::Stopping && quiet {
+            self.life = Life::Over;
+            out.push(Output::Event(Event::Stopped));
+        }
+        moved
+    }
+}
