@@ -240,13 +240,16 @@ impl Log {
     }
 
     /// Whether a write waits for room: it is refused only when nothing is under way.
-    fn waits(&self) -> bool {
+    pub(super) fn waits_for_room(&self) -> bool {
         !self.blocks.waiting.is_empty() || self.requests.first_write().is_some()
     }
 
     /// Reads pages that nobody has asked for yet into frames that nobody uses.
     pub(super) fn pump_warming(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.loads.warm == self.layout.pages || self.life != Life::Running || self.waits() {
+        if self.loads.warm == self.layout.pages
+            || self.life != Life::Running
+            || self.waits_for_room()
+        {
             return false;
         }
         for _ in 0..WARM_STEP {

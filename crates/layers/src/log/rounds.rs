@@ -6,6 +6,9 @@ use super::{Life, Log};
 
 /// The most outputs that one round of the pump makes.
 const ROUND_OUTPUTS: usize = 24;
+/// With room for so many, nothing is left undone for want of room: what is sent to all devices at
+/// once waits until there is more than for a round.
+const FULL_ROUND: usize = 40;
 
 impl Log {
     /// Does what can be done, round by round, until nothing moves or the step is full.
@@ -53,7 +56,14 @@ impl Log {
     /// read can't be collected.
     fn refuse_when_full(&mut self, out: &mut Out) -> bool {
         let still = self.ops.is_empty() && self.lost.is_quiet() && self.life == Life::Running;
-        still && (self.refuse_block(out) || self.refuse_trim(out))
+        if !still || !self.waits_for_room() {
+            return false;
+        }
+        if out.room() < FULL_ROUND {
+            self.more = true; // Not before a round that lacks nothing.
+            return false;
+        }
+        self.refuse_block(out) || self.refuse_trim(out)
     }
 
     /// Everything between an open row and a durable one.
