@@ -183,20 +183,22 @@ impl Life<'_> {
             self.fail("refused with an older journal, which a clean stop left unneeded".into());
         }
         self.w.tallies.note(Named::JournalStale);
-        self.w.lacked_journal = true;
+        self.w.refused_for_now = true;
         self.w.bring_true_journal(self.w.swarm.journal.expect("it has a copy"));
         self.phase = Phase::Over(End::Refused);
     }
 
-    /// A volume may be refused without its journal, unless it was stopped cleanly.
+    /// A volume may be refused without its journal, unless it was stopped cleanly, and when the
+    /// journal did not answer before it died.
     pub(crate) fn refused_without_journal(&mut self) {
-        if self.w.clean {
+        if self.w.clean && !self.hung_once {
             self.fail(
                 "refused without its journal, which a clean stop did not leave needed".into(),
             );
         }
         self.w.tallies.note(Named::JournalNeeded);
-        self.w.lacked_journal = true;
+        self.w.clean = false;
+        self.w.refused_for_now = true;
         self.phase = Phase::Over(End::Refused);
     }
 }

@@ -12,6 +12,7 @@ mod dice;
 mod disk;
 mod events;
 mod exec;
+mod extent;
 mod host;
 mod journal;
 mod life;

@@ -13,6 +13,7 @@ use hostftl_layers::{AnyLayer, Mode};
 
 use crate::events::Named;
 use crate::exec::{Detour, Outcome};
+use crate::extent::{Extent, extent, overlap};
 use crate::host::Pending;
 use crate::matrix::{Claim, Row};
 use crate::model::{Moment, Span};
@@ -96,6 +97,9 @@ pub struct Life<'w> {
     pub(crate) calm: bool,
     pub(crate) cut_at: u64,
     pub(crate) hang_at: u64,
+    /// Whether all commands of the victim hang from then on, not just one, and whether any did.
+    pub(crate) all_hangs: bool,
+    pub(crate) hung_once: bool,
     pub(crate) dead_at: u64,
     pub(crate) device_commands: u64,
     pub(crate) commands: u64,
@@ -144,6 +148,8 @@ impl<'w> Life<'w> {
             calm,
             cut_at: u64::MAX,
             hang_at: u64::MAX,
+            all_hangs: false,
+            hung_once: false,
             dead_at: u64::MAX,
             device_commands: 0,
             commands: 0,
@@ -196,7 +202,7 @@ impl<'w> Life<'w> {
             return Some(Input::Timer);
         }
         self.w.now += self.w.dice.below(1000);
-        if !self.hung.is_empty() && self.w.dice.chance(5) {
+        if !self.hung.is_empty() && self.w.dice.chance(5) && !self.others_would_be_late() {
             self.w.now += self.w.config.deadline;
         }
         let timer = self.layer.next_timer();
@@ -219,7 +225,8 @@ impl<'w> Life<'w> {
 
     /// Nothing is possible now: stop, or let time pass.
     fn choose_rarely(&mut self, timer: Option<u64>) -> Option<Input> {
-        if self.phase == Phase::Ready && self.waiting == 0 && self.hung.is_empty() {
+        let answers = self.hung.is_empty() || self.all_hangs && self.w.dice.chance(500);
+        if self.phase == Phase::Ready && self.waiting == 0 && answers {
             self.phase = Phase::Stopping(self.w.model.begin_flush());
             self.choose_fate_of_stop();
             return Some(Input::Stop);
@@ -372,7 +379,10 @@ impl<'w> Life<'w> {
             self.err(Row::Hang);
             self.hung.push(flight);
         } else if self.hangs(&flight.command) {
-            self.hang_at = u64::MAX;
+            if !self.all_hangs {
+                self.hang_at = u64::MAX;
+            }
+            self.hung_once = true;
             self.err(Row::Hang);
             self.w.gone = self.w.swarm.victim.is_some();
             self.hung.push(flight);
@@ -402,6 +412,7 @@ impl<'w> Life<'w> {
             Event::Stopped => self.stopped(),
             Event::Unrecoverable(_) if self.lacks_journal() => self.refused_without_journal(),
             Event::Unrecoverable(_) if self.has_copy() => self.refused_with_copy(),
+            Event::Unrecoverable(_) if self.hung_at_start() => self.refused_at_start(),
             Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;
@@ -470,26 +481,4 @@ impl<'w> Life<'w> {
             self.w.tallies.note_if(self.audited, Named::Audit);
         }
     }
-}
-
-/// Device, first sector, sectors, and whether the command writes.
-pub(crate) type Extent = (u8, u64, u64, bool);
-
-fn extent(command: &Command) -> Option<Extent> {
-    match command {
-        Command::Read { device, lba, into, .. } => {
-            Some((*device, *lba, into.sectors().into(), false))
-        }
-        Command::Program { device, lba, tally, .. } => {
-            Some((*device, *lba, tally.total().into(), true))
-        }
-        Command::Reset { device, lba, sectors } => Some((*device, *lba, *sectors, true)),
-        Command::Mark { device, lba, .. } => Some((*device, *lba, 1, true)),
-        _ => None,
-    }
-}
-
-fn overlap(a: Option<Extent>, b: Option<Extent>) -> bool {
-    let (Some(a), Some(b)) = (a, b) else { return false };
-    a.0 == b.0 && (a.3 || b.3) && a.1 < b.1 + b.2 && b.1 < a.1 + a.2
 }

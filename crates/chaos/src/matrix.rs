@@ -112,6 +112,11 @@ impl Claims {
         Ok(())
     }
 
+    /// On zoned devices a hang is only noticed.
+    pub fn on_zones(&mut self) {
+        self.0[Row::Hang as usize] = Claim::Detected;
+    }
+
     /// The same of everything.
     #[cfg(test)]
     pub fn all(claim: Claim) -> Self {

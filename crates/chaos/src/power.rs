@@ -61,7 +61,8 @@ impl Life<'_> {
             self.cut_at = 1 + dice.below(self.w.start_steps + 5);
         }
         if swarm.faults.hang && dice.chance(400) {
-            self.hang_at = 1 + dice.below(300);
+            self.hang_at = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 300 });
+            self.all_hangs = swarm.victim.is_some() && dice.chance(600);
         }
         // A stack that goes on without a device has a long life before and after.
         let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
@@ -202,14 +203,38 @@ impl Life<'_> {
         Detour::None
     }
 
+    /// Whether commands of devices that must not hang would be as late as those that do, if the
+    /// deadline came now.
+    pub(crate) fn others_would_be_late(&self) -> bool {
+        let victim = self.w.swarm.victim;
+        let of_others =
+            |flight: &Flight| flight.command.device().is_some_and(|it| Some(it) != victim);
+        victim.is_some() && self.flight.iter().any(of_others)
+    }
+
     /// The layer has waited for `deadline`: what hangs so long may come back from now on, late.
     pub(crate) fn release_hung(&mut self, deadline: Nanos) {
         for index in (0..self.hung.len()).rev() {
-            if self.hung[index].sent + deadline <= self.w.now {
+            // Of a device that hangs some come back later, or never; zones keep their order.
+            let may_stay = self.all_hangs && deadline > 0 && self.w.segments.is_none();
+            let stays = may_stay && self.w.dice.chance(500);
+            if self.hung[index].sent + deadline <= self.w.now && !stays {
                 let flight = self.hung.swap_remove(index);
                 self.flight.push(Flight { late: true, ..flight });
             }
         }
+    }
+
+    /// Whether a stack that can do without a device starts, and one did not answer: then it is
+    /// refused, and opens without that device.
+    pub(crate) fn hung_at_start(&self) -> bool {
+        self.hung_once && self.w.swarm.victim.is_some() && self.phase == Phase::Starting
+    }
+
+    /// See [`Life::hung_at_start`].
+    pub(crate) fn refused_at_start(&mut self) {
+        self.w.refused_for_now = true;
+        self.phase = Phase::Over(End::Refused);
     }
 
     /// Ends the life at once: the power is cut, or only the process is killed.

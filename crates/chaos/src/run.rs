@@ -97,7 +97,7 @@ fn live(world: &mut World) -> Result<(), String> {
         let formatting = mode == Mode::Format;
         world.choose_missing(mode);
         match Life::new(world, mode, false)?.run()? {
-            End::Refused if world.lacked_journal => {}
+            End::Refused if world.refused_for_now => {}
             End::Refused if world.enough() => return Ok(()),
             End::Refused => {
                 world.blank();

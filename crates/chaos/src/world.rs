@@ -61,8 +61,9 @@ pub struct World {
     pub gone: bool,
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
-    /// Whether the last life was refused because the journal was not there, or an older copy of it.
-    pub lacked_journal: bool,
+    /// Whether the last life was refused, and the next may be opened: the journal was not there, or
+    /// was an older copy, or a device did not answer.
+    pub refused_for_now: bool,
     /// The copy of the journal's device.
     pub copied: Copied,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
@@ -123,7 +124,7 @@ impl World {
         config.deadline = swarm.deadline;
         vary(&mut config, &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
-        let mut segments = zoned::choose(seed, &config, &swarm);
+        let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
@@ -168,7 +169,7 @@ impl World {
             damaged: false,
             gone: false,
             clean: false,
-            lacked_journal: false,
+            refused_for_now: false,
             copied: Copied::Not,
             gave_up: false,
             trace,
@@ -202,7 +203,7 @@ impl World {
     /// Chooses whether the victim is missing from a life that begins in `mode`.
     pub fn choose_missing(&mut self, mode: Mode) {
         self.config.missing = 0;
-        self.lacked_journal = false;
+        self.refused_for_now = false;
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
         let faults = self.swarm.faults;

@@ -6,8 +6,9 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
 use crate::dice::Dice;
 use crate::disk::{Disk, Refusal};
 use crate::events::Named;
-use crate::life::{Extent, Flight, Life};
-use crate::matrix::{Claim, Row};
+use crate::extent::Extent;
+use crate::life::{Flight, Life};
+use crate::matrix::{Claim, Claims, Row};
 use crate::swarm::Swarm;
 use crate::world::{ROOMY, World};
 
@@ -26,8 +27,13 @@ pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
 }
 
 /// The segments of a seed's devices: for a layer that takes them, and always for one that takes
-/// nothing else.
-pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
+/// nothing else; what is claimed of hangs is less then.
+pub fn choose(
+    seed: u64,
+    config: &LayerConfig,
+    swarm: &Swarm,
+    claims: &mut Claims,
+) -> Option<Segments> {
     if swarm.journal.is_some() {
         return None; // A log has a journal only beside other devices.
     }
@@ -42,6 +48,9 @@ pub fn choose(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments
     let roomy = Segments { count: many.next_multiple_of(segments.units), ..segments };
     let by_block = fits(DeviceInfo::block(ROOMY, swarm.map_unit));
     let wanted = fits(info(roomy, swarm.volatile)) && (!by_block || dice.chance(500));
+    if wanted && claims.admits(Row::Hang) {
+        claims.on_zones();
+    }
     wanted.then_some(segments)
 }
 

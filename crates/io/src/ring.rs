@@ -21,6 +21,9 @@ use crate::waker::Waker;
 
 const ENTRIES: u32 = 256;
 const COMPLETIONS: u32 = 4096;
+/// Threads in which the kernel may wait for devices: more than a device that hangs can take up, or
+/// calls of the others would wait behind its own.
+const WAITING: u32 = 512;
 /// The name of the poll that hears the waker.
 const WAKE: u64 = u64::MAX;
 
@@ -46,6 +49,8 @@ impl Ring {
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
+        // A kernel before 5.15 does not know this, and keeps four for each processor.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING, 0]);
         let region = arena.region();
         let (start, len) = (region.at(0, 0), region.len());
         let whole = libc::iovec { iov_base: start.cast(), iov_len: len };

@@ -30,6 +30,11 @@ impl<Op, const MOST: usize> Flying<Op, MOST> {
         self.free.len()
     }
 
+    /// How many commands are in flight.
+    pub fn count(&self) -> usize {
+        MOST - self.free.len()
+    }
+
     /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.free.len() == MOST
@@ -66,5 +71,20 @@ impl<Op, const MOST: usize> Flying<Op, MOST> {
         let earliest = self.slots.iter().flatten().map(|(_, deadline)| *deadline).min();
         self.wake = earliest.filter(|deadline| *deadline != Nanos::MAX && *deadline > now);
         earliest.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+impl<Op: Copy, const MOST: usize> Flying<Op, MOST> {
+    /// The commands past their deadline.
+    pub fn late(&self, now: Nanos) -> impl Iterator<Item = Token> + '_ {
+        let is_late = move |slot: &Option<(Op, Nanos)>| slot.is_some_and(|(_, at)| at <= now);
+        (0..).zip(&self.slots).filter(move |(_, slot)| is_late(slot)).map(|(at, _)| Token(at))
+    }
+
+    /// Does not wait for a command any more, although it is in flight; what it is for.
+    pub fn give_up(&mut self, token: Token) -> Option<Op> {
+        let (op, deadline) = self.slots[token.0 as usize].as_mut()?;
+        *deadline = Nanos::MAX;
+        Some(*op)
     }
 }

@@ -152,6 +152,8 @@ bugs! {
         JournalUnverified = "journal-unverified",
         /// Log takes an older copy of its journal's device for the device.
         JournalStale = "journal-stale",
+        /// Log goes on in the scratch that a device which does not answer may still write.
+        HungScratchReused = "hung-scratch-reused",
     "scrambler":
         /// The scrambler writes over a slot before what replaced it is durable.
         SlotReusedEarly = "slot-reused-early",

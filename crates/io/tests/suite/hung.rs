@@ -1,5 +1,5 @@
 //! A device that never answers: a frozen file system, which needs root. The layer gives it up at
-//! its deadline, and closing the driver ends too.
+//! its deadline, and goes on when it can do without; closing the driver ends too.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Ask, sparse, start};
-use hostftl_core::HostError;
+use hostftl_core::{DeviceError, Event, HostError, Layer};
 use hostftl_io::{Device, EngineKind};
 use hostftl_layers::{LayerConfig, LayerKind};
 
@@ -87,4 +87,38 @@ fn closing_ends(engine: EngineKind) {
         assert!(begun.elapsed() < Duration::from_secs(30), "{engine:?}: nothing was written");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// More writes than the kernel has threads for: those of the other devices must not wait behind
+/// those that hang.
+#[test]
+fn an_array_goes_on_without_the_device() {
+    let (folder, image) = sparse(32 << 20);
+    let Some(freezer) = Freezer::mount(&image, folder.path().join("frozen")) else { return };
+    let name = |at: &str| folder.path().join(at).to_str().unwrap().to_string();
+    let names = [name("d0"), name("d1"), name("frozen/d2")];
+    for name in &names {
+        std::fs::File::create(name).unwrap().set_len(16 << 20).unwrap();
+    }
+    let mut config = LayerConfig { deadline: 2_000_000_000, ..LayerConfig::new(LayerKind::Log) };
+    config.log.parity = true;
+    let devices = names.iter().map(|name| Device::open(name).unwrap()).collect();
+    let (mut driver, mut script) = start(&config, devices, EngineKind::Uring);
+    assert!(succeeds("fsfreeze", &["--freeze", freezer.path()]));
+    let content = |at: u64| (at..at + 65_536).map(|it| ((it * it) >> 7) as u8).collect::<Vec<_>>();
+    let all = || (0..64).map(|row| row * 65_536);
+    script.asks.extend(all().map(|at| Ask::Write { at, data: content(at), fua: false }));
+    script.asks.push_back(Ask::Flush);
+    driver.serve(&mut script).unwrap();
+    assert!(script.answers.values().all(Result::is_ok), "{:?}", script.events);
+    let lost = Event::DeviceFailed { device: 2, error: DeviceError::Gone, abandoned: true };
+    assert!(script.events.contains(&lost), "{:?}", script.events);
+    assert_eq!(driver.layer().lost_devices(), 4);
+    script.asks.extend(all().map(|at| Ask::Read { at, len: 65_536 }));
+    driver.serve(&mut script).unwrap();
+    for (at, answer) in all().zip(65..) {
+        assert!(script.answers[&answer] == Ok(content(at)), "what lies at {at} is not read");
+    }
+    driver.stop(&mut script).unwrap();
+    assert!(driver.close().unwrap_err().to_string().contains(&names[2]));
 }

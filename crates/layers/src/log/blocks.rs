@@ -127,7 +127,7 @@ impl Blocks {
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.free.len() == BLOCK_OPS
+        self.list.iter().all(Option::is_none)
     }
 }
 

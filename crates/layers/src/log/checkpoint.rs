@@ -29,6 +29,8 @@ use super::{Life, Log};
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
 const DELTA: u64 = 96 << 20;
+/// Segments that devices are told to forget at once: one that does not answer keeps the commands.
+const MOST_DISCARDED: u32 = 32;
 
 /// How far the checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub struct Checkpoint {
     seen: Stir,
     weighed: Stir,
     bufs: Vec<MetaBuf>,
+    /// Segments that devices have been told to forget, and have not all answered.
+    discarded: u32,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
     begun_at: u64,
@@ -92,6 +96,7 @@ impl Checkpoint {
             seen: Stir::default(),
             weighed: Stir::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
+            discarded: 0,
             wanted: false,
             begun_at: 0,
         }
@@ -111,6 +116,11 @@ impl Checkpoint {
     pub fn begin(&mut self) {
         assert_eq!(self.phase, Phase::Idle, "one checkpoint at a time");
         self.wanted = false;
+    }
+
+    /// The buffer of a root comes back late.
+    pub fn take_back(&mut self, buf: MetaBuf) {
+        self.bufs.push(buf);
     }
 
     /// Whether no root is on its way.
@@ -241,6 +251,11 @@ impl Log {
     pub(super) fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
         let root = self.checkpoint.next;
         for device in 0..self.layout.devices {
+            if self.lost.has(device) && !self.layout.zoned {
+                // Its buffer may be in a command that hangs.
+                self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                continue;
+            }
             let (at, gap) = match self.layout.zoned {
                 true => self.enter_root_zone(device, copy),
                 false => (self.layout.root_at(root.number, copy), 0),
@@ -325,7 +340,8 @@ impl Log {
     /// Frees segments that no root needs any more.
     pub(super) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
         let seen = self.stir();
-        if self.checkpoint.seen == seen || out.room() < 20 || self.ops.room() < 16 {
+        let many = self.checkpoint.discarded == MOST_DISCARDED;
+        if self.checkpoint.seen == seen || many || out.room() < 20 || self.ops.room() < 16 {
             return false;
         }
         let empty = self.segments.empty() > 0 || !self.segments.is_clean();
@@ -348,8 +364,9 @@ impl Log {
                 self.submit(now, Op::Discard { segment }, command, out);
             }
         }
-        if self.discarding[segment as usize] == 0 {
-            self.segments.release(segment);
+        match self.discarding[segment as usize] {
+            0 => self.segments.release(segment),
+            _ => self.checkpoint.discarded += 1,
         }
         true
     }
@@ -368,7 +385,11 @@ impl Log {
         }
         let left = &mut self.discarding[segment as usize];
         *left -= 1;
-        if *left == 0 && self.failed.is_none() {
+        if *left > 0 {
+            return;
+        }
+        self.checkpoint.discarded -= 1;
+        if self.failed.is_none() {
             self.segments.release(segment);
         }
     }

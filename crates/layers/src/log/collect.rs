@@ -244,7 +244,7 @@ impl Log {
     /// A stop does not wait for room that what was read of the victim can't get.
     pub(super) fn end_collection(&mut self) -> bool {
         let waits = self.collection.phase == Phase::Moving;
-        let stuck = waits && self.ops.is_empty() && self.lost.is_quiet();
+        let stuck = waits && self.all_back() && self.lost.is_quiet();
         if stuck {
             self.end_keep();
             self.leave_victim();

@@ -15,7 +15,7 @@ use super::salvage::Wanted;
 use super::{Life, Log};
 
 /// Images that are read at once.
-const LOADS: usize = 32;
+pub const LOADS: usize = 32;
 /// Of these, how many may be read before anybody needs them.
 const WARMING: usize = 4;
 /// Map pages that warming looks at in one go.
@@ -66,6 +66,11 @@ impl Loads {
     /// Map pages that warming has looked at.
     pub fn warmed(&self) -> u64 {
         self.warm.into()
+    }
+
+    /// Where the image is read that was asked for as number `index`.
+    pub fn place(&self, index: u8) -> Place {
+        self.asked[index as usize].place
     }
 
     /// Whether nothing is being read.

@@ -92,6 +92,7 @@ impl Log {
             self.start_read += u64::from(into.sectors());
         }
         let token = self.ops.begin(now, op, command.device().is_some());
+        self.hung.sent(token, command.device());
         out.push(Output::Submit(token, command));
     }
 
@@ -99,6 +100,7 @@ impl Log {
     #[inline(always)]
     pub(super) fn compute(&mut self, op: Op, make: impl FnOnce() -> Command, out: &mut Out) {
         let token = self.ops.begin(0, op, false);
+        self.hung.sent(token, None);
         out.push_with(|| Output::Submit(token, make()));
     }
 

@@ -44,7 +44,7 @@ impl Log {
         sectors: u32,
         out: &mut Out,
     ) -> bool {
-        if self.blocks.free.is_empty() || self.ops.room() <= OWN_OPS {
+        if !self.may_begin_block() || self.ops.room() <= OWN_OPS {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
@@ -63,7 +63,7 @@ impl Log {
         out: &mut Out,
     ) -> bool {
         let block = from / u64::from(SECTORS_PER_BLOCK);
-        if self.blocks.free.is_empty()
+        if !self.may_begin_block()
             || self.ops.room() <= OWN_OPS
             || self.blocks.any_write_in(block, block + 1)
         {

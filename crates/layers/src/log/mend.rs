@@ -47,14 +47,19 @@ impl Log {
             0 => self.layout.parity_device(segment, slot),
             chunk => self.layout.device(segment, slot, chunk - 1),
         };
-        let buffer = if mend.next == 0 { mend.chunk } else { self.layout.width() as u8 };
-        let buffer = self.gc_buffer(buffer);
+        self.mend_goes_on(Mend { busy: true, ..mend });
+        let buffer = self.mend_buffer();
         let view = self.buffers[buffer].view_mut_sectors(mend.from, mend.sectors);
         let lba = self.layout.lba(mend.at) + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
-        self.mend_goes_on(Mend { busy: true, ..mend });
         self.submit(now, Op::GcMend, command, out);
         true
+    }
+
+    /// The buffer into which a chunk is read.
+    pub(super) fn mend_buffer(&self) -> usize {
+        let mend = self.mending();
+        self.gc_buffer(if mend.next == 0 { mend.chunk } else { self.layout.width() as u8 })
     }
 
     /// A chunk was read, or is folded in.

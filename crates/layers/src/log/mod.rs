@@ -23,6 +23,7 @@ mod check;
 mod checkpoint;
 mod collect;
 mod directory;
+mod hung;
 mod images;
 mod journal;
 mod layout;
@@ -68,6 +69,7 @@ use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use directory::Directory;
+use hung::Hung;
 use journal::Journal;
 use layout::ROWS;
 pub use layout::{At, Layout};
@@ -129,6 +131,7 @@ pub struct Log {
     trimming: Option<u32>,
     ops: Ops,
     lost: Lost,
+    hung: Hung,
     journal: Journal,
     salvage: Salvage,
     order: Order,
@@ -213,6 +216,7 @@ impl Log {
             trimming: None,
             ops: Ops::new(config.deadline),
             lost: Lost::new(missing, config.tolerates()),
+            hung: Hung::new(&layout),
             journal,
             salvage: Salvage::new(&layout),
             order: Order::new(1),
@@ -264,6 +268,9 @@ impl Log {
 
     #[inline]
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
+        if self.hung.has(done.token) {
+            return self.late_done(now, done, out);
+        }
         let op = self.ops.end(done.token);
         if self.layout.zoned {
             self.left_zone(now, &done.command, out);
@@ -274,9 +281,10 @@ impl Log {
         self.finish(now, op, done, out);
     }
 
-    /// A command hangs: its device is given up.
+    /// A command hangs: its device is given up, and the volume with it when that is needed.
     fn look_for_late(&mut self, now: Nanos, out: &mut Out) {
-        if self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now) {
+        let late = self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now);
+        if late && !self.give_up_late(now, out) {
             self.abandoning = true;
             self.fail(0, DeviceError::Gone, true, out);
         }
@@ -347,7 +355,7 @@ impl Layer for Log {
     }
 
     fn idle(&self) -> bool {
-        self.requests.is_empty() && self.ops.is_empty() && self.lost.is_quiet() && !self.more
+        self.requests.is_empty() && self.all_back() && self.lost.is_quiet() && !self.more
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -19,7 +19,7 @@ impl Log {
                 self.more = true;
                 return;
             }
-            let mut moved = self.pump_unsent(now, out);
+            let mut moved = self.pump_unsent(now, out) || self.pump_hung(now, out);
             moved |= match (self.life, self.failed) {
                 (_, Some(error)) => self.pump_failed(now, error, out),
                 (Life::Over, _) => false,
@@ -55,7 +55,7 @@ impl Log {
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
     /// read can't be collected.
     fn refuse_when_full(&mut self, out: &mut Out) -> bool {
-        let still = self.ops.is_empty() && self.lost.is_quiet() && self.life == Life::Running;
+        let still = self.all_back() && self.lost.is_quiet() && self.life == Life::Running;
         if !still || !self.waits_for_room() {
             return false;
         }
@@ -94,10 +94,10 @@ impl Log {
             return self.checkpoint.hurry();
         }
         let told = self.lost.is_told() && self.journal.is_told();
-        if !(self.ops.is_empty() && self.lost.is_quiet() && told) {
+        if !(self.all_back() && self.lost.is_quiet() && told) {
             return false;
         }
-        self.life = Life::Over;
+        (self.life, self.more) = (Life::Over, false);
         out.push(Output::Event(Event::Stopped));
         true
     }
@@ -112,7 +112,7 @@ impl Log {
         if self.abandoning {
             moved |= self.requests.abandon(out);
         }
-        let quiet = self.requests.are_answered() && (self.ops.is_empty() || self.abandoning);
+        let quiet = self.requests.are_answered() && (self.all_back() || self.abandoning);
         if self.life == Life::Stopping && quiet {
             self.life = Life::Over;
             out.push(Output::Event(Event::Stopped));

@@ -33,8 +33,10 @@ impl Log {
     pub(super) fn repay_row(&mut self, row: u8, view: View) {
         let first = self.row_buffer(row, 0);
         let last = first + usize::from(self.layout.devices);
-        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == view.id());
-        buffer.expect("the view is of this row").repay(view);
+        match self.buffers[first..last].iter_mut().find(|it| it.id() == view.id()) {
+            Some(buffer) => buffer.repay(view),
+            None => self.buffer_named(view.id()).repay(view),
+        }
     }
 
     /// Takes back a view of a row's buffers that was written.
@@ -338,6 +340,11 @@ impl Log {
                 Piece::Zeros(_) => {}
             }
         }
+        self.chunk_over(row);
+    }
+
+    /// The program of a chunk is over, or was given up.
+    pub(super) fn chunk_over(&mut self, row: u8) {
         let it = &mut self.rows[row as usize];
         it.pending -= 1;
         if it.pending == 0 && it.phase == Phase::Programming && self.failed.is_none() {
@@ -347,19 +354,6 @@ impl Log {
             self.order.written(seq);
             self.segments.row_written(segment, seq);
         }
-    }
-
-    /// A row whose buffers nobody reads is idle.
-    fn retire(&mut self, row: u8) -> bool {
-        let first = self.row_buffer(row, 0);
-        let last = first + usize::from(self.layout.devices);
-        let held = self.journal.holds(row, &self.rows[row as usize], self.order.durable);
-        let idle = !held && self.buffers[first..last].iter().all(|buffer| buffer.is_idle());
-        if idle {
-            self.rows[row as usize].phase = Phase::Idle;
-            self.active &= !(1 << row);
-        }
-        idle
     }
 
     /// The lowest stamp of a row that is not sealed and has something, of the host or of any.

@@ -2,6 +2,7 @@
 
 mod common;
 mod hard;
+mod log_hang;
 mod log_journal;
 mod log_rows;
 mod log_zoned;

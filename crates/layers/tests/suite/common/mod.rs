@@ -26,6 +26,8 @@ pub struct World {
     pub zoned: Option<zoned::Pointers>,
     /// Reads of metadata, and their sectors.
     pub meta_reads: (u64, u64),
+    /// What the clock shows beside the number of steps.
+    pub elapsed: u64,
     /// Sectors of the device that can't be read.
     pub bad: HashSet<u64>,
     /// Where on the disk a second device begins, in sectors.
@@ -60,6 +62,20 @@ impl World {
         Self::start_on(devices.into(), None, config, disk, mode, seed)
     }
 
+    /// The same over two devices, each of which has half of `disk`, and wants to know what of it is
+    /// free when `discard` says so.
+    pub fn start_pair(
+        config: &LayerConfig,
+        disk: Vec<u8>,
+        discard: bool,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let half = DeviceInfo::block((disk.len() / SECTOR) as u64 / 2, 8);
+        let half = DeviceInfo { discard, ..half };
+        Self::start_on(vec![half.clone(), half], None, config, disk, mode, seed)
+    }
+
     fn start_on(
         devices: Vec<DeviceInfo>,
         zoned: Option<zoned::Pointers>,
@@ -85,6 +101,7 @@ impl World {
             allocations: 0,
             zoned,
             meta_reads: (0, 0),
+            elapsed: 0,
             bad: HashSet::new(),
             second,
             buffers,
@@ -112,7 +129,8 @@ impl World {
 
     fn step(&mut self, input: Input) {
         self.steps += 1;
-        let (layer, now, out) = (&mut self.layer, self.steps, &mut self.out);
+        let now = self.steps + self.elapsed;
+        let (layer, out) = (&mut self.layer, &mut self.out);
         let step = allocation_counter::measure(|| layer.step(now, input, out));
         self.allocations += step.count_total;
         let outputs: Vec<Output> = self.out.drain().collect();
@@ -172,6 +190,11 @@ impl World {
     pub fn complete_newest(&mut self, wanted: impl Fn(Token, &Command) -> bool) -> bool {
         let pick = self.flying.iter().rposition(|(token, command)| wanted(*token, command));
         pick.map(|pick| self.complete(pick)).is_some()
+    }
+
+    /// How many commands in flight `wanted` names.
+    pub fn count(&self, wanted: impl Fn(Token, &Command) -> bool) -> usize {
+        self.flying.iter().filter(|(token, command)| wanted(*token, command)).count()
     }
 
     /// The newest command in flight.
@@ -268,7 +291,7 @@ impl World {
             }
             Command::Move { from, into, parts } => return self.move_parts(from, into, parts),
             Command::Reset { lba, sectors, .. } => {
-                let at = *lba as usize * SECTOR;
+                let at = (first + *lba) as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
             }
             Command::Flush { .. } | Command::Report { .. } => {}
@@ -337,6 +360,19 @@ impl World {
         }
     }
 
+    /// What came of a request, and what was read, if it is answered.
+    pub fn answer(&mut self, id: u64) -> Option<Result<Vec<u8>, HostError>> {
+        let result = self.replies.remove(&id)?;
+        Some(result.map(|()| self.read_back.remove(&id).unwrap_or_default()))
+    }
+
+    /// Lets time pass until the next timer is due.
+    pub fn wait_for_timer(&mut self) {
+        let due = self.layer.next_timer().expect("there is a timer");
+        self.elapsed = self.elapsed.max(due);
+        self.step(Input::Timer);
+    }
+
     pub fn write(&mut self, lba: u64, bytes: Vec<u8>, fua: bool) -> u64 {
         let sectors = (bytes.len() / SECTOR) as u64;
         self.send(lba, sectors, |world| HostOp::Write { data: world.payload(bytes), fua })
@@ -367,9 +403,14 @@ impl World {
         self.cut()
     }
 
+    /// Asks for a stop.
+    pub fn begin_stop(&mut self) {
+        self.step(Input::Stop);
+    }
+
     fn end(&mut self) {
         self.settle();
-        self.step(Input::Stop);
+        self.begin_stop();
         self.settle();
         assert!(self.events.contains(&Event::Stopped), "a stop ends");
         self.layer.check().expect("sound at the end");

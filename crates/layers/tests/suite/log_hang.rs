@@ -1,0 +1,151 @@
+//! `log` with a mirror goes on without a device that does not answer.
+
+use crate::common::World;
+use crate::common::churn::{data, ready};
+use hostftl_core::{Command, Event, HostOp, Layer, SECTOR, Token};
+use hostftl_layers::{LayerConfig, LayerKind, Mode};
+
+/// Sectors of a chunk, and of the blocks that a row has behind its head.
+const CHUNK: usize = 128;
+const ROW: u64 = 15 * 8;
+/// Rows that are written, again and again.
+const ROWS: u64 = 200;
+
+fn config(missing: u16) -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, deadline: 1 << 40, missing, ..new };
+    config.log.parity = true;
+    config
+}
+
+fn hangs(_: Token, command: &Command) -> bool {
+    command.device() == Some(1)
+}
+
+fn write(world: &mut World, row: u64, version: u64) -> u64 {
+    world.write(row * ROW, data(row * ROW, ROW, version), false)
+}
+
+fn read(world: &mut World, row: u64) -> u64 {
+    world.send(row * ROW, ROW, |world| HostOp::Read(world.payload(vec![0; ROW as usize * SECTOR])))
+}
+
+/// Writes all rows and reads them again while a device hangs.
+fn go_on(world: &mut World, version: u64) {
+    for row in 0..ROWS {
+        let id = write(world, row, version);
+        world.settle_but(hangs);
+        assert!(matches!(world.answer(id), Some(Ok(_))), "row {row} is not written");
+        let id = read(world, row);
+        world.settle_but(hangs);
+        assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, version))), "row {row}");
+    }
+    let id = world.send(0, 0, |_| HostOp::Flush);
+    world.settle_but(hangs);
+    assert_eq!(world.answer(id), Some(Ok(Vec::new())));
+}
+
+#[test]
+fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
+    let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
+    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    for row in 0..ROWS {
+        let id = write(&mut world, row, 1);
+        world.wait(id).unwrap();
+    }
+    world.flush();
+    // Reads take all that they can have, and so do writes.
+    let mut asked = Vec::new();
+    for row in 0..60 {
+        let id = if row % 3 == 0 { read(&mut world, row) } else { write(&mut world, row, 2) };
+        asked.push((id, row));
+        world.settle_but(hangs);
+    }
+    assert!(world.layer.credits().requests > 0, "or else a flush would wait here");
+    let flush = world.send(0, 0, |_| HostOp::Flush);
+    world.settle_but(hangs);
+    assert!(world.answer(flush).is_none(), "it waits");
+    world.wait_for_timer();
+    world.settle_but(hangs);
+    let lost =
+        Event::DeviceFailed { device: 1, error: hostftl_core::DeviceError::Gone, abandoned: true };
+    assert!(world.events.contains(&lost), "{:?}", world.events);
+    assert_eq!(world.layer.lost_devices(), 2);
+    for (id, row) in asked {
+        let Some(Ok(held)) = world.answer(id) else { panic!("row {row} is not answered") };
+        assert!(row % 3 > 0 || held == data(row * ROW, ROW, 1), "row {row}");
+    }
+    assert_eq!(world.answer(flush), Some(Ok(Vec::new())));
+    (3..6).for_each(|version| go_on(&mut world, version));
+    assert_eq!(world.allocations, 0);
+    world.layer.check().unwrap();
+    // What comes back so late is taken, and believed by nobody.
+    world.settle();
+    go_on(&mut world, 6);
+    let disk = world.stop();
+    let mut world = World::start_pair(&config(2), disk, false, Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    (0..ROWS).for_each(|row| {
+        assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 6), "row {row}");
+    });
+    world.stop();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_device_that_hangs() {
+    let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
+    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    (0..8).for_each(|row| {
+        write(&mut world, row, 1);
+    });
+    world.settle_but(hangs);
+    world.begin_stop();
+    world.settle_but(hangs);
+    assert!(!world.events.contains(&Event::Stopped));
+    world.wait_for_timer();
+    world.settle_but(hangs);
+    assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
+    let mut world = World::start_pair(&config(2), world.cut(), false, Mode::Open, 2);
+    assert!(world.read(0, 8 * ROW).unwrap() == data(0, 8 * ROW, 1));
+    world.stop();
+}
+
+fn forgets(_: Token, command: &Command) -> bool {
+    matches!(command, Command::Reset { device: 1, .. })
+}
+
+/// Else what a device holds would leave no room for commands of the others.
+#[test]
+fn a_device_that_hangs_holds_few_discards() {
+    let config = LayerConfig { superpage: 32, ..config(0) };
+    let disk = vec![0; 2 * 192 * 4 * 32 * SECTOR];
+    let mut world = World::start_pair(&config, disk, true, Mode::Format, 1);
+    let rows = world.layer.limits().exported / ROW;
+    for row in 0..rows {
+        let id = write(&mut world, row, 1);
+        world.wait(id).unwrap();
+    }
+    let trim = world.send(0, rows * ROW, |_| HostOp::Trim { fua: true });
+    world.wait(trim).unwrap();
+    let (mut most, mut asked) = (0, Vec::new());
+    for row in 0..rows {
+        if world.layer.credits().requests == 0 {
+            break;
+        }
+        asked.push((write(&mut world, row, 2), row));
+        world.settle_but(forgets);
+        most = most.max(world.count(forgets));
+    }
+    assert_eq!(most, 32);
+    world.wait_for_timer();
+    world.settle_but(forgets);
+    assert_eq!(world.layer.lost_devices(), 2);
+    for (id, row) in asked {
+        assert!(matches!(world.answer(id), Some(Ok(_))), "row {row} is not written");
+        let id = read(&mut world, row);
+        world.settle_but(forgets);
+        assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 2))), "row {row}");
+    }
+    assert_eq!(world.count(forgets), 32, "they are still held");
+    world.stop();
+}
