@@ -27,6 +27,10 @@ use crate::world::World;
 const BATCH: usize = 64;
 /// How old a snapshot gets under load.
 const SNAPSHOT_AGE: Nanos = 100_000_000;
+/// The longest sleep while the layer waits for a time, and from how long a pause on this process
+/// stood still: no device is to blame for that, so that time does not count.
+const NAP: Duration = Duration::from_secs(1);
+const STANDSTILL: Nanos = 3_000_000_000;
 
 /// What a driver is made from, beside its layer.
 pub struct Parts {
@@ -80,6 +84,9 @@ pub struct Driver<L: Layer> {
     /// Questions answered, which are no steps.
     looks: u64,
     began: Instant,
+    /// What the clock showed last, and how long the process stood still before, in ns.
+    seen: Nanos,
+    stood: Nanos,
     tap: Option<Box<dyn Tap>>,
     shown: Arc<Mutex<Snapshot>>,
     shown_at: Nanos,
@@ -104,6 +111,8 @@ impl<L: Layer> Driver<L> {
             over: false,
             looks: 0,
             began: Instant::now(),
+            seen: 0,
+            stood: 0,
             tap,
             shown: Arc::default(),
             shown_at: 0,
@@ -163,7 +172,7 @@ impl<L: Layer> Driver<L> {
         let now = self.now();
         self.show(now);
         let timer = self.layer.next_timer();
-        let until = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        let until = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(NAP));
         Pace::Rests { until, pulls: self.pulls() }
     }
 
@@ -183,7 +192,8 @@ impl<L: Layer> Driver<L> {
         while self.phase == Phase::Stopping {
             self.turn(host, "stopping")?;
         }
-        self.show(self.now());
+        let now = self.now();
+        self.show(now);
         Ok(())
     }
 
@@ -200,7 +210,8 @@ impl<L: Layer> Driver<L> {
             let Some(done) = self.world.take_done() else { break };
             self.step(Input::Done(done), host);
         }
-        if self.layer.next_timer().is_some_and(|at| at <= self.now()) {
+        let now = self.now();
+        if self.layer.next_timer().is_some_and(|at| at <= now) {
             self.step(Input::Timer, host);
         }
         if self.phase == Phase::Ready {
@@ -245,7 +256,7 @@ impl<L: Layer> Driver<L> {
         self.show(now);
         self.check_stall(doing)?;
         let (pulls, timer) = (self.pulls(), self.layer.next_timer());
-        let most = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        let most = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(NAP));
         self.world.sleep(most, || pulls && host.has_work());
         Ok(())
     }
@@ -297,9 +308,12 @@ impl<L: Layer> Driver<L> {
         self.world.stats.requests_in - self.world.stats.requests_out
     }
 
-    /// Nanoseconds since the driver was made.
-    fn now(&self) -> Nanos {
-        self.began.elapsed().as_nanos() as Nanos
+    /// Nanoseconds since the driver was made, without those in which the process stood still.
+    fn now(&mut self) -> Nanos {
+        let real = self.began.elapsed().as_nanos() as Nanos;
+        let pause = real - core::mem::replace(&mut self.seen, real);
+        self.stood += if pause > STANDSTILL { pause } else { 0 };
+        real - self.stood
     }
 
     fn show(&mut self, now: Nanos) {

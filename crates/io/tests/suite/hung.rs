@@ -1,5 +1,6 @@
 //! A device that never answers: a frozen file system, which needs root. The layer gives it up at
-//! its deadline, and goes on when it can do without; closing the driver ends too.
+//! its deadline, and goes on when it can do without; closing the driver ends too. A device that
+//! answers while the process stands still is not one.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,9 +8,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ask, sparse, start};
-use hostftl_core::{DeviceError, Event, HostError, Layer};
-use hostftl_io::{Device, EngineKind};
+use crate::common::{Ask, Script, sparse, start};
+use hostftl_core::{Credits, DeviceError, Event, HostError, Layer, Payload, Reply};
+use hostftl_io::{Device, EngineKind, Host, Pull};
 use hostftl_layers::{LayerConfig, LayerKind};
 
 /// An ext4 file system of its own.
@@ -121,4 +122,49 @@ fn an_array_goes_on_without_the_device() {
     }
     driver.stop(&mut script).unwrap();
     assert!(driver.close().unwrap_err().to_string().contains(&names[2]));
+}
+
+/// A host that stands still when it gets its first answer, as a process that is stopped does.
+struct Still(Script);
+
+impl Host for Still {
+    fn pull(&mut self, credits: Credits) -> Pull {
+        self.0.pull(credits)
+    }
+
+    fn has_work(&self) -> bool {
+        self.0.has_work()
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        if self.0.answers.is_empty() {
+            thread::sleep(Duration::from_secs(4));
+        }
+        self.0.answer(reply);
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        self.0.reclaim(payload);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.0.event(event);
+    }
+}
+
+/// The commands under way are past their deadline, but the device had answered long ago.
+#[test]
+fn a_process_that_stood_still_blames_no_device() {
+    let (_folder, name) = sparse(4 << 20);
+    let new = LayerConfig::new(LayerKind::Passthrough);
+    let config = LayerConfig { deadline: 1_000_000_000, ..new };
+    let devices = vec![Device::open(&name).unwrap()];
+    let (mut driver, mut script) = start(&config, devices, EngineKind::Pread);
+    script.asks.extend((0..200).map(|block| Ask::Read { at: block * 4096, len: 4096 }));
+    let mut host = Still(script);
+    driver.serve(&mut host).unwrap();
+    let good = |answer: &Result<Vec<u8>, HostError>| *answer == Ok(vec![0; 4096]);
+    assert!(host.0.answers.values().all(good), "{:?}", host.0.events);
+    driver.stop(&mut host).unwrap();
+    driver.close().unwrap();
 }
