@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
-use hostftl_core::{Command, Event, HostOp, Layer, SECTOR, Token};
+use hostftl_core::{Command, Event, HostError, HostOp, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 /// Sectors of a chunk, and of the blocks that a row has behind its head.
@@ -147,5 +147,41 @@ fn a_device_that_hangs_holds_few_discards() {
         assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 2))), "row {row}");
     }
     assert_eq!(world.count(forgets), 32, "they are still held");
+    world.stop();
+}
+
+#[test]
+fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
+    let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
+    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    let id = write(&mut world, 0, 1);
+    world.wait(id).unwrap();
+    world.send(0, 0, |_| HostOp::Flush);
+    while world.layer.lost_devices() == 0 {
+        world.settle_but(hangs);
+        world.wait_for_timer();
+    }
+    go_on(&mut world, 2);
+    let on_device = |_: Token, command: &Command| command.device().is_some();
+    let asked = [write(&mut world, 0, 3), read(&mut world, 1)];
+    world.settle_but(on_device);
+    let flush = world.send(0, 0, |_| HostOp::Flush);
+    world.settle_but(on_device);
+    assert!(world.answer(flush).is_none(), "it waits");
+    let is_over = |event: &&Event| matches!(event, Event::DeviceFailed { .. });
+    while world.events.iter().filter(is_over).count() < 2 {
+        world.wait_for_timer();
+        world.settle_but(on_device);
+    }
+    assert_eq!(world.answer(flush), Some(Err(HostError::Io)));
+    assert!(matches!(world.answer(asked[0]), Some(Ok(_))), "it was answered before");
+    assert_eq!(world.answer(asked[1]), Some(Err(HostError::Io)));
+    world.begin_stop();
+    world.settle_but(on_device);
+    assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
+    let mut world = World::start_pair(&config(2), world.cut(), false, Mode::Open, 2);
+    for row in 1..ROWS {
+        assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 2), "row {row}");
+    }
     world.stop();
 }

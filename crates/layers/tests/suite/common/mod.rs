@@ -290,6 +290,7 @@ impl World {
                 buffer[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             Command::Move { from, into, parts } => return self.move_parts(from, into, parts),
+            Command::Fold { from, into, keep } => self.fold(from.iter(), into, *keep),
             Command::Reset { lba, sectors, .. } => {
                 let at = (first + *lba) as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
@@ -298,6 +299,20 @@ impl World {
             other => panic!("no layer here sends {other:?}"),
         }
         Verdict::default()
+    }
+
+    fn fold<'a>(&mut self, from: impl Iterator<Item = &'a View>, into: &ViewMut, keep: bool) {
+        let range = |at: u32, bytes: u32| at as usize..(at + bytes) as usize;
+        let into_range = range(into.from(), into.bytes());
+        let mut sum = self.buffers[&into.id()][into_range.clone()].to_vec();
+        if !keep {
+            sum.fill(0);
+        }
+        for view in from {
+            let bytes = &self.buffers[&view.id()][range(view.from(), view.bytes())];
+            sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
+        }
+        self.buffers.get_mut(&into.id()).expect("a buffer")[into_range].copy_from_slice(&sum);
     }
 
     fn move_parts(&mut self, from: &View, into: &ViewMut, parts: &[Part]) -> Verdict {
