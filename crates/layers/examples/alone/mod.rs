@@ -33,8 +33,8 @@ impl Kept {
 pub struct Alone {
     pub log: AnyLayer,
     /// What steps said that is not looked at yet, and lists for more of that.
-    said: VecDeque<Out>,
-    spare: Vec<Out>,
+    said: VecDeque<Box<Out>>,
+    spare: Vec<Box<Out>>,
     /// The metadata on the device, by block.
     pages: Vec<Option<Box<Kept>>>,
     /// Requests that are not answered.

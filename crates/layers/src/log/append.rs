@@ -89,6 +89,7 @@ impl Log {
     pub(super) fn close(&mut self, row: u8) {
         let it = &mut self.rows[row as usize];
         assert_eq!(it.phase, Phase::Filling, "only a row that is filled is closed");
+        self.calm = None;
         it.phase = Phase::Closed;
         self.active |= 1 << row;
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
@@ -111,6 +112,7 @@ impl Log {
             false => self.layout.reserve,
         };
         let at = self.next_at(stream, floor)?;
+        self.disturb();
         self.stamps += 1;
         self.segments.stamp = self.stamps;
         self.rows[row as usize].open(&self.layout, at, stream, self.stamps);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::{
     ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Payload, Piece, SECTOR,
-    SECTORS_PER_BLOCK, Target, Verdict,
+    SECTORS_PER_BLOCK, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::log::{Place, seed};
 
@@ -207,13 +207,7 @@ impl Log {
     }
 
     /// Checks and expands a record.
-    pub(super) fn expand(
-        &mut self,
-        now: Nanos,
-        index: u8,
-        from: hostftl_core::View,
-        out: &mut Out,
-    ) {
+    pub(super) fn expand(&mut self, now: Nanos, index: u8, from: View, out: &mut Out) {
         let it = *self.op(index);
         let whole = it.is_whole() && !it.writes;
         let (step, into) = if whole {
@@ -249,7 +243,7 @@ impl Log {
     }
 
     /// What is written, as it came.
-    pub(super) fn plain_view(&mut self, index: u8) -> hostftl_core::View {
+    pub(super) fn plain_view(&mut self, index: u8) -> View {
         let it = *self.op(index);
         if it.is_whole() && it.data {
             return self.requests.data(it.req).view_sectors(it.at, it.sectors);
@@ -258,7 +252,7 @@ impl Log {
         scratch.view(at + PLAIN, BLOCK as u32)
     }
 
-    fn repay_plain(&mut self, index: u8, view: hostftl_core::View) {
+    fn repay_plain(&mut self, index: u8, view: View) {
         let it = *self.op(index);
         if it.is_whole() && it.data {
             self.requests.data(it.req).repay(view);
@@ -269,32 +263,74 @@ impl Log {
 
     /// A command of an operation is over.
     pub(super) fn block_done(&mut self, now: Nanos, index: u8, done: Done, out: &mut Out) {
-        let it = *self.op(index);
-        let result = done.result;
         self.repay(index, done.command);
-        if it.holds && result.is_ok() && matches!(it.step, Step::Expanding | Step::Plain) {
-            self.op(index).holds = false;
-            self.segments.unpin(self.layout.segment_of(it.place.byte()));
-        }
-        if result.is_err() && self.can_be_rescued(index) {
-            return self.begin_rescue(now, index, out);
-        }
-        let stopped = self.failed.filter(|_| it.writes || self.abandoning);
-        let verdict = match (result, stopped) {
-            (Ok(verdict), None) => verdict,
-            (_, stopped) => {
-                return self.end_block(index, Some(stopped.unwrap_or(HostError::Io)), out);
+        match done.result {
+            Ok(verdict) => self.block_goes_on(now, index, verdict, out),
+            Err(_) if self.can_be_rescued(index) => self.begin_rescue(now, index, out),
+            Err(_) => {
+                let writes = self.op(index).writes;
+                let stopped = self.stopped(writes);
+                self.end_block(index, Some(stopped.unwrap_or(HostError::Io)), out);
             }
-        };
-        match it.step {
+        }
+    }
+
+    /// The block of an operation is compressed.
+    pub(super) fn pack_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (from, into): (View, ViewMut),
+        verdict: Verdict,
+        out: &mut Out,
+    ) {
+        self.repay_plain(index, from);
+        self.scratch(index).0.repay_mut(into);
+        self.block_goes_on(now, index, verdict, out);
+    }
+
+    /// What an operation wanted to be copied is copied.
+    pub(super) fn place_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (from, into): (View, ViewMut),
+        out: &mut Out,
+    ) {
+        self.repay_place(index, Piece::Data(from), into);
+        self.block_goes_on(now, index, Verdict::default(), out);
+    }
+
+    /// Why an operation does not go on, if it does not.
+    fn stopped(&self, writes: bool) -> Option<HostError> {
+        self.failed.filter(|_| writes || self.abandoning)
+    }
+
+    /// What a command of an operation did is done.
+    fn block_goes_on(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
+        let it = self.op(index);
+        let (step, writes) = (it.step, it.writes);
+        if let Some(error) = self.stopped(writes) {
+            return self.end_block(index, Some(error), out);
+        }
+        match step {
             Step::Reading => {
                 let from = self.record_view(index);
                 self.expand(now, index, from, out);
             }
             Step::Rescuing(step) => self.rescue_goes_on(now, index, (step, verdict), out),
-            Step::Expanding | Step::Giving => self.end_block(index, None, out),
-            Step::Plain if it.writes => self.merge(now, index, out),
-            Step::Plain => self.give(now, index, out),
+            Step::Expanding => {
+                self.let_go(index);
+                self.end_block(index, None, out);
+            }
+            Step::Giving => self.end_block(index, None, out),
+            Step::Plain => {
+                self.let_go(index);
+                match writes {
+                    true => self.merge(now, index, out),
+                    false => self.give(now, index, out),
+                }
+            }
             Step::Merging => self.pack(index, out),
             Step::Packing => self.packed(index, verdict),
             Step::Placing { row, item } => {
@@ -304,6 +340,15 @@ impl Log {
             Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
                 unreachable!("it has no command")
             }
+        }
+    }
+
+    /// What was read is right: nothing else of its segment is needed.
+    fn let_go(&mut self, index: u8) {
+        let it = self.op(index);
+        let place = it.place;
+        if core::mem::take(&mut it.holds) {
+            self.segments.unpin(self.layout.segment_of(place.byte()));
         }
     }
 
@@ -317,7 +362,10 @@ impl Log {
             }
             Command::Unpack { from, into, .. } => {
                 match it.row {
-                    Some(row) => self.repay_row(row, from),
+                    Some(row) => {
+                        self.disturb(); // The row's buffers may be idle.
+                        self.repay_row(row, from);
+                    }
                     None => self.scratch(index).0.repay(from),
                 }
                 if it.step == Step::Expanding {
@@ -340,7 +388,7 @@ impl Log {
         }
     }
 
-    fn repay_place(&mut self, index: u8, from: Piece, into: hostftl_core::ViewMut) {
+    fn repay_place(&mut self, index: u8, from: Piece, into: ViewMut) {
         let it = *self.op(index);
         match it.step {
             Step::Giving => self.requests.data(it.req).repay_mut(into),

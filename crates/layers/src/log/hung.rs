@@ -298,6 +298,7 @@ impl Log {
         let op = self.ops.end(done.token);
         self.hung.away[done.token.0 as usize] = false;
         self.hung.count -= 1;
+        self.disturb();
         self.more = true;
         let at = self.hung.waiting.iter().position(|(token, _)| *token == done.token);
         if let Some(at) = at {

@@ -239,6 +239,7 @@ impl Log {
 
     /// Somebody waits for a frame: a checkpoint lets those of dirty pages go.
     fn want_frames(&mut self) {
+        self.disturb();
         if self.map.dirty() > 0 {
             self.checkpoint.hurry();
         }

@@ -85,6 +85,7 @@ impl Log {
         if lost || self.layout.zoned && !self.enter_zone(now, &command, out) {
             let done = Done { token: NEVER_SENT, command, result: Err(DeviceError::Gone) };
             self.lost.unsent.push_back((op, done));
+            self.disturb();
             self.more = true;
             return;
         }
@@ -159,35 +160,5 @@ impl Log {
         let lost = if tells { self.journal.unneeded() } else { root.lost };
         self.send_root(now, Root { number: root.number + 1, lost, ..root }, out);
         true
-    }
-
-    /// A command is over, sent or not.
-    #[inline]
-    pub(super) fn finish(&mut self, now: Nanos, op: Op, done: Done, out: &mut Out) {
-        // Not taken apart for a block, of which there are many: it would be copied.
-        if let Op::Block { index } = op {
-            return self.block_done(now, index, done, out);
-        }
-        let Done { command, result, .. } = done;
-        match op {
-            Op::Block { .. } => unreachable!("it was a block's"),
-            Op::Seal { row } => self.seal_done(row, command),
-            Op::Chunk { row, .. } => self.chunk_done(row, command),
-            Op::Flush => self.flush_done(out),
-            Op::Images { chunk } => self.images_done(chunk, command),
-            Op::GcHead => self.gc_head_done(command, result),
-            Op::GcRead { chunk } => self.gc_read_done(chunk, command, result),
-            Op::GcMend => self.gc_mend_done(now, command, result, out),
-            Op::GcMove => self.gc_move_done(command, result),
-            Op::Root { .. } => self.root_done(now, command, out),
-            Op::Discard { segment } => self.discarded(now, segment, &command, result, out),
-            Op::Fill { segment, device } => self.filled(now, segment, device, out),
-            Op::Settle { segment } => self.settled(segment),
-            Op::Turn => self.turned(now, &command, result, out),
-            Op::Recover { index } => self.recover_done(now, index, command, result, out),
-            Op::Load { index } => self.load_done(index, command, result, out),
-            Op::Salvage => self.salvage_done(command, result, out),
-            Op::Journal(part) => self.journal_done(now, part, command, result, out),
-        }
     }
 }

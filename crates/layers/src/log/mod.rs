@@ -19,10 +19,12 @@
 mod append;
 mod bits;
 mod blocks;
+mod calm;
 mod check;
 mod checkpoint;
 mod collect;
 mod directory;
+mod ends;
 mod hung;
 mod images;
 mod journal;
@@ -57,8 +59,9 @@ mod write_out;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, Gauges, HostError,
-    Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTOR, SECTORS_PER_BLOCK,
+    BLOCK, Codec, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, Gauges,
+    HostError, Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, Piece, SECTOR,
+    SECTORS_PER_BLOCK,
 };
 use hostftl_format::log::STREAMS;
 
@@ -165,6 +168,8 @@ pub struct Log {
     gauges: Gauges,
     touched: usize,
     more: bool,
+    /// What [`Segments::changes`] was when the layer became [`calm`]; `None` when it is not.
+    calm: Option<u64>,
     /// Sectors that were read until the volume was ready.
     start_read: u64,
     /// A command ran past its deadline: what hangs is answered without its payload.
@@ -239,6 +244,7 @@ impl Log {
             gauges: Gauges::default(),
             touched: 0,
             more: true,
+            calm: None,
             start_read: 0,
             abandoning: false,
         })
@@ -266,21 +272,6 @@ impl Log {
         out.push(Output::Event(Event::Unrecoverable(why)));
     }
 
-    #[inline]
-    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        if self.hung.has(done.token) {
-            return self.late_done(now, done, out);
-        }
-        let op = self.ops.end(done.token);
-        if self.layout.zoned {
-            self.left_zone(now, &done.command, out);
-        }
-        if let Err(error) = done.result {
-            self.judge(op, &done.command, error, out);
-        }
-        self.finish(now, op, done, out);
-    }
-
     /// A command hangs: its device is given up, and the volume with it when that is needed.
     fn look_for_late(&mut self, now: Nanos, out: &mut Out) {
         let late = self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now);
@@ -296,9 +287,28 @@ impl Layer for Log {
         self.touched = 0;
         match input {
             Input::Host(request) => self.accept(request, out),
+            // Of these there are most, and whole they would be copied on their way.
+            Input::Done(Done {
+                token,
+                command: Command::Pack { from, into, .. },
+                result: Ok(it),
+            }) => {
+                self.end_pack(now, token, (from, into), it, out);
+            }
+            Input::Done(Done {
+                token,
+                command: Command::Place { from: Piece::Data(from), into },
+                result: Ok(_),
+            }) => self.end_place(now, token, (from, into), out),
             Input::Done(done) => self.done(now, done, out),
-            Input::Timer => self.look_for_late(now, out),
-            Input::Stop => self.life = Life::Stopping,
+            Input::Timer => {
+                self.disturb();
+                self.look_for_late(now, out);
+            }
+            Input::Stop => {
+                self.disturb();
+                self.life = Life::Stopping;
+            }
         }
         self.pump(now, out);
         assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);

@@ -6,6 +6,7 @@ use super::Log;
 use super::blocks::{BlockOp, NOBODY, PACKED, Step};
 use super::map::Where;
 use super::ops::Op;
+use super::row::Phase;
 
 impl Log {
     pub(super) fn wait_for_row(&mut self, index: u8, step: Step) {
@@ -78,6 +79,9 @@ impl Log {
         }
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
+        if it.phase != Phase::Filling {
+            self.calm = None; // It may be sealed.
+        }
         if it.of_host {
             self.host_stamp = self.host_stamp.max(it.stamp);
         }

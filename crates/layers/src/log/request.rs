@@ -50,8 +50,11 @@ impl Log {
         let failed = failed.filter(|_| dead || active.kind != Kind::Read);
         active.error = active.error.or(failed);
         let is_durable = (flushed >= mark || logged) && self.lost.is_told();
-        if self.requests.end(req, (mark, moment), is_durable, out) && !self.journal.ask() {
-            self.commit = self.commit.max(mark);
+        if self.requests.end(req, (mark, moment), is_durable, out) {
+            self.disturb();
+            if !self.journal.ask() {
+                self.commit = self.commit.max(mark);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Life, Log};
 const ROUND_OUTPUTS: usize = 24;
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.
-const FULL_ROUND: usize = 40;
+pub const FULL_ROUND: usize = 40;
 
 impl Log {
     /// Does what can be done, round by round, until nothing moves or the step is full.
@@ -19,13 +19,9 @@ impl Log {
                 self.more = true;
                 return;
             }
-            let mut moved = self.pump_unsent(now, out) || self.pump_hung(now, out);
-            moved |= match (self.life, self.failed) {
-                (_, Some(error)) => self.pump_failed(now, error, out),
-                (Life::Over, _) => false,
-                (Life::Recovering, _) => self.pump_recovery(now, out),
-                (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
+            let moved = match self.is_calm() {
+                true => self.pump_calm(now, out),
+                false => self.pump_all(now, out),
             };
             if !moved {
                 return;
@@ -33,9 +29,34 @@ impl Log {
         }
     }
 
+    /// A round while nothing but blocks moves.
+    fn pump_calm(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let moved = self.pump_requests(now, out) | self.pump_blocks(out);
+        let waits = self.any_waits();
+        if waits && !moved {
+            self.disturb();
+        }
+        waits || !self.is_calm()
+    }
+
+    // Not where it is called: that has to be short.
+    #[inline(never)]
+    fn pump_all(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let moved = self.pump_unsent(now, out) || self.pump_hung(now, out);
+        moved
+            | match (self.life, self.failed) {
+                (_, Some(error)) => self.pump_failed(now, error, out),
+                (Life::Over, _) => false,
+                (Life::Recovering, _) => self.pump_recovery(now, out),
+                (Life::Running, _) => self.pump_running(now, out),
+                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
+            }
+    }
+
     /// A round, in the order in which things move on. What moved at its beginning is no reason for
     /// another round when nothing waits there any more.
     fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
+        self.begin_to_calm();
         let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
         let began = self.pump_requests(now, out) | self.pump_blocks(out);
         moved |= began && self.any_waits();
@@ -44,11 +65,13 @@ impl Log {
         moved |= self.pump_reclaim(now, out);
         moved |= self.pump_checkpoint(now, out);
         moved |= self.pump_warming(now, out);
-        moved || self.refuse_when_full(out)
+        moved = moved || self.refuse_when_full(out);
+        self.calm_down(moved, out);
+        moved
     }
 
     /// Whether a request was not begun, or a block waits for its page or for room.
-    fn any_waits(&self) -> bool {
+    pub(super) fn any_waits(&self) -> bool {
         self.requests.any_unbegun() || !self.blocks.waiting.is_empty() || self.blocks.mapping.any()
     }
 

@@ -47,10 +47,15 @@ impl Log {
         buffer.expect("the view is of this row").repay_mut(view);
     }
 
+    /// Whether all rows are closed that a flush or a root waits for.
+    pub(super) fn all_closed(&self) -> bool {
+        self.order.closed == (self.commit, self.commit_all)
+    }
+
     /// Closes rows that a flush or a root waits for.
     pub(super) fn pump_commit(&mut self) -> bool {
         let wanted = (self.commit, self.commit_all);
-        if self.order.closed == wanted {
+        if self.all_closed() {
             return false; // Rows that were opened since are younger.
         }
         let (mut moved, mut all) = (false, true);
