@@ -143,6 +143,7 @@ fn main() {
     };
     let open = |name: &String| Device::open(name).expect("a file that nobody uses");
     let devices: Vec<Device> = files.iter().map(open).collect();
+    devices.iter().for_each(Device::populate);
     let infos: Vec<DeviceInfo> = devices.iter().map(Device::info).collect();
     let how = (load == "random", seconds.parse().expect("a number of seconds"));
     if stack == "raid5" {

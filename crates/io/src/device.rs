@@ -410,6 +410,14 @@ impl Device {
         }
     }
 
+    /// Takes all the memory of a device that is memory: what is measured then is not how the kernel
+    /// gives pages.
+    pub fn populate(&self) {
+        if let Some(memory) = self.as_memory() {
+            memory.populate();
+        }
+    }
+
     pub(crate) fn as_memory(&self) -> Option<&Region> {
         match &self.medium {
             Medium::Memory(memory) => Some(memory),
