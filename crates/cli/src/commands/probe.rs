@@ -56,9 +56,8 @@ pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
         let mut real = Real::open(target)?;
         return probe(&mut real, seed).map_err(said);
     }
-    let spec = DriveSpec::find(target).map_err(|why| {
-        Failure::failed(format!("{target} is no device, and no drive model either: {why}"))
-    })?;
+    let neither = |why| Failure::failed(format!("{why}; and no device has that name"));
+    let spec = DriveSpec::find(target).map_err(neither)?;
     let mut model = Modelled::new(&spec).map_err(said)?;
     probe(&mut model, seed).map_err(said)
 }
