@@ -125,7 +125,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         Some(Superpage::Auto) => Some(find_superpage(&args.devices[0], args.force)?),
         None => None,
     };
-    layer.superpage = probed.flatten().unwrap_or(layer.superpage);
+    layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(layer.superpage);
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
     let mut devices = args.devices;
     args.log.apply(&mut layer, &mut devices).map_err(Failure::usage)?;
@@ -138,12 +138,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         force: args.force,
     };
     let mut created = hostftl_volume::create(&spec)?;
-    if let Some(found) = probed {
+    if let Some((_, came)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
-        created.notes.push(match found {
-            Some(_) => format!("probing found a superpage of {size}"),
-            None => format!("probing found no superpage, so {size} it is"),
-        });
+        created.notes.push(format!("the superpage is {size}: {came}"));
     }
     match console.is_json() {
         true => json(&spec, &created, console),
@@ -151,12 +148,14 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Probes a device for its superpage, in sectors; nothing when it has none, or does not exist yet.
-fn find_superpage(device: &str, force: bool) -> Result<Option<u32>, Failure> {
+/// Probes a device for its superpage, in sectors, if it has one, and tells what came of that.
+fn find_superpage(device: &str, force: bool) -> Result<(Option<u32>, &'static str), Failure> {
     let model = device.strip_prefix("drive:").and_then(|rest| rest.split_once('@'));
     let target = match model {
         Some((drive, _)) => drive,
-        None if !Path::new(device).exists() => return Ok(None),
+        None if !Path::new(device).exists() => {
+            return Ok((None, "a file that does not exist yet can't be probed"));
+        }
         None if !force => {
             let why = "--superpage auto overwrites it, to measure it: add --force";
             return Err(Failure::usage(format!("{device}: {why}")));
@@ -164,7 +163,8 @@ fn find_superpage(device: &str, force: bool) -> Result<Option<u32>, Failure> {
         None => device,
     };
     let probed = super::probe::of(target, 1)?;
-    Ok(probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32))
+    let came = if probed.superpage.is_some() { "so it was probed" } else { "probing found none" };
+    Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), came))
 }
 
 fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {

@@ -154,3 +154,21 @@ fn a_device_that_shrank_or_vanished_is_named() {
     fs::remove_file(dir.join("d.img")).expect("it is there");
     refused(dir, &["status", "v.toml"], 1, &["d.img"]);
 }
+
+/// The first device is measured, and what it holds is not destroyed for that without being asked.
+#[test]
+fn a_superpage_is_probed_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let layer = "hard:superpage=16k";
+    let auto = ["create", "v.toml", "--layer", layer, "--superpage", "auto", "--device"];
+    let made = json(dir.path(), &[&auto[..], &["drive:hatl-1g@flash.img"]].concat());
+    assert_eq!(made["superpage_bytes"], 65536);
+    let notes = made["notes"].to_string();
+    assert!(notes.contains("the superpage is 64 KiB: so it was probed"), "{notes}");
+
+    fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
+    let words = ["disk.img: --superpage auto overwrites it", "add --force"];
+    refused(dir.path(), &[&auto[..], &["disk.img"]].concat(), 2, &words);
+    let held = fs::read(dir.path().join("disk.img")).unwrap();
+    assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
+}
