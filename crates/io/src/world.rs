@@ -27,9 +27,9 @@ use crate::waker::Waker;
 
 mod zoned;
 
-/// Threads where io_uring does the transfers, and where threads do.
+/// Threads that compute, and those for each device where io_uring does not do the transfers.
 const THREADS: usize = 2;
-const THREADS_WITHOUT_RING: usize = 8;
+const THREADS_OF_DEVICE: usize = 8;
 /// How long to wait at the end for commands that the layer has given up, or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// When so much short work has come together, a worker thread takes half of it.
@@ -42,6 +42,8 @@ pub struct World {
     /// Why there is no ring although one was wanted.
     refusal: Option<io::Error>,
     pool: Pool,
+    /// Where there is no ring: the threads of each device, so that one that hangs keeps only its own.
+    lanes: Vec<Pool>,
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
     finished: VecDeque<Finished>,
@@ -69,8 +71,12 @@ impl World {
                 Err(error) => (None, Some(error)),
             },
         };
-        let threads = if ring.is_some() { THREADS } else { THREADS_WITHOUT_RING };
-        let pool = Pool::new(threads, waker.clone()).map_err(IoError::Start)?;
+        let threads = |count: usize| Pool::new(count, waker.clone()).map_err(IoError::Start);
+        let pool = threads(THREADS)?;
+        let lanes = devices.iter().filter(|_| ring.is_none());
+        let lanes = lanes
+            .map(|it| threads(if it.fd() != transfer::NO_FILE { THREADS_OF_DEVICE } else { 0 }));
+        let lanes = lanes.collect::<Result<_, _>>()?;
         let stats =
             Stats { devices: vec![DeviceStats::default(); devices.len()], ..Stats::default() };
         let (flights, free) = (Vec::new(), Vec::new());
@@ -83,6 +89,7 @@ impl World {
             ring,
             refusal,
             pool,
+            lanes,
             flights,
             free,
             finished,
@@ -156,8 +163,8 @@ impl World {
         self.flights[slot as usize] = Some((token, command));
     }
 
-    fn start(&mut self, transfer: Transfer, device: usize) {
-        let device = &self.devices[device];
+    fn start(&mut self, transfer: Transfer, index: usize) {
+        let device = &self.devices[index];
         if let Some(remote) = device.as_remote() {
             return remote.put(transfer);
         }
@@ -168,8 +175,13 @@ impl World {
         }
         match &mut self.ring {
             Some(ring) => ring.start(transfer),
-            None => self.pool.put(Task::Transfer(transfer)),
+            None => self.call(index, Task::Transfer(transfer)),
         }
+    }
+
+    /// Lets a thread make the calls of a task to a device.
+    fn call(&self, device: usize, task: Task) {
+        self.lanes.get(device).unwrap_or(&self.pool).put(task);
     }
 
     /// Lets a worker take half of the short work when there is much of it and none is at it yet.
@@ -249,7 +261,9 @@ impl World {
             ring.flush();
             ring.collect(&mut self.finished);
         }
-        self.pool.collect(&mut self.finished);
+        for pool in std::iter::once(&self.pool).chain(&self.lanes) {
+            pool.collect(&mut self.finished);
+        }
         for remote in self.devices.iter().filter_map(Device::as_remote) {
             remote.collect(&mut self.finished);
         }
@@ -281,9 +295,13 @@ impl World {
 
     /// Sleeps until something may have finished, the waker wakes, or `most` is over.
     pub fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
-        let (pool, devices) = (&self.pool, &self.devices);
-        let mut remotes = devices.iter().filter_map(Device::as_remote);
-        let mut has_finished = || pool.has_finished() || remotes.any(Remote::has_finished);
+        let (pool, lanes, devices) = (&self.pool, &self.lanes, &self.devices);
+        let has_finished = || {
+            let of_remote = |device: &Device| device.as_remote().is_some_and(Remote::has_finished);
+            pool.has_finished()
+                || lanes.iter().any(Pool::has_finished)
+                || devices.iter().any(of_remote)
+        };
         match &mut self.ring {
             None => self.waker.sleep(most, || has_finished() || has_work()),
             Some(ring) => {

@@ -57,7 +57,8 @@ impl World {
         let zoned = self.devices[device].as_zoned().expect("a zoned device");
         match zoned.keeper {
             Keeper::Kernel => {
-                self.pool.put(Task::ResetZone(slot, fd, place.0, zoned.stride()));
+                let stride = zoned.stride();
+                self.call(device, Task::ResetZone(slot, fd, place.0, stride));
             }
             _ => self.settle(device, Wait { slot, frees: Some(place) }),
         }
@@ -89,7 +90,7 @@ impl World {
                 let mut finished = Vec::new();
                 let settling = table.settle(gate, fd, wait, &mut finished);
                 finished.into_iter().for_each(|slot| self.end(slot, Ok(Verdict::default())));
-                settling.into_iter().for_each(|settling| self.pool.put(Task::Settle(settling)));
+                settling.into_iter().for_each(|it| self.call(device, Task::Settle(it)));
             }
         }
     }

@@ -90,10 +90,19 @@ fn closing_ends(engine: EngineKind) {
     }
 }
 
-/// More writes than the kernel has threads for: those of the other devices must not wait behind
-/// those that hang.
 #[test]
-fn an_array_goes_on_without_the_device() {
+fn an_array_goes_on_without_the_device_with_io_uring() {
+    an_array_goes_on(EngineKind::Uring);
+}
+
+#[test]
+fn an_array_goes_on_without_the_device_with_threads() {
+    an_array_goes_on(EngineKind::Pread);
+}
+
+/// More writes than there are threads: those of the other devices must not wait behind those that
+/// hang.
+fn an_array_goes_on(engine: EngineKind) {
     let (folder, image) = sparse(32 << 20);
     let Some(freezer) = Freezer::mount(&image, folder.path().join("frozen")) else { return };
     let name = |at: &str| folder.path().join(at).to_str().unwrap().to_string();
@@ -104,7 +113,7 @@ fn an_array_goes_on_without_the_device() {
     let mut config = LayerConfig { deadline: 2_000_000_000, ..LayerConfig::new(LayerKind::Log) };
     config.log.parity = true;
     let devices = names.iter().map(|name| Device::open(name).unwrap()).collect();
-    let (mut driver, mut script) = start(&config, devices, EngineKind::Uring);
+    let (mut driver, mut script) = start(&config, devices, engine);
     assert!(succeeds("fsfreeze", &["--freeze", freezer.path()]));
     let content = |at: u64| (at..at + 65_536).map(|it| ((it * it) >> 7) as u8).collect::<Vec<_>>();
     let all = || (0..64).map(|row| row * 65_536);
