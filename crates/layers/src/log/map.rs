@@ -328,6 +328,16 @@ impl Map {
         self.frames[at].state = State::Bad;
     }
 
+    /// Forgets that the image of a page couldn't be read, unless somebody keeps the page: it is read
+    /// once more for whoever wants it next.
+    pub fn try_again(&mut self, page: u32) {
+        let Some(at) = self.frame(page) else { return };
+        if self.frames[at].state == State::Bad && self.frames[at].pins == 0 {
+            self.frame_of[page as usize] = 0;
+            self.let_go(at);
+        }
+    }
+
     /// Frees the frame of a page that is not in use and does not differ from its image.
     fn evict(&mut self) -> bool {
         if self.is_whole {

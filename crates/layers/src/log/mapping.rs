@@ -48,6 +48,7 @@ impl Log {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
+        self.map.try_again(self.map.page_of(block));
         let index = self.begin(req, block, (from, sectors), (false, true));
         self.look_up(now, index, out);
         true
@@ -69,6 +70,7 @@ impl Log {
         {
             return false;
         }
+        self.map.try_again(self.map.page_of(block));
         if self.hold_page(now, self.map.page_of(block), self.map.reserve(), out) == Where::Away {
             return false;
         }

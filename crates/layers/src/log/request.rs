@@ -171,6 +171,7 @@ impl Log {
             return self.map.state(page);
         }
         self.end_hold();
+        self.map.try_again(page);
         let state = self.hold_page(now, page, self.map.reserve(), out);
         self.trimming = (state != Where::Away).then_some(page);
         state

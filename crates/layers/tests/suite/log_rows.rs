@@ -2,7 +2,8 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{Command, HostOp, Layer, SECTOR, Token};
+use hostftl_core::{BLOCK, Command, HostError, HostOp, Layer, Page, SECTOR, Token};
+use hostftl_format::log::{self, Kind};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 /// Sectors of a chunk, and of the blocks that a row has behind its head.
@@ -48,5 +49,25 @@ fn a_program_that_is_over_before_the_next_round_is_noticed() {
     assert!(world.complete_newest(is_program));
     world.flush();
     world.wait(read).unwrap();
+    world.stop();
+}
+
+/// An image of the map can't be read for a while, and the device is sound again.
+#[test]
+fn an_image_of_the_map_is_read_again_for_the_next_request() {
+    let config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
+    world.write(0, data(0, 8, 1), false);
+    let sound = world.stop();
+    let mut disk = sound.clone();
+    let pages = disk.as_chunks_mut::<BLOCK>().0.iter_mut();
+    let images = pages.filter(|page| log::is_page(&Page(**page), Kind::Map, 0));
+    assert_eq!(images.map(|page| page[0] ^= 1).count(), 1, "the image of the only page in use");
+    let mut world = World::start(&config, disk, Mode::Open, 2);
+    assert_eq!(world.read(0, 8), Err(HostError::Io));
+    let id = world.write(0, data(0, 4, 2), false);
+    assert_eq!(world.wait(id), Err(HostError::Io), "the rest of the block is not known");
+    world.disk = sound;
+    assert!(world.read(0, 8) == Ok(data(0, 8, 1)), "it is readable");
     world.stop();
 }
