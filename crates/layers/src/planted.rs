@@ -154,6 +154,8 @@ bugs! {
         JournalStale = "journal-stale",
         /// Log goes on in the scratch that a device which does not answer may still write.
         HungScratchReused = "hung-scratch-reused",
+        /// Log doesn't look at a closed row when the last block comes into it.
+        RowForgotten = "row-forgotten",
     "scrambler":
         /// The scrambler writes over a slot before what replaced it is durable.
         SlotReusedEarly = "slot-reused-early",

@@ -2,6 +2,8 @@
 
 use hostftl_core::{BLOCK, Command, HostError, Out, Piece};
 
+use crate::planted::{Bug, planted};
+
 use super::Log;
 use super::blocks::{BlockOp, NOBODY, PACKED, Step};
 use super::map::Where;
@@ -79,7 +81,7 @@ impl Log {
         }
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
-        if it.phase != Phase::Filling {
+        if it.phase != Phase::Filling && !planted(Bug::RowForgotten) {
             self.calm = None; // It may be sealed.
         }
         if it.of_host {
