@@ -34,6 +34,7 @@ pub struct Alone {
     pub log: AnyLayer,
     /// What steps said that is not looked at yet, and lists for more of that.
     said: VecDeque<Box<Out>>,
+    #[allow(clippy::vec_box, reason = "they go to and fro between the two lists")]
     spare: Vec<Box<Out>>,
     /// The metadata on the device, by block.
     pages: Vec<Option<Box<Kept>>>,
