@@ -410,8 +410,7 @@ impl Device {
         }
     }
 
-    /// Takes all the memory of a device that is memory: what is measured then is not how the kernel
-    /// gives pages.
+    /// Gets all of a device that is memory from the kernel now, so that nobody waits for it later.
     pub fn populate(&self) {
         if let Some(memory) = self.as_memory() {
             memory.populate();

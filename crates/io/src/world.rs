@@ -42,7 +42,7 @@ pub struct World {
     /// Why there is no ring although one was wanted.
     refusal: Option<io::Error>,
     pool: Pool,
-    /// Where there is no ring: the threads of each device, so that one that hangs keeps only its own.
+    /// Where there is no ring: the threads of each device; one that hangs keeps only its own.
     lanes: Vec<Pool>,
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,

@@ -3,8 +3,8 @@
 //!
 //! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
 //! makes the layer calm. From then on a round looks at requests and blocks only, until something
-//! [disturbs](Log::disturb) it: any input but a request and the end of a computation, and whatever a
-//! block changes that others wait for.
+//! [disturbs](Log::disturb) it: any input but a request and the end of a computation, and whatever
+//! a block changes that others wait for.
 //!
 //! Invariant: what a round would find behind requests and blocks is the same as when the layer
 //! became calm: nothing.

@@ -328,7 +328,7 @@ impl Map {
         self.frames[at].state = State::Bad;
     }
 
-    /// Forgets that the image of a page couldn't be read, unless somebody keeps the page: it is read
+    /// Forgets that a page's image couldn't be read, unless somebody keeps the page: it is read
     /// once more for whoever wants it next.
     pub fn try_again(&mut self, page: u32) {
         let Some(at) = self.frame(page) else { return };
