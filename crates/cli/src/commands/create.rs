@@ -163,7 +163,7 @@ fn find_superpage(device: &str, force: bool) -> Result<(Option<u32>, &'static st
         None => device,
     };
     let probed = super::probe::of(target, 1)?;
-    let came = if probed.superpage.is_some() { "so it was probed" } else { "probing found none" };
+    let came = if probed.superpage.is_some() { "probing found it" } else { "probing found none" };
     Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), came))
 }
 

@@ -164,7 +164,7 @@ fn a_superpage_is_probed_for() {
     let made = json(dir.path(), &[&auto[..], &["drive:hatl-1g@flash.img"]].concat());
     assert_eq!(made["superpage_bytes"], 65536);
     let notes = made["notes"].to_string();
-    assert!(notes.contains("the superpage is 64 KiB: so it was probed"), "{notes}");
+    assert!(notes.contains("the superpage is 64 KiB: probing found it"), "{notes}");
 
     fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
     let words = ["disk.img: --superpage auto overwrites it", "add --force"];

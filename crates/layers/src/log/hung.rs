@@ -126,7 +126,7 @@ impl Log {
                 self.hung.waiting.push_back((token, op));
             }
         }
-        self.ops.any_late(now);
+        self.ops.any_late(now); // Those that are left set the next wake-up.
         self.more = true;
         true
     }
