@@ -10,7 +10,7 @@ use hostftl_core::{
 };
 
 use crate::arena::Arena;
-use crate::work;
+use crate::{stream, work};
 
 /// Work longer than this goes to another thread, in bytes.
 pub const INLINE: u32 = 128 << 10;
@@ -97,7 +97,7 @@ impl Compute {
         let read = |range: &Range| unsafe { std::slice::from_raw_parts(range.start, range.len) };
         let first = self.from.iter().next().map(read).unwrap_or_default();
         match self.kind {
-            Kind::Copy => into.copy_from_slice(first),
+            Kind::Copy => stream::copy(first, into),
             Kind::Zero => into.fill(0),
             Kind::Pack(codec, seed) => return Ok(work::pack(codec, seed, first, into)),
             Kind::Unpack(codec, seed, crc) => return work::unpack(codec, seed, crc, first, into),

@@ -17,6 +17,7 @@ mod region;
 mod ring;
 mod size;
 mod stats;
+mod stream;
 mod transfer;
 mod waker;
 mod work;

@@ -7,8 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -19,6 +17,9 @@ use crate::transfer::{self, Transfer};
 use crate::waker::Waker;
 use crate::zoned::{Settling, Zoned};
 
+/// Pieces of short work that are begun together.
+const HANDFUL: usize = 16;
+
 /// What a worker does.
 #[derive(Debug)]
 pub enum Task {
@@ -26,8 +27,6 @@ pub enum Task {
     Transfer(Transfer),
     /// Work for a slot of the driver.
     Compute(u32, Compute),
-    /// A share of the driver's short work.
-    Share(Vec<(u32, Compute)>),
     /// Keeping the pointers of a zoned file.
     Settle(Settling),
     /// Resetting a zone of a block device: slot, descriptor, first byte and length.
@@ -44,13 +43,9 @@ pub struct Finished {
 }
 
 impl Task {
-    /// Does the task in this thread; what came of it goes to the end of `list`.
-    fn run(self, list: &mut Vec<Finished>) {
+    /// Does the task in this thread.
+    fn run(self) -> Finished {
         let (slot, result) = match self {
-            Task::Share(work) => {
-                let done = work.into_iter().map(|(slot, it)| Finished { slot, result: it.run() });
-                return list.extend(done);
-            }
             Task::Compute(slot, compute) => (slot, compute.run()),
             Task::Transfer(mut transfer) => {
                 let result = transfer::run(&mut transfer).map(|()| Verdict::default());
@@ -61,7 +56,7 @@ impl Task {
                 (slot, Zoned::reset_by_kernel(fd, offset, len))
             }
         };
-        list.push(Finished { slot, result });
+        Finished { slot, result }
     }
 }
 
@@ -77,14 +72,16 @@ struct Shared {
     tasks: Mutex<Tasks>,
     more: Condvar,
     finished: Mutex<Vec<Finished>>,
-    /// Whether a worker has a share of the driver's short work.
-    sharing: AtomicBool,
     waker: Arc<Waker>,
 }
 
 #[derive(Debug, Default)]
 struct Tasks {
     queue: VecDeque<Task>,
+    /// Short work of the driver's, which takes back what no worker has begun.
+    lent: VecDeque<(u32, Compute)>,
+    /// Workers that sleep: without any, nobody needs the system call that wakes them.
+    idle: u32,
     closed: bool,
 }
 
@@ -95,8 +92,7 @@ impl Pool {
     /// When the system gives no thread.
     pub fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
-        let (more, sharing) = (Condvar::new(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { tasks, more, finished, sharing, waker });
+        let shared = Arc::new(Shared { tasks, more: Condvar::new(), finished, waker });
         let mut pool = Pool { shared, threads: Vec::new() };
         for number in 0..threads {
             let shared = pool.shared.clone();
@@ -108,20 +104,23 @@ impl Pool {
 
     /// Hands a task over.
     pub fn put(&self, task: Task) {
-        lock(&self.shared.tasks).queue.push_back(task);
-        self.shared.more.notify_one();
+        let mut tasks = lock(&self.shared.tasks);
+        tasks.queue.push_back(task);
+        self.shared.wake(tasks);
     }
 
-    /// Whether a worker has a share that is not done.
-    pub fn is_sharing(&self) -> bool {
-        self.shared.sharing.load(Acquire)
+    /// Lends all of `work`, which the driver would do itself if it had nothing else to do.
+    pub fn lend(&self, work: &mut VecDeque<(u32, Compute)>) {
+        let mut tasks = lock(&self.shared.tasks);
+        tasks.lent.append(work);
+        self.shared.wake(tasks);
     }
 
-    /// Hands a share over, before all tasks: the driver would have done it at once.
-    pub fn share(&self, work: Vec<(u32, Compute)>) {
-        self.shared.sharing.store(true, Release);
-        lock(&self.shared.tasks).queue.push_front(Task::Share(work));
-        self.shared.more.notify_one();
+    /// Takes some back of what was lent last.
+    pub fn take_back(&self, work: &mut VecDeque<(u32, Compute)>) {
+        let lent = &mut lock(&self.shared.tasks).lent;
+        let from = lent.len().saturating_sub(HANDFUL);
+        work.extend(lent.drain(from..));
     }
 
     /// Moves what is finished to the end of `list`.
@@ -136,25 +135,44 @@ impl Pool {
 }
 
 impl Shared {
+    /// Wakes a worker if one sleeps.
+    fn wake(&self, tasks: MutexGuard<'_, Tasks>) {
+        let sleeps = tasks.idle > 0;
+        drop(tasks);
+        if sleeps {
+            self.more.notify_one();
+        }
+    }
+
     fn work(&self) {
-        let mut list = Vec::new();
-        while let Some(task) = self.next() {
-            let is_share = matches!(task, Task::Share(_));
-            task.run(&mut list);
-            lock(&self.finished).append(&mut list);
-            if is_share {
-                self.sharing.store(false, Release);
-            }
+        let (mut work, mut done) = (Vec::new(), Vec::new());
+        while let Some(task) = self.next(&mut work) {
+            done.extend(task.map(Task::run));
+            done.extend(work.drain(..).map(|(slot, it)| Finished { slot, result: it.run() }));
+            lock(&self.finished).append(&mut done);
             self.waker.ring();
         }
     }
 
-    fn next(&self) -> Option<Task> {
+    /// The next task, or else some of what is lent into `work`; `None` at the end.
+    fn next(&self, work: &mut Vec<(u32, Compute)>) -> Option<Option<Task>> {
         let mut tasks = lock(&self.tasks);
-        while tasks.queue.is_empty() && !tasks.closed {
+        loop {
+            if let Some(task) = tasks.queue.pop_front() {
+                return Some(Some(task));
+            }
+            let some = tasks.lent.len().min(HANDFUL);
+            work.extend(tasks.lent.drain(..some));
+            if some > 0 {
+                return Some(None);
+            }
+            if tasks.closed {
+                return None;
+            }
+            tasks.idle += 1;
             tasks = self.more.wait(tasks).unwrap_or_else(|poisoned| poisoned.into_inner());
+            tasks.idle -= 1;
         }
-        tasks.queue.pop_front()
     }
 }
 

@@ -6,6 +6,8 @@ use hostftl_core::{ALL_ZEROS, Codec, DeviceError, Few, MAX_PIECES, Part, Verdict
 use hostftl_format::page::crc32c;
 use lz4_flex::block::{self, CompressTable};
 
+use crate::stream;
+
 /// What LZ4 needs beside its input and its output; making it anew takes as long as packing a block.
 struct Lz4 {
     table: CompressTable,
@@ -111,31 +113,32 @@ pub fn move_parts(parts: &[Part], from: &[u8], into: &mut [u8]) -> Verdict {
         let bytes = &from[part.from as usize..][..part.len as usize];
         let right = crc32c(part.seed, bytes) == part.crc;
         if right {
-            into[part.into as usize..][..bytes.len()].copy_from_slice(bytes);
+            stream::copy(bytes, &mut into[part.into as usize..][..bytes.len()]);
         }
         right
     });
     Verdict { bytes: right.count() as u32, crc: 0 }
 }
 
-/// Bytes that are folded at once: what is summed up stays in the nearest cache.
-const STRIP: usize = 8192;
+/// Bytes that are folded at once: few, so that all that is read comes at about the same time.
+const STRIP: usize = 1024;
 
 /// `into` becomes the XOR of all of `from`, and of what it held if that is kept.
 pub fn fold<'a>(from: impl Iterator<Item = &'a [u8]>, into: &mut [u8], keep: bool) {
     let from: Few<&[u8], MAX_PIECES> = from.collect();
     let same = from.iter().all(|other| other.len() == into.len());
     assert!(same, "only ranges of one length can be folded");
+    let mut sum = [0; STRIP];
     for (index, into) in into.chunks_mut(STRIP).enumerate() {
         let (at, len) = (index * STRIP, into.len());
+        let sum = &mut sum[..len];
         let mut strips = from.iter().map(|other| &other[at..at + len]);
-        if !keep {
-            match strips.next() {
-                Some(first) => into.copy_from_slice(first),
-                None => into.fill(0),
-            }
+        match if keep { Some(&*into) } else { strips.next() } {
+            Some(first) => sum.copy_from_slice(first),
+            None => sum.fill(0),
         }
-        strips.for_each(|other| xor(other, into));
+        strips.for_each(|other| xor(other, sum));
+        stream::copy(sum, into);
     }
 }
 

@@ -27,13 +27,15 @@ use crate::waker::Waker;
 
 mod zoned;
 
-/// Threads that compute, and those for each device where io_uring does not do the transfers.
+/// The most threads that compute, and those for each device where io_uring does not do the
+/// transfers.
 const THREADS: usize = 2;
 const THREADS_OF_DEVICE: usize = 8;
 /// How long to wait at the end for commands that the layer has given up, or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// When so much short work has come together, a worker thread takes half of it.
-const SHARED: usize = 32;
+/// When so much short work has come together, the workers get it; the driver does what they have
+/// not begun when nothing else is to be done.
+const SHARED: usize = 64;
 
 /// See the module text.
 pub struct World {
@@ -72,7 +74,9 @@ impl World {
             },
         };
         let threads = |count: usize| Pool::new(count, waker.clone()).map_err(IoError::Start);
-        let pool = threads(THREADS)?;
+        // One processor is the driver's.
+        let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
+        let pool = threads(others.clamp(1, THREADS))?;
         let lanes = devices.iter().filter(|_| ring.is_none());
         let lanes = lanes
             .map(|it| threads(if it.fd() != transfer::NO_FILE { THREADS_OF_DEVICE } else { 0 }));
@@ -184,14 +188,6 @@ impl World {
         self.lanes.get(device).unwrap_or(&self.pool).put(task);
     }
 
-    /// Lets a worker take half of the short work when there is much of it and none is at it yet.
-    fn share(&mut self) {
-        if self.later.len() >= SHARED && !self.pool.is_sharing() {
-            let half = self.later.len() / 2;
-            self.pool.share(self.later.drain(half..).collect());
-        }
-    }
-
     fn transfer(&self, slot: u32, command: &Command) -> Transfer {
         let device = &self.devices[usize::from(command.device().expect("it goes to a device"))];
         let fd = device.fd();
@@ -267,7 +263,9 @@ impl World {
         for remote in self.devices.iter().filter_map(Device::as_remote) {
             remote.collect(&mut self.finished);
         }
-        self.share();
+        if self.later.len() >= SHARED {
+            self.pool.lend(&mut self.later);
+        }
     }
 
     /// The connections of devices that are behind servers.
@@ -277,9 +275,15 @@ impl World {
 
     /// A command that is over, if need be because it is done now.
     pub fn take_done(&mut self) -> Option<Done> {
+        if self.finished.is_empty() {
+            self.pool.collect(&mut self.finished);
+        }
         let Finished { slot, result } = match self.finished.pop_front() {
             Some(finished) => finished,
             None => {
+                if self.later.is_empty() {
+                    self.pool.take_back(&mut self.later);
+                }
                 let (slot, compute) = self.later.pop_front()?;
                 Finished { slot, result: compute.run() }
             }
