@@ -23,8 +23,9 @@ use crate::waker::Waker;
 use crate::world::World;
 
 /// Requests taken in a row before finished commands are looked at again, and commands before what
-/// came of them goes to the devices.
-const BATCH: usize = 64;
+/// came of them goes to the devices and to the workers.
+const REQUESTS: usize = 64;
+const COMMANDS: usize = 16;
 /// How old a snapshot gets under load.
 const SNAPSHOT_AGE: Nanos = 100_000_000;
 /// The longest sleep while the layer waits for a time, and from how long a pause on this process
@@ -206,7 +207,7 @@ impl<L: Layer> Driver<L> {
     fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
         self.world.poll();
-        for _ in 0..BATCH {
+        for _ in 0..COMMANDS {
             let Some(done) = self.world.take_done() else { break };
             self.step(Input::Done(done), host);
         }
@@ -228,7 +229,7 @@ impl<L: Layer> Driver<L> {
     }
 
     fn pull(&mut self, host: &mut impl Host) {
-        for _ in 0..BATCH {
+        for _ in 0..REQUESTS {
             let credits = self.layer.credits();
             self.starved = credits.requests == 0;
             if self.starved || self.over {

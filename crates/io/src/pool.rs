@@ -18,7 +18,9 @@ use crate::waker::Waker;
 use crate::zoned::{Settling, Zoned};
 
 /// Pieces of short work that are begun together.
-const HANDFUL: usize = 16;
+const HANDFUL: usize = 8;
+/// So many are worth waking a worker.
+pub const WORTH_WAKING: usize = 64;
 
 /// What a worker does.
 #[derive(Debug)]
@@ -109,11 +111,17 @@ impl Pool {
         self.shared.wake(tasks);
     }
 
-    /// Lends all of `work`, which the driver would do itself if it had nothing else to do.
+    /// Lends all of `work`, which the driver would do itself if it had nothing else to do. Keeps it
+    /// when all workers sleep and it is not worth waking one.
     pub fn lend(&self, work: &mut VecDeque<(u32, Compute)>) {
         let mut tasks = lock(&self.shared.tasks);
-        tasks.lent.append(work);
-        self.shared.wake(tasks);
+        let worth = tasks.lent.len() + work.len() >= WORTH_WAKING;
+        if worth || (tasks.idle as usize) < self.threads.len() {
+            tasks.lent.append(work);
+        }
+        if worth {
+            self.shared.wake(tasks);
+        }
     }
 
     /// Takes some back of what was lent last.

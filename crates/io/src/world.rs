@@ -33,9 +33,9 @@ const THREADS: usize = 2;
 const THREADS_OF_DEVICE: usize = 8;
 /// How long to wait at the end for commands that the layer has given up, or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// When so much short work has come together, the workers get it; the driver does what they have
-/// not begun when nothing else is to be done.
-const SHARED: usize = 64;
+/// So much short work is lent to the workers; the driver does what they have not begun when nothing
+/// else is to be done.
+const WORTH_LENDING: usize = 8;
 
 /// See the module text.
 pub struct World {
@@ -263,7 +263,7 @@ impl World {
         for remote in self.devices.iter().filter_map(Device::as_remote) {
             remote.collect(&mut self.finished);
         }
-        if self.later.len() >= SHARED {
+        if self.later.len() >= WORTH_LENDING {
             self.pool.lend(&mut self.later);
         }
     }
@@ -357,6 +357,7 @@ mod tests {
 
     use super::*;
     use crate::arena::Class;
+    use crate::pool::WORTH_WAKING;
 
     /// Files and block devices tell nothing of themselves.
     #[test]
@@ -376,13 +377,13 @@ mod tests {
     /// Much short work comes back from two threads: all of it, once, and as one thread does it.
     #[test]
     fn shared_work_comes_back_once() {
-        let class = Class { bytes: 4096, count: 4 * SHARED as u32 };
+        let class = Class { bytes: 4096, count: 4 * WORTH_WAKING as u32 };
         let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
         let waker = Arc::new(Waker::new().unwrap());
         let mut world = World::new(Vec::new(), arena.clone(), waker, EngineKind::Pread).unwrap();
         let mut shares = 0;
         let mut payloads = Vec::new();
-        for number in 0..4 * SHARED as u32 {
+        for number in 0..4 * WORTH_WAKING as u32 {
             let mut data = arena.lease(4096);
             data.fill(number as u8);
             let mut payload = data.into_payload();

@@ -156,6 +156,8 @@ bugs! {
         HungScratchReused = "hung-scratch-reused",
         /// Log doesn't look at a closed row when the last block comes into it.
         RowForgotten = "row-forgotten",
+        /// Log does not look further while something waits for room.
+        WaitForgotten = "wait-forgotten",
     "scrambler":
         /// The scrambler writes over a slot before what replaced it is durable.
         SlotReusedEarly = "slot-reused-early",

@@ -14,6 +14,7 @@ use hostftl_core::{Done, Out};
 use super::ops::Op;
 use super::rounds::FULL_ROUND;
 use super::{Life, Log};
+use crate::planted::{Bug, planted};
 
 impl Log {
     /// The rest of a round may find something to do.
@@ -45,10 +46,19 @@ impl Log {
     /// That round is over, and whether anything `moved`.
     pub(super) fn calm_down(&mut self, moved: bool, out: &Out) {
         let sound = self.life == Life::Running && self.failed.is_none() && self.hung.is_quiet();
-        let waits = self.any_waits() || self.may_collect() || !self.all_closed();
+        let waits = self.waits_for_more() || self.may_collect() || !self.all_closed();
         if moved || !sound || waits || out.room() < FULL_ROUND {
             self.disturb();
         }
+    }
+
+    /// Whether a block waits for its page or for room, or a request for more than that one of the
+    /// blocks ends: each end is followed by a round, calm or not, that begins another.
+    #[inline]
+    pub(super) fn waits_for_more(&self) -> bool {
+        let of_request = self.requests.any_unbegun() && self.may_begin_block();
+        let of_block = !self.blocks.waiting.is_empty() || self.blocks.mapping.any();
+        (of_request || of_block) && !planted(Bug::WaitForgotten)
     }
 
     /// Whether a block may bring about that there is a victim.

@@ -32,7 +32,7 @@ impl Log {
     /// A round while nothing but blocks moves.
     fn pump_calm(&mut self, now: Nanos, out: &mut Out) -> bool {
         let moved = self.pump_requests(now, out) | self.pump_blocks(out);
-        let waits = self.any_waits();
+        let waits = self.waits_for_more();
         if waits && !moved {
             self.disturb();
         }
@@ -59,7 +59,7 @@ impl Log {
         self.begin_to_calm();
         let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
         let began = self.pump_requests(now, out) | self.pump_blocks(out);
-        moved |= began && self.any_waits();
+        moved |= began && self.waits_for_more();
         moved |= self.pump_writing(now, out);
         moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
         moved |= self.pump_reclaim(now, out);
@@ -68,11 +68,6 @@ impl Log {
         moved = moved || self.refuse_when_full(out);
         self.calm_down(moved, out);
         moved
-    }
-
-    /// Whether a request was not begun, or a block waits for its page or for room.
-    pub(super) fn any_waits(&self) -> bool {
-        self.requests.any_unbegun() || !self.blocks.waiting.is_empty() || self.blocks.mapping.any()
     }
 
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
