@@ -31,3 +31,9 @@ fn a_stop_of_log_does_not_wait_for_a_collection_without_room() {
 fn log_refuses_a_write_only_when_a_round_lacked_nothing() {
     passes(700_258);
 }
+
+/// A flush for a segment that was full ended when the segment was erased and open again.
+#[test]
+fn a_late_flush_of_a_zone_is_not_for_what_came_after() {
+    passes(910_771);
+}

@@ -43,6 +43,8 @@ struct Open {
     filling: bool,
     /// Devices that have yet to flush since it was closed: a cut could open it again.
     settling: u8,
+    /// Whether it was erased meanwhile, and may be opened when they have.
+    erased: bool,
 }
 
 /// See the module text.
@@ -153,7 +155,8 @@ impl Pointers {
     fn note_open(&mut self, segment: u32) {
         let known = self.open.iter().any(|it| it.segment == segment);
         if self.most < u32::MAX && !known {
-            self.open.push(Open { segment, flight: 0, filling: false, settling: 0 });
+            let (flight, filling, settling, erased) = (0, false, 0, false);
+            self.open.push(Open { segment, flight, filling, settling, erased });
         }
     }
 
@@ -237,10 +240,14 @@ impl Log {
     pub(super) fn settled(&mut self, segment: u32) {
         let Some(open) = self.pointers.open_one(segment) else { return };
         open.settling -= 1;
-        if open.settling == 0 {
-            self.pointers.forget_open(segment);
-            self.more = true;
+        if open.settling > 0 {
+            return;
         }
+        match open.erased {
+            true => self.erased(segment),
+            false => self.pointers.forget_open(segment),
+        }
+        self.more = true;
     }
 
     /// Zeros were written to a zone, or could not be.
@@ -407,6 +414,11 @@ impl Log {
     }
 
     fn erased(&mut self, segment: u32) {
+        // A flush that comes late must not count for what is in the segment by then.
+        if let Some(open) = self.pointers.open_one(segment).filter(|open| open.settling > 0) {
+            open.erased = true;
+            return;
+        }
         self.pointers.erasing -= 1;
         self.pointers.forget_open(segment);
         match self.pointers.failed(segment) & !self.lost.set() {
