@@ -83,10 +83,11 @@ nbdkit -f -U "$dir/back.sock" --filter=error file "$dir/back.img" error-pread=EI
 back=$!
 for _ in $(seq 100); do [ -S "$dir/back.sock" ] && break; sleep 0.05; done
 array errors "nbd+unix:///?socket=$dir/back.sock&timeout=4"
-serve errors
+serve errors 2>"$dir/serve.err"
 begin_load
 touch "$dir/bad"
 end_load "errors" errors
+grep -q 'DEGRADED: device 3 .* was lost' "$dir/serve.err" || fail "serve does not say what it lost"
 jq -e '.degraded and .devices[3].health == "lost"' "$dir/status.json" ||
     fail "the status does not tell of the lost member"
 stop

@@ -66,6 +66,12 @@ impl Live {
         }
         status
     }
+
+    fn troubles(&self) -> Vec<String> {
+        let lost = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).lost;
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        news.troubles.iter().cloned().chain(self.still.of_lost(lost)).collect()
+    }
 }
 
 /// Tells the figures of a running volume, from any thread and for as long as one likes.
@@ -151,6 +157,11 @@ impl Running {
     /// What should be known from the start: damaged copies, a slow engine, a volume in memory.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What went wrong since the start, a line each.
+    pub fn troubles(&self) -> Vec<String> {
+        self.live.troubles()
     }
 
     /// The figures now.

@@ -199,10 +199,28 @@ impl Status {
         ));
     }
 
+    /// What must be said of the devices of the set `lost` that were there at the start.
+    pub(crate) fn of_lost(&self, lost: u16) -> Vec<String> {
+        let gone = self
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(index, device)| lost >> index & 1 == 1 && device.health != MISSING);
+        gone.map(|(index, device)| match device.role.as_str() {
+            "journal" => journal::AWAY.into(),
+            _ => format!(
+                "DEGRADED: device {index} ({}) was lost; the volume goes on without it",
+                device.name
+            ),
+        })
+        .collect()
+    }
+
     /// With what changed since.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.notes.extend(news.troubles.iter().cloned());
+        status.notes.extend(self.of_lost(snapshot.lost));
         status.degraded |= snapshot.lost != 0;
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);

@@ -17,7 +17,7 @@ use crate::units::{bytes, count};
 
 use super::witness::Tracing;
 
-/// How often to look whether the volume still runs.
+/// How often to look whether the volume still runs, and whether anything went wrong.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Serve a volume as a block device
@@ -105,8 +105,15 @@ fn serve(server: Server, running: &Running, console: &mut Console) -> Result<Ser
     interrupt::then(move || by_signal.stop());
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
+            let mut said = Vec::new();
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
+                for trouble in running.troubles() {
+                    if !said.contains(&trouble) {
+                        log(&trouble);
+                        said.push(trouble);
+                    }
+                }
                 if !running.is_alive() {
                     stopper.stop();
                 }
