@@ -127,6 +127,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer can't recover the volume.
     pub fn start(&mut self, host: &mut impl Host) -> Result<(), IoError> {
+        self.now();
         self.step(Input::Timer, host);
         while self.phase == Phase::Starting {
             self.turn(host, "starting")?;
@@ -189,6 +190,7 @@ impl<L: Layer> Driver<L> {
     pub fn stop(&mut self, host: &mut impl Host) -> Result<(), IoError> {
         assert!(self.phase == Phase::Ready && self.waiting() == 0, "stop comes when all is done");
         self.phase = Phase::Stopping;
+        self.now();
         self.step(Input::Stop, host);
         while self.phase == Phase::Stopping {
             self.turn(host, "stopping")?;
@@ -206,6 +208,7 @@ impl<L: Layer> Driver<L> {
     /// What a turn does before it sleeps: whether anything came of it.
     fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
+        self.now();
         self.world.poll();
         for _ in 0..COMMANDS {
             let Some(done) = self.world.take_done() else { break };
@@ -272,8 +275,9 @@ impl<L: Layer> Driver<L> {
         if waits { Ok(()) } else { Err(IoError::Stalled(doing)) }
     }
 
+    /// A step at the time that was looked at last: a turn's steps are too short to look for each.
     fn step(&mut self, input: Input, host: &mut impl Host) {
-        let now = self.now();
+        let now = self.seen - self.stood;
         self.world.stats.steps += 1;
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
