@@ -9,16 +9,17 @@ const LONG: usize = 1024;
 /// Bytes of a line of the caches.
 const LINE: usize = 64;
 
-/// Copies `from` to `into`, which is as long, and lets no line of `into` into the caches.
+/// Copies `from` to `into`, which is as long, and lets no whole line of `into` into the caches. On
+/// other processors than x86-64 it is a copy like any other.
 ///
 /// # Panics
 /// When they differ in length.
 pub fn copy(from: &[u8], into: &mut [u8]) {
     assert_eq!(from.len(), into.len(), "a copy is as long as what is copied");
-    let head = into.as_ptr().align_offset(LINE);
-    if into.len() < LONG || !cfg!(target_arch = "x86_64") {
+    if into.len() < LONG {
         return into.copy_from_slice(from);
     }
+    let head = into.as_ptr().align_offset(LINE);
     // Lines that are not wholly ours may be in a cache already, because of what lies before.
     let (first, from) = from.split_at(head);
     let (before, into) = into.split_at_mut(head);
