@@ -73,8 +73,9 @@ events! {
     BadSegment "segment went offline" "",
     JournalAway "life without its journal" "",
     JournalNeeded "volume refused without its journal" "",
-    JournalCopied "journal exchanged for an older copy" "",
-    JournalStale "volume refused with an older copy of its journal" "",
+    Exchanged "device exchanged for an older copy" "t",
+    OlderRefused "volume refused with an older copy of a device" "t",
+    OlderTold "older copy named" "t",
     CutJournal "cut during a journal write" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }

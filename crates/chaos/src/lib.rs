@@ -8,6 +8,7 @@
 mod arena;
 mod campaign;
 mod content;
+mod copies;
 mod dice;
 mod disk;
 mod events;

@@ -256,7 +256,7 @@ impl<'w> Life<'w> {
             Order::Oldest | Order::Newest => self.flight.remove(index),
         };
         let result = self.execute(&mut flight);
-        self.follow_journal(&flight.command, result.is_ok());
+        self.follow_copy(&flight.command, result.is_ok());
         self.w.tallies.note_if(flight.late, Named::LateDone);
         self.w.machine.arena.repay(flight.token.0, &flight.command);
         Input::Done(Done { token: flight.token, command: flight.command, result })
@@ -434,6 +434,10 @@ impl<'w> Life<'w> {
                 self.w.gave_up = true;
                 self.w.tallies.note(Named::SectorsLost);
             }
+            Event::Older { device } if self.w.to_copy().is_some_and(|it| it != device) => {
+                self.fail(format!("device {device} is said to be an older copy and is not"));
+            }
+            Event::Older { .. } => self.w.tallies.note(Named::OlderTold),
             Event::GcStarted => self.w.tallies.note(Named::Gc),
             Event::CheckpointDone => {
                 self.w.copied.root_done();
@@ -449,6 +453,7 @@ impl<'w> Life<'w> {
         }
         self.phase = Phase::Ready;
         self.w.clean = false;
+        self.ready_with_copy();
         self.w.copied.life_begun();
         self.choose_fate_when_ready();
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);

@@ -108,11 +108,14 @@ impl Life<'_> {
 
     /// Harms the media between two lives, as far as the layer claims to notice.
     fn damage(&mut self) {
+        // An older copy is told from the device by what is on the others.
+        let harmless = self.w.has_copy() && self.w.swarm.older.is_some();
         for device in 0..self.w.machine.disks.len() {
-            if self.may_fail(device as u8) {
+            if self.may_fail(device as u8) && !harmless {
                 self.damage_one(device);
             }
         }
+        self.w.exchange_copy(self.mode);
     }
 
     fn damage_one(&mut self, device: usize) {
@@ -147,8 +150,8 @@ impl Life<'_> {
                 self.w.harm(row);
             }
         }
-        if self.w.swarm.journal == Some(device as u8) {
-            return self.w.exchange_journal(self.mode);
+        if self.w.swarm.journal == Some(device as u8) || self.w.to_copy().is_some() {
+            return;
         }
         let disk = &mut self.w.machine.disks[device];
         if faults.stale && self.w.dice.chance(100) {

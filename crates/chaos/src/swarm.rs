@@ -84,6 +84,8 @@ pub struct Swarm {
     pub journal: Option<u8>,
     /// The only device of a tier, or of a log with a journal, to which faults happen in this seed.
     pub mortal: Option<u8>,
+    /// The device without parity in whose place an older copy of it may come.
+    pub older: Option<u8>,
     /// The unit in which the layer writes, in sectors.
     pub superpage: u32,
     /// Sectors in the devices' map unit.
@@ -197,6 +199,7 @@ impl Swarm {
             tier,
             journal: None,
             mortal,
+            older: None,
             victim: parity.then(|| dice.below(devices.into()) as u8),
             sectors: if layer == LayerKind::Exerciser {
                 512

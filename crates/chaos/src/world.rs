@@ -4,11 +4,12 @@ use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
 use hostftl_layers::policy::Separation;
 use hostftl_layers::{AnyLayer, Gather, LayerConfig, LayerKind, Mode, Plan, Reclaim};
 
+use crate::copies::{self, Copied};
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::events::{Named, Tallies};
 use crate::exec::Machine;
-use crate::journal::{self, Copied};
+use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::swarm::{Stack, Swarm};
@@ -62,14 +63,30 @@ pub struct World {
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
     /// Whether the last life was refused, and the next may be opened: the journal was not there, or
-    /// was an older copy, or a device did not answer.
+    /// a device was an older copy, or did not answer.
     pub refused_for_now: bool,
-    /// The copy of the journal's device.
+    /// The copy of a device that may come in its place.
     pub copied: Copied,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
     /// Whether every step is printed.
     pub trace: bool,
+}
+
+/// What the options of a seed say of the layer.
+fn configured(layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
+    let mut config = LayerConfig::new(layer);
+    config.log.journal = journal;
+    config.superpage = swarm.superpage;
+    config.spare_permille = swarm.spare;
+    config.log.parity = swarm.parity;
+    config.log.compress = swarm.compress;
+    if layer == LayerKind::Tier {
+        config.tier.page = swarm.superpage;
+        (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
+    }
+    config.deadline = swarm.deadline;
+    config
 }
 
 /// Chooses parameters that only one layer has.
@@ -111,17 +128,8 @@ impl World {
         let mut claims = Claims::of(layer, stack.parity)?;
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
-        let mut config = LayerConfig::new(layer);
-        config.log.journal = journal.is_some();
-        config.superpage = swarm.superpage;
-        config.spare_permille = swarm.spare;
-        config.log.parity = swarm.parity;
-        config.log.compress = swarm.compress;
-        if layer == LayerKind::Tier {
-            config.tier.page = swarm.superpage;
-            (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
-        }
-        config.deadline = swarm.deadline;
+        copies::choose(seed, layer, &mut swarm, &claims);
+        let mut config = configured(layer, &swarm, journal.is_some());
         vary(&mut config, &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);

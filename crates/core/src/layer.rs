@@ -55,6 +55,12 @@ pub enum Event {
     Stopped,
     /// The volume can't be opened; the text says why.
     Unrecoverable(&'static str),
+    /// A device holds an older copy of what it held when the volume was started last: the volume
+    /// can't be opened with it.
+    Older {
+        /// Index in the stack.
+        device: u8,
+    },
     /// A device failed; `abandoned` when it did not answer in time.
     DeviceFailed {
         /// Index in the stack.

@@ -4,15 +4,16 @@
 //! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
 //!
 //! Root page (`TIRT`, sequence = root number): 32 clean u32 (1 after a clean stop) · 36 page in
-//! sectors u32 · 40 slots u32 · 44 pages of the slow device u32.
+//! sectors u32 · 40 slots u32 · 44 pages of the slow device u32 · 48 life u32 · 52 shared life
+//! u32.
 //!
 //! Directory page (`TIDR`, sequence = generation): 32 number of the page u32 · 40 entries, u32
 //! each, one for each slot: 0 = nothing, else 1 + the slow device's page that the slot holds, with
 //! bit 31 when the slow device has the same.
 //!
 //! Ledger page (`TILG`, sequence = generation, in the last two blocks of the slow device in turn):
-//! 32 sectors of a region u32 · 36 regions u32 · 40 a bit for each region of which the fast device
-//! may hold something newer.
+//! 32 sectors of a region u32 · 36 regions u32 · 40 life u32 · 44 shared life u32 · 48 a bit for
+//! each region of which the fast device may hold something newer.
 
 use hostftl_core::{BLOCK, Page, SECTORS_PER_BLOCK};
 
@@ -27,7 +28,34 @@ const ROOT: [u8; 4] = *b"TIRT";
 const DIRECTORY: [u8; 4] = *b"TIDR";
 const LEDGER: [u8; 4] = *b"TILG";
 const BODY: usize = HEADER + 8;
+/// Where the bits of a ledger begin.
+const BITS: usize = BODY + 8;
 const CLEAN: u32 = 1 << 31;
+
+/// Which start of the volume a page was written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lives {
+    /// The life that the volume was in: it grows by one with each start.
+    pub life: u32,
+    /// The newest life that was known to be durable on both devices.
+    pub shared: u32,
+}
+
+impl Lives {
+    /// Whether a device that says this is an older copy, as far as one that says `other` knows.
+    pub fn is_older_than(&self, other: &Lives) -> bool {
+        self.life < other.shared
+    }
+
+    fn emit(self, page: &mut Page, at: usize) {
+        put_u32(page, at, self.life);
+        put_u32(page, at + 4, self.shared);
+    }
+
+    fn parse(page: &Page, at: usize) -> Self {
+        Lives { life: u32_at(page, at), shared: u32_at(page, at + 4) }
+    }
+}
 
 /// What a root says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +70,8 @@ pub struct Root {
     pub slots: u32,
     /// Pages on the slow device.
     pub pages: u32,
+    /// The start in which it was written.
+    pub lives: Lives,
 }
 
 /// Writes a root; `at` is its sector.
@@ -51,6 +81,7 @@ pub fn emit_root(page: &mut Page, root: &Root, uuid: [u8; 16], at: u64) {
     put_u32(page, 36, root.page);
     put_u32(page, 40, root.slots);
     put_u32(page, 44, root.pages);
+    root.lives.emit(page, 48);
     page::seal(page, Stamp { kind: ROOT, uuid, at }, root.number);
 }
 
@@ -69,6 +100,7 @@ pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
         page: u32_at(page, 36),
         slots: u32_at(page, 40),
         pages: u32_at(page, 44),
+        lives: Lives::parse(page, 48),
     })
 }
 
@@ -126,7 +158,7 @@ pub fn parse_directory(page: &Page, number: u32, uuid: [u8; 16], at: u64) -> Res
 }
 
 /// The most regions of a ledger.
-pub const MOST_REGIONS: u32 = ((BLOCK - BODY) * 8) as u32;
+pub const MOST_REGIONS: u32 = ((BLOCK - BITS) * 8) as u32;
 /// Sectors at the end of the slow device that are the ledger's.
 pub const LEDGER_SECTORS: u64 = 2 * SECTORS_PER_BLOCK as u64;
 
@@ -145,6 +177,8 @@ pub struct Ledger<'a> {
     pub wide: u32,
     /// How many there are.
     pub regions: u32,
+    /// The start in which it was written.
+    pub lives: Lives,
     bits: &'a [u8],
 }
 
@@ -173,7 +207,7 @@ impl Ledger<'_> {
 /// Writes a ledger, for sector `at`, of as many regions of `wide` sectors as there are `named`.
 pub fn emit_ledger(
     page: &mut Page,
-    (wide, generation): (u32, u64),
+    (wide, generation, lives): (u32, u64, Lives),
     named: impl ExactSizeIterator<Item = bool>,
     uuid: [u8; 16],
     at: u64,
@@ -181,8 +215,9 @@ pub fn emit_ledger(
     page.0.fill(0);
     put_u32(page, 32, wide);
     put_u32(page, 36, named.len() as u32);
+    lives.emit(page, BODY);
     for (region, _) in named.enumerate().filter(|(_, named)| *named) {
-        page.0[BODY + region / 8] |= 1 << (region % 8);
+        page.0[BITS + region / 8] |= 1 << (region % 8);
     }
     page::seal(page, Stamp { kind: LEDGER, uuid, at }, generation);
 }
@@ -195,7 +230,13 @@ pub fn parse_ledger(page: &Page, uuid: [u8; 16], at: u64) -> Result<Ledger<'_>, 
     let generation = page::open(page, Stamp { kind: LEDGER, uuid, at })?;
     let (wide, regions) = (u32_at(page, 32), u32_at(page, 36));
     match wide > 0 && regions <= MOST_REGIONS {
-        true => Ok(Ledger { generation, wide, regions, bits: &page.0[BODY..] }),
+        true => Ok(Ledger {
+            generation,
+            wide,
+            regions,
+            lives: Lives::parse(page, BODY),
+            bits: &page.0[BITS..],
+        }),
         false => Err(Fault::Damaged),
     }
 }
@@ -208,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_root_is_read_as_it_was_written_and_nowhere_else() {
-        let root = Root { number: 9, clean: true, page: 32, slots: 100, pages: 5000 };
+        let lives = Lives { life: 7, shared: 6 };
+        let root = Root { number: 9, clean: true, page: 32, slots: 100, pages: 5000, lives };
         let mut page = Page::default();
         emit_root(&mut page, &root, UUID, 8);
         assert_eq!(parse_root(&page, UUID, 8), Ok(root));
@@ -221,16 +263,26 @@ mod tests {
     fn a_ledger_names_ranges_of_regions() {
         let mut page = Page::default();
         let named = [true, false, true, true, false, true].into_iter();
-        emit_ledger(&mut page, (64, 5), named, UUID, 4080);
+        let lives = Lives { life: 3, shared: 3 };
+        emit_ledger(&mut page, (64, 5, lives), named, UUID, 4080);
         let ledger = parse_ledger(&page, UUID, 4080).unwrap();
-        assert_eq!((ledger.generation, ledger.regions), (5, 6));
+        assert_eq!((ledger.generation, ledger.regions, ledger.lives), (5, 6, lives));
         let ranges = [(0, 64), (128, 128), (320, 64)];
         assert!(ledger.ranges().eq(ranges), "{:?}", ledger);
         assert!(parse_ledger(&page, UUID, 4088).is_err(), "it lies elsewhere");
         let none = core::iter::repeat_n(false, MOST_REGIONS as usize);
-        emit_ledger(&mut page, (64, 6), none, UUID, 4088);
+        emit_ledger(&mut page, (64, 6, lives), none, UUID, 4088);
         assert_eq!(parse_ledger(&page, UUID, 4088).unwrap().ranges().count(), 0);
         assert_eq!([ledger_at(4099, 0), ledger_at(4099, 7)], [4080, 4088]);
+    }
+
+    #[test]
+    fn a_device_is_older_when_it_lacks_a_life_that_was_on_both() {
+        let of = |life, shared| Lives { life, shared };
+        assert!(of(3, 3).is_older_than(&of(4, 4)));
+        assert!(!of(3, 3).is_older_than(&of(4, 3)), "the start was cut off");
+        assert!(!of(4, 3).is_older_than(&of(4, 4)), "what was on both was not told to all");
+        assert!(!of(4, 4).is_older_than(&of(3, 3)));
     }
 
     #[test]

@@ -79,6 +79,10 @@ bugs! {
         TrustClean = "trust-clean",
         /// Tier drops a slot's entry before the slow device's copy is durable.
         DropUnflushed = "drop-unflushed",
+        /// Tier is ready before the slow device has the new life durably.
+        LifeUnflushed = "life-unflushed",
+        /// Tier does not compare the lives of its devices.
+        LifeIgnored = "life-ignored",
     "pblk":
         /// A line of `pblk` is reset before what emptied it is durable.
         ZonesEarlyReset = "early-reset",
@@ -130,6 +134,10 @@ bugs! {
         RowOfSlot = "row-of-slot",
         /// Log's recovery goes on in the old life.
         OldLife = "old-life",
+        /// Log believes a device that lacks a root which was on all devices.
+        OlderBelieved = "older-believed",
+        /// Log's first root of a life does not say that the life was claimed on all devices.
+        ClaimUntold = "claim-untold",
         /// Log's recovery leaves the parity of the last rows as it is.
         ParityNotRestored = "parity-not-restored",
         /// A checkpoint of log shows the counts as they are when their image is taken.

@@ -25,6 +25,10 @@ impl Quiet {
         Quiet { devices, ..Quiet::default() }
     }
 
+    fn name(&self, device: u8) -> &str {
+        self.devices.get(usize::from(device)).map_or("", String::as_str)
+    }
+
     /// `error` and what led to it.
     pub fn explain(&self, error: IoError) -> Error {
         match self.troubles.is_empty() {
@@ -58,9 +62,15 @@ impl Host for Quiet {
             }
             Event::DeviceFailed { device, error, abandoned } => {
                 let late = if abandoned { ", and did not answer in time" } else { "" };
-                let name = self.devices.get(usize::from(device)).map_or("", String::as_str);
+                let name = self.name(device);
                 self.troubles.push(format!("device {device} ({name}) failed: {error}{late}"));
             }
+            Event::Older { device } => self.troubles.push(format!(
+                "device {device} ({}) is an older copy, made before the volume was started last: \
+                 bring back the device itself, or older copies of all devices that were made \
+                 together; nothing was written",
+                self.name(device)
+            )),
             Event::Lost { sectors } => self.troubles.push(format!(
                 "{sectors} sectors can't be read back: they are errors until they are written again"
             )),

@@ -328,7 +328,9 @@ impl Log {
         self.segments.root_durable();
         self.roots.made_durable();
         self.map.root_durable();
-        self.checkpoint.everywhere = self.checkpoint.root.number;
+        if self.life != Life::Recovering || !planted(Bug::ClaimUntold) {
+            self.checkpoint.everywhere = self.checkpoint.root.number;
+        }
         self.journal.told(self.checkpoint.root.lost);
         self.lost.told(self.checkpoint.root.lost & !self.journal.bit());
         if self.life != Life::Recovering {

@@ -216,7 +216,7 @@ impl Log {
         };
         let stale = root.lost & !self.journal.bit() | self.stale_devices(root.everywhere);
         if !self.lost.can_do_without(stale) {
-            self.give_up("more devices are missing or stale than parity makes up for", out);
+            self.refuse_stale(stale, out);
             return false;
         }
         self.lost.add(stale);
@@ -238,8 +238,28 @@ impl Log {
         self.go(Step::Claim)
     }
 
-    /// Devices that have not seen root `number`, which was on all of them.
+    /// Says which devices are older copies, when the volume can't do without them.
+    fn refuse_stale(&mut self, stale: u16, out: &mut Out) {
+        let (lost, devices) = (self.lost.set(), 0..self.layout.devices);
+        for device in devices.filter(|device| (stale & !lost) >> device & 1 == 1) {
+            let has_root = self.recovery().newest[usize::from(device)] > 0;
+            if has_root && out.room() > 4 {
+                out.push(Output::Event(Event::Older { device }));
+            }
+        }
+        let why = match self.layout.parity {
+            true => "more devices are missing or stale than parity makes up for",
+            false => "a device lacks a root that was on all devices, and all are needed",
+        };
+        self.give_up(why, out);
+    }
+
+    /// Devices that have not seen root `number`, which was on all of them. Each life has such a
+    /// root before the volume is ready: the claim, of which the first root of the life tells.
     fn stale_devices(&mut self, number: u64) -> u16 {
+        if planted(Bug::OlderBelieved) {
+            return 0;
+        }
         let devices = usize::from(self.layout.devices);
         let newest = &self.recovery().newest[..devices];
         let stale = newest.iter().enumerate().filter(|(_, newest)| **newest < number);

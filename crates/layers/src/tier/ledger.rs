@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use hostftl_core::{
     Cause, Command, Gather, MetaBuf, Nanos, Out, Output, Page, Piece, SECTORS_PER_BLOCK, Tally,
 };
-use hostftl_format::tier::{MOST_REGIONS, emit_ledger, ledger_at, parse_ledger};
+use hostftl_format::tier::{Lives, MOST_REGIONS, emit_ledger, ledger_at, parse_ledger};
 
 use super::Tier;
 use super::layout::{Layout, SLOW};
@@ -95,15 +95,16 @@ impl Ledger {
         self.lacks = false;
     }
 
-    /// Takes what the slow device has in its two places.
-    pub fn adopt(&mut self, pages: &[Page], sectors: u64, uuid: [u8; 16]) {
+    /// Takes what the slow device has in its two places; the lives that it tells of, when one of
+    /// the two is whole.
+    pub fn adopt(&mut self, pages: &[Page], sectors: u64, uuid: [u8; 16]) -> Option<Lives> {
         let places = [0, 1].map(|place| ledger_at(sectors, place));
         let read = pages.iter().zip(places).filter_map(|(it, at)| parse_ledger(it, uuid, at).ok());
-        if let Some(newest) = read.max_by_key(|it| it.generation) {
-            self.generation = newest.generation;
-            let named = |(region, it): (u32, &mut bool)| *it = newest.names(region);
-            (0..newest.regions).zip(&mut self.named).for_each(named);
-        }
+        let newest = read.max_by_key(|it| it.generation)?;
+        self.generation = newest.generation;
+        let named = |(region, it): (u32, &mut bool)| *it = newest.names(region);
+        (0..newest.regions).zip(&mut self.named).for_each(named);
+        Some(newest.lives)
     }
 
     /// The dirty slots and what the last ledger names agree, when none is due.
@@ -132,19 +133,24 @@ impl Tier {
 
     /// Writes the ledger, the last one before a stop or not, into the place of the one before.
     pub fn write_ledger(&mut self, now: Nanos, last: bool, out: &mut Out) {
+        let command = self.next_ledger(last);
+        let token = self.ops.begin(now, SLOW, Op::Ledger);
+        out.push(Output::Submit(token, command));
+    }
+
+    /// The program of the ledger into the place of the one before.
+    pub fn next_ledger(&mut self, last: bool) -> Command {
         let ledger = &mut self.ledger;
         let mut buf = ledger.buf.take().expect("one ledger is written at a time");
         ledger.name(last);
         let lba = ledger_at(self.layout.slow, ledger.generation);
-        let stamp = (ledger.wide * self.layout.page, ledger.generation);
+        let stamp = (ledger.wide * self.layout.page, ledger.generation, self.lives);
         let named = ledger.named.iter().copied();
         emit_ledger(&mut buf.pages_mut()[0], stamp, named, self.uuid, lba);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
         let tally = Tally::of(Cause::Map, SECTORS_PER_BLOCK);
         self.counters.map_written += u64::from(SECTORS_PER_BLOCK);
-        let command = Command::Program { device: SLOW, lba, gather, tally, placement: 0 };
-        let token = self.ops.begin(now, SLOW, Op::Ledger);
-        out.push(Output::Submit(token, command));
+        Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
     }
 
     /// The ledger was written.

@@ -32,6 +32,7 @@ use hostftl_core::{
     Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Input, Layer, Limits,
     Nanos, Out, Output, Payload,
 };
+use hostftl_format::tier::Lives;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use commit::Commit;
@@ -73,6 +74,8 @@ pub struct Tier {
     commit: Commit,
     ledger: Ledger,
     start: Start,
+    /// What the devices are told of starts.
+    lives: Lives,
     /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
     heat: Vec<u8>,
     counters: Counters,
@@ -119,6 +122,7 @@ impl Tier {
             commit: Commit::new(&layout),
             ledger: Ledger::new(&layout),
             start: Start::new(mode),
+            lives: Lives::default(),
             heat: vec![0; heat_len(&config.tier, &layout)],
             counters: Counters::default(),
             again: true,

@@ -1,8 +1,17 @@
 //! The start, on blank devices or on what they hold, and the stop.
 //!
-//! Steps of an opening: flush both devices, so that what is read is durable; read both roots; read
-//! the directory; write a root that says "not stopped", and flush it. A stop writes the directory
-//! with its clean pages too, and then a root that says "stopped".
+//! Steps of an opening: flush both devices, so that what is read is durable; read both roots and
+//! the ledger; read the directory; begin a life; share it. A stop writes the directory with its
+//! clean pages too, and then a root that says "stopped".
+//!
+//! A life has the next number. It is begun when both devices have it durably, in a root that says
+//! "not stopped" and in a ledger, and shared when both also know that of each other.
+//!
+//! Invariants
+//! - Nothing is served before the life is shared: a device without it is an older copy then, and
+//!   refused.
+//! - What is shared is durable on both devices, so a start that is cut off makes neither an older
+//!   one.
 
 use alloc::vec::Vec;
 
@@ -12,7 +21,7 @@ use hostftl_core::{
 };
 use hostftl_format::page::Fault;
 use hostftl_format::tier::{
-    Entry, Root, emit_root, entry, ledger_at, parse_directory, parse_root, seal_directory,
+    Entry, Lives, Root, emit_root, entry, ledger_at, parse_directory, parse_root, seal_directory,
 };
 
 use super::layout::{FAST, Layout, SLOW};
@@ -37,6 +46,11 @@ enum Step {
     Format,
     /// What was formatted is flushed before the root.
     FormatFlush,
+    Begin,
+    BeginFlush,
+    Share,
+    ShareFlush,
+    /// The root of a stop.
     Root,
     RootFlush,
     Done,
@@ -54,6 +68,8 @@ pub struct Start {
     buffers: Vec<MetaBuf>,
     root: u64,
     clean: bool,
+    /// The lives of the newest root, and of the newest ledger.
+    found: [Option<Lives>; 2],
     replayed: u64,
     dropped: u64,
 }
@@ -72,6 +88,7 @@ impl Start {
             buffers: (0..BATCHES).map(|_| MetaBuf::new(2 * BATCH as usize)).collect(),
             root: 0,
             clean: false,
+            found: [None; 2],
             replayed: 0,
             dropped: 0,
         }
@@ -98,14 +115,23 @@ impl Tier {
             self.start.begun = false;
             self.start.step = match self.start.step {
                 Step::Settle => Step::Roots,
-                Step::Roots => Step::Read,
+                Step::Roots => {
+                    self.compare_lives(out);
+                    Step::Read
+                }
                 Step::Format => Step::FormatFlush,
                 Step::Read | Step::FormatFlush => {
                     self.slots.recount();
-                    Step::Root
+                    self.lives.life = self.lives.life.saturating_add(1);
+                    Step::Begin
                 }
-                Step::Root => Step::RootFlush,
-                Step::RootFlush | Step::Done => {
+                Step::Begin => Step::BeginFlush,
+                Step::BeginFlush => {
+                    self.lives.shared = self.lives.life;
+                    Step::Share
+                }
+                Step::Share => Step::ShareFlush,
+                Step::ShareFlush | Step::Root | Step::RootFlush | Step::Done => {
                     self.life = Life::Running;
                     let (replayed, dropped) = (self.start.replayed, self.start.dropped);
                     out.push(Output::Event(Event::Ready { replayed, dropped }));
@@ -133,7 +159,18 @@ impl Tier {
             Step::FormatFlush | Step::RootFlush => {
                 self.send_own(now, Command::Flush { device: FAST }, out);
             }
-            Step::Root => self.write_root(now, false, out),
+            Step::Begin | Step::Share => {
+                self.write_root(now, false, out);
+                let ledger = self.next_ledger(false);
+                self.send_own(now, ledger, out);
+            }
+            Step::BeginFlush | Step::ShareFlush => {
+                self.send_own(now, Command::Flush { device: FAST }, out);
+                if !planted(Bug::LifeUnflushed) {
+                    self.send_own(now, Command::Flush { device: SLOW }, out);
+                }
+            }
+            Step::Root => self.write_root(now, true, out),
             Step::Read | Step::Format | Step::Done => {}
         }
     }
@@ -149,7 +186,8 @@ impl Tier {
     fn write_root(&mut self, now: Nanos, clean: bool, out: &mut Out) {
         self.start.root += 1;
         let Layout { page, slots, pages, .. } = self.layout;
-        let root = Root { number: self.start.root, clean, page, slots, pages };
+        let lives = self.lives;
+        let root = Root { number: self.start.root, clean, page, slots, pages, lives };
         let at = Layout::root_at(root.number);
         let mut buf = self.start.buffers.pop().expect("nothing is in flight");
         emit_root(&mut buf.pages_mut()[0], &root, self.uuid, at);
@@ -195,9 +233,10 @@ impl Tier {
         self.start.flying -= 1;
         match command {
             Command::Read { device: SLOW, into: Target::Meta { buf, .. }, .. } => {
-                // One that can't be read is written again by the first commit.
                 if ok {
-                    self.ledger.adopt(&buf.pages()[..2], self.layout.slow, self.uuid);
+                    let pages = &buf.pages()[..2];
+                    let lives = self.ledger.adopt(pages, self.layout.slow, self.uuid);
+                    self.start.found[usize::from(SLOW)] = lives;
                 }
                 self.start.buffers.push(buf);
             }
@@ -211,6 +250,7 @@ impl Tier {
                 }
                 self.start.buffers.push(buf);
             }
+            Command::Program { device: SLOW, .. } => self.ledger_written(command),
             Command::Program { gather, .. } => {
                 for piece in gather {
                     if let Piece::Meta { buf, .. } = piece {
@@ -235,6 +275,22 @@ impl Tier {
         }
         self.start.root = root.number;
         self.start.clean = root.clean;
+        self.start.found[usize::from(FAST)] = Some(root.lives);
+    }
+
+    /// Whether both devices are those of the last start, and not older copies of them.
+    fn compare_lives(&mut self, out: &mut Out) {
+        let [Some(fast), Some(slow)] = self.start.found else {
+            return self.give_up("the slow device has no whole ledger of this volume", out);
+        };
+        for (device, it, other) in [(FAST, fast, slow), (SLOW, slow, fast)] {
+            if it.is_older_than(&other) && !planted(Bug::LifeIgnored) {
+                out.push(Output::Event(Event::Older { device }));
+                return self.give_up("one device of the tier is an older copy", out);
+            }
+        }
+        let (life, shared) = (fast.life.max(slow.life), fast.shared.max(slow.shared));
+        self.lives = Lives { life, shared };
     }
 
     fn take_directory(&mut self, lba: u64, buf: &MetaBuf, pages: u32, out: &mut Out) {

@@ -5,6 +5,7 @@ mod common;
 mod journal;
 mod life;
 mod members;
+mod older;
 mod refusals;
 mod tier;
 mod trouble;

@@ -1,0 +1,170 @@
+//! Lives with an older copy of one device in its place: of a journal's device, or of one of several
+//! without parity.
+//!
+//! A copy is put in the place of the device only when it is the same, or when a layer must notice
+//! that it is not. What a layer must notice stands in docs/SEMANTICS.md.
+
+use hostftl_core::Command;
+use hostftl_layers::{LayerKind, Mode};
+
+use crate::dice::Dice;
+use crate::events::Named;
+use crate::life::{End, Life, Phase};
+use crate::matrix::{Claim, Claims, Row};
+use crate::swarm::Swarm;
+use crate::world::World;
+
+/// What is known of the copy that was made last.
+///
+/// It lacks something that a layer must miss when it was made before the start of a life that was
+/// ready since, or, of a journal's device, lacks a record that was durable before a root was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// There is none.
+    Not,
+    /// It lacks nothing that a layer must miss.
+    Early,
+    /// It lacks a record that is durable, since when so many roots were.
+    Lacking(u32),
+    /// It may come in the place of the device.
+    Known,
+    /// It is in the place of the device.
+    Here,
+}
+
+impl Copied {
+    /// A root is durable: the second one was begun after the first.
+    pub(crate) fn root_done(&mut self) {
+        *self = match *self {
+            Copied::Lacking(0) => Copied::Lacking(1),
+            Copied::Lacking(_) => Copied::Known,
+            other => other,
+        }
+    }
+
+    /// A life is ready.
+    pub(crate) fn life_begun(&mut self) {
+        if matches!(self, Copied::Early | Copied::Lacking(_)) {
+            *self = Copied::Known;
+        }
+    }
+}
+
+/// Chooses which device without parity comes back as an older copy. One device alone can't tell.
+pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
+    let of_journal = swarm.mortal.is_some() && swarm.mortal == swarm.journal;
+    if of_journal || claims.get(Row::StaleDevice) != Claim::Detected {
+        return;
+    }
+    let mut dice = Dice::new(!seed, u64::MAX - layer as u64);
+    swarm.faults.stale = swarm.devices > 1 && (swarm.faults.stale || dice.chance(200));
+    if swarm.faults.stale {
+        swarm.older = Some(dice.below(swarm.devices.into()) as u8);
+    }
+}
+
+impl World {
+    /// Whether an older copy is in the place of a device.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.copied == Copied::Here
+    }
+
+    /// The journal's device, where copies of it may come.
+    fn journal_to_copy(&self) -> Option<u8> {
+        self.swarm
+            .mortal
+            .filter(|_| self.swarm.faults.stale && self.swarm.mortal == self.swarm.journal)
+    }
+
+    /// The device in whose place copies may come.
+    pub(crate) fn to_copy(&self) -> Option<u8> {
+        self.swarm.older.or(self.journal_to_copy())
+    }
+
+    /// The device itself is back.
+    pub(crate) fn bring_true_device(&mut self) {
+        if let Some(device) = self.to_copy().filter(|_| self.has_copy()) {
+            self.machine.disks[usize::from(device)].exchange();
+            self.copied = Copied::Not;
+        }
+    }
+
+    /// Before a life: puts a copy in the place of the device, or makes one. What a first life made
+    /// before it was cut off is made again alike: a copy of that would be no older one.
+    pub(crate) fn exchange_copy(&mut self, mode: Mode) {
+        let Some(device) = self.to_copy().filter(|_| mode == Mode::Open) else { return };
+        if self.damaged && self.swarm.older.is_some() {
+            return;
+        }
+        let disk = &mut self.machine.disks[usize::from(device)];
+        match self.copied {
+            Copied::Known if disk.differs() && self.dice.chance(400) => {
+                disk.exchange();
+                self.copied = Copied::Here;
+                self.tallies.note(Named::Exchanged);
+            }
+            Copied::Here => {}
+            Copied::Not => {
+                disk.remember();
+                // Of a journal's device that this life does not change, it is no older one.
+                let of_journal = self.swarm.older.is_none();
+                self.copied = if of_journal { Copied::Known } else { Copied::Early };
+            }
+            _ if self.dice.chance(300) => self.copied = Copied::Not,
+            _ => {}
+        }
+    }
+}
+
+impl Life<'_> {
+    /// A command is over: what does the copy lack, and is it the time for another one?
+    pub(crate) fn follow_copy(&mut self, command: &Command, went_well: bool) {
+        let Some(device) = self.w.to_copy() else { return };
+        let of_journal = self.w.swarm.older.is_none();
+        let writes = matches!(command, Command::Program { .. } | Command::Reset { .. });
+        if self.w.has_copy() && !of_journal && writes {
+            return self.fail(format!("written with an older copy of device {device} in place"));
+        }
+        if command.device() != Some(device) || !went_well {
+            return;
+        }
+        let disk = &mut self.w.machine.disks[usize::from(device)];
+        match (self.w.copied, command) {
+            // The layer has taken it for the device.
+            (Copied::Here, Command::Program { .. }) => self.w.copied = Copied::Not,
+            (Copied::Early, Command::Flush { .. }) if of_journal && disk.differs() => {
+                self.w.copied = Copied::Lacking(0);
+            }
+            (Copied::Not | Copied::Known, _)
+                if self.phase == Phase::Ready && self.w.dice.chance(20) =>
+            {
+                disk.remember();
+                self.w.copied = Copied::Early;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an older copy is all that is wrong.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.w.has_copy() && self.errors == 0
+    }
+
+    /// The layer is ready: an older copy of a device without parity must have been noticed.
+    pub(crate) fn ready_with_copy(&mut self) {
+        if let Some(device) = self.w.swarm.older.filter(|_| self.w.has_copy()) {
+            self.fail(format!("ready with an older copy of device {device} in its place"));
+        }
+    }
+
+    /// A volume is refused with an older copy; one of its journal, unless it was stopped cleanly.
+    pub(crate) fn refused_with_copy(&mut self) {
+        if self.w.clean && self.w.swarm.older.is_none() {
+            self.fail("refused with an older journal, which a clean stop left unneeded".into());
+        }
+        self.w.tallies.note(Named::OlderRefused);
+        self.w.refused_for_now = true;
+        self.w.bring_true_device();
+        self.phase = Phase::Over(End::Refused);
+    }
+}
