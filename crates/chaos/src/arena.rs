@@ -5,7 +5,8 @@
 //!   read may overlap.
 //! - What a command borrows is recorded when it is submitted and forgotten when it is over.
 
-use hostftl_core::{Command, Payload, Piece, SECTOR, Target};
+use hostftl_core::{Command, Few, MAX_PIECES, Payload, Piece, SECTOR, Target};
+use hostftl_work::Sources;
 
 /// What fresh buffers are full of: no sector of a host looks like it.
 pub const GARBAGE: u8 = 0xa5;
@@ -65,11 +66,26 @@ impl Arena {
         &mut self.bytes[self.starts[id as usize] + from as usize..][..len as usize]
     }
 
-    /// Copies between two buffers, or within one.
-    pub fn copy(&mut self, from: (u32, u32), into: (u32, u32), len: u32) {
-        let source = self.starts[from.0 as usize] + from.1 as usize;
-        let target = self.starts[into.0 as usize] + into.1 as usize;
-        self.bytes.copy_within(source..source + len as usize, target);
+    /// The ranges `from`, each a buffer, a first byte and a length, to read, and `into` to change.
+    ///
+    /// # Panics
+    /// When one of `from` and `into` overlap.
+    pub fn apart(
+        &mut self,
+        from: &Few<(u32, u32, u32), MAX_PIECES>,
+        into: (u32, u32, u32),
+    ) -> (Sources<'_>, &mut [u8]) {
+        let at = |(id, from, _): (u32, u32, u32)| self.starts[id as usize] + from as usize;
+        let starts: Few<usize, MAX_PIECES> = from.iter().map(|range| at(*range)).collect();
+        let (first, end) = (at(into), at(into) + into.2 as usize);
+        let (before, rest) = self.bytes.split_at_mut(first);
+        let (target, behind) = rest.split_at_mut(into.2 as usize);
+        let (before, behind) = (&*before, &*behind);
+        let read = |(start, range): (&usize, &(u32, u32, u32))| match *start < first {
+            true => &before[*start..][..range.2 as usize],
+            false => &behind[*start - end..][..range.2 as usize],
+        };
+        (starts.iter().zip(from.iter()).map(read).collect(), target)
     }
 
     /// Records what `command` borrows.

@@ -1,11 +1,11 @@
 //! Carries a command out, all at once, when the driver decides that it completes.
 
 use hostftl_core::{
-    ALL_ZEROS, About, BLOCK, Cause, Codec, Command, DeviceError, Few, Gather, MAX_PIECES, MetaBuf,
-    Part, Piece, SECTOR, Tally, Target, Verdict, View, ViewMut,
+    About, BLOCK, Cause, Command, DeviceError, Few, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR,
+    Tally, Target, Verdict, View, ViewMut,
 };
-use hostftl_format::page::crc32c;
 use hostftl_format::report;
+use hostftl_work::{Job, Tools};
 
 use crate::arena::Arena;
 use crate::dice::Dice;
@@ -38,6 +38,7 @@ pub struct Machine {
     /// Why a segment did not take the last command, if it did not.
     pub refusal: Option<Refusal>,
     staging: Vec<u8>,
+    tools: Tools,
 }
 
 impl Machine {
@@ -105,92 +106,32 @@ impl Machine {
     }
 
     /// Carries out a command that touches no device.
-    fn compute(&mut self, command: &mut Command) -> Outcome {
-        let mut verdict = Verdict::default();
-        match command {
-            Command::Place { from, into } => {
-                assert_eq!(from.bytes(), into.bytes(), "a place copies like onto like");
-                self.place(from, into);
+    fn compute(&mut self, command: &Command) -> Outcome {
+        let job = Job::of(command).expect("it goes to no device");
+        let range = |view: &View| (view.id(), view.from(), view.bytes());
+        let target = |view: &ViewMut| (view.id(), view.from(), view.bytes());
+        let (from, into): (Few<_, MAX_PIECES>, _) = match command {
+            Command::Place { from: Piece::Data(from), into }
+            | Command::Pack { from, into, .. }
+            | Command::Unpack { from, into, .. }
+            | Command::Move { from, into, .. } => (Few::from_iter([range(from)]), target(into)),
+            Command::Place { from: Piece::Zeros(_), into } => (Few::new(), target(into)),
+            Command::Place { from: Piece::Meta { buf, pages }, into } => {
+                self.staging.clear();
+                let pages = &buf.pages()[..*pages as usize];
+                pages.iter().for_each(|page| self.staging.extend_from_slice(&page.0));
+                let into = self.arena.slice_mut(into.id(), into.from(), into.bytes());
+                return job.run(&Few::from_iter([&self.staging[..]]), into, &mut self.tools);
             }
-            Command::Digest { from, seed } => verdict.crc = crc32c(*seed, self.view(from)),
-            Command::Fold { from, into, keep } => self.fold(from, into, *keep),
-            Command::Move { from, into, parts } => {
-                let right = parts.iter().take_while(|part| self.move_part(from, into, part));
-                verdict.bytes = right.count() as u32;
+            Command::Digest { from, .. } => {
+                let bytes = self.arena.slice(from.id(), from.from(), from.bytes());
+                return job.run(&Few::from_iter([bytes]), &mut [], &mut self.tools);
             }
-            Command::Pack { from, into, codec, seed } => {
-                let plain = self.view(from);
-                if plain.iter().all(|byte| *byte == 0) {
-                    return Ok(Verdict { bytes: ALL_ZEROS, crc: 0 });
-                }
-                let packed = pack(plain, *codec);
-                if packed.len() <= into.bytes() as usize {
-                    let bytes = packed.len() as u32;
-                    let target = self.arena.slice_mut(into.id(), into.from(), bytes);
-                    target.copy_from_slice(&packed);
-                    verdict = Verdict { bytes, crc: crc32c(*seed, &packed) };
-                } else {
-                    verdict.crc = crc32c(*seed, plain);
-                }
-            }
-            Command::Unpack { from, into, codec, seed, crc } => {
-                let packed = self.view(from);
-                if crc32c(*seed, packed) != *crc {
-                    return Err(DeviceError::Media);
-                }
-                let plain = unpack(packed, *codec, into.bytes() as usize);
-                let plain = plain.ok_or(DeviceError::Media)?;
-                verdict.bytes = plain.len() as u32;
-                let target = self.arena.slice_mut(into.id(), into.from(), verdict.bytes);
-                target.copy_from_slice(&plain);
-            }
+            Command::Fold { from, into, .. } => (from.iter().map(range).collect(), target(into)),
             other => unreachable!("{other:?} goes to a device"),
-        }
-        Ok(verdict)
-    }
-
-    fn place(&mut self, from: &Piece, into: &ViewMut) {
-        if let Piece::Data(from) = from {
-            let (source, target) = ((from.id(), from.from()), (into.id(), into.from()));
-            return self.arena.copy(source, target, from.bytes());
-        }
-        let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
-        match from {
-            Piece::Meta { buf, .. } => {
-                for (page, out) in buf.pages().iter().zip(target.chunks_exact_mut(BLOCK)) {
-                    out.copy_from_slice(&page.0);
-                }
-            }
-            _ => target.fill(0),
-        }
-    }
-
-    /// Moves a part if it is right.
-    fn move_part(&mut self, from: &View, into: &ViewMut, part: &Part) -> bool {
-        assert!(part.from + part.len <= from.bytes() && part.into + part.len <= into.bytes());
-        let source = (from.id(), from.from() + part.from);
-        let right = crc32c(part.seed, self.arena.slice(source.0, source.1, part.len)) == part.crc;
-        if right {
-            self.arena.copy(source, (into.id(), into.from() + part.into), part.len);
-        }
-        right
-    }
-
-    fn fold(&mut self, from: &Few<View, MAX_PIECES>, into: &ViewMut, keep: bool) {
-        self.staging.clear();
-        let old = self.arena.slice(into.id(), into.from(), into.bytes());
-        self.staging.extend(old.iter().map(|&byte| if keep { byte } else { 0 }));
-        for view in from.iter() {
-            assert_eq!(view.bytes(), into.bytes(), "a fold joins equal lengths");
-            let bytes = self.arena.slice(view.id(), view.from(), view.bytes());
-            self.staging.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
-        }
-        let target = self.arena.slice_mut(into.id(), into.from(), into.bytes());
-        target.copy_from_slice(&self.staging);
-    }
-
-    fn view(&self, view: &View) -> &[u8] {
-        self.arena.slice(view.id(), view.from(), view.bytes())
+        };
+        let (from, into) = self.arena.apart(&from, into);
+        job.run(&from, into, &mut self.tools)
     }
 
     fn read(&mut self, device: usize, lba: u64, into: &mut Target) -> Outcome {
@@ -325,24 +266,6 @@ fn hint(sectors: u64, unit: u32, into: &mut MetaBuf, dice: &mut Dice) -> Verdict
         count += usize::from(report::put_unit(into.pages_mut(), count, lba));
     }
     Verdict { bytes: (count * report::UNIT_BYTES) as u32, crc: 0 }
-}
-
-fn pack(plain: &[u8], codec: Codec) -> Vec<u8> {
-    match codec {
-        Codec::Raw => plain.to_vec(),
-        Codec::Lz4 => lz4_flex::block::compress(plain),
-        Codec::Zstd(level) => {
-            zstd::bulk::compress(plain, level.into()).expect("memory can be compressed")
-        }
-    }
-}
-
-fn unpack(packed: &[u8], codec: Codec, most: usize) -> Option<Vec<u8>> {
-    match codec {
-        Codec::Raw => (packed.len() == most).then(|| packed.to_vec()),
-        Codec::Lz4 => lz4_flex::block::decompress(packed, most).ok(),
-        Codec::Zstd(_) => zstd::bulk::decompress(packed, most).ok(),
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod stats;
 mod stream;
 mod transfer;
 mod waker;
-mod work;
 mod world;
 mod zoned;
 

@@ -7,12 +7,15 @@ pub mod zoned;
 use std::collections::{HashMap, HashSet};
 
 use hostftl_core::{
-    ALL_ZEROS, Cause, Codec, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp,
-    Input, Layer, Out, Output, Part, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token,
-    Verdict, View, ViewMut,
+    Cause, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Out,
+    Output, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict, View,
 };
-use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_work::{Job, Tools};
+
+fn range(from: u32, bytes: u32) -> std::ops::Range<usize> {
+    from as usize..(from + bytes) as usize
+}
 
 /// A layer over a memory device.
 pub struct World {
@@ -33,6 +36,7 @@ pub struct World {
     /// Where on the disk a second device begins, in sectors.
     second: u64,
     buffers: HashMap<u32, Vec<u8>>,
+    tools: Tools,
     flying: Vec<(Token, Command)>,
     replies: HashMap<u64, Result<(), HostError>>,
     read_back: HashMap<u64, Vec<u8>>,
@@ -105,6 +109,7 @@ impl World {
             bad: HashSet::new(),
             second,
             buffers,
+            tools: Tools::default(),
             flying: Vec::new(),
             replies: HashMap::new(),
             read_back: HashMap::new(),
@@ -262,69 +267,44 @@ impl World {
                 let at = (first + *lba) as usize * SECTOR;
                 self.disk[at..at + bytes.len()].copy_from_slice(&bytes);
             }
-            Command::Place { from, into } => {
-                let bytes = self.bytes_of(from);
-                let at = into.from() as usize;
-                let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
-                buffer[at..at + bytes.len()].copy_from_slice(&bytes);
-            }
-            Command::Digest { from, seed } => {
-                let at = from.from() as usize;
-                let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
-                return Verdict { bytes: 0, crc: crc32c(*seed, bytes) };
-            }
-            Command::Pack { from, seed, .. } => {
-                // Nothing can be packed here, but zeros are seen.
-                let at = from.from() as usize;
-                let bytes = &self.buffers[&from.id()][at..at + from.bytes() as usize];
-                let zeros = bytes.iter().all(|byte| *byte == 0);
-                let crc = crc32c(*seed, bytes);
-                return Verdict { bytes: if zeros { ALL_ZEROS } else { 0 }, crc };
-            }
-            Command::Unpack { from, into, codec: Codec::Raw, seed, crc } => {
-                let at = from.from() as usize;
-                let bytes = self.buffers[&from.id()][at..at + from.bytes() as usize].to_vec();
-                assert_eq!(crc32c(*seed, &bytes), *crc, "a record has its checksum");
-                let at = into.from() as usize;
-                let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
-                buffer[at..at + bytes.len()].copy_from_slice(&bytes);
-            }
-            Command::Move { from, into, parts } => return self.move_parts(from, into, parts),
-            Command::Fold { from, into, keep } => self.fold(from.iter(), into, *keep),
             Command::Reset { lba, sectors, .. } => {
                 let at = (first + *lba) as usize * SECTOR;
                 self.disk[at..at + *sectors as usize * SECTOR].fill(0);
             }
             Command::Flush { .. } | Command::Report { .. } => {}
-            other => panic!("no layer here sends {other:?}"),
+            other => return self.compute(other),
         }
         Verdict::default()
     }
 
-    fn fold<'a>(&mut self, from: impl Iterator<Item = &'a View>, into: &ViewMut, keep: bool) {
-        let range = |at: u32, bytes: u32| at as usize..(at + bytes) as usize;
-        let into_range = range(into.from(), into.bytes());
-        let mut sum = self.buffers[&into.id()][into_range.clone()].to_vec();
-        if !keep {
-            sum.fill(0);
+    /// Carries out a command that goes to no device. Nothing can be packed here, but zeros are
+    /// seen.
+    fn compute(&mut self, command: &Command) -> Verdict {
+        let job = Job::of(command).expect("no layer here sends anything else");
+        let read =
+            |view: &View| self.buffers[&view.id()][range(view.from(), view.bytes())].to_vec();
+        let (from, into): (Vec<Vec<u8>>, _) = match command {
+            Command::Place { from, into } => (vec![self.bytes_of(from)], Some(into)),
+            Command::Pack { from, .. } | Command::Digest { from, .. } => (vec![read(from)], None),
+            Command::Unpack { from, into, .. } | Command::Move { from, into, .. } => {
+                (vec![read(from)], Some(into))
+            }
+            Command::Fold { from, into, .. } => (from.iter().map(read).collect(), Some(into)),
+            _ => unreachable!("it has a job"),
+        };
+        let into = match into {
+            Some(into) => {
+                let buffer = self.buffers.get_mut(&into.id()).expect("a buffer");
+                &mut buffer[range(into.from(), into.bytes())]
+            }
+            None => &mut [],
+        };
+        let from = from.iter().map(|bytes| &bytes[..]).collect();
+        let verdict = job.run(&from, into, &mut self.tools).expect("a record has its checksum");
+        if let Command::Move { parts, .. } = command {
+            assert_eq!(verdict.bytes as usize, parts.len(), "a record has its checksum");
         }
-        for view in from {
-            let bytes = &self.buffers[&view.id()][range(view.from(), view.bytes())];
-            sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
-        }
-        self.buffers.get_mut(&into.id()).expect("a buffer")[into_range].copy_from_slice(&sum);
-    }
-
-    fn move_parts(&mut self, from: &View, into: &ViewMut, parts: &[Part]) -> Verdict {
-        let source = self.buffers[&from.id()][from.from() as usize..].to_vec();
-        let target = self.buffers.get_mut(&into.id()).expect("a buffer");
-        for part in parts {
-            let bytes = &source[part.from as usize..][..part.len as usize];
-            assert_eq!(crc32c(part.seed, bytes), part.crc, "a record has its checksum");
-            let at = (into.from() + part.into) as usize;
-            target[at..at + bytes.len()].copy_from_slice(bytes);
-        }
-        Verdict { bytes: parts.len() as u32, crc: 0 }
+        verdict
     }
 
     /// Sends a request without waiting; returns its name.

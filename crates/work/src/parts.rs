@@ -1,0 +1,41 @@
+//! Moving records: each is checked, then copied.
+
+use hostftl_core::{Part, Verdict};
+use hostftl_format::page::crc32c;
+
+use crate::tools::Tools;
+
+/// Checks and copies parts up to the first that is wrong; the verdict counts those that are right.
+///
+/// # Panics
+/// When a part lies beyond `from` or `into`.
+pub fn copy(parts: &[Part], from: &[u8], into: &mut [u8], tools: &Tools) -> Verdict {
+    let right = parts.iter().take_while(|part| {
+        let bytes = &from[part.from as usize..][..part.len as usize];
+        let target = &mut into[part.into as usize..][..bytes.len()];
+        let right = crc32c(part.seed, bytes) == part.crc;
+        if right {
+            tools.copy(bytes, target);
+        }
+        right
+    });
+    Verdict { bytes: right.count() as u32, crc: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_ends_at_the_first_part_that_is_wrong() {
+        let from = *b"one two three";
+        let part = |from: u32, into: u32, bytes: &[u8]| {
+            let (seed, len) = (from.into(), bytes.len() as u32);
+            Part { from, into, len, crc: crc32c(seed, bytes), seed }
+        };
+        let parts = [part(0, 4, b"one"), part(4, 0, b"TWO"), part(8, 8, b"three")];
+        let mut into = [b'.'; 13];
+        assert_eq!(copy(&parts, &from, &mut into, &Tools::default()).bytes, 1);
+        assert_eq!(&into, b"....one......");
+    }
+}
