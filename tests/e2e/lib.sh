@@ -84,7 +84,7 @@ create() {
 serve() {
     # The last server's line must not be taken for this one's.
     rm -f "$dir/serve.out"
-    "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" >"$dir/serve.out" &
+    "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" "${@:2}" >"$dir/serve.out" &
     server=$!
     ready
 }

@@ -45,7 +45,7 @@ end_load() {
 
 # again VOLUME: serves it again and expects all that was written, and that it runs without a member.
 again() {
-    serve "$1" 2>"$dir/serve.err"
+    serve "$1" --degraded --wait-devices 0 2>"$dir/serve.err"
     grep -q DEGRADED "$dir/serve.err" || fail "$1: nobody says that it runs without a member"
     nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M --verify=crc32c --verify_only ||
         fail "$1: what was written is not there after a start"
@@ -98,8 +98,15 @@ serve gone
 nbd_fio --rw=write --bs=64k --iodepth=4 --size=24M --verify=crc32c --do_verify=0 --end_fsync=1
 stop
 mv "$dir/gone.d0" "$dir/away"
+if "$hostftl" serve "$dir/gone.toml" --nbd "unix:$sock" --wait-devices 0 >"$dir/out" 2>&1; then
+    fail "it starts without a member, and nobody agreed"
+fi
+grep -q 'gone.d0' "$dir/out" || fail "the refusal does not name the member"
+grep -q 'hostftl serve --degraded' "$dir/out" || fail "the refusal does not say what to type"
+consent=(--degraded --wait-devices 0)
 for round in 1 2 3; do
-    serve gone 2>"$dir/serve.err"
+    serve gone "${consent[@]}" 2>"$dir/serve.err"
+    consent=()
     fio "${fio_base[@]}" --rw=randwrite --bs=4k --iodepth=16 --size=24M --verify=crc32c \
         --verify_interval=512 --do_verify=0 --fsync=64 --time_based --runtime=60 \
         --randseed="$round" >"$dir/fio.out" 2>&1 &

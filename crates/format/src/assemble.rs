@@ -11,6 +11,8 @@ pub struct Chosen {
     pub superblock: Superblock,
     /// Why the other copy does not count; `None` when both say the same.
     pub other: Option<OtherCopy>,
+    /// Which of the copies, at the head and at the tail, say what counts.
+    pub sound: [bool; 2],
 }
 
 /// What is wrong with the copy that was not chosen.
@@ -32,7 +34,7 @@ pub fn choose(
 ) -> Result<Chosen, SuperFault> {
     match (head, tail) {
         (Ok(superblock), Ok(other)) if superblock == other => {
-            Ok(Chosen { superblock, other: None })
+            Ok(Chosen { superblock, other: None, sound: [true; 2] })
         }
         (Ok(head), Ok(tail)) => {
             let same = head.volume == tail.volume && head.device == tail.device;
@@ -41,11 +43,17 @@ pub fn choose(
                     "the copies at the two ends contradict each other",
                 ));
             }
-            let superblock = if head.generation > tail.generation { head } else { tail };
-            Ok(Chosen { superblock, other: Some(OtherCopy::Older) })
+            let newer = head.generation > tail.generation;
+            let superblock = if newer { head } else { tail };
+            Ok(Chosen { superblock, other: Some(OtherCopy::Older), sound: [newer, !newer] })
         }
-        (Ok(superblock), Err(fault)) | (Err(fault), Ok(superblock)) => {
-            Ok(Chosen { superblock, other: Some(OtherCopy::Faulty(fault)) })
+        (Ok(superblock), Err(fault)) => {
+            let other = Some(OtherCopy::Faulty(fault));
+            Ok(Chosen { superblock, other, sound: [true, false] })
+        }
+        (Err(fault), Ok(superblock)) => {
+            let other = Some(OtherCopy::Faulty(fault));
+            Ok(Chosen { superblock, other, sound: [false, true] })
         }
         // A damaged copy says more than a foreign one: here was a device of ours.
         (Err(SuperFault::Foreign), Err(fault)) | (Err(fault), Err(_)) => Err(fault),
@@ -66,6 +74,9 @@ pub enum Verdict {
         order: Vec<Option<usize>>,
         /// The places of members that missed changes of the stack, and so do not count.
         stale: Vec<usize>,
+        /// The members that are not there though the newest superblock lists them as belonging, as
+        /// a set of bits by index: somebody has to agree to go on without them.
+        unsaid: u16,
     },
     /// Members that are not in the list, by index in the stack.
     Missing {
@@ -87,25 +98,76 @@ pub enum Verdict {
         /// The place of the first such member.
         at: usize,
     },
+    /// Members that went on without each other: each may hold what the other lacks.
+    Apart {
+        /// The places of two of them.
+        at: [usize; 2],
+    },
     /// A member that describes the stack differently, though it is of the same generation.
     Contradiction {
-        /// The place of the first that differs from the first of the list.
+        /// The place of the first that differs from the others.
         at: usize,
     },
     /// No device at all.
     Nothing,
 }
 
-/// Whether a member missed changes of the stack that `newest` knows of. A change is written to one
-/// superblock after the other: one that was cut off leaves members behind that missed nothing.
-pub fn is_stale(one: &Superblock, newest: &Superblock) -> bool {
-    let left_out = newest.missing >> one.index & 1 == 1;
-    let behind = newest.generation - one.generation;
-    behind > 1 || behind == 1 && left_out
+/// Whether `one` says that `other` does not belong any more.
+fn excludes(one: &Superblock, other: &Superblock) -> bool {
+    one.missing >> other.index & 1 == 1
+}
+
+/// Which members count: of those that another which counts excludes, none. `None` for members that
+/// exclude each other, perhaps in a ring.
+fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
+    let mut sides = alloc::vec![None; list.len()];
+    loop {
+        let mut decided = false;
+        for at in 0..list.len() {
+            if sides[at].is_some() {
+                continue;
+            }
+            let against = |side: Option<bool>| {
+                let by = list.iter().zip(&sides).filter(|(by, _)| excludes(by, &list[at]));
+                by.filter(|(_, its)| **its == side).count()
+            };
+            if against(Some(true)) > 0 {
+                sides[at] = Some(false);
+            } else if against(None) == 0 {
+                sides[at] = Some(true);
+            }
+            decided |= sides[at].is_some();
+        }
+        if !decided {
+            return sides;
+        }
+    }
+}
+
+/// Two members that went on without each other, if there are any.
+fn apart(list: &[Superblock], sides: &[Option<bool>]) -> Option<[usize; 2]> {
+    let open: Vec<usize> = (0..list.len()).filter(|at| sides[*at].is_none()).collect();
+    let both = |one: usize, two: usize| {
+        excludes(&list[one], &list[two]) && excludes(&list[two], &list[one])
+    };
+    let pairs = open.iter().flat_map(|one| open.iter().map(move |two| [*one, *two]));
+    let mutual = pairs.into_iter().find(|[one, two]| one < two && both(*one, *two));
+    mutual.or_else(|| Some([*open.first()?, *open.get(1)?]))
+}
+
+/// How a member stands to the newest that counts. A change is written to one superblock after the
+/// other: one that was cut off leaves members behind that missed nothing.
+fn is_behind(one: &Superblock, newest: &Superblock) -> bool {
+    one.change != newest.change
+        && !(one.generation + 1 == newest.generation && one.change == newest.parent)
 }
 
 /// Judges a list of superblocks, one of each device. The layer of the stack `tolerates` the loss of
 /// so many.
+///
+/// Who is excluded by a member that counts is out for good. That is so from the moment at which the
+/// first superblock says it: either the layer gave the device up, or somebody agreed to go on
+/// without it.
 pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     let Some(first) = list.first() else { return Verdict::Nothing };
     let find = |wrong: &dyn Fn(&Superblock) -> bool| list.iter().position(wrong);
@@ -115,39 +177,49 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     if let Some(at) = find(&|other| shape(other) != shape(first)) {
         return Verdict::Contradiction { at };
     }
-    let newest = list.iter().max_by_key(|one| one.generation).unwrap_or(first);
-    let other_loss =
-        |one: &Superblock| one.generation == newest.generation && one.missing != newest.missing;
-    if let Some(at) = find(&other_loss) {
-        return Verdict::Contradiction { at };
-    }
     let mut places = [None; u8::MAX as usize + 1];
     for (at, one) in list.iter().enumerate() {
         if let Some(before) = places[usize::from(one.index)].replace(at) {
             return Verdict::Duplicate { at: [before, at] };
         }
     }
-    let is_stale = |at: &usize| is_stale(&list[*at], newest);
-    let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
+    let sides = sides(list);
+    if let Some(at) = apart(list, &sides) {
+        return Verdict::Apart { at };
+    }
+    let counts = |at: &usize| sides[*at] == Some(true);
+    let newest = (0..list.len()).filter(counts).max_by_key(|at| list[*at].generation);
+    let newest = newest.map_or(first, |at| &list[at]);
+    let differs = |at: &usize| {
+        counts(at)
+            && list[*at].generation == newest.generation
+            && (list[*at].change, list[*at].missing) != (newest.change, newest.missing)
+    };
+    if let Some(at) = (0..list.len()).find(differs) {
+        return Verdict::Contradiction { at };
+    }
+    let is_stale = |at: &usize| !counts(at) || is_behind(&list[*at], newest);
     let member = |index: u8| places[usize::from(index)].filter(|at| !is_stale(at));
     let order: Vec<Option<usize>> = (0..first.count).map(member).collect();
-    let lost = order.iter().filter(|at| at.is_none()).count();
-    if lost == 0 {
+    let absent = (0..first.count).filter(|index| order[usize::from(*index)].is_none());
+    let absent = absent.fold(0_u16, |set, index| set | 1 << index);
+    if absent == 0 {
         return Verdict::Complete { order: order.into_iter().flatten().collect() };
     }
-    if lost <= tolerates as usize {
-        return Verdict::Degraded { order, stale };
+    let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
+    if absent.count_ones() <= tolerates {
+        return Verdict::Degraded { order, stale, unsaid: absent & !newest.missing };
     }
     if let Some(at) = stale.first() {
         return Verdict::Stale { at: *at };
     }
-    let members = (0..first.count).filter(|index| order[usize::from(*index)].is_none());
+    let members = (0..first.count).filter(|index| absent >> index & 1 == 1);
     Verdict::Missing { members: members.collect() }
 }
 
 /// What all members of a stack must agree on.
 fn shape(of: &Superblock) -> impl PartialEq {
-    (of.count, of.layer, of.exported, of.created, of.label)
+    (of.count, of.layer, of.exported, of.created, of.label, of.members)
 }
 
 #[cfg(test)]
@@ -173,6 +245,11 @@ mod tests {
             exported: 1000,
             created: 77,
             label: Text::new("a label").unwrap(),
+            change: 50,
+            parent: 40,
+            changed: 78,
+            members: core::array::from_fn(|index| [index as u8; 16]),
+            lost: [0; 16],
         }
     }
 
@@ -201,9 +278,13 @@ mod tests {
                 assemble(&list, 0)
             };
             prop_assert_eq!(with(&|one| one.volume = [1; 16]), Verdict::Foreign { at });
-            prop_assert_eq!(with(&|one| one.generation = 3), Verdict::Stale { at });
+            let older = |one: &mut Superblock| (one.generation, one.change) = (3, 30);
+            prop_assert_eq!(with(&older), Verdict::Stale { at });
+            let other = |one: &mut Superblock| (one.generation, one.change) = (4, 41);
+            prop_assert_eq!(with(&other), Verdict::Stale { at });
             let order = (0..usize::from(count)).collect();
-            prop_assert_eq!(with(&|one| one.generation = 4), Verdict::Complete { order });
+            let cut_off = |one: &mut Superblock| (one.generation, one.change) = (4, 40);
+            prop_assert_eq!(with(&cut_off), Verdict::Complete { order });
             prop_assert_eq!(with(&|one| one.exported += 1), Verdict::Contradiction { at });
             prop_assert_eq!(with(&|one| one.index = 0), Verdict::Duplicate { at: [0, at] });
             let mut list = whole.clone();
@@ -217,30 +298,48 @@ mod tests {
         ) {
             let gone = gone.index(count.into());
             let mut list: Vec<_> = (0..count).map(|index| member(index, count)).collect();
-            let lost = |list: &[Superblock], stale| {
+            let lost = |list: &[Superblock], stale, unsaid| {
                 let order = (0..count).map(|index| list.iter().position(|one| one.index == index));
                 let mut order: Vec<_> = order.collect();
                 order[gone] = None;
-                Verdict::Degraded { order, stale }
+                Verdict::Degraded { order, stale, unsaid }
             };
+            let mut without = list.clone();
+            without.remove(gone);
+            prop_assert_eq!(assemble(&without, 1), lost(&without, vec![], 1 << gone));
             // The others know of it: all of them, or only the first before that was cut off.
             let others = list.iter_mut().filter(|one| usize::from(one.index) != gone);
             for one in others.take(if step == 0 { 1 } else { 16 }) {
                 (one.generation, one.missing) = (6, 1 << gone);
+                (one.change, one.parent) = (60, 50);
             }
-            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![gone]));
+            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![gone], 0));
             prop_assert_eq!(assemble(&list, 0), Verdict::Stale { at: gone });
             list.remove(gone);
-            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![]));
+            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![], 0));
         }
     }
 
     #[test]
     fn members_that_lost_each_other_are_not_joined() {
         let mut list = [member(0, 3), member(1, 3), member(2, 3)];
-        (list[0].generation, list[0].missing) = (6, 0b100);
-        (list[2].generation, list[2].missing) = (6, 0b001);
-        assert!(matches!(assemble(&list, 1), Verdict::Contradiction { .. }));
+        (list[0].generation, list[0].missing, list[0].change) = (6, 0b100, 60);
+        (list[2].generation, list[2].missing, list[2].change) = (6, 0b001, 61);
+        assert_eq!(assemble(&list, 1), Verdict::Apart { at: [0, 2] });
+        // Three that exclude each other in a ring.
+        list[2].missing = 0b010;
+        (list[1].generation, list[1].missing, list[1].change) = (6, 0b001, 62);
+        assert_eq!(assemble(&list, 1), Verdict::Apart { at: [0, 1] });
+    }
+
+    #[test]
+    fn who_is_excluded_excludes_nobody() {
+        let mut list = [member(0, 3), member(1, 3), member(2, 3)];
+        (list[0].generation, list[0].missing, list[0].change) = (6, 0b010, 60);
+        (list[1].generation, list[1].missing, list[1].change) = (6, 0b100, 61);
+        list[0].parent = 50;
+        let order = vec![Some(0), None, Some(2)];
+        assert_eq!(assemble(&list, 1), Verdict::Degraded { order, stale: vec![1], unsaid: 0 });
     }
 
     #[test]
@@ -252,13 +351,14 @@ mod tests {
     fn the_better_copy_is_chosen() {
         let old = member(0, 1);
         let new = Superblock { generation: 6, exported: 2000, ..old };
-        let chosen = |head, tail| choose(head, tail).map(|c| (c.superblock.generation, c.other));
-        assert_eq!(chosen(Ok(old), Ok(old)), Ok((5, None)));
-        assert_eq!(chosen(Ok(new), Ok(old)), Ok((6, Some(OtherCopy::Older))));
-        assert_eq!(chosen(Ok(old), Ok(new)), Ok((6, Some(OtherCopy::Older))));
+        let chosen =
+            |head, tail| choose(head, tail).map(|c| (c.superblock.generation, c.other, c.sound));
+        assert_eq!(chosen(Ok(old), Ok(old)), Ok((5, None, [true, true])));
+        assert_eq!(chosen(Ok(new), Ok(old)), Ok((6, Some(OtherCopy::Older), [true, false])));
+        assert_eq!(chosen(Ok(old), Ok(new)), Ok((6, Some(OtherCopy::Older), [false, true])));
         let faulty = Some(OtherCopy::Faulty(SuperFault::Damaged));
-        assert_eq!(chosen(Err(SuperFault::Damaged), Ok(old)), Ok((5, faulty)));
-        assert_eq!(chosen(Ok(old), Err(SuperFault::Damaged)), Ok((5, faulty)));
+        assert_eq!(chosen(Err(SuperFault::Damaged), Ok(old)), Ok((5, faulty, [false, true])));
+        assert_eq!(chosen(Ok(old), Err(SuperFault::Damaged)), Ok((5, faulty, [true, false])));
         let neither = choose(Err(SuperFault::Foreign), Err(SuperFault::Damaged));
         assert_eq!(neither, Err(SuperFault::Damaged));
         let other = Superblock { device: [8; 16], ..new };

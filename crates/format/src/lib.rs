@@ -11,6 +11,7 @@ pub mod hard;
 pub mod log;
 pub mod page;
 pub mod report;
+pub mod roster;
 pub mod scrambler;
 pub mod superblock;
 pub mod tier;

@@ -13,7 +13,8 @@
 //! | 46..48 | devices that do not belong any more, as a set of bits by index |
 //! | 48..64 | device UUID |
 //! | 64..72 | sectors of data on the smallest device of the stack; 0 = as on this one |
-//! | 72..88 | zero |
+//! | 72..80 | zero |
+//! | 80..88 | the last change of the members: a number that no other change has |
 //! | 88..96 | first sector of the data |
 //! | 96..104 | sectors of data |
 //! | 104..112 | sectors of the device |
@@ -21,14 +22,18 @@
 //! | 120..128 | creation time, seconds since 1970 |
 //! | 128..192 | label, UTF-8, padded with zeros |
 //! | 192..448 | the layer and its parameters as canonical text, ASCII, padded with zeros |
-//! | 448..4096 | zero |
+//! | 448..704 | the UUIDs of all devices of the stack, by index, padded with zeros |
+//! | 704..832 | when each device ceased to belong, by index, seconds since 1970; 0 = it belongs |
+//! | 832..840 | the change before the last one; 0 = there was none |
+//! | 840..848 | when the last change was made, seconds since 1970 |
+//! | 848..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The sectors that are kept free of data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
 /// The longest label in bytes.
@@ -38,6 +43,7 @@ pub const LAYER_BYTES: usize = 256;
 /// The most devices of a stack.
 pub const MAX_DEVICES: u8 = 16;
 
+const DEVICES: usize = MAX_DEVICES as usize;
 const KIND: [u8; 4] = *b"SUPR";
 const MAGIC: [u8; 8] = *b"HostFTL\0";
 
@@ -59,6 +65,11 @@ pub struct Superblock {
     pub exported: u64,
     pub created: u64,
     pub label: Text<LABEL_BYTES>,
+    pub change: u64,
+    pub parent: u64,
+    pub changed: u64,
+    pub members: [[u8; 16]; MAX_DEVICES as usize],
+    pub lost: [u64; MAX_DEVICES as usize],
 }
 
 /// A short text of at most `N` bytes.
@@ -147,6 +158,13 @@ impl Superblock {
         }
         page.0[128..192].copy_from_slice(&self.label.0);
         page.0[192..448].copy_from_slice(&self.layer.0);
+        put_u64(&mut page, 80, self.change);
+        for index in 0..DEVICES {
+            page.0[448 + 16 * index..][..16].copy_from_slice(&self.members[index]);
+            put_u64(&mut page, 704 + 8 * index, self.lost[index]);
+        }
+        put_u64(&mut page, 832, self.parent);
+        put_u64(&mut page, 840, self.changed);
         page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at }, self.generation);
         page
     }
@@ -181,6 +199,13 @@ impl Superblock {
             exported: u64_at(page, 112),
             created: u64_at(page, 120),
             label: Text::parse(&page.0[128..192]).ok_or(SuperFault::Nonsense("the label"))?,
+            change: u64_at(page, 80),
+            parent: u64_at(page, 832),
+            changed: u64_at(page, 840),
+            members: core::array::from_fn(|at| {
+                page.0[448 + 16 * at..][..16].try_into().expect("sixteen bytes")
+            }),
+            lost: core::array::from_fn(|at| u64_at(page, 704 + 8 * at)),
         };
         superblock.check().map_err(SuperFault::Nonsense)?;
         Ok(superblock)
@@ -198,7 +223,31 @@ impl Superblock {
         if self.data_len == 0 || end.is_none_or(|end| end > self.device_sectors) {
             return Err("the place of the data");
         }
+        self.check_members()
+    }
+
+    fn check_members(&self) -> Result<(), &'static str> {
+        let count = usize::from(self.count);
+        if u32::from(self.missing) >> count != 0 || self.belongs(self.index) == Some(false) {
+            return Err("the set of devices that do not belong");
+        }
+        let is_lost = |at: &usize| self.missing >> at & 1 == 1;
+        if (0..DEVICES).any(|at| (self.lost[at] != 0) != is_lost(&at)) {
+            return Err("the times at which devices ceased to belong");
+        }
+        let own = self.members[usize::from(self.index)] == self.device;
+        if !own || self.members[count..].iter().any(|uuid| *uuid != [0; 16]) {
+            return Err("the list of devices");
+        }
+        if self.change == 0 || self.change == self.parent {
+            return Err("the number of the last change");
+        }
         Ok(())
+    }
+
+    /// Whether device `index` of the stack belongs to it; `None` when there is no such device.
+    pub fn belongs(&self, index: u8) -> Option<bool> {
+        (index < self.count).then_some(self.missing >> index & 1 == 0)
     }
 }
 
@@ -213,11 +262,20 @@ mod tests {
             smallest in 0..1_u64 << 54,
             index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
             data_start in 0..u64::MAX / 2, data_len in 1..u64::MAX / 2, exported: u64, created: u64,
-            label in "[ -~]{0,60}é?", more in 0..9_u64,
+            label in "[ -~]{0,60}é?", more in 0..9_u64, change in 1..u64::MAX, parent: u64,
+            changed: u64, members: [[u8; 16]; DEVICES], lost in prop::array::uniform16(1..u64::MAX),
         ) -> Superblock {
+            let index = index % count;
+            let missing = missing & ((1_u32 << count) - 1) as u16 & !(1 << index);
+            let mut members = members;
+            members[usize::from(index)] = device;
+            members[usize::from(count)..].fill([0; 16]);
+            let lost = core::array::from_fn(|at| if missing >> at & 1 == 1 { lost[at] } else { 0 });
+            let parent = if parent == change { 0 } else { parent };
             let device_sectors = data_start + data_len + more;
             Superblock {
-                generation, volume, device, index: index % count, count, missing,
+                generation, volume, device, index, count, missing, change, parent, changed, members,
+                lost,
                 smallest, layer: Text::new(&layer).unwrap(), data_start, data_len,
                 device_sectors, exported, created, label: Text::new(&label).unwrap(),
             }
@@ -273,9 +331,35 @@ mod tests {
             exported: 2048,
             created: 0,
             label: Text::new("").unwrap(),
+            change: 1,
+            parent: 0,
+            changed: 0,
+            members: [[0; 16]; DEVICES],
+            lost: [0; DEVICES],
         };
         let parsed = Superblock::parse(&superblock.emit(0), 0);
         assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
+        let mut good = Superblock { index: 2, ..superblock };
+        good.members[..3].copy_from_slice(&[[7; 16], [8; 16], good.device]);
+        assert_eq!(Superblock::parse(&good.emit(0), 0), Ok(good));
+        let wrong = |change: &dyn Fn(&mut Superblock)| {
+            let mut one = good;
+            change(&mut one);
+            match Superblock::parse(&one.emit(0), 0) {
+                Err(SuperFault::Nonsense(why)) => why,
+                other => panic!("{other:?}"),
+            }
+        };
+        let set = "the set of devices that do not belong";
+        assert_eq!(wrong(&|one| one.missing = 0b100), set);
+        assert_eq!(wrong(&|one| one.missing = 0b1000), set);
+        let times = "the times at which devices ceased to belong";
+        assert_eq!(wrong(&|one| one.missing = 0b10), times);
+        assert_eq!(wrong(&|one| one.lost[1] = 5), times);
+        assert_eq!(wrong(&|one| one.members[2] = [1; 16]), "the list of devices");
+        assert_eq!(wrong(&|one| one.members[3] = [1; 16]), "the list of devices");
+        assert_eq!(wrong(&|one| one.change = 0), "the number of the last change");
+        assert_eq!(wrong(&|one| one.parent = 1), "the number of the last change");
         let mut page = superblock.emit(0);
         put_u32(&mut page, 40, VERSION + 1);
         page::seal(&mut page, Stamp { kind: KIND, uuid: superblock.volume, at: 0 }, 1);

@@ -305,7 +305,7 @@ impl Device {
     }
 
     /// Where a page at sector `at` of the whole device lies, in bytes.
-    fn page_place(&self, at: u64) -> Result<u64, IoError> {
+    pub(crate) fn page_place(&self, at: u64) -> Result<u64, IoError> {
         let at = at * SECTOR as u64;
         let Some(zoned) = &self.zoned else { return Ok(at) };
         let why = "there is no place beside its segments; superblocks need 2 MiB that can be \
@@ -424,6 +424,10 @@ impl Device {
         }
     }
 
+    pub(crate) fn as_file(&self) -> Option<&File> {
+        if let Medium::File(file) = &self.medium { Some(file) } else { None }
+    }
+
     pub(crate) fn fd(&self) -> RawFd {
         match &self.medium {
             Medium::File(file) => file.as_raw_fd(),
@@ -436,14 +440,6 @@ impl Device {
         let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
         assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
         self.zoned.as_ref().map_or(self.base + from, |zoned| zoned.place(lba))
-    }
-
-    /// The numbers of the node on its file system, to find it in the system's lists, if it has one.
-    pub fn node(&self) -> Option<(u64, u64)> {
-        match &self.medium {
-            Medium::File(file) => file.metadata().ok().map(|meta| (meta.dev(), meta.ino())),
-            Medium::Remote(_) | Medium::Memory(_) | Medium::Absent => None,
-        }
     }
 }
 

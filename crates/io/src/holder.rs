@@ -3,6 +3,8 @@
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
+use crate::device::Device;
+
 /// A process that has locked a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -11,6 +13,14 @@ pub struct Holder {
     /// Whether the lock goes by itself: this process took it and has closed the file, and only a
     /// child that it started just now, or the kernel's last transfers, still have that.
     pub is_leaving: bool,
+}
+
+impl Device {
+    /// The numbers of the node on its file system, to find it in the system's lists, if it has one.
+    pub fn node(&self) -> Option<(u64, u64)> {
+        let meta = self.as_file()?.metadata().ok()?;
+        Some((meta.dev(), meta.ino()))
+    }
 }
 
 /// The living process that has locked what `file` was opened to try; `None` when none is known. The

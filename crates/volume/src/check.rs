@@ -6,8 +6,8 @@ use hostftl_core::{Layer, SECTOR};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::journal;
-use crate::open::{assemble_machine, open};
+use crate::gather::{CHECK, OpenOptions};
+use crate::open::{assemble_machine, open_with};
 use crate::quiet::Quiet;
 
 /// What a check found.
@@ -34,7 +34,17 @@ pub struct Checked {
 /// # Errors
 /// When the volume can't be opened or recovered at all.
 pub fn check(path: &Path) -> Result<Checked, Error> {
-    let volume = open(path)?;
+    check_with(path, false)
+}
+
+/// As [`check`]; when it is to be `degraded`, also without members that belong to the volume. Who
+/// belongs to it stays as it is.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(path: &Path, degraded: bool) -> Result<Checked, Error> {
+    let options = OpenOptions { degraded, command: CHECK, ..OpenOptions::default() };
+    let volume = open_with(path, &options)?;
     let (flaws, notes) = match volume.config.is_memory() {
         true => (Vec::new(), volume.notes),
         false => (volume.notes, Vec::new()),
@@ -43,10 +53,6 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
     let mut driver = machine.driver;
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;
-    let lost = volume.layer.missing | driver.layer().lost_devices();
-    let mut roster = volume.roster;
-    let lost = lost & !journal::bit(&volume.layer, driver.devices().len());
-    roster.settle(driver.devices(), lost)?;
     let mut problems = flaws;
     problems.extend(driver.layer().check().err().map(String::from));
     driver.stop(&mut host)?;

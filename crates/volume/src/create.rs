@@ -8,9 +8,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Ack, Page, SECTOR};
+use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
@@ -25,7 +25,7 @@ use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::quiet::Quiet;
-use crate::roster::write_ends;
+use crate::roster::{stamp, write_ends};
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -258,17 +258,19 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
 }
 
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let window = |one: &Device| data_window(one.bytes() / SECTOR as u64).1;
     let rows = journal::others(&spec.layer, devices).iter();
     let smallest = rows.map(window).min().unwrap_or_default();
+    let mut members = [[0; 16]; MAX_DEVICES as usize];
+    members.iter_mut().take(devices.len()).for_each(|uuid| *uuid = *Uuid::new_v4().as_bytes());
+    let Stamp { change, at } = stamp();
     let of = |(index, one): (usize, &Device)| {
         let device_sectors = one.bytes() / SECTOR as u64;
         let (data_start, data_len) = data_window(device_sectors);
         Superblock {
             generation: 1,
             volume: *created.config.uuid.as_bytes(),
-            device: *Uuid::new_v4().as_bytes(),
+            device: members[index],
             index: index as u8,
             count: devices.len() as u8,
             missing: 0,
@@ -278,8 +280,13 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             data_len,
             device_sectors,
             exported: created.exported_bytes / SECTOR as u64,
-            created: now,
+            created: at,
             label: Text::new(&spec.label).expect("checked before"),
+            change,
+            parent: 0,
+            changed: at,
+            members,
+            lost: [0; MAX_DEVICES as usize],
         }
     };
     devices.iter().enumerate().map(of).collect()

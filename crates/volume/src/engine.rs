@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use hostftl_core::Layer;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -210,8 +211,16 @@ impl Core {
     /// Runs the driver for a while; none when it is over.
     fn advance(&mut self) -> Option<Pace> {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
-        let end = match driver.advance(jobs, TURNS) {
+        let advanced = driver.advance(jobs, TURNS);
+        let most = jobs.keep(driver.layer().lost_devices());
+        let end = match advanced {
+            Ok(Pace::Over) if jobs.holds() => {
+                return Some(Pace::Rests { until: most, pulls: false });
+            }
             Ok(Pace::Over) => Ok(()),
+            Ok(Pace::Rests { until, pulls }) => {
+                return Some(Pace::Rests { until: until.into_iter().chain(most).min(), pulls });
+            }
             Ok(pace) => return Some(pace),
             Err(error) => Err(error),
         };

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::error::{Error, device};
 use crate::journal;
 use crate::modelled;
-use crate::stack::{Assembly, MISSING, Member, open_member, order};
+use crate::stack::{Assembly, MISSING, Member, Redundancy, open_member, order};
 
 /// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
 /// volume can do without may be left out; the file then has `missing` in its place.
@@ -25,16 +25,8 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
     let layer = layer.and_then(Result::ok).unwrap_or(LayerConfig::new(LayerKind::Passthrough));
-    let tolerates = layer.tolerates();
-    let found = order(members, Vec::new(), tolerates + u32::from(layer.log.journal))?;
-    let rows = found.missing() & !journal::bit(&layer, found.members.len());
-    if rows.count_ones() > tolerates {
-        let why = format!(
-            "of the {} devices more are not here than the volume can do without",
-            found.members.len()
-        );
-        return Err(Error::Stack(why));
-    }
+    let journal = journal::bit(&layer, members.first().map_or(1, |it| it.superblock.count.into()));
+    let found = order(members, Vec::new(), Redundancy { devices: layer.tolerates(), journal })?;
     let Assembly { members, superblock, .. } = found;
     let name = |member: &Option<Member>| match member {
         Some(member) => member.device.name().into(),

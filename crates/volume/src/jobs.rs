@@ -3,17 +3,19 @@
 //! Invariants
 //! - A ticket's number is the place of its job's answer; the place is free when that is sent.
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
+//! - What promises that something is durable is held back until the members know who is lost.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hostftl_core::{
     Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
     Tally, Ticket,
 };
-use hostftl_io::{Host, Pull};
+use hostftl_io::{Host, IoError, Pull};
 
 use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
+use crate::keeper::{Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
 
@@ -30,6 +32,9 @@ pub struct Jobs {
     /// What happened, for other threads.
     news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
+    /// Tells the members of losses; none where no loss is survived.
+    keeper: Option<Keeper>,
+    held: Vec<(Arc<dyn Answers>, Answer)>,
 }
 
 /// A job that the layer has.
@@ -39,13 +44,53 @@ struct Waiting {
     reply: Arc<dyn Answers>,
     kind: Kind,
     since: Instant,
+    /// Whether the answer says that something is durable.
+    promises: bool,
 }
 
 impl Jobs {
     /// Takes jobs out of `inbox`, and tells `news` what happens and `latencies` how long it takes.
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
-        Jobs { inbox, waiting, told, free, asked: None, news, latencies }
+        let (asked, keeper, held) = (None, None, Vec::new());
+        Jobs { inbox, waiting, told, free, asked, news, latencies, keeper, held }
+    }
+
+    /// From now on `keeper` decides when a promise may be made.
+    pub fn set_keeper(&mut self, keeper: Option<Keeper>) {
+        self.keeper = keeper;
+    }
+
+    /// The layer does without the devices `lost`: lets the members know, and answers what that
+    /// holds back no longer. For how long to wait at most before the next call, while anything is
+    /// held.
+    pub fn keep(&mut self, lost: u16) -> Option<Duration> {
+        let keeper = self.keeper.as_mut()?;
+        keeper.look(lost);
+        let promise = keeper.promise();
+        if let Promise::Waits(most) = promise {
+            return (!self.held.is_empty()).then_some(most);
+        }
+        for (reply, mut answer) in std::mem::take(&mut self.held) {
+            if promise == Promise::Broken {
+                answer.result = Err(HostError::Io);
+            }
+            self.tell(reply, answer);
+        }
+        None
+    }
+
+    /// Whether an answer is held back.
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The layer is closed: lets the members know who was lost to the last.
+    ///
+    /// # Errors
+    /// When they can't be told.
+    pub fn finish(&mut self, lost: u16) -> Result<(), IoError> {
+        self.keeper.take().map_or(Ok(()), |keeper| keeper.finish(lost))
     }
 
     /// Who got answers since the last call, to be flushed.
@@ -67,7 +112,12 @@ impl Jobs {
             self.waiting.len() as u32 - 1
         });
         let (kind, since) = (Kind::of(&op), Instant::now());
-        self.waiting[place as usize] = Some(Waiting { cookie, reply, kind, since });
+        let promises = match &op {
+            JobOp::Flush => true,
+            JobOp::Write { fua, .. } | JobOp::Trim { fua } | JobOp::Zeroes { fua } => *fua,
+            _ => false,
+        };
+        self.waiting[place as usize] = Some(Waiting { cookie, reply, kind, since, promises });
         let sectors = bytes / SECTOR as u64;
         let (op, written) = match op {
             JobOp::Read(data) => (HostOp::Read(data.0.into_payload()), 0),
@@ -87,7 +137,9 @@ impl Jobs {
 impl Drop for Jobs {
     /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
     fn drop(&mut self) {
-        for Waiting { cookie, reply, .. } in self.waiting.drain(..).flatten() {
+        let held = self.held.drain(..).map(|(reply, answer)| (answer.cookie, reply));
+        let waiting = self.waiting.drain(..).flatten().map(|it| (it.cookie, it.reply));
+        for (cookie, reply) in held.chain(waiting) {
             reply.take(Answer::new(cookie, Err(HostError::Io), None));
             reply.flush();
         }
@@ -122,13 +174,21 @@ impl Host for Jobs {
         let Reply { ticket, data, result } = reply;
         let place = ticket.close() as usize;
         let waiting = self.waiting[place].take().expect("one answer for each job");
-        let Waiting { cookie, reply, kind, since } = waiting;
+        let Waiting { cookie, reply, kind, since, promises } = waiting;
         let mut latencies = self.latencies.lock().unwrap_or_else(|poison| poison.into_inner());
         latencies.note(kind, since.elapsed());
         drop(latencies);
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
-        self.tell(reply, Answer::new(cookie, result, data));
+        let mut answer = Answer::new(cookie, result, data);
+        if promises && result.is_ok() {
+            match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {
+                Promise::Kept => {}
+                Promise::Waits(_) => return self.held.push((reply, answer)),
+                Promise::Broken => answer.result = Err(HostError::Io),
+            }
+        }
+        self.tell(reply, answer);
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -136,6 +196,9 @@ impl Host for Jobs {
     }
 
     fn event(&mut self, event: Event) {
+        if let (Event::DeviceFailed { .. }, Some(keeper)) = (event, &mut self.keeper) {
+            keeper.suspect();
+        }
         self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
     }
 }

@@ -3,9 +3,6 @@
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 
-use crate::error::Error;
-use crate::stack::{Assembly, assemble_all};
-
 /// The length of a journal's file that `create` makes: more than a ring uses with 64 KiB chunks.
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
@@ -22,20 +19,4 @@ pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
 /// The devices that hold what the volume holds.
 pub(crate) fn others<'a>(layer: &LayerConfig, devices: &'a [Device]) -> &'a [Device] {
     &devices[..devices.len() - usize::from(layer.log.journal)]
-}
-
-/// Opens the devices of a volume, which may have lost its journal beside what the layer can do
-/// without; whether it can then be recovered is for the layer to say.
-///
-/// # Errors
-/// When they are not a stack that can be used.
-pub(crate) fn assemble(names: &[String], layer: &LayerConfig) -> Result<Assembly, Error> {
-    let journal = bit(layer, names.len());
-    let tolerates = layer.tolerates();
-    let found = assemble_all(names, tolerates + u32::from(layer.log.journal))?;
-    if (found.missing() & !journal).count_ones() <= tolerates {
-        return Ok(found);
-    }
-    drop(found);
-    assemble_all(names, tolerates)
 }

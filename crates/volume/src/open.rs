@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceInfo, SECTOR};
+use hostftl_format::roster::Record;
 use hostftl_format::superblock::data_window;
 use hostftl_io::{
     Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker, holder_of,
@@ -15,10 +16,11 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device, file};
+use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::roster::Roster;
-use crate::stack::{Assembly, assemble_all};
+use crate::stack::{Assembly, Member, Redundancy, time};
 use crate::tier;
 
 /// How long a lock that nobody known holds is waited for.
@@ -40,11 +42,20 @@ pub struct Volume {
     pub(crate) lock: File,
 }
 
-/// Opens the volume whose file is `path`.
+/// Opens the volume whose file is `path`, as long as all who belong to it are there now.
 ///
 /// # Errors
 /// When it or a device is missing, in use, or not what the file says.
 pub fn open(path: &Path) -> Result<Volume, Error> {
+    open_with(path, &OpenOptions::default())
+}
+
+/// Opens the volume whose file is `path`, perhaps without members.
+///
+/// # Errors
+/// When it or a device is missing, in use, or not what the file says; when somebody has to agree
+/// first to go on without a member.
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     let config = Config::load(path)?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
@@ -58,13 +69,17 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
     }
     // A tier is looked at without a device only to tell what is lost with that.
     let is_tier = layer.kind == LayerKind::Tier;
-    let found = match is_tier {
-        true => assemble_all(&config.devices, 1)?,
-        false => journal::assemble(&config.devices, &layer)?,
+    let redundancy = Redundancy {
+        devices: if is_tier { 1 } else { layer.tolerates() },
+        journal: journal::bit(&layer, config.devices.len()),
     };
+    let found = gather(&config.devices, redundancy, options)?;
     verify(path, &config, &found)?;
     if is_tier && found.missing() != 0 {
         return Err(tier::refusal(&found));
+    }
+    if found.unsaid != 0 && !options.degraded {
+        return Err(refusal(path, &found, &config.devices, options.command));
     }
     let layer = LayerConfig { missing: found.missing(), ..layer };
     let mut notes = degraded(&config, &layer, &found);
@@ -88,9 +103,11 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
             false => format!(
-                "DEGRADED: the volume runs without device {index} of {}; everything is served, but \
-                 the loss of another device would lose data",
-                config.devices.len()
+                "DEGRADED: the volume runs without device {index} of {}{}; everything is served, \
+                 but the loss of another device would lose data",
+                config.devices.len(),
+                time(found.superblock.lost[index])
+                    .map_or(String::new(), |since| format!(", which it lost at {since}")),
             ),
         })
         .collect();
@@ -102,13 +119,13 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
 fn seat(found: Assembly) -> (Roster, Vec<Device>) {
     let smallest = found.superblock.smallest;
     let mut devices = Vec::new();
-    let superblocks =
-        found.members.iter().map(|member| Some(member.as_ref()?.superblock)).collect();
+    let record = |member: &Member| Record { superblock: member.superblock, sound: member.sound };
+    let records = found.members.iter().map(|member| member.as_ref().map(record)).collect();
     for (index, member) in found.members.into_iter().enumerate() {
         let absent = || Device::absent(&format!("missing device {index}"), smallest);
         devices.push(member.map_or_else(absent, |member| member.device));
     }
-    (Roster::new(superblocks), devices)
+    (Roster::new(records), devices)
 }
 
 fn lock(path: &Path) -> Result<File, Error> {

@@ -3,21 +3,54 @@
 //! Invariants
 //! - Before a request is taken without a member, the superblocks of all others say so, durably. Not
 //!   earlier: a volume that can't be recovered without it must find it welcome when it is back.
-//! - Of the two copies on a device one is always whole: the second is written when the first is
-//!   durable.
+//! - Which copy is written when is decided by `hostftl_format::roster`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::Page;
-use hostftl_format::superblock::{Superblock, places};
+use hostftl_format::roster::{Record, Roster as Pure, Stamp, Write};
+use hostftl_format::superblock::places;
 use hostftl_io::{Device, IoError};
+use uuid::Uuid;
 
 /// The superblocks of a volume's members, by index; `None` for one that is not there.
 #[derive(Debug, Default)]
-pub struct Roster(Vec<Option<Superblock>>);
+pub struct Roster {
+    pure: Pure,
+    /// The sectors of each device; 0 for one that is not there.
+    sectors: Vec<u64>,
+}
 
 impl Roster {
     /// Of a volume that was just assembled.
-    pub fn new(superblocks: Vec<Option<Superblock>>) -> Self {
-        Roster(superblocks)
+    pub fn new(records: Vec<Option<Record>>) -> Self {
+        let sectors = records.iter().map(|it| it.map_or(0, |it| it.superblock.device_sectors));
+        Roster { sectors: sectors.collect(), pure: Pure::new(records) }
+    }
+
+    /// Whether there are no superblocks at all: the volume is in memory.
+    pub fn is_empty(&self) -> bool {
+        self.sectors.is_empty()
+    }
+
+    /// The sectors of each device, by index; 0 for one that is not there.
+    pub fn sectors(&self) -> impl Iterator<Item = u64> {
+        self.sectors.iter().copied()
+    }
+
+    /// See [`Pure::next`].
+    pub fn next(&mut self, lost: u16) -> Option<Write> {
+        self.pure.next(lost, stamp)
+    }
+
+    /// A copy is durable.
+    pub fn wrote(&mut self, write: &Write) {
+        self.pure.wrote(write);
+    }
+
+    /// A copy could not be written.
+    pub fn failed(&mut self, write: &Write) {
+        self.pure.failed(write);
     }
 
     /// Makes the superblocks say that the members `lost`, a set of bits, do not belong any more.
@@ -26,34 +59,34 @@ impl Roster {
     /// # Errors
     /// When a member can't be written.
     pub fn settle(&mut self, devices: &[Device], lost: u16) -> Result<(), IoError> {
-        let newest = self.0.iter().flatten().max_by_key(|one| one.generation).copied();
-        let Some(newest) = newest else { return Ok(()) };
-        self.write(devices, lost, newest.generation, newest.missing)?;
-        let missing = newest.missing | lost;
-        match missing == newest.missing {
-            true => Ok(()),
-            false => self.write(devices, missing, newest.generation + 1, missing),
-        }
-    }
-
-    /// Writes the superblocks that are not like this, but for those of `lost` members.
-    fn write(
-        &mut self,
-        devices: &[Device],
-        lost: u16,
-        generation: u64,
-        missing: u16,
-    ) -> Result<(), IoError> {
-        for (one, device) in self.0.iter_mut().zip(devices) {
-            let Some(one) = one else { continue };
-            let wanted = Superblock { generation, missing, ..*one };
-            if *one != wanted && lost >> one.index & 1 == 0 {
-                write_ends(device, one.device_sectors, |at| wanted.emit(at))?;
-                *one = wanted;
+        while let Some(write) = self.next(lost) {
+            let device = &devices[usize::from(write.member)];
+            let (at, page) = page_of(&write);
+            let written = device.write_page(at, &page).and_then(|()| device.sync());
+            match written {
+                Ok(()) => self.wrote(&write),
+                Err(error) => {
+                    self.failed(&write);
+                    return Err(error);
+                }
             }
         }
         Ok(())
     }
+}
+
+/// What a write of one copy is on its device: the sector, and the page.
+pub(crate) fn page_of(write: &Write) -> (u64, Page) {
+    let at = places(write.superblock.device_sectors)[write.copy];
+    (at, write.superblock.emit(at))
+}
+
+/// What a change that is made now is called.
+pub(crate) fn stamp() -> Stamp {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let change = Uuid::new_v4().as_u64_pair().0;
+    // A UUID of version 4 is never zero; a clock that was never set may be.
+    Stamp { change, at: at.max(1) }
 }
 
 /// Writes the places of both superblocks of a device of `sectors` sectors, one after the other,

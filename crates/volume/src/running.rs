@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
 use crate::journal;
+use crate::keeper::Keeper;
 use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::Quiet;
@@ -123,7 +124,14 @@ impl Volume {
         };
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
-        let jobs = Jobs::new(inbox, news.clone(), latencies.clone());
+        let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
+        jobs.set_keeper(Keeper::new(
+            self.roster,
+            &self.layer,
+            &driver,
+            machine.waker.clone(),
+            &news,
+        )?);
         still.notes.extend(notes.iter().cloned());
         let live = Live { still: Arc::new(still), shown: driver.shown(), news, latencies, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
@@ -148,6 +156,7 @@ fn spawn(engine: Arc<Engine>) -> Result<JoinHandle<Result<(), IoError>>, IoError
         let (mut driver, mut jobs, end) = engine.run();
         end?;
         driver.stop(&mut jobs)?;
+        jobs.finish(driver.layer().lost_devices())?;
         driver.close()
     };
     thread::Builder::new().name("driver".into()).spawn(run).map_err(IoError::Start)

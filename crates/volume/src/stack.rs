@@ -1,9 +1,11 @@
 //! The devices of a volume, opened for us alone, with what their superblocks say.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use hostftl_core::SECTOR;
 use hostftl_format::assemble::{Chosen, OtherCopy, Verdict, assemble, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, places};
-use hostftl_io::{Device, IoError};
+use hostftl_io::Device;
 use uuid::Uuid;
 
 use crate::error::{Error, device};
@@ -21,6 +23,8 @@ pub struct Member {
     pub superblock: Superblock,
     /// What is wrong with one of its two copies.
     pub flaw: Option<String>,
+    /// Which of the two copies say that.
+    pub sound: [bool; 2],
 }
 
 /// Opens one device of a volume.
@@ -32,7 +36,7 @@ pub fn open_member(name: &str) -> Result<Member, Error> {
         return Err(device(name, "the volume file names no device in this place"));
     }
     let mut opened = modelled::open(name)?;
-    let Chosen { superblock, other } = find_superblock(&opened)?;
+    let Chosen { superblock, other, sound } = find_superblock(&opened)?;
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < superblock.device_sectors {
         let (was, is) = (superblock.device_sectors * SECTOR as u64, opened.bytes());
@@ -44,7 +48,7 @@ pub fn open_member(name: &str) -> Result<Member, Error> {
         OtherCopy::Older => format!("{name}: one superblock is older than the other"),
         OtherCopy::Faulty(fault) => format!("{name}: one of its two superblocks is {fault}"),
     });
-    Ok(Member { device: opened, superblock, flaw })
+    Ok(Member { device: opened, superblock, flaw, sound })
 }
 
 /// The better of the two superblocks. The second lies where the first says that the device ends.
@@ -62,7 +66,7 @@ fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
         Ok(superblock) if superblock.device_sectors < sectors => superblock.device_sectors,
         Ok(superblock) if superblock.device_sectors > sectors => {
             let flaw = OtherCopy::Faulty(SuperFault::Foreign);
-            return Ok(Chosen { superblock, other: Some(flaw) });
+            return Ok(Chosen { superblock, other: Some(flaw), sound: [true, false] });
         }
         _ => sectors,
     };
@@ -79,6 +83,8 @@ pub struct Assembly {
     pub superblock: Superblock,
     /// Why devices that were named do not count: each says which, and what to do.
     pub left_out: Vec<String>,
+    /// The members that are not there though they belong, as a set of bits by index.
+    pub unsaid: u16,
 }
 
 impl Assembly {
@@ -92,33 +98,29 @@ impl Assembly {
     }
 }
 
-/// Opens the devices of a volume whose layer can do without so many. A device that is not there, or
-/// holds nothing of a volume, is left out; one that is in use, or belongs elsewhere, is an error.
-///
-/// # Errors
-/// When they are not a stack that can be used.
-pub fn assemble_all(names: &[String], tolerates: u32) -> Result<Assembly, Error> {
-    let (mut members, mut left_out) = (Vec::new(), Vec::new());
-    for name in names {
-        match open_member(name) {
-            Ok(member) => members.push(member),
-            Err(error) if tolerates > 0 && is_absence(&error) => left_out.push(error.to_string()),
-            Err(error) => return Err(error),
-        }
-    }
-    order(members, left_out, tolerates)
+/// What a stack can do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Redundancy {
+    /// So many devices.
+    pub devices: u32,
+    /// The journal's device beside them, as a bit; 0 without a journal.
+    pub journal: u16,
 }
 
-/// Whether an error says that there is no such member, and not that something is wrong with the
-/// way in which it is used.
-fn is_absence(error: &Error) -> bool {
-    match error {
-        Error::Device { .. } => true,
-        Error::Io(IoError::System { what, source, .. }) => {
-            let refused = source.kind() == std::io::ErrorKind::PermissionDenied;
-            *what != "lock it" && !refused
+/// Judges members as [`order`] does.
+pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
+    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
+    let Redundancy { devices, journal } = redundancy;
+    match assemble(&superblocks, devices + u32::from(journal != 0)) {
+        Verdict::Degraded { order, stale, unsaid } => {
+            let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
+            let rows = absent.filter(|(index, _)| journal >> index & 1 == 0).count();
+            match rows <= devices as usize {
+                true => Verdict::Degraded { order, stale, unsaid: unsaid & !journal },
+                false => assemble(&superblocks, devices),
+            }
         }
-        _ => false,
+        other => other,
     }
 }
 
@@ -130,46 +132,59 @@ fn is_absence(error: &Error) -> bool {
 pub fn order(
     members: Vec<Member>,
     mut left_out: Vec<String>,
-    tolerates: u32,
+    redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
-    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let name = |at: usize| members[at].device.name();
-    let order = match assemble(&superblocks, tolerates) {
-        Verdict::Complete { order } => order.into_iter().map(Some).collect(),
-        Verdict::Degraded { order, stale } => {
+    let (order, unsaid) = match judge(&members, redundancy) {
+        Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
+        Verdict::Degraded { order, stale, unsaid } => {
+            let newest = order.iter().flatten().map(|at| &members[*at].superblock);
+            let newest = newest.max_by_key(|one| one.generation).expect("it can be used");
             left_out.extend(stale.into_iter().map(|at| {
-                format!("{}: it missed writes, so what it holds is not up to date", name(at))
+                let since = newest.lost[usize::from(members[at].superblock.index)];
+                let since = time(since).map_or(String::new(), |since| format!(" since {since}"));
+                format!("{}: it missed writes{since}, so what it holds is not up to date", name(at))
             }));
-            order
+            (order, unsaid)
         }
         bad => {
-            let mut why = describe(&bad, &superblocks, name);
+            let mut why = describe(&bad, &members);
             left_out.iter().for_each(|one| why += &format!("; {one}"));
             return Err(Error::Stack(why));
         }
     };
-    let newest = superblocks.iter().max_by_key(|one| one.generation).copied();
     let mut slots: Vec<Option<Member>> = members.into_iter().map(Some).collect();
     let take = |at: Option<usize>| at.map(|at| slots[at].take().expect("each place occurs once"));
-    let members = order.into_iter().map(take).collect();
-    let superblock = newest.expect("a stack that can be used has a member");
-    Ok(Assembly { members, superblock, left_out })
+    let members: Vec<Option<Member>> = order.into_iter().map(take).collect();
+    let used = members.iter().flatten().map(|member| member.superblock);
+    let superblock = used.max_by_key(|one| one.generation);
+    let superblock = superblock.expect("a stack that can be used has a member");
+    Ok(Assembly { members, superblock, left_out, unsaid })
+}
+
+/// A moment of a superblock, for people; `None` when none is known.
+pub fn time(seconds: u64) -> Option<String> {
+    let since = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds > 0)?;
+    // Beyond the year 9999 there is no way to write it.
+    (seconds < 253_402_300_800).then(|| humantime::format_rfc3339_seconds(since).to_string())
 }
 
 /// What is wrong with a set of devices, and what to do.
-fn describe<'a>(bad: &Verdict, list: &[Superblock], name: impl Fn(usize) -> &'a str) -> String {
+fn describe(bad: &Verdict, members: &[Member]) -> String {
+    let name = |at: usize| members[at].device.name();
+    let of = |at: usize| &members[at].superblock;
     match bad {
         Verdict::Missing { members } => {
             let missing: Vec<String> = members.iter().map(|index| index.to_string()).collect();
-            let count = list[0].count;
+            let count = of(0).count;
             format!("the volume has {count} devices; number {} is not here", missing.join(", "))
         }
         Verdict::Foreign { at } => format!(
             "{} belongs to another volume ({}) than {} ({}); name the device that belongs here",
             name(*at),
-            label(&list[*at]),
+            label(of(*at)),
             name(0),
-            label(&list[0])
+            label(of(0))
         ),
         Verdict::Duplicate { at: [one, two] } => {
             let (one, two) = (name(*one), name(*two));
@@ -180,6 +195,25 @@ fn describe<'a>(bad: &Verdict, list: &[Superblock], name: impl Fn(usize) -> &'a 
              bring back the devices that were there last",
             name(*at)
         ),
+        Verdict::Apart { at } => {
+            let side = |at: usize| match time(of(at).changed) {
+                Some(since) => format!("{} since {since}", name(at)),
+                None => name(at).into(),
+            };
+            let [one, two] = *at;
+            let newer = if of(one).changed >= of(two).changed { one } else { two };
+            format!(
+                "{} and {} were served apart ({}; {}), so each may hold writes that the other \
+                 lacks; {} went on alone last. Choose the one to keep: `hostftl import DEVICE \
+                 --output NEW.toml` with that device (and those that were served with it) writes a \
+                 volume file without the other, which is then out for good",
+                name(one),
+                name(two),
+                side(one),
+                side(two),
+                name(newer),
+            )
+        }
         Verdict::Contradiction { at } => {
             let other = usize::from(*at == 0);
             format!("{} and {} describe their volume differently", name(other), name(*at))

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
+use crate::gather::OpenOptions;
 use crate::journal;
 use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
-use crate::open::open;
+use crate::open::open_with;
 use crate::quiet::Quiet;
 use crate::traffic::Traffic;
 
@@ -294,7 +295,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     if let Some(status) = control::ask(config.uuid) {
         return Ok(status);
     }
-    let volume = open(path)?;
+    let volume = open_with(path, &OpenOptions { degraded: true, ..OpenOptions::default() })?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer);
     status.notes = volume.notes;

@@ -2,14 +2,16 @@
 
 use anyhow::ensure;
 use hostftl_format::assemble::{Verdict, assemble, choose};
-use hostftl_format::superblock::{Superblock, Text};
+use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text};
 
 use super::page::{AT, UUID, sealed, trim};
 
 /// Bytes of a superblock that are not always zero.
-const USED: usize = 192;
+const USED: usize = 848;
 
 fn member(index: u8, count: u8) -> Superblock {
+    let mut members = [[0; 16]; MAX_DEVICES as usize];
+    (0..count).for_each(|index| members[usize::from(index)] = [index + 7; 16]);
     Superblock {
         generation: 1,
         volume: UUID,
@@ -25,6 +27,11 @@ fn member(index: u8, count: u8) -> Superblock {
         exported: 20000,
         created: 1_700_000_000,
         label: Text::new("a label").expect("a short label"),
+        change: 5,
+        parent: 0,
+        changed: 1_700_000_000,
+        members,
+        lost: [0; MAX_DEVICES as usize],
     }
 }
 
@@ -62,6 +69,10 @@ pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn excludes(by: &Superblock, one: &Superblock) -> bool {
+    by.missing >> one.index & 1 == 1
+}
+
 /// A verdict that is true of the list, and the same for the list in the other direction.
 pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let list: Vec<Superblock> = input.chunks(USED).filter_map(parse).collect();
@@ -81,12 +92,13 @@ pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
                 && order.len() == usize::from(list[0].count)
                 && order.iter().enumerate().all(right)
         }
-        Verdict::Degraded { order, stale } => {
+        Verdict::Degraded { order, stale, unsaid } => {
             let right = |(index, at): (usize, &Option<usize>)| {
                 at.is_none_or(|at| usize::from(list[at].index) == index && !stale.contains(&at))
             };
             let here = order.iter().flatten().count();
             here + 1 == order.len()
+                && (*unsaid == 0 || order[unsaid.trailing_zeros() as usize].is_none())
                 && here + stale.len() == list.len()
                 && order.iter().enumerate().all(right)
         }
@@ -96,7 +108,14 @@ pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         }
         Verdict::Foreign { at } => list[*at].volume != list[0].volume,
         Verdict::Duplicate { at: [one, two] } => one != two && list[*one].index == list[*two].index,
-        Verdict::Stale { at } => list.iter().any(|one| one.generation > list[*at].generation),
+        Verdict::Apart { at: [one, two] } => {
+            one != two
+                && [one, two].iter().all(|at| list.iter().any(|by| excludes(by, &list[**at])))
+        }
+        Verdict::Stale { at } => {
+            let at = &list[*at];
+            list.iter().any(|one| one.generation > at.generation || excludes(one, at))
+        }
         Verdict::Contradiction { at } => list.iter().any(|one| one != &list[*at]),
     };
     ensure!(is_true, "{verdict:?} of {list:?}");

@@ -14,6 +14,9 @@ use crate::units::{bytes, count};
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
+    /// Look also without members that are not there; they stay members
+    #[arg(long)]
+    degraded: bool,
 }
 
 /// Runs the command.
@@ -21,7 +24,7 @@ pub struct Args {
 /// # Errors
 /// When the volume can't be opened, or something is wrong with it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let checked = hostftl_volume::check(&args.volume)?;
+    let checked = hostftl_volume::check_with(&args.volume, args.degraded)?;
     if console.is_json() {
         console.value(&checked)?;
     } else {

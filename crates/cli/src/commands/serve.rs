@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use hostftl_serve::{Address, Certificates, Metrics, Options, Served, Server};
-use hostftl_volume::{Running, StartOptions};
+use hostftl_volume::{OpenOptions, Running, StartOptions};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -28,6 +28,13 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
+    /// Go on without members that are not there, for good: what they miss from now on, nothing
+    /// brings back to them. Needed once, as the others remember
+    #[arg(long)]
+    degraded: bool,
+    /// How long to wait for members that are not there yet
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    wait_devices: u64,
     /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
     /// systemd for the socket that the service manager hands over (LISTEN_FDS)
     #[arg(long, value_name = "ADDRESS")]
@@ -56,7 +63,9 @@ pub struct Args {
 /// # Errors
 /// When the volume or the socket can't be used, or a device fails beyond repair.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
-    let volume = hostftl_volume::open(&args.volume)?;
+    let wait = Duration::from_secs(args.wait_devices);
+    let open = OpenOptions { degraded: args.degraded, wait, tell: log, ..OpenOptions::default() };
+    let volume = hostftl_volume::open_with(&args.volume, &open)?;
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
     running.notes().iter().for_each(|note| log(note));
     let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, log)).transpose()?;

@@ -14,5 +14,5 @@ mod link;
 mod remote;
 mod uri;
 
-pub use remote::{Link, LinkWatch, Remote};
+pub use remote::{Link, LinkWatch, Remote, Shared};
 pub use uri::Uri;

@@ -128,18 +128,17 @@ impl Remote {
     /// # Errors
     /// What the server says, or what is wrong with the connection.
     pub fn run(&self, transfer: Transfer) -> io::Result<()> {
-        let (sender, answer) = channel();
-        self.shared.order(transfer, Origin::Caller(sender));
-        let result = answer.recv().expect("every order is answered");
-        result.map_err(|error| match self.watch().link().trouble {
-            Some(trouble) => io::Error::other(format!("{error} ({trouble})")),
-            None => io::Error::other(error.to_string()),
-        })
+        self.shared.run(transfer)
     }
 
     /// The first block of the export is this now.
     pub fn set_head(&self, page: &Page) {
-        *lock(&self.shared.head) = page.clone();
+        self.shared.set_head(page);
+    }
+
+    /// What other threads may use, also when the remote is gone.
+    pub fn share(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Tells how the connection is.
@@ -164,6 +163,25 @@ impl Drop for Remote {
 }
 
 impl Shared {
+    /// Does a transfer, and waits for its end.
+    ///
+    /// # Errors
+    /// What the server says, or what is wrong with the connection.
+    pub fn run(&self, transfer: Transfer) -> io::Result<()> {
+        let (sender, answer) = channel();
+        self.order(transfer, Origin::Caller(sender));
+        let result = answer.recv().expect("every order is answered");
+        result.map_err(|error| match lock(&self.link).trouble.clone() {
+            Some(trouble) => io::Error::other(format!("{error} ({trouble})")),
+            None => io::Error::other(error.to_string()),
+        })
+    }
+
+    /// The first block of the export is this now.
+    pub fn set_head(&self, page: &Page) {
+        *lock(&self.head) = page.clone();
+    }
+
     fn order(&self, transfer: Transfer, origin: Origin) {
         let mut orders = lock(&self.orders);
         if orders.closed {

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
-use hostftl_volume::{Config, CreateSpec, StartOptions, check, create, import, open};
+use hostftl_volume::{
+    Config, CreateSpec, OpenOptions, StartOptions, check, create, import, open, open_with, status,
+};
 
 const FILES: [&str; 3] = ["d0", "d1", "d2"];
 
@@ -23,7 +25,17 @@ fn spec(place: &Place) -> CreateSpec {
 
 /// Serves it and writes `byte` into each block of a range, durably; the notes.
 fn write(place: &Place, byte: u8) -> Vec<String> {
-    let (running, port) = open(&place.path("v.toml")).unwrap().start(&options()).unwrap();
+    write_with(place, byte, OpenOptions::default())
+}
+
+/// The same, and agrees to go on without members that are not there.
+fn write_degraded(place: &Place, byte: u8) -> Vec<String> {
+    write_with(place, byte, DEGRADED)
+}
+
+fn write_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
+    let volume = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = volume.start(&options()).unwrap();
     let client = Client::new(port);
     for block in 0..64 {
         client.write(block * 8192, &[byte; 4096], false).unwrap();
@@ -36,7 +48,17 @@ fn write(place: &Place, byte: u8) -> Vec<String> {
 
 /// Serves it and expects what [`write`] wrote; the notes.
 fn expect(place: &Place, byte: u8) -> Vec<String> {
-    let (running, port) = open(&place.path("v.toml")).unwrap().start(&options()).unwrap();
+    expect_with(place, byte, OpenOptions::default())
+}
+
+/// The same, and agrees to go on without members that are not there.
+fn expect_degraded(place: &Place, byte: u8) -> Vec<String> {
+    expect_with(place, byte, DEGRADED)
+}
+
+fn expect_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
+    let volume = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = volume.start(&options()).unwrap();
     let client = Client::new(port);
     for block in 0..64 {
         assert!(client.read(block * 8192, 4096) == [byte; 4096], "block {block}");
@@ -45,6 +67,9 @@ fn expect(place: &Place, byte: u8) -> Vec<String> {
     running.stop().unwrap();
     notes
 }
+
+const DEGRADED: OpenOptions =
+    OpenOptions { degraded: true, wait: std::time::Duration::ZERO, command: "", tell: |_| {} };
 
 fn options() -> StartOptions {
     StartOptions::default()
@@ -70,21 +95,99 @@ fn any_order_and_a_volume_file_that_is_lost() {
     expect(&place, 3);
 }
 
+/// What all devices that are there hold.
+fn contents(place: &Place) -> Vec<Option<Vec<u8>>> {
+    FILES.iter().map(|name| fs::read(place.path(name)).ok()).collect()
+}
+
 #[test]
-fn a_missing_device_is_said_loudly_and_everything_is_served() {
-    for gone in FILES {
+fn a_missing_device_needs_consent_once_and_everything_is_served() {
+    for (index, gone) in FILES.into_iter().enumerate() {
         let place = Place::new();
         create(&spec(&place)).unwrap();
         write(&place, 1);
         fs::remove_file(place.path(gone)).unwrap();
-        let notes = expect(&place, 1);
+        let before = contents(&place);
+        let message = refusal(&place);
+        assert!(message.contains(&format!("device {index} ({}", place.name(gone))), "{message}");
+        assert!(message.contains("`hostftl serve --degraded` goes on without it"), "{message}");
+        let message = check(&place.path("v.toml")).unwrap_err().to_string();
+        assert!(message.contains("`hostftl check --degraded`"), "{message}");
+        assert!(status(&place.path("v.toml")).unwrap().degraded);
+        assert!(contents(&place) == before, "a refusal or a look wrote something");
+        let notes = expect_degraded(&place, 1);
         assert!(notes[0].starts_with("DEGRADED: the volume runs without device"), "{notes:?}");
         assert!(notes[1].contains(&place.name(gone)), "{notes:?}");
-        write(&place, 2);
+        let notes = write(&place, 2);
+        assert!(notes[0].contains(", which it lost at 20"), "{notes:?}");
         expect(&place, 2);
         let problems = check(&place.path("v.toml")).unwrap().problems;
         assert!(problems[0].starts_with("DEGRADED") && problems.len() == 2, "{problems:?}");
     }
+}
+
+#[test]
+fn a_member_that_missed_nothing_is_taken_back_without_a_word() {
+    let place = Place::new();
+    create(&spec(&place)).unwrap();
+    write(&place, 1);
+    fs::rename(place.path("d1"), place.path("away")).unwrap();
+    refusal(&place);
+    check(&place.path("v.toml")).unwrap_err();
+    status(&place.path("v.toml")).unwrap();
+    import(&[place.name("d0"), place.name("d2")], &place.path("w.toml")).unwrap();
+    fs::rename(place.path("away"), place.path("d1")).unwrap();
+    assert_eq!(expect(&place, 1), Vec::<String>::new());
+    assert_eq!(check(&place.path("v.toml")).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_start_waits_for_a_member_that_comes() {
+    let place = Place::new();
+    create(&spec(&place)).unwrap();
+    write(&place, 1);
+    fs::rename(place.path("d1"), place.path("away")).unwrap();
+    let (from, to) = (place.path("away"), place.path("d1"));
+    // It comes when the start says that it waits.
+    static HEARD: std::sync::Mutex<Option<String>> = std::sync::Mutex::new(None);
+    let coming = std::thread::spawn(move || {
+        while HEARD.lock().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        fs::rename(from, to).unwrap();
+    });
+    let wait = std::time::Duration::from_secs(60);
+    let tell = |text: &str| *HEARD.lock().unwrap() = Some(text.into());
+    for degraded in [true, false] {
+        let how = OpenOptions { degraded, wait, command: "", tell };
+        assert_eq!(expect_with(&place, 1, how), Vec::<String>::new());
+    }
+    coming.join().unwrap();
+    let heard = HEARD.lock().unwrap().take().unwrap();
+    assert!(heard.contains("waits up to 60 s for") && heard.contains("d1"), "{heard}");
+}
+
+#[test]
+fn what_is_no_absence_is_an_error_and_changes_nothing() {
+    let place = Place::new();
+    create(&spec(&place)).unwrap();
+    write(&place, 1);
+    fs::rename(place.path("d1"), place.path("away")).unwrap();
+    // A folder in its place, and a path through a file: neither says that the member is gone.
+    fs::create_dir(place.path("d1")).unwrap();
+    let before = contents(&place);
+    let open = |place: &Place| open_with(&place.path("v.toml"), &DEGRADED).unwrap_err().to_string();
+    let message = open(&place);
+    assert!(message.contains("d1 is neither a regular file nor a block device"), "{message}");
+    fs::remove_dir(place.path("d1")).unwrap();
+    let text = fs::read_to_string(place.path("v.toml")).unwrap();
+    fs::write(place.path("v.toml"), text.replace("d1\"", "away/d1\"")).unwrap();
+    let message = open(&place);
+    assert!(message.contains("away/d1: can't open it: Not a directory"), "{message}");
+    assert!(contents(&place) == before, "a refusal wrote something");
+    fs::write(place.path("v.toml"), text).unwrap();
+    fs::rename(place.path("away"), place.path("d1")).unwrap();
+    assert_eq!(expect(&place, 1), Vec::<String>::new());
 }
 
 #[test]
@@ -93,16 +196,66 @@ fn a_device_that_comes_back_after_it_missed_writes_is_left_out() {
     create(&spec(&place)).unwrap();
     write(&place, 1);
     fs::rename(place.path("d1"), place.path("away")).unwrap();
-    write(&place, 2);
+    write_degraded(&place, 2);
     fs::rename(place.path("away"), place.path("d1")).unwrap();
     let before = fs::read(place.path("d1")).unwrap();
     let notes = expect(&place, 2);
-    assert!(notes[1].contains("d1: it missed writes"), "{notes:?}");
+    assert!(notes[1].contains("d1: it missed writes since 20"), "{notes:?}");
     assert!(fs::read(place.path("d1")).unwrap() == before, "it was written to");
     fs::remove_file(place.path("d2")).unwrap();
     let message = refusal(&place);
     assert!(message.contains("d1 missed changes of the volume: it is stale"), "{message}");
     assert!(message.contains("d2"), "{message}");
+}
+
+/// A mirror over `a` and `b`, in which `byte` is written.
+fn mirror(place: &Place, byte: u8) {
+    let devices = ["a", "b"].map(|name| place.name(name)).into();
+    create(&CreateSpec { devices, ..spec(place) }).unwrap();
+    write(place, byte);
+}
+
+#[test]
+fn a_stale_half_does_not_start_alone() {
+    let place = Place::new();
+    mirror(&place, 1);
+    fs::rename(place.path("b"), place.path("away")).unwrap();
+    write_degraded(&place, 2);
+    fs::rename(place.path("away"), place.path("b")).unwrap();
+    fs::rename(place.path("a"), place.path("away")).unwrap();
+    let message = refusal(&place);
+    assert!(message.contains("device 0 (") && message.contains("newer writes than"), "{message}");
+    fs::rename(place.path("away"), place.path("a")).unwrap();
+    let notes = expect(&place, 2);
+    assert!(notes[1].contains("b: it missed writes"), "{notes:?}");
+}
+
+#[test]
+fn halves_that_were_served_apart_are_both_refused_until_one_is_chosen() {
+    let place = Place::new();
+    mirror(&place, 1);
+    fs::rename(place.path("b"), place.path("away")).unwrap();
+    write_degraded(&place, 2);
+    fs::rename(place.path("a"), place.path("kept")).unwrap();
+    fs::rename(place.path("away"), place.path("b")).unwrap();
+    write_degraded(&place, 3);
+    fs::rename(place.path("kept"), place.path("a")).unwrap();
+    let before = ["a", "b"].map(|name| fs::read(place.path(name)).unwrap());
+    for how in [OpenOptions::default(), DEGRADED] {
+        let message = open_with(&place.path("v.toml"), &how).unwrap_err().to_string();
+        assert!(message.contains("were served apart"), "{message}");
+        assert!(message.contains("hostftl import"), "{message}");
+    }
+    let both = ["a", "b"].map(|name| place.name(name));
+    let message = import(&both, &place.path("w.toml")).unwrap_err().to_string();
+    assert!(message.contains("were served apart"), "{message}");
+    assert!(before == ["a", "b"].map(|name| fs::read(place.path(name)).unwrap()));
+    // Whichever is chosen is served, without another word.
+    for (keep, byte) in [("a", 2), ("b", 3)] {
+        fs::remove_file(place.path("v.toml")).unwrap();
+        import(&[place.name(keep)], &place.path("v.toml")).unwrap();
+        expect(&place, byte);
+    }
 }
 
 #[test]
@@ -111,8 +264,10 @@ fn what_is_too_short_or_blank_is_left_out() {
     create(&spec(&place)).unwrap();
     write(&place, 1);
     File::options().write(true).open(place.path("d0")).unwrap().set_len(20 * MIB).unwrap();
-    let notes = expect(&place, 1);
-    assert!(notes[1].contains("d0: has 20971520 bytes, but the volume needs 50331648"));
+    let why = "d0: has 20971520 bytes, but the volume needs 50331648";
+    assert!(refusal(&place).contains(why));
+    let notes = expect_degraded(&place, 1);
+    assert!(notes[1].contains(why), "{notes:?}");
     File::create(place.path("d0")).unwrap().set_len(48 * MIB).unwrap();
     let notes = expect(&place, 1);
     assert!(notes[1].contains("d0: has no HostFTL superblock"), "{notes:?}");
@@ -152,7 +307,8 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     let config = import(&two, &place.path("v.toml")).unwrap();
     assert_eq!(config.devices, [place.name("d0"), "missing".into(), place.name("d2")]);
     assert_eq!(Config::load(&place.path("v.toml")).unwrap(), config);
-    let notes = expect(&place, 1);
+    assert!(refusal(&place).contains("hostftl serve --degraded"));
+    let notes = expect_degraded(&place, 1);
     assert!(notes[1].contains("missing: the volume file names no device in this place"));
     let one = import(&two[..1], &place.path("w.toml")).unwrap_err().to_string();
     assert!(one.contains("the volume has 3 devices; number 0, 1 is not here"), "{one}");
@@ -168,7 +324,7 @@ fn a_smallest_device_that_is_lost_does_not_change_where_things_lie() {
     create(&CreateSpec { size: None, ..spec(&place) }).unwrap();
     write(&place, 5);
     fs::remove_file(place.path("d1")).unwrap();
-    expect(&place, 5);
+    expect_degraded(&place, 5);
 }
 
 #[test]
@@ -178,7 +334,7 @@ fn a_change_of_members_that_was_cut_off_is_finished() {
     write(&place, 1);
     fs::copy(place.path("d2"), place.path("before")).unwrap();
     fs::remove_file(place.path("d1")).unwrap();
-    write(&place, 2);
+    write_degraded(&place, 2);
     // The superblocks of d2 are as they were before d1 was given up; the rest of it is not.
     let (old, new) = (File::open(place.path("before")).unwrap(), place.path("d2"));
     let new = File::options().write(true).open(new).unwrap();

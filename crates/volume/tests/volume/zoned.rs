@@ -1,7 +1,9 @@
 //! Volumes on zoned files: made, used, left and found again.
 
 use hostftl_layers::LayerConfig;
-use hostftl_volume::{CreateSpec, StartOptions, check, create, import, open};
+use hostftl_volume::{
+    CreateSpec, OpenOptions, StartOptions, check, create, import, open, open_with,
+};
 
 use crate::common::{Client, MIB, Place};
 
@@ -55,7 +57,9 @@ fn a_log_over_zoned_files_keeps_what_it_has_without_one_of_them() {
     running.stop().unwrap();
     assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
     std::fs::rename(place.path("d1"), place.path("away")).unwrap();
-    let (running, port) = start();
+    let degraded = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let volume = open_with(&spec.path, &degraded).unwrap();
+    let (running, port) = volume.start(&StartOptions::default()).unwrap();
     reads_back(&Client::new(port));
     running.stop().unwrap();
 }

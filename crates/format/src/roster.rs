@@ -1,0 +1,136 @@
+//! Changes of who belongs to a volume: which superblocks are written, and in which order.
+//!
+//! Nothing here touches a device: whoever does takes one [`Write`] after the other, makes it
+//! durable, and says what came of it.
+//!
+//! Invariants
+//! - A change that was cut off is finished, on all members that are there, before the next begins.
+//! - Of the two copies on a device one is always whole: a copy that is not sound is written before
+//!   the other is touched, and the second only when the first is durable.
+//! - Nothing is promised to a host while a loss is not in all superblocks but those of the lost.
+
+use alloc::vec::Vec;
+
+use crate::superblock::Superblock;
+
+/// A superblock with what its two copies are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What counts.
+    pub superblock: Superblock,
+    /// Which of the copies, at the head and at the tail, say so.
+    pub sound: [bool; 2],
+}
+
+/// One copy that has to be written, durably.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The member, by index in the stack.
+    pub member: u8,
+    /// Which of the places of a superblock: 0 is the head, 1 the tail.
+    pub copy: usize,
+    /// What is written.
+    pub superblock: Superblock,
+}
+
+/// What a new change is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// A number that no other change has; not 0.
+    pub change: u64,
+    /// The time, in seconds since 1970; not 0.
+    pub at: u64,
+}
+
+/// The superblocks of a volume's members, by index; `None` for one that is not there.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    members: Vec<Option<Member>>,
+    /// What all shall say.
+    target: Option<Superblock>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    superblock: Superblock,
+    /// The change that each copy tells of; `None` for a copy that is not sound.
+    says: [Option<u64>; 2],
+}
+
+impl Roster {
+    /// Of a volume that was just assembled.
+    pub fn new(records: impl IntoIterator<Item = Option<Record>>) -> Self {
+        let member = |record: Record| {
+            let Record { superblock, sound } = record;
+            Member { superblock, says: sound.map(|sound| sound.then_some(superblock.change)) }
+        };
+        let members: Vec<_> = records.into_iter().map(|it| it.map(member)).collect();
+        let superblocks = members.iter().flatten().map(|it: &Member| it.superblock);
+        let target = superblocks.max_by_key(|one| one.generation);
+        Roster { members, target }
+    }
+
+    /// The next copy to write, so that all members but the `lost`, a set of bits, say that these do
+    /// not belong any more; a change that this needs is called `stamp`. `None` when all say so.
+    pub fn next(&mut self, lost: u16, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
+        if let Some(write) = self.unwritten(lost) {
+            return Some(write);
+        }
+        let target = self.target.as_mut()?;
+        let more = lost & !target.missing;
+        if more == 0 {
+            return None;
+        }
+        let Stamp { change, at } = stamp();
+        (target.parent, target.change, target.changed) = (target.change, change, at);
+        (target.generation, target.missing) = (target.generation + 1, target.missing | more);
+        let times = target.lost.iter_mut().enumerate();
+        times.filter(|(index, _)| more >> index & 1 == 1).for_each(|(_, time)| *time = at);
+        self.unwritten(lost)
+    }
+
+    fn unwritten(&self, lost: u16) -> Option<Write> {
+        let target = self.target?;
+        let there = self.members.iter().enumerate().filter(|(index, _)| lost >> index & 1 == 0);
+        there.filter_map(|(index, member)| Some((index, (*member)?))).find_map(|(index, member)| {
+            let is_wrong = |copy: &usize| member.says[*copy] != Some(target.change);
+            let broken = [0, 1].into_iter().find(|copy| member.says[*copy].is_none());
+            let copy = broken.or_else(|| [0, 1].into_iter().find(is_wrong))?;
+            let Superblock { generation, missing, change, parent, changed, lost, .. } = target;
+            let superblock = Superblock {
+                generation,
+                missing,
+                change,
+                parent,
+                changed,
+                lost,
+                ..member.superblock
+            };
+            Some(Write { member: index as u8, copy, superblock })
+        })
+    }
+
+    /// A copy is durable.
+    pub fn wrote(&mut self, write: &Write) {
+        let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
+        member.superblock = write.superblock;
+        member.says[write.copy] = Some(write.superblock.change);
+    }
+
+    /// A copy could not be written: nobody knows what is there.
+    pub fn failed(&mut self, write: &Write) {
+        let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
+        member.says[write.copy] = None;
+    }
+
+    /// Who does not belong any more, as a set of bits by index: what all say when nothing is left
+    /// to be written.
+    pub fn missing(&self) -> u16 {
+        self.target.map_or(0, |target| target.missing)
+    }
+
+    /// Whether something may be promised to a host while the layer does without `lost`.
+    pub fn may_promise(&self, lost: u16) -> bool {
+        lost & !self.missing() == 0 && self.unwritten(lost).is_none()
+    }
+}

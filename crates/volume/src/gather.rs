@@ -1,0 +1,168 @@
+//! The members of a volume, as they come: who is there, whom a start waits for, and whether
+//! somebody has to agree to go on without one.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hostftl_format::assemble::Verdict;
+use hostftl_io::IoError;
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, open_member, order, time};
+
+/// How often a member that is not there yet is looked for.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The command that goes on without a member for good, and the one that only looks.
+const SERVE: &str = "hostftl serve --degraded";
+pub(crate) const CHECK: &str = "hostftl check --degraded";
+
+/// How a volume is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Whether to go on without members that belong to the volume.
+    pub degraded: bool,
+    /// How long to wait for members that are not there.
+    pub wait: Duration,
+    /// What to type to go on without a member, for messages.
+    pub command: &'static str,
+    /// Who hears for whom the start waits.
+    pub tell: fn(&str),
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions { degraded: false, wait: Duration::ZERO, command: SERVE, tell: |_| {} }
+    }
+}
+
+/// Opens the devices of a volume that can do without some. A device that is not there, or holds
+/// nothing of a volume, is waited for, and then left out; one that can't be used for another reason
+/// is an error, unless the volume does not need it.
+///
+/// # Errors
+/// When they are not a stack that can be used.
+pub fn gather(
+    names: &[String],
+    redundancy: Redundancy,
+    options: &OpenOptions,
+) -> Result<Assembly, Error> {
+    let begun = Instant::now();
+    let (mut members, mut told) = (Vec::new(), false);
+    let mut waiting: Vec<&String> = names.iter().collect();
+    loop {
+        let mut absent = Vec::new();
+        for name in std::mem::take(&mut waiting) {
+            match open_member(name) {
+                Ok(member) => members.push(member),
+                Err(error) => absent.push((name, error)),
+            }
+        }
+        let left = options.wait.saturating_sub(begun.elapsed());
+        let may_come = absent.iter().any(|(name, error)| *name != MISSING && is_absence(error));
+        let is_trouble = absent.iter().any(|(_, error)| !is_absence(error));
+        if left.is_zero() || !may_come || is_trouble || !is_lacking(&members, redundancy) {
+            return settle_for(members, absent, redundancy);
+        }
+        if !told {
+            let list: Vec<&str> = absent.iter().map(|(name, _)| name.as_str()).collect();
+            let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
+            (options.tell)(&format!("waits up to {most} s for {list} (--wait-devices)"));
+            told = true;
+        }
+        waiting = absent.into_iter().map(|(name, _)| name).collect();
+        std::thread::sleep(PAUSE.min(left));
+    }
+}
+
+/// Whether a member that belongs is not there, so that it is worth waiting for.
+fn is_lacking(members: &[Member], redundancy: Redundancy) -> bool {
+    match judge(members, redundancy) {
+        Verdict::Complete { .. } => false,
+        Verdict::Degraded { order, unsaid, .. } => {
+            let journal = order.iter().enumerate().filter(|(_, at)| at.is_none());
+            let journal = journal.fold(0, |set, (index, _)| set | 1 << index) & redundancy.journal;
+            unsaid != 0 || journal != 0
+        }
+        Verdict::Missing { .. } | Verdict::Stale { .. } | Verdict::Nothing => true,
+        _ => false,
+    }
+}
+
+/// What can be made of the members that are there.
+fn settle_for(
+    members: Vec<Member>,
+    mut absent: Vec<(&String, Error)>,
+    redundancy: Redundancy,
+) -> Result<Assembly, Error> {
+    let lacking = is_lacking(&members, redundancy);
+    let plain = redundancy.devices == 0 && redundancy.journal == 0;
+    let trouble = absent.iter().position(|(_, error)| lacking && !is_absence(error));
+    match trouble.or_else(|| (plain && !absent.is_empty()).then_some(0)) {
+        Some(at) => Err(absent.swap_remove(at).1),
+        None => {
+            let left_out = absent.iter().map(|(_, error)| error.to_string());
+            order(members, left_out.collect(), redundancy)
+        }
+    }
+}
+
+/// Whether an error says that there is no such member, and not that something is wrong with it,
+/// with this machine, or with the way in which it is used.
+fn is_absence(error: &Error) -> bool {
+    match error {
+        Error::Device { .. } => true,
+        Error::Io(IoError::System { what, source, .. }) => match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => true,
+            Some(
+                libc::ECONNREFUSED
+                | libc::ECONNRESET
+                | libc::EPIPE
+                | libc::ETIMEDOUT
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::ENOTCONN,
+            ) => true,
+            Some(_) => false,
+            // A server that does not speak, or a host without an address.
+            None => *what == "use the NBD server",
+        },
+        _ => false,
+    }
+}
+
+/// Why a volume is not opened without members that belong to it, and what to type.
+pub fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
+    let superblock = &found.superblock;
+    let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);
+    let here: Vec<&str> = found.members.iter().flatten().map(|one| one.device.name()).collect();
+    let named: Vec<String> = absent
+        .map(|index| {
+            let uuid = Uuid::from_bytes(superblock.members[index]);
+            match devices.get(index).filter(|name| *name != MISSING) {
+                Some(name) if !here.contains(&name.as_str()) => {
+                    format!("device {index} ({name}, {uuid})")
+                }
+                _ => format!("device {index} ({uuid})"),
+            }
+        })
+        .collect();
+    let known = time(superblock.changed)
+        .map_or(String::new(), |at| format!(", as it did when its members changed last, at {at}"));
+    let why = found.left_out.join("; ");
+    let way = match command {
+        CHECK => format!("`{command}` looks at what is here"),
+        _ => format!("`{command}` goes on without it, and then it is out for good"),
+    };
+    Error::Stack(format!(
+        "{}: {} of the volume's {} is not here ({why}). It belongs to the volume{known}, and may \
+         hold newer writes than {}: bring it back; or {way}",
+        path.display(),
+        named.join(" and "),
+        superblock.count,
+        here.join(", "),
+    ))
+}
