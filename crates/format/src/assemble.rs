@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::planted::{Bug, planted};
 use crate::superblock::{SuperFault, Superblock};
 
 /// The superblock of a device, from its two copies.
@@ -121,6 +122,11 @@ fn excludes(one: &Superblock, other: &Superblock) -> bool {
 /// exclude each other, perhaps in a ring.
 fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
     let mut sides = alloc::vec![None; list.len()];
+    if planted(Bug::ForkJoined) {
+        let newest = list.iter().max_by_key(|one| one.generation);
+        let counts = |one| Some(newest.is_none_or(|newest| !excludes(newest, one)));
+        return list.iter().map(counts).collect();
+    }
     loop {
         let mut decided = false;
         for at in 0..list.len() {
@@ -131,7 +137,8 @@ fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
                 let by = list.iter().zip(&sides).filter(|(by, _)| excludes(by, &list[at]));
                 by.filter(|(_, its)| **its == side).count()
             };
-            if against(Some(true)) > 0 {
+            let believed = planted(Bug::ExcludedBelieved) && against(Some(false)) > 0;
+            if against(Some(true)) > 0 || believed {
                 sides[at] = Some(false);
             } else if against(None) == 0 {
                 sides[at] = Some(true);
@@ -158,8 +165,9 @@ fn apart(list: &[Superblock], sides: &[Option<bool>]) -> Option<[usize; 2]> {
 /// How a member stands to the newest that counts. A change is written to one superblock after the
 /// other: one that was cut off leaves members behind that missed nothing.
 fn is_behind(one: &Superblock, newest: &Superblock) -> bool {
+    let behind = u64::from(!planted(Bug::OffByOne));
     one.change != newest.change
-        && !(one.generation + 1 == newest.generation && one.change == newest.parent)
+        && !(one.generation + behind == newest.generation && one.change == newest.parent)
 }
 
 /// Judges a list of superblocks, one of each device. The layer of the stack `tolerates` the loss of
@@ -208,7 +216,8 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     }
     let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
     if absent.count_ones() <= tolerates {
-        return Verdict::Degraded { order, stale, unsaid: absent & !newest.missing };
+        let unsaid = if planted(Bug::ConsentNotAsked) { 0 } else { absent & !newest.missing };
+        return Verdict::Degraded { order, stale, unsaid };
     }
     if let Some(at) = stale.first() {
         return Verdict::Stale { at: *at };

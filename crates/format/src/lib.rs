@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod hard;
 pub mod log;
 pub mod page;
+pub mod planted;
 pub mod report;
 pub mod roster;
 pub mod scrambler;

@@ -11,6 +11,7 @@
 
 use alloc::vec::Vec;
 
+use crate::planted::{Bug, planted};
 use crate::superblock::Superblock;
 
 /// A superblock with what its two copies are worth.
@@ -48,6 +49,8 @@ pub struct Roster {
     members: Vec<Option<Member>>,
     /// What all shall say.
     target: Option<Superblock>,
+    /// Whether nothing is written at all.
+    looks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +70,20 @@ impl Roster {
         let members: Vec<_> = records.into_iter().map(|it| it.map(member)).collect();
         let superblocks = members.iter().flatten().map(|it: &Member| it.superblock);
         let target = superblocks.max_by_key(|one| one.generation);
-        Roster { members, target }
+        Roster { members, target, looks: false }
+    }
+
+    /// One for a look, which writes nothing.
+    pub fn look_only(self) -> Self {
+        Roster { looks: true, ..self }
     }
 
     /// The next copy to write, so that all members but the `lost`, a set of bits, say that these do
     /// not belong any more; a change that this needs is called `stamp`. `None` when all say so.
     pub fn next(&mut self, lost: u16, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
+        if self.looks && !planted(Bug::LookWrites) {
+            return None;
+        }
         if let Some(write) = self.unwritten(lost) {
             return Some(write);
         }
@@ -95,6 +106,11 @@ impl Roster {
         there.filter_map(|(index, member)| Some((index, (*member)?))).find_map(|(index, member)| {
             let is_wrong = |copy: &usize| member.says[*copy] != Some(target.change);
             let broken = [0, 1].into_iter().find(|copy| member.says[*copy].is_none());
+            let broken = broken.filter(|_| !planted(Bug::SoundCopyFirst));
+            let is_old = member.superblock.change != target.change;
+            if planted(Bug::CutOffForgotten) && is_old && lost & !target.missing == 0 {
+                return None;
+            }
             let copy = broken.or_else(|| [0, 1].into_iter().find(is_wrong))?;
             let Superblock { generation, missing, change, parent, changed, lost, .. } = target;
             let superblock = Superblock {
@@ -131,6 +147,9 @@ impl Roster {
 
     /// Whether something may be promised to a host while the layer does without `lost`.
     pub fn may_promise(&self, lost: u16) -> bool {
+        if planted(Bug::LossAfterFlush) {
+            return true;
+        }
         lost & !self.missing() == 0 && self.unwritten(lost).is_none()
     }
 }

@@ -122,6 +122,12 @@ impl<L: Layer> Driver<L> {
         Ok(driver)
     }
 
+    /// From now on nothing is written to any device: the layer sees what it wrote, and nobody else
+    /// ever will. For a look, before the start.
+    pub fn look_only(&mut self) {
+        self.world.look_only();
+    }
+
     /// Runs the layer until it is ready for requests.
     ///
     /// # Errors

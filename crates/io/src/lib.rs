@@ -11,6 +11,7 @@ mod holder;
 mod host;
 mod model;
 mod nbd;
+mod overlay;
 mod pool;
 mod queue;
 mod region;

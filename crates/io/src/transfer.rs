@@ -252,6 +252,37 @@ pub fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceError> {
     Ok(())
 }
 
+impl Transfer {
+    /// Copies what a write that has not begun has into `bytes`, which are as long.
+    pub fn copy_out(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        for piece in self.pieces() {
+            let to = &mut bytes[at..at + piece.iov_len];
+            // SAFETY: the pieces are valid and ours by the first invariant, and apart from `bytes`.
+            unsafe {
+                let from = piece.iov_base.cast::<u8>();
+                std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), piece.iov_len);
+            }
+            at += piece.iov_len;
+        }
+    }
+
+    /// Copies `bytes` to where a read that has not begun wants them.
+    pub fn copy_in(&self, bytes: &[u8]) {
+        let home = if self.bounce.is_some() { &self.home } else { &self.iov };
+        let mut at = 0;
+        for piece in home {
+            let from = &bytes[at..at + piece.iov_len];
+            // SAFETY: as in `copy_out`.
+            unsafe {
+                let to = piece.iov_base.cast::<u8>();
+                std::ptr::copy_nonoverlapping(from.as_ptr(), to, piece.iov_len);
+            }
+            at += piece.iov_len;
+        }
+    }
+}
+
 /// Gives the room of a range back to the file system where it can, which changes nothing for those
 /// who know that the range holds nothing.
 pub fn free(fd: RawFd, offset: u64, len: u64) {

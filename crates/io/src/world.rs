@@ -19,11 +19,13 @@ use crate::device::{Backing, Device};
 use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::nbd::Remote;
+use crate::overlay::Overlay;
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
 use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
+use crate::zoned::Keeper;
 
 mod zoned;
 
@@ -56,6 +58,8 @@ pub struct World {
     waker: Arc<Waker>,
     patience: Duration,
     pub stats: Stats,
+    /// What a look would write to each device; empty unless this is one.
+    overlays: Vec<Overlay>,
 }
 
 impl World {
@@ -103,6 +107,7 @@ impl World {
             waker,
             patience,
             stats,
+            overlays: Vec::new(),
         })
     }
 
@@ -149,7 +154,7 @@ impl World {
             Some(device) if self.devices[usize::from(device)].is_zoned() => {
                 self.submit_zoned(slot, usize::from(device), &mut command);
             }
-            Some(device) => match self.devices[usize::from(device)].follow(&mut command) {
+            Some(device) => match self.follow(usize::from(device), &mut command) {
                 Some(result) => self.finished.push_back(Finished { slot, result }),
                 None => {
                     let transfer = self.transfer(slot, &command);
@@ -167,8 +172,30 @@ impl World {
         self.flights[slot as usize] = Some((token, command));
     }
 
+    /// See [`Device::follow`]. A model learns nothing from a look.
+    fn follow(
+        &mut self,
+        device: usize,
+        command: &mut Command,
+    ) -> Option<Result<Verdict, DeviceError>> {
+        let silent = !self.overlays.is_empty() && !matches!(command, Command::Report { .. });
+        if silent { None } else { self.devices[device].follow(command) }
+    }
+
+    /// From now on nothing is written to any device: what would be stays in memory.
+    pub fn look_only(&mut self) {
+        self.overlays = self.devices.iter().map(|_| Overlay::default()).collect();
+        for zoned in self.devices.iter_mut().filter_map(Device::as_zoned) {
+            zoned.keeper = Keeper::Memory;
+        }
+    }
+
     fn start(&mut self, transfer: Transfer, index: usize) {
         let device = &self.devices[index];
+        if let Some(overlay) = self.overlays.get_mut(index) {
+            let result = overlay.run(&transfer, device).map(|()| Verdict::default());
+            return self.finished.push_back(Finished { slot: transfer.slot, result });
+        }
         if let Some(remote) = device.as_remote() {
             return remote.put(transfer);
         }

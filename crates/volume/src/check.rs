@@ -29,7 +29,7 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
-/// Recovers the volume, checks the layer's invariants, and closes it clean.
+/// Recovers the volume in memory, and checks the layer's invariants; nothing is written.
 ///
 /// # Errors
 /// When the volume can't be opened or recovered at all.
@@ -51,6 +51,9 @@ pub fn check_with(path: &Path, degraded: bool) -> Result<Checked, Error> {
     };
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
     let mut driver = machine.driver;
+    if !volume.config.is_memory() {
+        driver.look_only();
+    }
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;
     let mut problems = flaws;

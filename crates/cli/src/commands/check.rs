@@ -8,8 +8,8 @@ use crate::units::{bytes, count};
 
 /// Check a volume that is not served: superblocks, recovery, and the layer's invariants
 ///
-/// Recovery runs as it would when the volume is served, and the volume is closed clean afterwards.
-/// Exit code 3 when something is wrong.
+/// Recovery runs as it would when the volume is served, but in memory: nothing is written. Exit
+/// code 3 when something is wrong.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file

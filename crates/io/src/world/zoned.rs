@@ -50,6 +50,9 @@ impl World {
     fn reset_segment(&mut self, slot: u32, device: usize, lba: u64, sectors: u64) {
         let place = (self.devices[device].place(lba, sectors), sectors * SECTOR as u64);
         let (fd, memory) = (self.devices[device].fd(), self.devices[device].as_memory());
+        if !self.overlays.is_empty() {
+            return self.start(Transfer::reset(slot, fd, place.0, place.1), device);
+        }
         if let Some(memory) = memory {
             memory.clear(place.0 as usize, place.1 as usize);
             return self.end(slot, Ok(Verdict::default()));

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
-    Config, CreateSpec, OpenOptions, StartOptions, check, create, import, open, open_with, status,
+    Config, CreateSpec, OpenOptions, StartOptions, check, check_with, create, import, open,
+    open_with, status,
 };
 
 const FILES: [&str; 3] = ["d0", "d1", "d2"];
@@ -132,10 +133,13 @@ fn a_member_that_missed_nothing_is_taken_back_without_a_word() {
     create(&spec(&place)).unwrap();
     write(&place, 1);
     fs::rename(place.path("d1"), place.path("away")).unwrap();
+    let before = contents(&place);
     refusal(&place);
     check(&place.path("v.toml")).unwrap_err();
+    assert_eq!(check_with(&place.path("v.toml"), true).unwrap().problems.len(), 2);
     status(&place.path("v.toml")).unwrap();
     import(&[place.name("d0"), place.name("d2")], &place.path("w.toml")).unwrap();
+    assert!(contents(&place) == before, "a look wrote something");
     fs::rename(place.path("away"), place.path("d1")).unwrap();
     assert_eq!(expect(&place, 1), Vec::<String>::new());
     assert_eq!(check(&place.path("v.toml")).unwrap().problems, Vec::<String>::new());

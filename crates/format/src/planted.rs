@@ -1,0 +1,82 @@
+//! Planted bugs: mistakes that the checker of the membership must find, to test the tests.
+//!
+//! Without the feature `planted`, [`planted`] is a constant `false` and costs nothing.
+
+/// A mistake that can be switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// A start goes on without a member that belongs, and asks nobody.
+    ConsentNotAsked,
+    /// A flush is answered before the members know who is lost.
+    LossAfterFlush,
+    /// A look writes superblocks.
+    LookWrites,
+    /// A member that a change which was cut off left behind counts as stale.
+    OffByOne,
+    /// Members that went on without each other are joined: the newest decides.
+    ForkJoined,
+    /// The copy that is sound is written before the one that is not.
+    SoundCopyFirst,
+    /// A change that was cut off is not finished.
+    CutOffForgotten,
+    /// Who is excluded still excludes others.
+    ExcludedBelieved,
+}
+
+impl Bug {
+    /// All of them, in the order of the report.
+    pub const ALL: &'static [Bug] = &[
+        Bug::ConsentNotAsked,
+        Bug::LossAfterFlush,
+        Bug::LookWrites,
+        Bug::OffByOne,
+        Bug::ForkJoined,
+        Bug::SoundCopyFirst,
+        Bug::CutOffForgotten,
+        Bug::ExcludedBelieved,
+    ];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bug::ConsentNotAsked => "consent-not-asked",
+            Bug::LossAfterFlush => "loss-after-flush",
+            Bug::LookWrites => "look-writes",
+            Bug::OffByOne => "off-by-one",
+            Bug::ForkJoined => "fork-joined",
+            Bug::SoundCopyFirst => "sound-copy-first",
+            Bug::CutOffForgotten => "cut-off-forgotten",
+            Bug::ExcludedBelieved => "excluded-believed",
+        }
+    }
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Bug;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    /// One more than the bug's number; 0 for none.
+    static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+    /// Switches one bug on, or all off, for the whole process.
+    pub fn set(bug: Option<Bug>) {
+        CHOSEN.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn planted(bug: Bug) -> bool {
+        CHOSEN.load(Ordering::Relaxed) == bug as u8 + 1
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    pub(crate) const fn planted(_bug: super::Bug) -> bool {
+        false
+    }
+}
+
+pub(crate) use switch::planted;
+#[cfg(feature = "planted")]
+pub use switch::set;
