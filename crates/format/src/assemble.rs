@@ -228,7 +228,7 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
 
 /// What all members of a stack must agree on.
 fn shape(of: &Superblock) -> impl PartialEq {
-    (of.count, of.layer, of.exported, of.created, of.label, of.members)
+    (of.count, of.layer, of.layer_format, of.exported, of.created, of.label, of.members)
 }
 
 #[cfg(test)]
@@ -247,6 +247,7 @@ mod tests {
             count,
             missing: 0,
             smallest: 2048,
+            layer_format: 1,
             layer: Text::new("hard").unwrap(),
             data_start: 2048,
             data_len: 2048,

@@ -13,7 +13,8 @@
 //! | 46..48 | devices that do not belong any more, as a set of bits by index |
 //! | 48..64 | device UUID |
 //! | 64..72 | sectors of data on the smallest device of the stack; 0 = as on this one |
-//! | 72..80 | zero |
+//! | 72..76 | version of the layer's own format |
+//! | 76..80 | zero |
 //! | 80..88 | the last change of the members: a number that no other change has |
 //! | 88..96 | first sector of the data |
 //! | 96..104 | sectors of data |
@@ -40,6 +41,8 @@ pub const RESERVE: u64 = 2048;
 pub const LABEL_BYTES: usize = 64;
 /// The longest text of a layer with its parameters, in bytes.
 pub const LAYER_BYTES: usize = 256;
+/// More sectors than any device has: their bytes are counted in 63 bits.
+pub const MOST_SECTORS: u64 = 1 << 54;
 /// The most devices of a stack.
 pub const MAX_DEVICES: u8 = 16;
 
@@ -58,6 +61,7 @@ pub struct Superblock {
     pub count: u8,
     pub missing: u16,
     pub smallest: u64,
+    pub layer_format: u32,
     pub layer: Text<LAYER_BYTES>,
     pub data_start: u64,
     pub data_len: u64,
@@ -152,6 +156,7 @@ impl Superblock {
         page.0[46..48].copy_from_slice(&self.missing.to_le_bytes());
         page.0[48..64].copy_from_slice(&self.device);
         put_u64(&mut page, 64, self.smallest);
+        put_u32(&mut page, 72, self.layer_format);
         let longs = [self.data_start, self.data_len, self.device_sectors, self.exported];
         for (index, value) in longs.into_iter().chain([self.created]).enumerate() {
             put_u64(&mut page, 88 + 8 * index, value);
@@ -192,6 +197,7 @@ impl Superblock {
             count: page.0[45],
             missing: u16::from_le_bytes([page.0[46], page.0[47]]),
             smallest: u64_at(page, 64),
+            layer_format: u32_at(page, 72),
             layer: Text::parse(&page.0[192..448]).ok_or(SuperFault::Nonsense("the layer"))?,
             data_start: u64_at(page, 88),
             data_len: u64_at(page, 96),
@@ -216,12 +222,21 @@ impl Superblock {
             return Err("the number of the device");
         }
         // A journal's device may be shorter than the smallest of the others.
-        if self.smallest >> 54 != 0 {
+        if self.smallest >= MOST_SECTORS {
             return Err("the length of the smallest device");
         }
+        if self.device_sectors >= MOST_SECTORS || self.exported >= MOST_SECTORS {
+            return Err("a length");
+        }
         let end = self.data_start.checked_add(self.data_len);
-        if self.data_len == 0 || end.is_none_or(|end| end > self.device_sectors) {
+        let beyond =
+            end.is_none_or(|end| end > self.device_sectors - RESERVE.min(self.device_sectors));
+        let aligned = self.data_start.is_multiple_of(u64::from(SECTORS_PER_BLOCK));
+        if self.data_len == 0 || self.data_start < RESERVE || !aligned || beyond {
             return Err("the place of the data");
+        }
+        if !self.layer.as_str().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("the layer");
         }
         self.check_members()
     }
@@ -259,9 +274,10 @@ mod tests {
     prop_compose! {
         fn any_superblock()(
             generation: u64, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
-            smallest in 0..1_u64 << 54,
+            smallest in 0..MOST_SECTORS, layer_format: u32,
             index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
-            data_start in 0..u64::MAX / 2, data_len in 1..u64::MAX / 2, exported: u64, created: u64,
+            data_start in RESERVE / 8..1_u64 << 50, data_len in 1..1_u64 << 53,
+            exported in 0..MOST_SECTORS, created: u64,
             label in "[ -~]{0,60}é?", more in 0..9_u64, change in 1..u64::MAX, parent: u64,
             changed: u64, members: [[u8; 16]; DEVICES], lost in prop::array::uniform16(1..u64::MAX),
         ) -> Superblock {
@@ -272,10 +288,11 @@ mod tests {
             members[usize::from(count)..].fill([0; 16]);
             let lost = core::array::from_fn(|at| if missing >> at & 1 == 1 { lost[at] } else { 0 });
             let parent = if parent == change { 0 } else { parent };
-            let device_sectors = data_start + data_len + more;
+            let data_start = 8 * data_start;
+            let device_sectors = data_start + data_len + RESERVE + more;
             Superblock {
                 generation, volume, device, index, count, missing, change, parent, changed, members,
-                lost,
+                lost, layer_format,
                 smallest, layer: Text::new(&layer).unwrap(), data_start, data_len,
                 device_sectors, exported, created, label: Text::new(&label).unwrap(),
             }
@@ -312,6 +329,51 @@ mod tests {
     }
 
     #[test]
+    fn lengths_that_can_not_be_are_refused() {
+        let text = Text::new("x").unwrap();
+        let sound = Superblock {
+            generation: 1,
+            volume: [1; 16],
+            device: [2; 16],
+            index: 0,
+            count: 1,
+            missing: 0,
+            smallest: 0,
+            layer_format: 1,
+            layer: text,
+            data_start: 2048,
+            data_len: 2048,
+            device_sectors: 8192,
+            exported: 2048,
+            created: 0,
+            label: Text::new("").unwrap(),
+            change: 1,
+            parent: 0,
+            changed: 0,
+            members: core::array::from_fn(|at| if at == 0 { [2; 16] } else { [0; 16] }),
+            lost: [0; DEVICES],
+        };
+        let parse = |one: Superblock| Superblock::parse(&one.emit(0), 0);
+        assert_eq!(parse(sound), Ok(sound));
+        let most = u64::MAX;
+        for odd in [
+            Superblock { device_sectors: most, ..sound },
+            Superblock { device_sectors: 1 << 54, ..sound },
+            Superblock { exported: most, ..sound },
+            Superblock { smallest: most, ..sound },
+            Superblock { data_len: most, ..sound },
+            Superblock { data_len: 4097, ..sound },
+            Superblock { data_start: 0, ..sound },
+            Superblock { data_start: 2049, ..sound },
+            Superblock { data_start: most, ..sound },
+            Superblock { device_sectors: 0, ..sound },
+            Superblock { layer: Text::new("ha\x1b[2J").unwrap(), ..sound },
+        ] {
+            assert!(matches!(parse(odd), Err(SuperFault::Nonsense(_))), "{odd:?}");
+        }
+    }
+
+    #[test]
     fn nonsense_and_other_versions_are_told_apart() {
         let zero = Page::default();
         assert_eq!(Superblock::parse(&zero, 0), Err(SuperFault::Foreign));
@@ -324,6 +386,7 @@ mod tests {
             count: 3,
             missing: 0,
             smallest: 0,
+            layer_format: 1,
             layer: text,
             data_start: 2048,
             data_len: 2048,

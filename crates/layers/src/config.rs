@@ -76,6 +76,25 @@ impl LayerKind {
 }
 
 impl LayerKind {
+    /// The version of what it writes on media. Whoever changes a byte of that, or what one means,
+    /// adds one to it: volumes of another version are refused. `crates/chaos/tests/golden.rs`
+    /// notices a change without it.
+    pub const fn format(self) -> u32 {
+        match self {
+            LayerKind::Passthrough
+            | LayerKind::Hard
+            | LayerKind::Mhatl
+            | LayerKind::Shatl
+            | LayerKind::HatlAuto
+            | LayerKind::Scrambler
+            | LayerKind::Log
+            | LayerKind::Tier
+            | LayerKind::Pblk
+            | LayerKind::Rrpc
+            | LayerKind::Exerciser => 1,
+        }
+    }
+
     /// Whether it writes in superpages of a size that may be chosen.
     fn has_superpages(self) -> bool {
         matches!(

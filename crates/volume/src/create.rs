@@ -133,6 +133,9 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     if Text::<64>::new(&label).is_none() {
         return Err(config_error(&spec.path, "the label is longer than 64 bytes".into()));
     }
+    if label.chars().any(char::is_control) {
+        return Err(config_error(&spec.path, "the label has control characters".into()));
+    }
     Ok(Config { uuid: Uuid::new_v4(), label, layer, devices })
 }
 
@@ -275,6 +278,7 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             count: devices.len() as u8,
             missing: 0,
             smallest,
+            layer_format: spec.layer.kind.format(),
             layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
             data_start,
             data_len,

@@ -59,6 +59,14 @@ pub enum Error {
         /// What is wrong and what to do.
         why: String,
     },
+    /// A device holds a format that this build does not know.
+    #[error("{device}: {why}")]
+    Format {
+        /// The device.
+        device: String,
+        /// Which format, which is known, and what to do.
+        why: String,
+    },
     /// Making a volume failed after its devices were written to.
     #[error("{source}; formatting had begun, so {lost}")]
     Formatting {

@@ -98,7 +98,9 @@ fn settle_for(
 ) -> Result<Assembly, Error> {
     let lacking = is_lacking(&members, redundancy);
     let plain = redundancy.devices == 0 && redundancy.journal == 0;
-    let trouble = absent.iter().position(|(_, error)| lacking && !is_absence(error));
+    let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
+    let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
+    let trouble = absent.iter().position(|(_, error)| is_trouble(error));
     match trouble.or_else(|| (plain && !absent.is_empty()).then_some(0)) {
         Some(at) => Err(absent.swap_remove(at).1),
         None => {

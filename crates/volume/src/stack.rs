@@ -6,6 +6,7 @@ use hostftl_core::SECTOR;
 use hostftl_format::assemble::{Chosen, OtherCopy, Verdict, assemble, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, places};
 use hostftl_io::Device;
+use hostftl_layers::LayerKind;
 use uuid::Uuid;
 
 use crate::error::{Error, device};
@@ -37,6 +38,7 @@ pub fn open_member(name: &str) -> Result<Member, Error> {
     }
     let mut opened = modelled::open(name)?;
     let Chosen { superblock, other, sound } = find_superblock(&opened)?;
+    known_format(name, &superblock)?;
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < superblock.device_sectors {
         let (was, is) = (superblock.device_sectors * SECTOR as u64, opened.bytes());
@@ -71,7 +73,30 @@ fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
         _ => sectors,
     };
     let tail = parse(places(ends_at)[1])?;
-    choose(head, tail).map_err(|fault| device(opened.name(), format!("has {fault}")))
+    choose(head, tail).map_err(|fault| match fault {
+        SuperFault::Version(_) => {
+            let why = format!("has {fault}; use the build that made the volume");
+            Error::Format { device: opened.name().into(), why }
+        }
+        fault => device(opened.name(), format!("has {fault}")),
+    })
+}
+
+/// Whether this build knows the format of the device's layer. A layer of a name that nobody knows
+/// is refused when its text is read.
+fn known_format(name: &str, superblock: &Superblock) -> Result<(), Error> {
+    let text = superblock.layer.as_str();
+    let layer = text.split(':').next().unwrap_or_default();
+    let Ok(kind) = layer.parse::<LayerKind>() else { return Ok(()) };
+    let (found, known) = (superblock.layer_format, kind.format());
+    if found == known {
+        return Ok(());
+    }
+    let why = format!(
+        "holds format {found} of layer {kind}, and this build knows format {known} alone: use the \
+         build that made the volume; nothing was written"
+    );
+    Err(Error::Format { device: name.into(), why })
 }
 
 /// The devices of a volume that are there, in the order of the stack.

@@ -20,6 +20,7 @@ fn member(index: u8, count: u8) -> Superblock {
         count,
         missing: 0,
         smallest: 0,
+        layer_format: 1,
         layer: Text::new("hard").expect("a short name"),
         data_start: 2048,
         data_len: 28672,

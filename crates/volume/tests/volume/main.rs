@@ -2,6 +2,7 @@
 
 mod blocks;
 mod common;
+mod formats;
 mod journal;
 mod life;
 mod members;
