@@ -106,6 +106,29 @@ pub struct Limits {
     pub ack: Ack,
 }
 
+impl Limits {
+    /// Where the first part of a read or write of the sectors `at..end` ends; see [`next_cut`].
+    #[inline]
+    pub fn next_cut(&self, at: u64, end: u64) -> u64 {
+        next_cut(at, end, self.max_transfer.into(), self.align.into())
+    }
+}
+
+/// Where a front end cuts the range `at..end` next when parts may have a length of `max` at most:
+/// at its end, or as far on as possible at a multiple of `align`. All are in the same unit.
+///
+/// # Panics
+/// When `max` is not whole units of `align`: then a part could be empty.
+#[inline]
+pub fn next_cut(at: u64, end: u64, max: u64, align: u64) -> u64 {
+    let furthest = at.saturating_add(max);
+    if end <= furthest {
+        return end;
+    }
+    assert!(max >= align && max.is_multiple_of(align), "{max} is whole units of {align}");
+    furthest - furthest % align
+}
+
 /// When a write counts as completed. Durable is another word: see flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {

@@ -36,7 +36,9 @@ pub use device::{DeviceInfo, DeviceKind, Segments};
 pub use digest::StreamDigest;
 pub use few::Few;
 pub use gauges::Gauges;
-pub use layer::{Ack, Credits, Event, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Out, Output};
+pub use layer::{
+    Ack, Credits, Event, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Out, Output, next_cut,
+};
 pub use meta::{MetaBuf, Page};
 pub use payload::{Payload, View, ViewMut};
 pub use request::{HostError, HostOp, Reply, Request, Ticket};

@@ -1,5 +1,7 @@
 //! Cuts a long request into parts that the volume takes.
 
+use hostftl_core::next_cut;
+
 /// The parts of `offset..offset + length`, each at most `max` bytes. Cuts are at multiples of
 /// `align`, which divides `max`.
 pub(crate) fn parts(
@@ -8,12 +10,10 @@ pub(crate) fn parts(
     max: u32,
     align: u32,
 ) -> impl Iterator<Item = (u64, u32)> {
-    assert!(max >= align && max.is_multiple_of(align), "{max} is whole units of {align}");
     let end = offset + u64::from(length);
     let mut at = offset;
     std::iter::from_fn(move || {
-        let furthest = at + u64::from(max);
-        let cut = if end <= furthest { end } else { furthest - furthest % u64::from(align) };
+        let cut = next_cut(at, end, max.into(), align.into());
         let part = (at, (cut - at) as u32);
         at = cut;
         (part.1 > 0).then_some(part)

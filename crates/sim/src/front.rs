@@ -202,13 +202,10 @@ impl Front {
 
 /// The next range to send: long transfers are cut at multiples of `align`.
 fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
-    let left = pending.end - pending.cursor;
-    let most = u64::from(limits.max_transfer);
-    if left <= most || !matches!(pending.op, Op::Read | Op::Write) {
-        return (pending.cursor, left);
-    }
-    let align = u64::from(limits.align);
-    let cut = (pending.cursor + most) / align * align;
+    let cut = match pending.op {
+        Op::Read | Op::Write => limits.next_cut(pending.cursor, pending.end),
+        Op::Flush | Op::Discard => pending.end,
+    };
     (pending.cursor, cut - pending.cursor)
 }
 

@@ -28,6 +28,10 @@ pub struct Busy {
     pub map: Nanos,
     /// The layer's padding.
     pub padding: Nanos,
+    /// The layer's parity.
+    pub parity: Nanos,
+    /// The layer's journal.
+    pub journal: Nanos,
     /// The drive's own collection, which is a part of `copyback`.
     #[serde(skip)]
     pub drive_gc: Nanos,
@@ -36,7 +40,8 @@ pub struct Busy {
 impl Busy {
     /// All of it.
     pub fn total(&self) -> Nanos {
-        self.read + self.request + self.copyback + self.vgc + self.map + self.padding
+        let layer = self.vgc + self.map + self.padding + self.parity + self.journal;
+        self.read + self.request + self.copyback + layer
     }
 }
 
@@ -79,6 +84,8 @@ pub struct Row {
     pub pages_copied: u64,
     /// Padding that the layer wrote.
     pub padding_bytes: u64,
+    /// Bytes of parity that the layer wrote.
+    pub parity_bytes: u64,
     /// Map log, checkpoints and lists of lines that the layer wrote.
     pub map_bytes_written: u64,
     /// What the layer wrote to its journal's device.
@@ -177,6 +184,7 @@ impl Row {
             gc_runs: work.counters.gc_runs,
             pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
             padding_bytes: bytes(work.sent(Cause::Pad)),
+            parity_bytes: bytes(work.sent(Cause::Parity)),
             map_bytes_written: bytes(map),
             journal_bytes: bytes(work.sent(Cause::Journal)),
             flushes: host.flushes,

@@ -89,7 +89,9 @@ impl Work {
                     }
                     Cause::Gc => busy.vgc += programs + reads,
                     Cause::Map | Cause::Checkpoint | Cause::List => busy.map += programs + reads,
-                    Cause::Pad | Cause::Parity | Cause::Journal => busy.padding += programs + reads,
+                    Cause::Pad => busy.padding += programs + reads,
+                    Cause::Parity => busy.parity += programs + reads,
+                    Cause::Journal => busy.journal += programs + reads,
                     Cause::Rmw => busy.copyback += programs + reads,
                     Cause::DriveGc => {
                         busy.copyback += programs + reads;

@@ -47,18 +47,24 @@ fn whole_nanos(value: f64) -> String {
 type Part = (&'static str, fn(&Busy) -> u64);
 
 fn busy(rows: &[Row]) -> Figure {
-    let parts: [Part; 6] = [
+    let parts: [Part; 8] = [
         ("read", |busy| busy.read),
         ("request", |busy| busy.request),
         ("copyback", |busy| busy.copyback),
         ("vgc", |busy| busy.vgc),
         ("map", |busy| busy.map),
         ("padding", |busy| busy.padding),
+        ("parity", |busy| busy.parity),
+        ("journal", |busy| busy.journal),
     ];
     let mut bars = Bars::new("How long the drive works, and what for", &names(rows), whole_nanos);
     for (name, part) in parts {
         let values: Vec<f64> = rows.iter().map(|row| part(&row.busy_ns) as f64).collect();
-        bars = bars.series(name, &values);
+        // Most layers have neither parity nor a journal.
+        let is_rare = matches!(name, "parity" | "journal");
+        if !is_rare || values.iter().any(|value| *value > 0.0) {
+            bars = bars.series(name, &values);
+        }
     }
     bars.stacked().figure().note(
         "request: writing what was asked; copyback: the drive's own read-modify-writes and \

@@ -56,7 +56,7 @@ fn names(columns: &mut Vec<Column>) {
 }
 
 fn sizes(columns: &mut Vec<Column>) {
-    let figures: [Size; 27] = [
+    let figures: [Size; 31] = [
         ("requests", |row| row.requests),
         ("widened", |row| row.widened),
         ("flushes", |row| row.flushes),
@@ -66,6 +66,8 @@ fn sizes(columns: &mut Vec<Column>) {
         ("gc_runs", |row| row.gc_runs),
         ("pages_copied", |row| row.pages_copied),
         ("padding_bytes", |row| row.padding_bytes),
+        ("parity_bytes", |row| row.parity_bytes),
+        ("journal_bytes", |row| row.journal_bytes),
         ("map_bytes_written", |row| row.map_bytes_written),
         ("map_bytes", |row| row.map_bytes),
         ("meta_bytes", |row| row.meta_bytes),
@@ -77,6 +79,8 @@ fn sizes(columns: &mut Vec<Column>) {
         ("busy_vgc_ns", |row| row.busy_ns.vgc),
         ("busy_map_ns", |row| row.busy_ns.map),
         ("busy_padding_ns", |row| row.busy_ns.padding),
+        ("busy_parity_ns", |row| row.busy_ns.parity),
+        ("busy_journal_ns", |row| row.busy_ns.journal),
         ("busy_total_ns", |row| row.busy_ns.total()),
         ("drive_gc_ns", |row| row.drive_gc_ns),
         ("simulated_ns", |row| row.simulated_ns),

@@ -107,7 +107,7 @@ fn life(tb: Option<f64>) -> String {
 }
 
 fn busy_table(rows: &[Row]) -> Table {
-    let columns: [Column; 9] = [
+    let mut columns: Vec<Column> = vec![
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
         ("vs none", |row| ratio(row.busy_ratio)),
@@ -118,11 +118,17 @@ fn busy_table(rows: &[Row]) -> Table {
         ("map", |row| share(row, row.busy_ns.map)),
         ("padding", |row| share(row, row.busy_ns.padding)),
     ];
+    if rows.iter().any(|row| row.busy_ns.parity > 0) {
+        columns.push(("parity", |row| share(row, row.busy_ns.parity)));
+    }
+    if rows.iter().any(|row| row.busy_ns.journal > 0) {
+        columns.push(("journal", |row| share(row, row.busy_ns.journal)));
+    }
     table(&columns, rows)
 }
 
 fn bytes_table(rows: &[Row]) -> Table {
-    let columns: [Column; 9] = [
+    let mut columns: Vec<Column> = vec![
         ("layer", name),
         ("waf layer", |row| ratio(row.waf_layer)),
         ("waf drive", |row| ratio(row.waf_drive)),
@@ -131,8 +137,14 @@ fn bytes_table(rows: &[Row]) -> Table {
         ("vgc copies", |row| bytes(row.pages_copied * 4096)),
         ("map log", |row| bytes(row.map_bytes_written)),
         ("padding", |row| bytes(row.padding_bytes)),
-        ("erases", |row| three_digits(row.erases.mean)),
     ];
+    if rows.iter().any(|row| row.parity_bytes > 0) {
+        columns.push(("parity", |row| bytes(row.parity_bytes)));
+    }
+    if rows.iter().any(|row| row.journal_bytes > 0) {
+        columns.push(("journal", |row| bytes(row.journal_bytes)));
+    }
+    columns.push(("erases", |row| three_digits(row.erases.mean)));
     table(&columns, rows)
 }
 
@@ -206,8 +218,8 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut lines = vec![
         "The drive works to read, to write what was asked (request), for its own \
          read-modify-writes and collection (copyback), and for the layer's collection (vgc), map \
-         records and padding. waf is bytes written for each byte that the host wrote: half of it \
-         is twice the drive's life."
+         records and padding. waf is bytes written for each byte that the host wrote: halving it \
+         doubles the drive's life."
             .to_owned(),
     ];
     lines.extend(rows.iter().filter_map(|row| verdict::of_row(row, rows)));
