@@ -103,9 +103,28 @@ ready() {
 # Ends the server as a service manager would; it must close the volume clean.
 stop() {
     kill -TERM "$server"
-    wait "$server" || fail "the server ended with status $? after SIGTERM"
+    ended "$server" || fail "the server ended with status $? after SIGTERM"
     server=
     [ ! -e "$sock" ] || fail "the socket is still there after a clean end"
+}
+
+# ended PID [SECONDS]: waits until a process that was told to end has ended, and says how. One that
+# hangs is a failure: what its threads wait for goes to the log.
+ended() {
+    local pid=$1 seconds=${2:-30} tries task
+    for tries in $(seq $((seconds * 20))); do
+        # What is left of a process that ended is a zombie, until it is waited for.
+        case "$(cut -d ' ' -f 3 "/proc/$pid/stat" 2>/dev/null)" in '' | Z) break ;; esac
+        sleep 0.05
+    done
+    if [ "$tries" = $((seconds * 20)) ]; then
+        for task in "/proc/$pid/task/"*; do
+            echo "hangs: $(cat "$task/comm"): $(cat "$task/wchan") $(cat "$task/syscall")"
+        done 2>/dev/null || true
+        kill -KILL "$pid"
+        fail "process $pid hangs: it has not ended $seconds s after it was told to"
+    fi
+    wait "$pid"
 }
 
 # Ends the server as a crash would.

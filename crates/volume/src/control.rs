@@ -1,76 +1,108 @@
 //! The socket on which a served volume tells its status: connect, and read one JSON object.
 //!
-//! It is named after the volume's UUID, in a folder that only its owner can enter, because the path
-//! of the volume file may be longer than a socket's name can be.
+//! It is named after the volume's UUID, in the folder of [`crate::place`], because the path of the
+//! volume file may be longer than a socket's name can be.
+//!
+//! Invariants
+//! - The socket belongs to the process that has the volume's lock. One that somebody answers on is
+//!   never replaced, and only one's own is removed.
+//! - Closing takes a bounded time, whatever becomes of the socket's name and of its readers.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::error::{Error, file};
+use crate::place;
 use crate::running::Live;
 use crate::status::Status;
 
 /// How long a reader or a server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a thread that still tells a slow reader is waited for at the end.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long to wait when no reader can be let in, for want of descriptors as a rule.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket of a volume that is served.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
+    /// Device and inode of the socket, to know it again.
+    identity: Option<(u64, u64)>,
     over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// The listening socket once more, to shut it down.
+    listening: UnixStream,
+    /// Says when the thread has ended; none when it was waited for.
+    thread: Mutex<Option<Receiver<()>>>,
 }
 
 impl Control {
-    /// Answers with the status of `live` until it is closed. The caller has the volume, so a socket
-    /// that is there already is left over from a process that was killed.
+    /// Answers with the status of `live` until it is closed. The caller has the volume's lock, so a
+    /// socket that is there and answers nothing is left over from a process that was killed.
     pub fn listen(volume: Uuid, live: Live) -> Result<Self, Error> {
-        let path = socket_of(volume);
-        let folder = path.parent().expect("a socket lies in a folder");
-        if let Err(error) = DirBuilder::new().mode(0o700).recursive(true).create(folder) {
-            return Err(file(folder, "make the folder for control sockets")(error));
-        }
-        if fs::metadata(folder).is_ok_and(|meta| meta.uid() != user()) {
-            let error = io::Error::other("it belongs to another user");
-            return Err(file(folder, "use the folder for control sockets")(error));
+        place::prepare()?;
+        let path = place::of(volume, "sock");
+        if UnixStream::connect(&path).is_ok() {
+            let error = io::Error::other("another process answers on it; stop that first");
+            return Err(file(&path, "listen on it")(error));
         }
         fs::remove_file(&path).ok();
         let listener = UnixListener::bind(&path).map_err(file(&path, "listen on it"))?;
+        let identity = identity(&path);
+        let private = Permissions::from_mode(0o600);
+        fs::set_permissions(&path, private).map_err(file(&path, "set its mode"))?;
+        let again = listener.try_clone().map_err(file(&path, "share it"))?;
+        let listening = UnixStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
-        let ends = over.clone();
-        let answer = move || {
-            for stream in listener.incoming() {
-                if ends.load(SeqCst) {
-                    return;
-                }
-                if let Ok(stream) = stream {
-                    tell(stream, &live.status()).ok();
-                }
-            }
-        };
+        let (ends, (says, thread)) = (over.clone(), channel());
+        let answer = move || answer(&listener, &live, &ends, says);
         let builder = thread::Builder::new().name("control".into());
-        let thread = builder.spawn(answer).map_err(file(&path, "start the control thread"))?;
-        Ok(Control { path, over, thread: Some(thread) })
+        builder.spawn(answer).map_err(file(&path, "start the control thread"))?;
+        Ok(Control { path, identity, over, listening, thread: Mutex::new(Some(thread)) })
     }
 
     /// Ends the answering and removes the socket.
     pub fn close(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let thread = self.thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(thread) = thread.take() else { return };
         self.over.store(true, SeqCst);
-        // The thread sees that it is over when somebody connects.
-        if UnixStream::connect(&self.path).is_ok() {
-            thread.join().ok();
+        // A shutdown ends the wait for readers also when the name is gone or another's.
+        self.listening.shutdown(Shutdown::Both).ok();
+        // The thread says nothing; the wait ends when it is gone, or too slow.
+        thread.recv_timeout(GRACE).ok();
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            fs::remove_file(&self.path).ok();
         }
-        fs::remove_file(&self.path).ok();
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Tells every reader until it is over; `_alive` is dropped then.
+fn answer(listener: &UnixListener, live: &Live, over: &AtomicBool, _alive: Sender<()>) {
+    for stream in listener.incoming() {
+        if over.load(SeqCst) {
+            return;
+        }
+        match stream {
+            // A reader that went away misses nothing.
+            Ok(stream) => drop(tell(stream, &live.status())),
+            Err(_) => thread::sleep(PAUSE),
+        }
     }
 }
 
@@ -79,25 +111,12 @@ fn tell(mut stream: UnixStream, status: &Status) -> io::Result<()> {
     stream.write_all(&serde_json::to_vec(status)?)
 }
 
-/// The status from the process that serves the volume; `None` when there is none.
+/// The status from the process that serves a volume of this UUID, perhaps from another volume file;
+/// `None` when there is none.
 pub fn ask(volume: Uuid) -> Option<Status> {
-    let mut stream = UnixStream::connect(socket_of(volume)).ok()?;
+    let mut stream = UnixStream::connect(place::of(volume, "sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut text = Vec::new();
-    stream.read_to_end(&mut text).ok()?;
+    io::Read::read_to_end(&mut stream, &mut text).ok()?;
     serde_json::from_slice(&text).ok()
-}
-
-fn socket_of(volume: Uuid) -> PathBuf {
-    let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder).join("hostftl"),
-        None if user() == 0 => PathBuf::from("/run/hostftl"),
-        None => std::env::temp_dir().join(format!("hostftl-{}", user())),
-    };
-    folder.join(format!("{}.sock", volume.simple()))
-}
-
-/// The user that this process runs as.
-fn user() -> u32 {
-    fs::metadata("/proc/self").map_or(u32::MAX, |meta| meta.uid())
 }

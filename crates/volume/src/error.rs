@@ -45,6 +45,22 @@ pub enum Error {
         /// Who.
         holder: String,
     },
+    /// A copy of the volume, or another half of it, is served.
+    #[error(
+        "{}: {holder} serves volume {volume} already, from {theirs}; this is a copy of it, or \
+         another part of it, and two at a time would become two volumes of one name: stop that \
+         process first", path.display()
+    )]
+    Served {
+        /// The volume file.
+        path: PathBuf,
+        /// The volume.
+        volume: uuid::Uuid,
+        /// Who.
+        holder: String,
+        /// The volume file that is served.
+        theirs: String,
+    },
     /// A file is there already that `create` or `import` would have to replace.
     #[error("{} exists; remove it or choose another name", path.display())]
     Exists {

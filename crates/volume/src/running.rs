@@ -19,6 +19,7 @@ use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::Quiet;
 use crate::record::Recording;
+use crate::sole::Sole;
 use crate::status::{Status, Still};
 
 /// How a volume is started.
@@ -39,6 +40,8 @@ pub struct Running {
     notes: Vec<String>,
     /// Held until the driver's thread has ended.
     _lock: std::fs::File,
+    /// The same for all copies and halves of the volume.
+    _sole: Sole,
 }
 
 /// Where a running volume's figures come from.
@@ -92,6 +95,7 @@ impl Volume {
     /// # Errors
     /// When the layer can't recover what the devices hold, or the recording can't be made.
     pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
+        let _sole = Sole::take(self.config.uuid, &self.path)?;
         let infos = crate::open::infos(&self.devices);
         let recording = match &options.record {
             Some(path) => Some(Recording::new(path, &self.layer, &infos, self.mode)?),
@@ -140,7 +144,7 @@ impl Volume {
         let thread = spawn(engine)?;
         let (thread, _lock) = (Some(thread), self.lock);
         let running =
-            Running { port: port.clone(), thread, control, live, recording, notes, _lock };
+            Running { port: port.clone(), thread, control, live, recording, notes, _lock, _sole };
         Ok((running, port))
     }
 }

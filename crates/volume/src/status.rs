@@ -1,6 +1,8 @@
 //! The figures of a volume, for people and for scripts.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use hostftl_core::{Gauges, SECTOR};
@@ -27,6 +29,9 @@ const NAMED: usize = 16;
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Status {
     pub volume: String,
+    /// The volume file that is served; none when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<VolumeFile>,
     pub uuid: String,
     pub label: String,
     pub layer: String,
@@ -65,6 +70,32 @@ pub struct Status {
     #[serde(default)]
     pub latencies: Vec<Latency>,
     pub notes: Vec<String>,
+}
+
+/// A volume file, to tell it from copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeFile {
+    /// Its full path, without symbolic links.
+    pub path: String,
+    /// The device that it is on.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+}
+
+impl VolumeFile {
+    /// The file at `path`; none when it is gone.
+    fn of(path: &Path) -> Option<Self> {
+        let (full, found) = (fs::canonicalize(path).ok()?, fs::metadata(path).ok()?);
+        let path = full.display().to_string();
+        Some(VolumeFile { path, device: found.dev(), inode: found.ino() })
+    }
+
+    /// Whether both are one file, under its name or another, or the same name.
+    fn is(&self, other: &VolumeFile) -> bool {
+        let one = (self.device, self.inode) == (other.device, other.inode);
+        one || self.path == other.path
+    }
 }
 
 /// One device of a volume.
@@ -178,6 +209,7 @@ impl Status {
         let mut status = Self::at_rest(path, config, layer, plan);
         status.set_devices(driver.devices(), layer);
         status.served_by = Some(std::process::id());
+        status.file = VolumeFile::of(path);
         status.engine = driver.engine().0.into();
         status
     }
@@ -292,12 +324,21 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
 /// When there is no such volume, or somebody else holds it without serving it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
-    if let Some(status) = control::ask(config.uuid) {
+    let told = control::ask(config.uuid);
+    let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
+    let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
+    if let Some(status) = told.filter(|_| is_same) {
         return Ok(status);
     }
     let volume = open_with(path, &OpenOptions { degraded: true, ..OpenOptions::default() })?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer);
     status.notes = volume.notes;
+    status.notes.extend(there.map(|there| {
+        format!(
+            "{} is served, which has the same UUID: this is a copy of it, or another part of it",
+            there.path
+        )
+    }));
     Ok(status)
 }

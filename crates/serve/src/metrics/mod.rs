@@ -6,10 +6,12 @@
 mod text;
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hostftl_volume::Figures;
@@ -18,6 +20,10 @@ use crate::error::ServeError;
 
 /// How long a scraper may take for its request, and for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a thread that still answers a slow scraper is waited for at the end.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long to wait when no scraper can be let in, for want of descriptors as a rule.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The longest request, in bytes.
 const LONGEST: usize = 8192;
 /// What the answer is, so that scrapers know which of two text formats to read.
@@ -28,7 +34,10 @@ const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 pub struct Metrics {
     address: SocketAddr,
     over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// The listening socket once more, to shut it down.
+    listening: TcpStream,
+    /// Ends when the thread does.
+    thread: Receiver<()>,
 }
 
 impl Metrics {
@@ -49,20 +58,26 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).map_err(failed("can't listen for scrapers"))?;
         let address = listener.local_addr().map_err(failed("can't listen for scrapers"))?;
+        let again = listener.try_clone().map_err(failed("can't share the socket"))?;
+        let listening = TcpStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
-        let ends = over.clone();
+        let (ends, (alive, thread)) = (over.clone(), channel());
         let answer = move || {
+            let _alive = alive;
             for stream in listener.incoming() {
                 if ends.load(SeqCst) {
                     return;
                 }
-                // A scraper that went away misses nothing; it comes again.
-                let _ = stream.and_then(|stream| answer(stream, &figures));
+                match stream {
+                    // A scraper that went away misses nothing; it comes again.
+                    Ok(stream) => drop(answer(stream, &figures)),
+                    Err(_) => thread::sleep(PAUSE),
+                }
             }
         };
         let builder = thread::Builder::new().name("metrics".into());
-        let thread = builder.spawn(answer).map_err(failed("can't start its thread"))?;
-        Ok(Metrics { address, over, thread: Some(thread) })
+        builder.spawn(answer).map_err(failed("can't start its thread"))?;
+        Ok(Metrics { address, over, listening, thread })
     }
 
     /// Where it listens; the port is known now if it was 0.
@@ -74,12 +89,10 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         self.over.store(true, SeqCst);
-        // The thread sees that it is over when somebody connects.
-        if TcpStream::connect_timeout(&self.address, PATIENCE).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
-            thread.join().ok();
-        }
+        // A shutdown ends the wait for scrapers; nobody has to be able to connect.
+        self.listening.shutdown(Shutdown::Both).ok();
+        // The thread says nothing; the wait ends when it is gone, or too slow.
+        self.thread.recv_timeout(GRACE).ok();
     }
 }
 
