@@ -150,7 +150,8 @@ fn a_device_that_shrank_or_vanished_is_named() {
     device.set_len(8 << 20).expect("a file can shrink");
     refused(dir, &["check", "v.toml"], 1, &["d.img", "16777216"]);
     device.set_len(0).expect("a file can shrink");
-    refused(dir, &["serve", "v.toml", "--nbd", "unix:s.sock"], 1, &["d.img"]);
+    let serve = ["serve", "v.toml", "--nbd", "unix:s.sock", "--wait-devices", "0"];
+    refused(dir, &serve, 1, &["d.img"]);
     fs::remove_file(dir.join("d.img")).expect("it is there");
     refused(dir, &["status", "v.toml"], 1, &["d.img"]);
 }
