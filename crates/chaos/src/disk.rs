@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod conform;
+mod forgetful;
 mod zoned;
 mod zones;
 
@@ -74,6 +75,8 @@ pub struct Disk {
     zones: Option<Zones>,
     /// Of a zoned disk: flags, `born` and `settled` of what is durable.
     kept: Vec<(u8, u32, u32)>,
+    /// Sectors that a flush which failed counts as clean, although the medium lacks them.
+    doomed: Vec<u32>,
     /// Flushes so far.
     epoch: u32,
     /// For log: the epoch in which it was submitted, else 0.
@@ -107,6 +110,7 @@ impl Disk {
             marks.resize(sectors, 0);
         }
         self.dirty.clear();
+        self.doomed.clear();
         (self.clock, self.covered, self.epoch) = (1, 0, 1);
         (self.destage, self.volatile, self.old) = (destage, volatile, None);
         self.zones = segments.map(Zones::new);

@@ -19,7 +19,8 @@ macro_rules! events {
     };
 }
 
-// The last column: h(ard), p(assthrough), e(xerciser), t(ier), and all o(thers) need the event.
+// The last column: h(ard), p(assthrough), e(xerciser), t(ier), all o(thers), and those others that
+// are not always on zones (b) need the event.
 events! {
     Cut "power cut" "hpeto",
     Killed "process killed, power kept" "hpeto",
@@ -77,6 +78,11 @@ events! {
     OlderRefused "volume refused with an older copy of a device" "t",
     OlderTold "older copy named" "t",
     CutJournal "cut during a journal write" "",
+    WriteError "write failed, and the next worked" "hptb",
+    FlushError "flush failed" "hpto",
+    FlushLost "what a failed flush covered was lost" "hpto",
+    NoSpace "device full" "hpto",
+    RefusedForNow "volume refused for a fault that passes" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 
@@ -113,7 +119,10 @@ impl Tallies {
             "hard" | "passthrough" | "exerciser" | "tier" => layer.chars().next().unwrap_or('o'),
             _ => 'o',
         };
-        (0..EVENTS).map(move |at| (NAMES[at], self.0[at], LAYERS[at].contains(initial)))
+        let on_blocks = initial == 'o' && !matches!(layer, "pblk" | "rrpc");
+        let needs =
+            move |layers: &str| layers.contains(initial) || on_blocks && layers.contains('b');
+        (0..EVENTS).map(move |at| (NAMES[at], self.0[at], needs(LAYERS[at])))
     }
 
     /// Whether all that a run of `layer` must have occurred `least` times.

@@ -175,6 +175,33 @@ impl Machine {
         assert_eq!(self.staging.len() % SECTOR, 0, "a program writes whole sectors");
     }
 
+    /// Carries out a part of a command to a device without segments that fails: each sector on its
+    /// own is written, into the cache, or is not.
+    pub fn run_in_part(&mut self, command: &Command, stamp: u32, dice: &mut Dice) {
+        match command {
+            Command::Program { device, lba, gather, tally, .. } => {
+                self.gather(gather);
+                let kinds = Kinds::of(gather, tally, stamp);
+                let disk = &mut self.disks[*device as usize];
+                for (index, bytes) in (0..).zip(self.staging.chunks_exact(SECTOR)) {
+                    if dice.chance(500) {
+                        let at = *lba + u64::from(index);
+                        disk.write(at, bytes, |_| kinds.get(index), dice);
+                    }
+                }
+            }
+            Command::Reset { device, lba, sectors } => {
+                let disk = &mut self.disks[*device as usize];
+                for at in *lba..lba + sectors {
+                    if dice.chance(500) {
+                        disk.trim(at, 1, dice);
+                    }
+                }
+            }
+            other => unreachable!("{other:?} writes nothing"),
+        }
+    }
+
     /// The power fails while `command` is in flight: each of its sectors is written, with a chance
     /// of `permille` in 1000, or is not; within a segment in their order. Returns how many were and
     /// were not.

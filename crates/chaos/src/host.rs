@@ -158,8 +158,10 @@ impl Life<'_> {
         let given_up = self.w.gave_up && (wish.kind == Kind::Read || !whole);
         // What was damaged is found when it is needed, which may be long after the start.
         let excused = self.excuses > 0 || self.w.damaged || given_up;
-        if !excused || error != HostError::Io {
+        if !excused || error == HostError::Range {
             self.fail(format!("{wish:?} was answered {error:?} and no device had failed"));
+        } else if let Some(why) = self.wrong_error(wish.kind, error) {
+            self.fail(format!("{wish:?} was answered {error:?} {why}"));
         }
         self.w.tallies.note(Named::HostError);
         if span.version > 0 {

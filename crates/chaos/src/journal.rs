@@ -68,7 +68,7 @@ impl Life<'_> {
     /// Whether the journal is missing, or does not answer any more.
     pub(crate) fn lacks_journal(&self) -> bool {
         let mortal = self.w.swarm.mortal.filter(|_| self.w.swarm.mortal == self.w.swarm.journal);
-        mortal.is_some_and(|journal| self.is_dead(journal))
+        mortal.is_some_and(|journal| self.is_dead(journal) || self.hiccups.any())
     }
 
     /// A volume may be refused without its journal, unless it was stopped cleanly, and when the

@@ -14,6 +14,7 @@ use hostftl_layers::{AnyLayer, Mode};
 use crate::events::Named;
 use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent, overlap};
+use crate::hiccup::Hiccups;
 use crate::host::Pending;
 use crate::matrix::{Claim, Row};
 use crate::model::{Moment, Span};
@@ -101,6 +102,7 @@ pub struct Life<'w> {
     pub(crate) all_hangs: bool,
     pub(crate) hung_once: bool,
     pub(crate) dead_at: u64,
+    pub(crate) hiccups: Hiccups,
     pub(crate) device_commands: u64,
     pub(crate) commands: u64,
     /// Whether a program was given up, so that those behind it in its segment can't be right.
@@ -128,6 +130,7 @@ impl<'w> Life<'w> {
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
         let layer = layer.map_err(|why| format!("new after plan: {why}"))?;
         w.workload.end_audit();
+        w.reopen();
         let depth = w.swarm.depth as usize;
         let mut life = Life {
             layer,
@@ -151,6 +154,7 @@ impl<'w> Life<'w> {
             all_hangs: false,
             hung_once: false,
             dead_at: u64::MAX,
+            hiccups: Hiccups::default(),
             device_commands: 0,
             commands: 0,
             disordered: false,
@@ -276,6 +280,9 @@ impl<'w> Life<'w> {
             return Err(DeviceError::Gone);
         }
         if let Some(error) = self.break_segment(&flight.command) {
+            return Err(error);
+        }
+        if let Some(error) = self.hiccup(flight) {
             return Err(error);
         }
         let detour = if device.is_some() { self.detour(&flight.command) } else { Detour::None };
@@ -413,6 +420,10 @@ impl<'w> Life<'w> {
             Event::Unrecoverable(_) if self.lacks_journal() => self.refused_without_journal(),
             Event::Unrecoverable(_) if self.has_copy() => self.refused_with_copy(),
             Event::Unrecoverable(_) if self.hung_at_start() => self.refused_at_start(),
+            Event::Unrecoverable(_) if self.has_passing_faults() => {
+                self.w.tallies.note(Named::RefusedForNow);
+                self.refused_at_start();
+            }
             Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
                 let _ = why;

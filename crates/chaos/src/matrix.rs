@@ -46,10 +46,13 @@ pub enum Row {
     MisdirectedWrite,
     StaleDevice,
     BadSegment,
+    WriteError,
+    FlushError,
+    NoSpace,
 }
 
 /// The keys of the rows, in the order of [`Row`].
-pub const ROWS: [&str; 21] = [
+pub const ROWS: [&str; 24] = [
     "newest",
     "one-order",
     "own-content",
@@ -71,6 +74,9 @@ pub const ROWS: [&str; 21] = [
     "misdirected-write",
     "stale-device",
     "bad-segment",
+    "write-error",
+    "flush-error",
+    "no-space",
 ];
 
 /// What one layer claims.

@@ -69,6 +69,7 @@ impl Life<'_> {
         if swarm.faults.dead && dice.chance(often) {
             self.dead_at = 1 + dice.below(within);
         }
+        self.choose_hiccups();
         self.damage();
     }
 
@@ -163,13 +164,13 @@ impl Life<'_> {
     }
 
     /// Whether faults may happen to this device.
-    fn may_fail(&self, device: u8) -> bool {
+    pub(crate) fn may_fail(&self, device: u8) -> bool {
         let swarm = &self.w.swarm;
         swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device)
     }
 
     /// Whether a stack that needs all of its devices only to be made is being made.
-    fn is_made(&self) -> bool {
+    pub(crate) fn is_made(&self) -> bool {
         let starting = matches!(self.phase, Phase::New | Phase::Starting);
         self.w.swarm.victim.is_some() && self.mode == Mode::Format && starting
     }
@@ -234,7 +235,7 @@ impl Life<'_> {
         self.hung_once && self.w.swarm.victim.is_some() && self.phase == Phase::Starting
     }
 
-    /// See [`Life::hung_at_start`].
+    /// The volume is refused, and must open the next time.
     pub(crate) fn refused_at_start(&mut self) {
         self.w.refused_for_now = true;
         self.phase = Phase::Over(End::Refused);

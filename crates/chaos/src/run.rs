@@ -144,6 +144,24 @@ mod tests {
         assert!(is_seen(Faults { stale: true, ..Faults::default() }), "stale device");
     }
 
+    /// Whether one of the first seeds shows that a host sees `faults` that passthrough is said to
+    /// keep from it.
+    fn is_heard(faults: Faults) -> bool {
+        (0..20).any(|seed| {
+            let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
+            world.claims = Claims::all(Claim::Kept);
+            world.swarm.faults = faults;
+            live(&mut world).is_err()
+        })
+    }
+
+    #[test]
+    fn a_fault_that_passes_is_heard_where_no_other_device_helps() {
+        assert!(is_heard(Faults { write_error: true, ..Faults::default() }), "write error");
+        assert!(is_heard(Faults { flush_error: true, ..Faults::default() }), "flush error");
+        assert!(is_heard(Faults { no_space: true, ..Faults::default() }), "no space");
+    }
+
     /// Whether one of the first seeds shows that a log without parity can't bear `faults` of one
     /// device, as it must when it claims so.
     fn is_seen_of_one(faults: Faults) -> bool {

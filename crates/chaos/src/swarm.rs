@@ -46,6 +46,9 @@ pub struct Faults {
     pub misdirected: bool,
     pub stale: bool,
     pub bad_segment: bool,
+    pub write_error: bool,
+    pub flush_error: bool,
+    pub no_space: bool,
 }
 
 impl Faults {
@@ -64,6 +67,7 @@ impl Faults {
             misdirected: some(Row::MisdirectedWrite, 150),
             stale: some(Row::StaleDevice, 150),
             bad_segment: some(Row::BadSegment, 300),
+            ..Faults::default() // The rest has dice of its own.
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::events::{Named, Tallies};
 use crate::exec::Machine;
+use crate::hiccup;
 use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
@@ -69,6 +70,8 @@ pub struct World {
     pub copied: Copied,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
+    /// Whether a device is full, also in the lives to come.
+    pub full: bool,
     /// Whether every step is printed.
     pub trace: bool,
 }
@@ -129,6 +132,7 @@ impl World {
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         copies::choose(seed, layer, &mut swarm, &claims);
+        hiccup::choose(seed, &claims, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some());
         vary(&mut config, &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
@@ -180,6 +184,7 @@ impl World {
             refused_for_now: false,
             copied: Copied::Not,
             gave_up: false,
+            full: false,
             trace,
         })
     }
@@ -194,6 +199,7 @@ impl World {
     pub fn blank(&mut self) {
         self.damaged = false;
         self.gave_up = false;
+        self.full = false;
         self.gone = false;
         self.clean = false;
         self.copied = Copied::Not;

@@ -1,7 +1,7 @@
 //! The exerciser passes in the world that breaks things: every command, over one to four devices.
 //! And seeds that found what few others do.
 
-use hostftl_chaos::run_seed;
+use hostftl_chaos::{Report, run_seed};
 use hostftl_layers::LayerKind;
 
 #[test]
@@ -16,8 +16,22 @@ fn every_command_holds_under_power_cuts_and_any_order_of_completion() {
 }
 
 fn passes(seed: u64) {
-    let report = run_seed(seed, LayerKind::Log, false, &mut None);
-    report.unwrap_or_else(|violation| panic!("{violation:?}"));
+    report(LayerKind::Log, seed);
+}
+
+fn report(layer: LayerKind, seed: u64) -> Report {
+    let report = run_seed(seed, layer, false, &mut None);
+    report.unwrap_or_else(|violation| panic!("{violation:?}"))
+}
+
+/// A seed that passes, and in which `events` happened at least so often: without them it tests
+/// nothing any more.
+fn passes_with(layer: LayerKind, seed: u64, events: &[(&str, u64)]) {
+    let report = report(layer, seed);
+    for &(event, least) in events {
+        let (_, count, _) = report.tallies.rows(layer.name()).find(|row| row.0 == event).unwrap();
+        assert!(count >= least, "{layer} {seed}: {event}: {count}, look for another seed");
+    }
 }
 
 /// Collection had read what it got no room for, and the stop waited for it for ever.
@@ -36,4 +50,11 @@ fn log_refuses_a_write_only_when_a_round_lacked_nothing() {
 #[test]
 fn a_late_flush_of_a_zone_is_not_for_what_came_after() {
     passes(910_771);
+}
+
+/// Recovery did not look at what its first flush said, and took what it read for durable.
+#[test]
+fn a_volume_whose_first_flush_fails_is_refused() {
+    let events = [("volume refused for a fault that passes", 1), ("flush failed", 1)];
+    passes_with(LayerKind::Mhatl, 7, &events);
 }

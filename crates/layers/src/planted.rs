@@ -39,6 +39,8 @@ bugs! {
         FuaWithoutFlush = "fua-without-flush",
         /// Passthrough answers a flush without asking the device.
         FlushForgotten = "flush-forgotten",
+        /// Passthrough believes the flush after one that failed.
+        NextFlushBelieved = "next-flush-believed",
     "hard":
         /// A segment is filled again before the records that emptied it are durable.
         EarlyReuse = "early-reuse",
@@ -56,6 +58,10 @@ bugs! {
         CheckpointEarly = "checkpoint-early",
         /// Recovery goes on in the old epoch, so that torn records of the last life count again.
         OldEpoch = "old-epoch",
+        /// The flush after one that failed is believed.
+        LaterFlushBelieved = "later-flush-believed",
+        /// A write of the log that failed counts as done.
+        MapWriteIgnored = "map-write-ignored",
     "shatl":
         /// The death of a copy is logged before the write that replaced it is durable.
         KillBeforeWrite = "kill-before-write",
@@ -83,6 +89,8 @@ bugs! {
         LifeUnflushed = "life-unflushed",
         /// Tier does not compare the lives of its devices.
         LifeIgnored = "life-ignored",
+        /// Tier goes on when a flush has failed.
+        TierFlushBelieved = "tier-flush-believed",
     "pblk":
         /// A line of `pblk` is reset before what emptied it is durable.
         ZonesEarlyReset = "early-reset",
@@ -132,6 +140,8 @@ bugs! {
         CopyOverNewer = "copy-over-newer",
         /// Log looks for a record in whichever open row has its slot.
         RowOfSlot = "row-of-slot",
+        /// Log does not look at what its flushes say.
+        FlushUnheard = "flush-unheard",
         /// Log's recovery goes on in the old life.
         OldLife = "old-life",
         /// Log believes a device that lacks a root which was on all devices.
@@ -177,6 +187,8 @@ bugs! {
         FlushBeforeMap = "flush-before-map",
         /// The scrambler opens in the old epoch, so that torn log pages count again.
         SameEpoch = "same-epoch",
+        /// The scrambler takes a write that found no room for done.
+        NoSpaceIsDone = "no-space-is-done",
     "mhatl":
         /// Gathering leaves publishes over what is newer than what it copied.
         GatherOverNewer = "gather-over-newer",
@@ -186,6 +198,8 @@ bugs! {
         MergeApart = "merge-apart",
         /// A leaf that is parted loses what lies behind the sector that was written.
         SplitLosesRight = "split-loses-right",
+        /// Recovery does not look at what its first flush says.
+        FirstFlushIgnored = "first-flush-ignored",
 }
 
 #[cfg(feature = "planted")]

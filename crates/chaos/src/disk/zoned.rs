@@ -183,7 +183,35 @@ impl Disk {
     /// As [`Disk::flush`].
     pub(super) fn flush_zones(&mut self, stamp: u32) {
         let zones = self.zones.as_ref().expect("a zoned disk");
-        (0..zones.list.len()).for_each(|index| self.settle_zone(index, stamp));
+        for index in 0..zones.list.len() {
+            if !self.zone(index).doomed {
+                self.settle_zone(index, stamp);
+            }
+        }
+    }
+
+    /// As [`Disk::flush_fails`]; `doomed` in 1000 segments with something to write forget it.
+    pub(super) fn doom_zones(&mut self, stamp: u32, doomed: u32, dice: &mut Dice) {
+        for index in 0..self.zones.as_ref().expect("a zoned disk").list.len() {
+            let zone = self.zone(index);
+            let dirty = zone.reset > 0 || zone.durable < zone.pointer;
+            if dirty && dice.chance(doomed) {
+                zone.doomed = true;
+            } else if dirty && !zone.doomed && dice.chance(500) {
+                self.settle_zone(index, stamp);
+            }
+        }
+    }
+
+    /// As [`Disk::reopen`].
+    pub(super) fn reopen_zones(&mut self, dice: &mut Dice) -> u32 {
+        let mut losses = Losses::default();
+        for index in 0..self.zones.as_ref().expect("a zoned disk").list.len() {
+            if core::mem::take(&mut self.zone(index).doomed) {
+                self.cut_zone(index, Survival::Nothing, 0, dice, &mut losses);
+            }
+        }
+        losses.lost
     }
 
     /// As [`Disk::cut`].
@@ -230,6 +258,7 @@ impl Disk {
         }
         let zone = self.zone(index);
         (zone.pointer, zone.reset, zone.last) = (zone.durable, 0, 0);
+        zone.doomed = false;
     }
 
     /// Undoes a reset: reads see again what the medium holds.
@@ -344,6 +373,28 @@ mod tests {
         disk.cut(Survival::Nothing, &mut dice);
         assert_eq!((byte(&disk, 7), byte(&disk, 8)), (Some(1), None));
         assert_eq!(put(&mut disk, 8, 8, 2), Ok(()), "it goes on at the pointer");
+    }
+
+    #[test]
+    fn a_flush_that_fails_forgets_segments_and_later_ones_do_not_tell() {
+        let mut seen = [false; 2];
+        for seed in 0..64 {
+            let (mut disk, _) = disk();
+            let mut dice = Dice::new(seed, 3);
+            put(&mut disk, 0, 8, 1).unwrap();
+            flush(&mut disk);
+            put(&mut disk, 8, 8, 2).unwrap();
+            let stamp = disk.begin_flush();
+            disk.flush_fails(stamp, &mut dice);
+            flush(&mut disk);
+            assert_eq!((byte(&disk, 7), byte(&disk, 15)), (Some(1), Some(2)), "reads show it");
+            let lost = disk.reopen(&mut dice) > 0;
+            assert_eq!((byte(&disk, 7), byte(&disk, 15).is_none()), (Some(1), lost));
+            let at = if lost { 8 } else { 16 };
+            assert_eq!(put(&mut disk, at, 8, 3), Ok(()), "it goes on at the pointer");
+            seen[usize::from(lost)] = true;
+        }
+        assert_eq!(seen, [true; 2]);
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct Zone {
     pub last: u32,
     /// It broke.
     pub offline: bool,
+    /// A flush failed and counts all in it as clean: it goes back to what is durable when the
+    /// device is opened again.
+    pub doomed: bool,
     erased: u32,
 }
 
@@ -175,6 +178,7 @@ impl Zones {
     ) -> Option<u32> {
         let zone = &self.list[index];
         match survival {
+            _ if zone.doomed => self.reach(index, 0, stamps),
             Survival::Nothing => self.reach(index, 0, stamps),
             Survival::Everything => Some(zone.pointer),
             Survival::Oldest => self.reach(index, moment - 1, stamps),
@@ -194,7 +198,8 @@ impl Zones {
 
     /// What the medium holds.
     pub fn durable(&self) -> Self {
-        let durable = |zone: &Zone| Zone { pointer: zone.durable, reset: 0, last: 0, ..*zone };
+        let durable =
+            |zone: &Zone| Zone { pointer: zone.durable, reset: 0, last: 0, doomed: false, ..*zone };
         Zones { shape: self.shape, list: self.list.iter().map(durable).collect() }
     }
 

@@ -15,6 +15,7 @@ use hostftl_format::log::Root;
 
 use super::Log;
 use super::ops::{OPS, Op};
+use crate::planted::{Bug, planted};
 
 /// Of a command that no device got.
 const NEVER_SENT: Token = Token(u64::MAX);
@@ -119,7 +120,12 @@ impl Log {
             return;
         }
         self.counters.device_errors += 1;
-        let writes = matches!(command, Command::Program { .. } | Command::Flush { .. });
+        let writes = match command {
+            Command::Flush { .. } if planted(Bug::FlushUnheard) => return,
+            // What a block device was to forget it may remember; zones are written again.
+            Command::Reset { .. } => self.layout.zoned,
+            _ => matches!(command, Command::Program { .. } | Command::Flush { .. }),
+        };
         if self.journal.is(device) {
             // What can't be read is known when recovery needs it.
             return if writes {
@@ -129,11 +135,9 @@ impl Log {
         if self.lost.has(device) || !writes && error != DeviceError::Gone {
             return;
         }
-        // A full file system may hold them all: that is no device's own fault.
-        if error != DeviceError::NoSpace && self.lost.can_do_without(1 << device) {
-            self.lose(device, error, out);
-        } else if op.changes_media() || error == DeviceError::Gone {
-            self.fail(device, error, false, out);
+        match self.lost.can_do_without(1 << device) {
+            true => self.lose(device, error, out),
+            false => self.fail(device, error, false, out),
         }
     }
 

@@ -5,17 +5,20 @@
 //! - A slot is free, or it holds a ticket (the request is unanswered), or it only holds a payload
 //!   that a hung device still uses (the request was abandoned).
 //! - After a device failed, every request is answered with an error at once.
+//! - After a flush failed, whatever the next flushes say, nothing is answered as durable: every
+//!   request but a read is an error. A write that failed is an error of its own request alone.
 
 mod slot;
 
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Ack, Counters, Credits, DeviceError, DeviceInfo, DeviceKind, Done, Event, HostError, HostOp,
-    Input, Layer, Limits, Nanos, Out, Output, Request, Token,
+    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, DeviceKind, Done, Event, HostError,
+    HostOp, Input, Layer, Limits, Nanos, Out, Output, Request, Token,
 };
 
 use crate::config::{LayerConfig, Plan, PlanError};
+use crate::planted::{Bug, planted};
 use slot::{Own, Slot};
 
 /// Requests under way at once.
@@ -34,6 +37,8 @@ pub struct Passthrough {
     wake: Option<Nanos>,
     started: bool,
     failed: bool,
+    /// Why nothing is written any more: a flush failed.
+    unflushed: Option<HostError>,
     stopping: bool,
 }
 
@@ -66,6 +71,7 @@ impl Passthrough {
             wake: Some(0),
             started: false,
             failed: false,
+            unflushed: None,
             stopping: false,
         }
     }
@@ -76,8 +82,12 @@ impl Passthrough {
         self.count(&request);
         let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
         let slot = Slot::new(request, now.saturating_add(self.deadline));
-        if self.failed || !in_range {
-            let error = if in_range { HostError::Io } else { HostError::Range };
+        let refused = match in_range {
+            false => Some(HostError::Range),
+            true if self.failed => Some(HostError::Io),
+            true => self.unflushed.filter(|_| !slot.is_read()),
+        };
+        if let Some(error) = refused {
             return slot.answer(Err(error), out);
         }
         let index = self.free.pop().expect("a request came without credit");
@@ -139,6 +149,7 @@ impl Passthrough {
     fn done(&mut self, done: Done, out: &mut Out) {
         let index = u16::try_from(done.token.0).expect("a token is a slot number");
         let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
+        let flush = matches!(done.command, Command::Flush { .. });
         slot.repay(done.command);
         if slot.is_abandoned() {
             let slot = self.slots[index as usize].take().expect("it was there just now");
@@ -146,14 +157,29 @@ impl Passthrough {
             return slot.reclaim(out);
         }
         match done.result {
-            Ok(_) => self.advance(index, out),
+            Ok(_) => match self.unflushed.filter(|_| flush) {
+                Some(error) => self.finish(index, Err(error), out),
+                None => self.advance(index, out),
+            },
             Err(error) => {
                 self.counters.device_errors += 1;
                 if error == DeviceError::Gone {
                     self.fail(error, false, out);
+                } else if flush {
+                    self.flush_failed(error, out);
                 }
                 self.finish(index, Err(host_error(error)), out);
             }
+        }
+    }
+
+    /// What the device did not make durable it may have forgotten, and the next flush may say that
+    /// all is well: nothing is believed until the device is opened again.
+    fn flush_failed(&mut self, error: DeviceError, out: &mut Out) {
+        if self.unflushed.is_none() && !planted(Bug::NextFlushBelieved) {
+            self.unflushed = Some(host_error(error));
+            let event = Event::DeviceFailed { device: 0, error, abandoned: false };
+            out.push(Output::Event(event));
         }
     }
 
@@ -205,7 +231,9 @@ impl Layer for Passthrough {
             }
             Input::Timer if self.deadline > 0 => self.expire(now, out),
             Input::Timer => {}
-            Input::Stop if self.failed => out.push(Output::Event(Event::Stopped)),
+            Input::Stop if self.failed || self.unflushed.is_some() => {
+                out.push(Output::Event(Event::Stopped))
+            }
             Input::Stop => {
                 self.stopping = true;
                 self.flush_for(Own::Last, now, out);

@@ -162,6 +162,12 @@ impl Slot {
         }
     }
 
+    /// Whether it is a read of which nothing was sent yet.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        self.stage == Stage::Read
+    }
+
     /// Whether only the payload is left.
     #[inline]
     pub fn is_abandoned(&self) -> bool {

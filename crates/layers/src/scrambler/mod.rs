@@ -38,6 +38,7 @@ use hostftl_core::{
 use hostftl_format::scrambler::Root;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::planted::{Bug, planted};
 use crate::requests::Requests;
 use checkpoint::Checkpoint;
 use fill::{Fill, Step};
@@ -252,12 +253,16 @@ impl Scrambler {
 
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
-        let (op, ok) = (self.ops.end(token), result.is_ok());
+        let full = result == Err(DeviceError::NoSpace) && planted(Bug::NoSpaceIsDone);
+        let (op, ok) = (self.ops.end(token), result.is_ok() || full);
         if let Err(error) = result
             && op != Op::Hint
+            && !full
         {
             self.counters.device_errors += 1;
-            if error == DeviceError::Gone || op.changes_media() {
+            // A flush of recovery, too: what is read then may not be what is on the medium.
+            let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
+            if error == DeviceError::Gone || lasting {
                 self.fail(error, false, out);
             }
         }

@@ -9,8 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, Event, Gather, HostError, MetaBuf, Nanos, Out, Output, Piece,
-    SECTORS_PER_BLOCK, Tally,
+    Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::tier::{Entry, clear_directory, put_entry, seal_directory};
 
@@ -185,6 +184,7 @@ impl Tier {
 
     /// A device failed: nothing can be promised any more.
     pub fn fail_members(&mut self, out: &mut Out) {
+        let error = self.stopped.expect("a device failed");
         let mut failed = self.commit.waiting | self.commit.members;
         while failed != 0 {
             if out.room() < ROOM {
@@ -193,7 +193,7 @@ impl Tier {
             }
             let req = failed.trailing_zeros();
             failed &= !(1 << req);
-            self.reply(req as u16, Err(HostError::Io), out);
+            self.reply(req as u16, Err(error), out);
         }
         (self.commit.waiting, self.commit.members) = (failed, 0);
     }

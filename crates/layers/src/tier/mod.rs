@@ -12,7 +12,8 @@
 //! - A flush is answered when everything it covers is durable on the slow device, or durable in a
 //!   slot that has an entry.
 //! - While a page moves between the devices, whoever changes it waits, or it counts as not moved.
-//! - A device that failed ends all writing: what is there can still be read.
+//! - A device that failed ends all writing: what is there can still be read, and from both devices
+//!   if what failed was a write or a flush.
 
 mod commit;
 mod layout;
@@ -29,12 +30,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Input, Layer, Limits,
-    Nanos, Out, Output, Payload,
+    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError, Input, Layer,
+    Limits, Nanos, Out, Output, Payload,
 };
 use hostftl_format::tier::Lives;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::planted::{Bug, planted};
 use commit::Commit;
 use layout::{FAST, Layout, MAX_TRANSFER, SLOW};
 use ledger::Ledger;
@@ -65,8 +67,10 @@ pub struct Tier {
     layout: Layout,
     uuid: [u8; 16],
     life: Life,
-    /// Which devices failed.
+    /// Which devices are gone.
     lost: [bool; 2],
+    /// Why nothing is written any more.
+    stopped: Option<HostError>,
     slots: Slots,
     ops: Ops,
     requests: Requests,
@@ -115,6 +119,7 @@ impl Tier {
             uuid: config.uuid,
             life: Life::Starting,
             lost: [false; 2],
+            stopped: None,
             slots: Slots::new(layout.slots),
             ops: Ops::new(config.deadline),
             requests: Requests::new(),
@@ -132,14 +137,19 @@ impl Tier {
     /// Whether a device failed, so that nothing is written any more.
     #[inline]
     fn is_broken(&self) -> bool {
-        self.lost != [false; 2]
+        self.stopped.is_some()
     }
 
     /// A device failed.
     fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, out: &mut Out) {
-        if !core::mem::replace(&mut self.lost[usize::from(device)], true) {
+        let gone = error == DeviceError::Gone;
+        if gone && !core::mem::replace(&mut self.lost[usize::from(device)], true)
+            || self.stopped.is_none()
+        {
             out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
         }
+        let first = *self.stopped.get_or_insert(host_error(error));
+        self.stopped = Some(if gone { HostError::Io } else { first });
         if self.life == Life::Starting {
             self.give_up("a device failed while the volume was opened", out);
         }
@@ -160,7 +170,8 @@ impl Tier {
             self.counters.device_errors += 1;
             let medium = op.is_read() && error == DeviceError::Media;
             let over = op == Op::Own && self.life == Life::Over;
-            if !medium && !over {
+            let believed = op.is_flush() && planted(Bug::TierFlushBelieved);
+            if !medium && !over && !believed {
                 self.fail(device, error, false, out);
             }
         }
@@ -227,6 +238,14 @@ impl Tier {
             }
             Life::Over => {}
         }
+    }
+}
+
+/// What a host is told of a device's error.
+fn host_error(error: DeviceError) -> HostError {
+    match error {
+        DeviceError::NoSpace => HostError::NoSpace,
+        DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,
     }
 }
 

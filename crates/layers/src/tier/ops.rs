@@ -56,6 +56,11 @@ impl Op {
         }
     }
 
+    /// Whether it is a flush.
+    pub fn is_flush(&self) -> bool {
+        matches!(self, Op::Flush { .. })
+    }
+
     /// Whether it is a read: a medium that fails one may still be sound elsewhere.
     pub fn is_read(&self) -> bool {
         matches!(

@@ -15,7 +15,7 @@ use hostftl_core::{
 use super::ops::{OWN_OPS, Op};
 use super::route::Way;
 use super::slots::State;
-use super::{ROOM, Tier};
+use super::{ROOM, Tier, host_error};
 
 /// Requests under way at once; a word has a bit for each.
 pub const REQUESTS: usize = 64;
@@ -193,13 +193,13 @@ impl Tier {
 
     /// Lets a request make one move; false when it can't.
     fn go_on(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        let broken = self.is_broken();
+        let stopped = self.stopped;
         let it = self.requests.get(req);
         if it.ticket.is_none() || it.joined {
             return false;
         }
-        if broken && it.kind != Kind::Read {
-            it.error.get_or_insert(HostError::Io);
+        if let Some(error) = stopped.filter(|_| it.kind != Kind::Read) {
+            it.error.get_or_insert(error);
         }
         if it.cursor == it.end || it.error.is_some() {
             if it.flying == 0 {
@@ -286,10 +286,7 @@ impl Tier {
         }
         it.flying -= 1;
         if let Some(error) = error {
-            it.error.get_or_insert(match error {
-                DeviceError::NoSpace => HostError::NoSpace,
-                _ => HostError::Io,
-            });
+            it.error.get_or_insert(host_error(error));
         }
         if it.ticket.is_none() && it.flying == 0 {
             let Req { data, .. } = self.requests.end(req);

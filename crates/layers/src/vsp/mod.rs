@@ -46,6 +46,7 @@ use hostftl_core::{
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::planted::{Bug, planted};
 use crate::requests::Requests;
 use checkpoint::Checkpoint;
 use collect::Collection;
@@ -285,9 +286,14 @@ impl<S: Scheme> Machine<S> {
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
         let op = self.ops.end(token);
+        let ignored = matches!(op, Op::Log { .. }) && planted(Bug::MapWriteIgnored)
+            || matches!(op, Op::Flush { .. }) && planted(Bug::LaterFlushBelieved)
+            || matches!(op, Op::Recover { .. }) && planted(Bug::FirstFlushIgnored);
         if let Err(error) = result {
             self.counters.device_errors += 1;
-            if error == DeviceError::Gone || op.changes_media() {
+            // A flush of recovery, too: what is read then may not be what is on the medium.
+            let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
+            if (error == DeviceError::Gone || lasting) && !ignored {
                 self.fail(error, false, out);
             }
         }
@@ -315,7 +321,9 @@ impl<S: Scheme> Machine<S> {
             Op::Program { stage, serial } => {
                 self.programmed(stage, serial, command, result.is_ok())
             }
-            Op::Log { vsp, serial } => self.log_written(vsp, serial, command, result.is_ok()),
+            Op::Log { vsp, serial } => {
+                self.log_written(vsp, serial, command, result.is_ok() || ignored);
+            }
             Op::Flush { settled } => {
                 self.flushing = false;
                 if result.is_ok() {

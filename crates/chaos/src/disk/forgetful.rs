@@ -1,0 +1,106 @@
+//! Flushes that fail: some of what they cover counts as clean from then on, and is not durable.
+
+use hostftl_core::SECTOR;
+
+use super::Disk;
+use crate::dice::Dice;
+
+impl Disk {
+    /// A flush that was submitted at `stamp` fails: of what it covers some is durable, some is
+    /// still to be written, and some is forgotten when the device is opened again.
+    pub fn flush_fails(&mut self, stamp: u32, dice: &mut Dice) {
+        let doomed = dice.pick(&[200, 1000, 1000]);
+        if self.zones.is_some() {
+            return self.doom_zones(stamp, doomed, dice);
+        }
+        let mut dirty = core::mem::take(&mut self.dirty);
+        dirty.retain(|&sector| {
+            let at = sector as usize;
+            if self.stamp[at] > stamp {
+                return true;
+            }
+            if dice.chance(doomed) {
+                self.doomed.push(sector);
+            } else if dice.chance(500) {
+                self.harden(at);
+                self.settled[at] = self.epoch;
+            } else {
+                return true;
+            }
+            self.stamp[at] = 0;
+            false
+        });
+        self.dirty = dirty;
+    }
+
+    /// The device is opened: what a failed flush left behind is gone. Returns the sectors that
+    /// changed by that.
+    pub fn reopen(&mut self, dice: &mut Dice) -> u32 {
+        if self.zones.is_some() {
+            return self.reopen_zones(dice);
+        }
+        let mut lost = 0;
+        for sector in core::mem::take(&mut self.doomed) {
+            let range = sector as usize * SECTOR..(sector as usize + 1) * SECTOR;
+            // What was written again since is dirty, or durable.
+            if self.stamp[sector as usize] == 0 {
+                lost += u32::from(self.current[range.clone()] != self.durable[range]);
+                self.forget(sector as usize);
+            }
+        }
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Survival};
+    use super::*;
+
+    fn disk() -> Disk {
+        let mut disk = Disk::default();
+        disk.reset(64, true, 0, None);
+        disk
+    }
+
+    fn byte(disk: &Disk, sector: u64) -> u8 {
+        disk.read(sector, 1).expect("readable")[0]
+    }
+
+    #[test]
+    fn a_flush_that_fails_forgets_some_of_what_it_covers_and_later_ones_do_not_tell() {
+        let mut seen = [false; 2];
+        for seed in 0..64 {
+            let mut disk = disk();
+            let mut dice = Dice::new(seed, 1);
+            disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
+            let stamp = disk.begin_flush();
+            disk.write(4, &[2; SECTOR], |_| Kind::Data, &mut dice);
+            disk.flush_fails(stamp, &mut dice);
+            let stamp = disk.begin_flush();
+            disk.flush(stamp);
+            assert_eq!((byte(&disk, 3), byte(&disk, 4)), (1, 2), "reads show it");
+            let lost = disk.reopen(&mut dice);
+            assert_eq!((byte(&disk, 3), byte(&disk, 4)), (u8::from(lost == 0), 2));
+            seen[lost as usize] = true;
+        }
+        assert_eq!(seen, [true; 2]);
+    }
+
+    #[test]
+    fn what_is_written_again_after_a_failed_flush_is_not_forgotten() {
+        for seed in 0..16 {
+            let mut disk = disk();
+            let mut dice = Dice::new(seed, 1);
+            disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
+            let stamp = disk.begin_flush();
+            disk.flush_fails(stamp, &mut dice);
+            disk.write(3, &[2; SECTOR], |_| Kind::Data, &mut dice);
+            let stamp = disk.begin_flush();
+            disk.flush(stamp);
+            disk.cut(Survival::Nothing, &mut dice);
+            disk.reopen(&mut dice);
+            assert_eq!(byte(&disk, 3), 2);
+        }
+    }
+}
