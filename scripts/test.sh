@@ -19,6 +19,7 @@ phase() {
 }
 
 chaos() {
+    "$bin/hostftl-chaos" --membership --seeds 0..300000
     "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 75 --events-at-least 20
 }
 

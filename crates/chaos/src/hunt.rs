@@ -73,3 +73,14 @@ fn hunt(bug: Bug, goal: &Goal) -> Result<Option<Violation>, String> {
     plant(None);
     Ok(found)
 }
+
+/// Switches a bug of the membership on.
+pub fn plant_in_membership(name: &str) -> Result<(), String> {
+    use hostftl_format::planted::{Bug, set};
+    let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
+    let names = || Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(", ");
+    set(Some(
+        *bug.ok_or_else(|| format!("no bug {name} of the membership; there are {}", names()))?,
+    ));
+    Ok(())
+}

@@ -19,6 +19,7 @@ mod host;
 mod journal;
 mod life;
 mod matrix;
+pub mod membership;
 mod model;
 mod power;
 mod run;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use hostftl_chaos::membership::{Seen, run_membership};
 use hostftl_chaos::{Campaign, Goal, Violation, catch_panics, replay_command, run_seed};
 use hostftl_layers::LayerKind;
 
@@ -55,6 +56,9 @@ struct Options {
     /// Hunts every planted bug in five ranges of seeds and prints a table.
     #[arg(long)]
     bugs: bool,
+    /// Runs sequences of faults around who belongs to a volume instead of layers.
+    #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least", "time_limit"])]
+    membership: bool,
 }
 
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
@@ -95,6 +99,9 @@ fn main() -> ExitCode {
 
 /// Whether all is well.
 fn run(options: &Options) -> Result<bool, String> {
+    if options.membership {
+        return sequences(options);
+    }
     let layers = layers(&options.layer)?;
     if options.bugs {
         return hunt::all(options);
@@ -153,6 +160,26 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
     Ok(fine)
 }
 
+/// Sequences of faults around who belongs to a volume.
+fn sequences(options: &Options) -> Result<bool, String> {
+    if let Some(name) = &options.bug {
+        hunt::plant_in_membership(name)?;
+    }
+    let (from, to) = options.seed.map_or(options.seeds, |seed| (seed, seed + 1));
+    let mut seen = Seen::default();
+    for seed in from..to {
+        if let Err(breach) = run_membership(seed, &mut seen) {
+            println!("{breach}\nagain: hostftl-chaos --membership --seed {seed}");
+            return Ok(false);
+        }
+    }
+    match options.json {
+        true => println!("{}", serde_json::to_string(&seen).map_err(|error| error.to_string())?),
+        false => println!("membership, seeds {from}..{to}: nothing wrong; {seen:?}"),
+    }
+    Ok(true)
+}
+
 fn replay(layers: &[LayerKind], seed: u64, trace: bool) -> bool {
     let mut fine = true;
     for &layer in layers {
@@ -184,6 +211,10 @@ mod hunt {
     }
 
     pub fn one(_options: &crate::Options, _name: &str) -> Result<bool, String> {
+        Err(HOW.into())
+    }
+
+    pub fn plant_in_membership(_name: &str) -> Result<(), String> {
         Err(HOW.into())
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::Instant;
 
+use hostftl_chaos::membership::{Seen, run_membership};
 use hostftl_chaos::{Campaign, Goal, catch_panics};
+use hostftl_format::planted as members;
 use hostftl_layers::{Bug, LayerKind, plant};
 
 /// The bugs that few seeds show, and where in the stream one was found last: looked at first, so
@@ -34,4 +36,21 @@ fn every_planted_bug_is_found() {
     // The hook that chaos sets says nothing of panics.
     println!("not found in 1000 seeds: {escaped:?}");
     assert!(escaped.is_empty(), "not found in 1000 seeds: {escaped:?}");
+}
+
+#[test]
+fn every_planted_bug_of_the_membership_is_found() {
+    let mut escaped = Vec::new();
+    for &bug in members::Bug::ALL {
+        members::set(Some(bug));
+        let found = (0..20_000).find_map(|seed| run_membership(seed, &mut Seen::default()).err());
+        members::set(None);
+        match found {
+            Some(breach) => {
+                println!("membership {}: seed {}, {:?}", bug.name(), breach.seed, breach.rule)
+            }
+            None => escaped.push(bug.name()),
+        }
+    }
+    assert!(escaped.is_empty(), "not found in 20000 seeds: {escaped:?}");
 }

@@ -1,0 +1,87 @@
+//! Devices as the membership sees them: two copies of a superblock, and what a layer has there.
+
+use hostftl_format::assemble::{Chosen, choose};
+use hostftl_format::superblock::{SuperFault, Superblock, Text, places};
+
+use crate::dice::Dice;
+
+/// What the layer has on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The newest moment of the volume's history that is whole here.
+    pub node: u32,
+    /// The number of the newest root.
+    pub root: u64,
+    /// Who is lost, as that root says it.
+    pub lost: u16,
+    /// The last root that was on all who were not lost, as that root says it.
+    pub everywhere: u64,
+}
+
+/// One device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Head and tail.
+    pub copies: [Result<Superblock, SuperFault>; 2],
+    pub data: Data,
+    /// Whether it is in reach, and named.
+    pub here: bool,
+    /// Whether its superblocks can't be written.
+    pub sick: bool,
+}
+
+impl Disk {
+    /// Member `index` of a new volume of `count` devices.
+    pub fn new(index: u8, count: u8) -> Self {
+        let mut members = [[0; 16]; 16];
+        (0..count).for_each(|index| members[usize::from(index)] = [index + 1; 16]);
+        let superblock = Superblock {
+            generation: 1,
+            volume: [9; 16],
+            device: members[usize::from(index)],
+            index,
+            count,
+            missing: 0,
+            layer_format: 1,
+            smallest: 2048,
+            layer: Text::new("log").expect("a short text"),
+            data_start: 2048,
+            data_len: 2048,
+            device_sectors: 8192,
+            exported: 1000,
+            created: 1,
+            label: Text::new("").expect("a short text"),
+            change: 1,
+            parent: 0,
+            changed: 1,
+            members,
+            lost: [0; 16],
+        };
+        let data = Data { node: 0, root: 1, lost: 0, everywhere: 1 };
+        Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }
+    }
+
+    /// What the device says.
+    pub fn superblock(&self) -> Result<Chosen, SuperFault> {
+        choose(self.copies[0], self.copies[1])
+    }
+
+    /// Writes a copy, as bytes if that is wanted.
+    pub fn write(&mut self, copy: usize, superblock: &Superblock, bytes: bool) {
+        self.copies[copy] = if bytes {
+            let at = places(superblock.device_sectors)[copy];
+            Superblock::parse(&superblock.emit(at), at)
+        } else {
+            Ok(*superblock)
+        };
+    }
+
+    /// A write of a copy ended in the middle: it is old, new or neither.
+    pub fn tear(&mut self, copy: usize, superblock: &Superblock, dice: &mut Dice) {
+        match dice.below(3) {
+            0 => {}
+            1 => self.copies[copy] = Ok(*superblock),
+            _ => self.copies[copy] = Err(SuperFault::Damaged),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What happens next, as the dice fall.
+
+use hostftl_format::superblock::SuperFault;
+
+use super::disks::Disk;
+use super::life::{End, Life};
+
+impl Life<'_> {
+    pub(super) fn event(&mut self) -> Result<(), End> {
+        let any = self.dice.below(self.disks.len() as u64) as usize;
+        if self.session.is_some() {
+            return match self.dice.weigh(&[40, 20, 25, 5, 5]) {
+                0 => self.flush(),
+                1 => self.lose(any),
+                2 => self.stop(),
+                3 => {
+                    self.disks[any].sick ^= true;
+                    self.tell(|_| format!("superblocks of {any} fail, or work again"));
+                    Ok(())
+                }
+                _ => Err(End::Crash),
+            };
+        }
+        match self.dice.weigh(&[30, 20, 15, 12, 12, 6, 6, 6, 4, 20]) {
+            0 => self.start(false).map(drop),
+            1 => self.start(true).map(drop),
+            2 => self.look(),
+            3 => {
+                self.disks[any].here ^= true;
+                self.tell(|_| format!("{any} goes, or comes"));
+                Ok(())
+            }
+            4 => {
+                self.disks.iter_mut().for_each(|disk| disk.here = true);
+                self.tell(|_| "all are there".into());
+                Ok(())
+            }
+            5 => {
+                self.saved.push((any, self.disks[any]));
+                Ok(())
+            }
+            6 => {
+                self.restore();
+                Ok(())
+            }
+            7 => {
+                self.rot(any);
+                Ok(())
+            }
+            8 => {
+                self.disks[any].sick ^= true;
+                self.tell(|_| format!("superblocks of {any} fail, or work again"));
+                Ok(())
+            }
+            _ => {
+                let set = self.dice.bits();
+                let all = self.disks.iter_mut().enumerate();
+                all.for_each(|(index, disk)| disk.here = set >> index & 1 == 1);
+                self.tell(|it| format!("only {:b} are there", set & ((1 << it.disks.len()) - 1)));
+                Ok(())
+            }
+        }
+    }
+
+    /// An older copy takes the place of a device, as long as that takes nothing away that no other
+    /// device knows of.
+    fn restore(&mut self) {
+        let room = self.restored.count_ones() < self.tolerates;
+        let Some((index, copy)) = self.saved.pop().filter(|_| room) else { return };
+        let newest = |disk: &Disk| disk.superblock().map(|it| it.superblock.change).ok();
+        let (own, node) = (newest(&self.disks[index]), self.disks[index].data.node);
+        let twin = |(other, disk): (usize, &Disk)| {
+            other != index
+                && self.restored >> other & 1 == 0
+                && newest(disk) == own
+                && self.history.acked(disk.data.node) == self.history.acked(node)
+        };
+        let twins = self.disks.iter().enumerate().filter(|it| twin(*it)).count();
+        if twins as u32 > self.tolerates {
+            self.disks[index] = Disk { here: self.disks[index].here, sick: false, ..copy };
+            self.restored |= 1 << index;
+            self.given_up |= 1 << index;
+            self.tell(|_| format!("an older copy of {index} takes its place"));
+        }
+    }
+
+    /// One of two whole copies of a superblock is damaged.
+    fn rot(&mut self, index: usize) {
+        let disk = &mut self.disks[index];
+        if disk.copies[0].is_ok() && disk.copies[0] == disk.copies[1] && !disk.sick {
+            let copy = self.dice.below(2) as usize;
+            disk.copies[copy] = Err(SuperFault::Damaged);
+            self.tell(|_| format!("copy {copy} of {index} rots"));
+        }
+    }
+}
