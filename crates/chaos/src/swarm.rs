@@ -7,6 +7,9 @@ use hostftl_layers::{LayerKind, TierPolicy};
 use crate::dice::Dice;
 use crate::matrix::{Claims, Row};
 
+/// What keeps the dice of [`Swarm::perhaps_large`] apart from others.
+const LARGE: u64 = 0x6c61_7267_6520_6f6e;
+
 /// Which command in flight completes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -29,6 +32,8 @@ pub enum Sizes {
     Large,
     /// Always 4 KiB.
     Block,
+    /// One sector or two.
+    Tiny,
 }
 
 /// Which faults a seed may have; each only where the layer's claims admit it.
@@ -139,6 +144,8 @@ pub struct Swarm {
     pub aim: u32,
     /// Chance that a life begins with reading the whole volume.
     pub audit: u32,
+    /// Whether `shatl` empties all of its hidden area at once, whatever else is drawn.
+    pub batch: bool,
     /// What else may go wrong.
     pub faults: Faults,
 }
@@ -173,15 +180,19 @@ const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
 
 /// The size of a tier's fast device, from a few pages to more than the directory's first page tells
-/// of, and its policy.
-fn tiers(dice: &mut Dice, page: u32) -> (u64, TierPolicy) {
+/// of, its policy, and the only device to which faults happen.
+fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Option<u8>) {
+    if layer != LayerKind::Tier {
+        return (0, TierPolicy::Lru, None);
+    }
     let slots = dice.pick(&[4, 6, 10, 30, 100, 300, 1500]);
     let policies = [TierPolicy::Lru, TierPolicy::Lru, TierPolicy::Exclusive, TierPolicy::Writes];
     let policy = match dice.below(5) {
         4 => TierPolicy::After(dice.between(2, 4) as u8),
         index => policies[index as usize],
     };
-    (128 + slots * u64::from(page) + dice.below(u64::from(page)), policy)
+    let fast = 128 + slots * u64::from(page) + dice.below(u64::from(page));
+    (fast, policy, dice.pick(&[None, Some(0), Some(1)]))
 }
 
 impl Swarm {
@@ -194,9 +205,7 @@ impl Swarm {
         let megabytes =
             dice.pick(if is_log { &[1, 2, 4, 8, 8, 16, 16] } else { &[1, 1, 1, 2, 2, 4, 8] });
         let faults = Faults::of(claims, dice);
-        let is_tier = layer == LayerKind::Tier;
-        let (fast, tier) = if is_tier { tiers(dice, superpage) } else { (0, TierPolicy::Lru) };
-        let mortal = if is_tier { dice.pick(&[None, Some(0), Some(1)]) } else { None };
+        let (fast, tier, mortal) = tiers(layer, dice, superpage);
         let mut swarm = Swarm {
             devices,
             fast,
@@ -248,6 +257,7 @@ impl Swarm {
             cut_early: dice.pick(&[0, 50, 200, 500]),
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
+            batch: false,
             faults,
         };
         if is_log && swarm.stacked {
@@ -263,5 +273,28 @@ impl Swarm {
         if dice.chance(50) {
             (self.mix[4], self.fua, self.depth) = (0, 0, 1);
         }
+    }
+    /// One seed in 80 has a volume on which the queues and reserves of a layer fill that no small
+    /// one fills, with many small writes between the cuts. The dice are its own, so that all other
+    /// seeds stay as they are.
+    pub fn perhaps_large(&mut self, seed: u64, layer: LayerKind) {
+        let mut dice = Dice::new(seed.rotate_left(32) ^ LARGE, layer as u64);
+        if layer == LayerKind::Exerciser || !dice.chance(12) {
+            return;
+        }
+        self.sectors = dice.pick(&[16, 24, 48, 96]) * 2048 + dice.below(256) * 8;
+        if !matches!(layer, LayerKind::Log | LayerKind::Tier) {
+            self.superpage = dice.pick(&[16, 16, 32, 128]);
+            self.map_unit = self.superpage;
+        }
+        self.sizes = dice.pick(&[Sizes::Tiny, Sizes::Tiny, Sizes::Small, Sizes::Block]);
+        (self.hot.0, self.grain) = (dice.pick(&[0, 0, 300]), 1);
+        self.sequential = dice.pick(&[0, 0, 100]);
+        self.fill = dice.chance(200);
+        self.batch = layer == LayerKind::Shatl && dice.chance(700);
+        // A trim of the whole volume would empty what is to be filled.
+        self.mix = [2, 50, dice.pick(&[0, 0, 0, 1]), 0, dice.pick(&[0, 0, 1, 5])];
+        self.fua = dice.pick(&[0, 0, 20]);
+        (self.life, self.cut_every) = (20_000, dice.pick(&[10_000, 100_000, 300_000]));
     }
 }

@@ -94,6 +94,7 @@ impl Workload {
     fn length(&self, swarm: &Swarm, most: u64, dice: &mut Dice) -> u64 {
         let sectors = match swarm.sizes {
             Sizes::Block => 8,
+            Sizes::Tiny => dice.between(1, 2),
             Sizes::Small => dice.between(1, 8),
             Sizes::Large => dice.between(1, 16) * 8,
             Sizes::Mixed if dice.chance(100) => dice.between(1, 128),

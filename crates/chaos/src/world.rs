@@ -130,11 +130,15 @@ impl World {
         let stack = Stack::of(layer, &mut dice);
         let mut claims = Claims::of(layer, stack.parity)?;
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
+        swarm.perhaps_large(seed, layer);
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some());
         vary(&mut config, &mut dice);
+        if swarm.batch {
+            (config.reclaim, config.threshold) = (Reclaim::Batch, None);
+        }
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {

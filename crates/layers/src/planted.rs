@@ -70,6 +70,8 @@ bugs! {
         FlushBeforeKill = "flush-before-kill",
         /// A move home kills a hidden copy that is newer than what it moved.
         MoveOverNewer = "move-over-newer",
+        /// A root drops the deaths of slots that came while its images were taken.
+        RootSettlesAll = "root-settles-all",
         /// A write goes home while the logical superpage is being moved.
         DirectOverMove = "direct-over-move",
     "tier":

@@ -109,6 +109,16 @@ pub enum Violation {
         /// How many wait.
         outstanding: u64,
     },
+    /// The layer works on and answers nobody.
+    #[error("no answer from {since} ns to {now} ns while {outstanding} requests waited")]
+    Silence {
+        /// When the last answer came, or the first request that waited.
+        since: u64,
+        /// When the run was given up.
+        now: u64,
+        /// How many wait.
+        outstanding: u64,
+    },
     /// Timer after timer with nothing done.
     #[error("{0} asked for its timer a million times at the same moment")]
     Livelock(&'static str),

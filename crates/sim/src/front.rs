@@ -93,6 +93,11 @@ impl Front {
         }
     }
 
+    /// Requests that were answered.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
     /// Requests that were issued and not answered.
     pub fn outstanding(&self) -> u64 {
         self.totals.issued - self.answered

@@ -13,6 +13,11 @@ pub const MOST_UNDER_WAY: u32 = 256;
 /// Records between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
 
+/// Steps without an answer that nothing can justify.
+const TOO_MANY_STEPS: u64 = 50_000_000;
+/// Virtual time without an answer that nothing can justify: an hour.
+const TOO_LONG: Nanos = 3_600_000_000_000;
+
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -34,6 +39,8 @@ pub struct Player<I> {
     /// Records issued.
     pub issued: u64,
     next_glance: u64,
+    /// What was answered last, and the steps and the time then.
+    heard: (u64, u64, Nanos),
     /// Whether a request came later than the trace says because 256 were under way.
     pub saturated: bool,
 }
@@ -85,6 +92,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             zero: None,
             issued: 0,
             next_glance: 0,
+            heard: (0, 0, start),
             saturated: false,
         }
     }
@@ -115,6 +123,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             if self.next.is_none() && front.outstanding() == 0 {
                 return Ok(end);
             }
+            self.listen(world, front)?;
             let arrival = self.arrival(front);
             match (arrival, world.next_at()) {
                 (Some(at), _) if at <= world.now() => {}
@@ -128,6 +137,25 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
                 }
             }
         }
+    }
+
+    /// Looks whether requests are answered: a layer may work for ever and answer nobody.
+    fn listen<L: Layer, D: Model>(
+        &mut self,
+        world: &World<L, D>,
+        front: &Front,
+    ) -> Result<(), Violation> {
+        let (answered, steps) = (front.answered(), world.steps());
+        let (before, since_steps, since) = self.heard;
+        if front.outstanding() == 0 || answered != before {
+            self.heard = (answered, steps, world.now());
+            return Ok(());
+        }
+        if steps - since_steps > TOO_MANY_STEPS || world.now() - since > TOO_LONG {
+            let outstanding = front.outstanding();
+            return Err(Violation::Silence { since, now: world.now(), outstanding });
+        }
+        Ok(())
     }
 
     fn fetch(&mut self) -> Result<(), PlayError> {

@@ -289,7 +289,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let (vsp, count) = (vsps.start, vsps.len() as u32);
         let checkpoint = &mut self.checkpoint;
         self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
-        self.direct.end_loan(vsp, count);
+        self.direct.end_loan((vsp, count), self.log.sealed);
         self.direct.end_event();
         let event = self.direct.done;
         self.set_ending(part, Phase::Recorded(event));

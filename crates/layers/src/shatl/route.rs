@@ -270,8 +270,8 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let lsn = self.table.holds(slot).expect("a slot that dies holds a sector");
         let vsp = self.pool.superpage_of(slot);
         let stamp = match self.pool.state(vsp) {
-            State::Staged(index) => self.stages[index as usize].stamp,
-            _ => 0,
+            State::Staged(index) => self.stages[index as usize].stamp.max(self.log.sealed),
+            _ => self.log.sealed,
         };
         self.touched += 1;
         self.direct.kill(slot, stamp);

@@ -2,10 +2,12 @@
 //!
 //! Invariants
 //! - A group is dirty when the map changed in it after its last image was begun.
-//! - An image goes to media only when a durable log write covers everything that it shows.
+//! - An image goes to media only when a durable log write covers everything that it shows, but for
+//!   what writes in place replaced: of that it is enough that those writes are durable.
 //! - Images of a group alternate between two places, so that a torn one costs nothing.
 //! - A root names, for each group, the image that it needs at the least, and the log write from
 //!   which replay brings every image up to date: the next one at the moment the rotation began.
+//! - A durable root makes the kills durable that came before its rotation; see [`super::direct`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,6 +87,8 @@ pub struct Checkpoint {
     quota: u32,
     start_stamp: u64,
     start_log: u64,
+    /// Events whose kills the next root makes durable.
+    settles: u64,
     candidates: Vec<u32>,
 }
 
@@ -114,6 +118,7 @@ impl Checkpoint {
             quota: 0,
             start_stamp: 0,
             start_log: 0,
+            settles: 0,
             candidates: Vec::with_capacity(CANDIDATES),
         }
     }
@@ -140,14 +145,6 @@ impl Checkpoint {
     /// Whether the last durable root needs no replay when `next` is the next log write.
     pub fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && self.dirty_count == 0 && self.first_log == Some(next)
-    }
-
-    /// What a full image waits for.
-    pub fn waits_for(&self) -> Option<Mark> {
-        self.images.iter().find_map(|image| match image.phase {
-            ImagePhase::Waiting(mark) => Some(mark),
-            _ => None,
-        })
     }
 
     /// Whether it waits for a flush to be sent.
@@ -219,6 +216,9 @@ impl<S: Scheme> Machine<S> {
                 let first = self.checkpoint.start_log;
                 self.checkpoint.first_log = Some(first);
                 self.checkpoint.phase = Phase::Idle;
+                let all = planted(Bug::RootSettlesAll);
+                let settles = if all { self.direct.done } else { self.checkpoint.settles };
+                self.direct.settle_events(settles);
                 self.unpin(first);
                 out.push(Output::Event(Event::CheckpointDone));
                 true
@@ -250,9 +250,11 @@ impl<S: Scheme> Machine<S> {
         let names = queued.chain(self.free.iter(&self.pool)).take(CANDIDATES);
         self.checkpoint.candidates.clear();
         self.checkpoint.candidates.extend(names);
+        let composed = self.log.composed.mark.stamp;
         let checkpoint = &mut self.checkpoint;
         checkpoint.start_stamp = self.stamps;
         checkpoint.start_log = self.log.next;
+        checkpoint.settles = self.direct.settleable(composed);
         checkpoint.cursor = 0;
         checkpoint.begun = 0;
         checkpoint.quota = checkpoint.dirty_count;
@@ -260,13 +262,12 @@ impl<S: Scheme> Machine<S> {
         true
     }
 
-    /// Writes an image whose log is durable.
+    /// Writes an image of what is durable.
     fn write_image(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let durable = self.durable();
-        let ready = |image: &Image| {
-            matches!(image.phase, ImagePhase::Waiting(mark)
-                if durable.covers(mark) || planted(Bug::CheckpointEarly))
-        };
+        let early = planted(Bug::CheckpointEarly);
+        let durable = Mark { direct: self.direct.flushed(), ..self.log.durable.mark };
+        let shown = |mark| durable.covers(mark) || early;
+        let ready = |image: &Image| matches!(image.phase, ImagePhase::Waiting(mark) if shown(mark));
         let Some(slot) = self.checkpoint.images.iter().position(ready) else { return false };
         if self.ops.room() == 0 {
             return false;

@@ -10,6 +10,8 @@
 //! - Kills are in the order of their events. A kill goes to the log when a flush sent after its
 //!   event is over and the superpage of its slots was listed; it leaves the queue when the log
 //!   write that has it is durable.
+//! - A root makes kills durable too, without log: see [`Direct::settleable`]. So collection ends
+//!   though no superpage is left for the log of what it killed.
 //! - A superpage emptied by a kill waits in limbo until then, so that its slots are not reused.
 //! - A mark that asks for an event asks for the log up to the event's last logged kill too, so that
 //!   the log write that has it is flushed although no host asks.
@@ -33,7 +35,8 @@ enum End {
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     event: u64,
-    /// The stage that must be listed first; once it is in the log, its position there.
+    /// The stage that must be listed first, or the last one that was listed when the slots died;
+    /// once the kill is in the log, its position there.
     mark: u64,
     end: End,
 }
@@ -71,8 +74,13 @@ impl Direct {
         self.most - self.kills.len()
     }
 
+    /// Whether a kill waits to be durable.
+    pub fn waits(&self) -> bool {
+        !self.kills.is_empty()
+    }
+
     /// A slot died of event `done + 1`, which [`Direct::end_event`] ends. `stamp` is that of the
-    /// stage that still has it, or 0.
+    /// stage that still has it, or of the last one that was listed.
     pub fn kill(&mut self, vsn: u32, stamp: u64) {
         let event = self.done + 1;
         if let Some(last) = self.kills.back_mut()
@@ -86,9 +94,10 @@ impl Direct {
         self.push(stamp, End::Slots { len: 1, vsn });
     }
 
-    /// Superpages that were lent to the data area are homes only, by event `done + 1`.
-    pub fn end_loan(&mut self, vsp: u32, count: u32) {
-        self.push(0, End::Loan { count: count as u16, vsp });
+    /// Superpages that were lent to the data area are homes only, by event `done + 1`. `stamp` is
+    /// that of the last stage that was listed.
+    pub fn end_loan(&mut self, (vsp, count): (u32, u32), stamp: u64) {
+        self.push(stamp, End::Loan { count: count as u16, vsp });
     }
 
     fn push(&mut self, stamp: u64, end: End) {
@@ -135,6 +144,29 @@ impl Direct {
     fn pos_of(&self, event: u64) -> u64 {
         let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
         upto.checked_sub(1).map_or(0, |last| self.kills[last].mark)
+    }
+
+    /// The last event such that a root which is begun now makes the kills of all up to it durable,
+    /// where the log was written up to stage `composed`. What a kill's slots held must be listed
+    /// before the log write from which that root replays; a kill that is in the log comes after
+    /// its listing there in any case.
+    pub fn settleable(&self, composed: u64) -> u64 {
+        let unlogged = self.kills.iter().skip(self.logged);
+        let early = unlogged.map(|kill| (kill.event, kill.mark)).find(|(_, mark)| *mark > composed);
+        early.map_or(self.done, |(event, _)| event - 1)
+    }
+
+    /// Drops kills up to an event: a durable root shows them.
+    pub fn settle_events(&mut self, upto: u64) {
+        while self.kills.front().is_some_and(|kill| kill.event <= upto) {
+            self.kills.pop_front();
+            self.logged = self.logged.saturating_sub(1);
+        }
+    }
+
+    /// The last event whose write in place is durable; what it killed may be not.
+    pub fn flushed(&self) -> u64 {
+        self.flushed
     }
 
     /// Drops kills that a durable log write has.

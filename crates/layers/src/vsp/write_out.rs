@@ -298,24 +298,37 @@ impl<S: Scheme> Machine<S> {
         if !alone || !self.log.can_compose() || self.log.horizon == 0 || self.ops.room() == 0 {
             return false;
         }
-        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_frees() {
+        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_may_take() {
+            self.press_root();
             return false;
         }
         self.write_log_alone(now, out);
         true
     }
 
-    /// Whether a log write of its own frees more superpages than the one that it takes. Where
-    /// sectors have homes, collection goes on without log, and a host that waits for one can wait
-    /// longer.
-    fn log_frees(&self) -> bool {
-        if self.life != Life::Running {
+    /// Whether a log write of its own may take one of the last superpages: it frees others, or a
+    /// root needs it. All that a root needs is that what was opened is listed, and nothing is
+    /// opened while so few are left; so two such writes are enough, and one superpage remains.
+    fn log_may_take(&self) -> bool {
+        if self.life == Life::Recovering {
             return true;
         }
-        let limbo = self.limbo.mark_of(LAST_FREE);
-        let image = self.checkpoint.waits_for();
-        self.free.len() > 1
-            && [limbo, image].into_iter().flatten().any(|mark| self.next_log_covers(mark))
+        let frees = self.limbo.mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
+        let digested = self.order.front().map(|index| &self.stages[*index as usize]);
+        let digested = digested.filter(|stage| matches!(stage.phase, Phase::Digested(_)));
+        let lists = digested.is_some_and(|stage| !self.log.fits(stage.fill));
+        let all = Mark { stamp: self.stamps, pos: self.log.trimmed, direct: 0 };
+        let last = self.order.is_empty() && !self.log.composed.mark.covers(all);
+        self.free.len() > 1 && (frees || lists || last)
+    }
+
+    /// Asks for a root where log may take no superpage: it makes durable what was replaced in
+    /// place, and frees the superpages of the log before it.
+    fn press_root(&mut self) {
+        if self.direct.waits() || !self.pins.is_empty() {
+            self.commit.stamp = self.stamps;
+            self.checkpoint.hurry();
+        }
     }
 
     /// Whether the next log write covers a mark, and the last one did not.

@@ -7,6 +7,7 @@ mod hard;
 mod hatl;
 mod hint;
 mod laws;
+mod liveness;
 mod raw;
 mod study;
 mod targets;
