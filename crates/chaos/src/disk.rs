@@ -59,7 +59,7 @@ pub struct Losses {
 }
 
 /// One device.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Disk {
     current: Vec<u8>,
     durable: Vec<u8>,
@@ -290,6 +290,17 @@ impl Disk {
     /// Whether what is durable differs from what [`Disk::remember`] copied.
     pub fn differs(&self) -> bool {
         self.old.as_ref().is_some_and(|(old, _)| *old != self.durable)
+    }
+
+    /// What reads see.
+    pub fn bytes(&self) -> &[u8] {
+        &self.current
+    }
+
+    /// The medium holds this from byte `at` on.
+    pub fn patch(&mut self, at: usize, bytes: &[u8]) {
+        self.current[at..][..bytes.len()].copy_from_slice(bytes);
+        self.durable[at..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// A sector can't be read from now on.

@@ -23,6 +23,7 @@ pub mod membership;
 mod model;
 mod power;
 mod run;
+pub mod still;
 mod swarm;
 mod trace;
 mod workload;

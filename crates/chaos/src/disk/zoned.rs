@@ -12,6 +12,20 @@ impl Disk {
         self.zones.as_ref().map(|zones| lba / u64::from(zones.shape.size))
     }
 
+    /// The write pointers of its segments.
+    pub fn pointers(&self) -> Vec<u32> {
+        let list = self.zones.iter().flat_map(|zones| &zones.list);
+        list.map(|zone| zone.pointer).collect()
+    }
+
+    /// Sets the write pointers of its segments.
+    pub fn set_pointers(&mut self, pointers: &[u32]) {
+        let list = self.zones.iter_mut().flat_map(|zones| &mut zones.list);
+        for (zone, &pointer) in list.zip(pointers) {
+            (zone.pointer, zone.durable, zone.reset) = (pointer, pointer, 0);
+        }
+    }
+
     /// Whether the disk takes a read of this range now; one without segments does.
     ///
     /// # Errors

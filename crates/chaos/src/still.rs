@@ -1,0 +1,424 @@
+//! A world in which nothing breaks: a layer over memory devices, one request at a time, commands in
+//! the order in which they were sent. The same calls give the same bytes on the devices.
+//!
+//! Golden images are made in it, and images that somebody made up are opened in it.
+
+use std::collections::VecDeque;
+
+use hostftl_core::{
+    Cause, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Nanos, Out, Output,
+    Payload, Request, SECTOR, SECTORS_PER_BLOCK, Segments, Tally, Ticket, Token,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::exec::{Detour, Machine};
+use crate::extent::extent;
+use crate::trace;
+use crate::zoned;
+
+/// Sectors of the longest request.
+const LONGEST: u32 = 64;
+/// No layer needs a larger device to work at all.
+const MOST_SECTORS: u64 = 1 << 16;
+/// More inputs than any request or start of so small a volume needs.
+const MOST_STEPS: u32 = 400_000;
+
+/// A layer and its devices.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is called.
+    pub name: &'static str,
+    /// The layer.
+    pub config: LayerConfig,
+    /// What the layer is told of its devices.
+    pub infos: Vec<DeviceInfo>,
+    segments: Option<Segments>,
+}
+
+impl Case {
+    fn new(name: &'static str, text: &str, devices: usize) -> Self {
+        let mut config = LayerConfig::parse(text).expect("a text of ours");
+        config.uuid = *b"a golden  volume";
+        let mut case = Case { name, config, infos: Vec::new(), segments: None };
+        let unit = if case.config.kind.needs_hint() { 16 } else { SECTORS_PER_BLOCK };
+        let mut sectors = 2048;
+        // The smallest devices on which the layer works.
+        loop {
+            let mut info = DeviceInfo::block(sectors, unit);
+            info.volatile_cache = false;
+            info.collection_hint = case.config.kind.needs_hint();
+            case.infos = vec![info; devices];
+            match AnyLayer::plan(&case.config, &case.infos) {
+                Ok(_) => return case,
+                Err(why) => assert!(sectors < MOST_SECTORS, "{name}: {why}"),
+            }
+            sectors += 512;
+        }
+    }
+
+    fn zoned(name: &'static str, text: &str, units: u32) -> Self {
+        let mut config = LayerConfig::parse(text).expect("a text of ours");
+        config.uuid = *b"a golden  volume";
+        let mut segments = Segments {
+            size: 256,
+            write_unit: 8,
+            write_best: 16,
+            unreadable: 0,
+            max_open: 0,
+            count: 8 * units,
+            units,
+        };
+        loop {
+            let infos = vec![zoned::info(segments, false)];
+            match AnyLayer::plan(&config, &infos) {
+                Ok(_) => return Case { name, config, infos, segments: Some(segments) },
+                Err(why) => assert!(infos[0].sectors < MOST_SECTORS, "{name}: {why}"),
+            }
+            segments.count += units;
+        }
+    }
+
+    /// One of each layer, and more where a layer writes different things.
+    pub fn all() -> Vec<Case> {
+        let log = "log:superpage=16k:compress=none";
+        vec![
+            Case::new("passthrough", "passthrough", 1),
+            Case::new("hard", "hard:superpage=16k", 1),
+            Case::new("mhatl", "mhatl:superpage=16k", 1),
+            Case::new("shatl", "shatl:superpage=16k:hidden=1m", 1),
+            Case::new("hatl-auto", "hatl-auto:superpage=16k", 1),
+            Case::new("scrambler", "scrambler", 1),
+            Case::new("log", log, 1),
+            Case::new("log-parity", &format!("{log}:parity=yes"), 3),
+            Case::new("log-journal", &format!("{log}:journal=yes"), 2),
+            Case::zoned("log-zoned", log, 1),
+            Case::new("tier", "tier:page=16k", 2),
+            Case::zoned("pblk", "pblk:superpage=16k", 2),
+            Case::zoned("rrpc", "rrpc:superpage=16k", 1),
+        ]
+    }
+
+    /// The version of the layer's format.
+    pub fn format(&self) -> u32 {
+        self.config.kind.format()
+    }
+
+    /// Blank devices.
+    pub fn blank(&self) -> Image {
+        let blank = |info: &DeviceInfo| {
+            let mut disk = Disk::default();
+            disk.reset(info.sectors, false, 0, self.segments);
+            disk
+        };
+        Image(self.infos.iter().map(blank).collect())
+    }
+
+    /// What the devices hold after a life that was stopped, and one that was cut off behind a
+    /// flush; and the version of each sector of the volume, 0 where it reads zeros.
+    ///
+    /// # Errors
+    /// When the layer does not do what it is asked.
+    pub fn image(&self) -> Result<(Image, Vec<u32>), String> {
+        let mut versions = Vec::new();
+        let mut image = self.blank();
+        for (mode, stops) in [(Mode::Format, true), (Mode::Open, false)] {
+            let mut still = Still::start(self, image, mode)?;
+            if let Some(why) = still.refusal() {
+                return Err(format!("refused: {why}"));
+            }
+            versions.resize(still.exported() as usize, 0);
+            still.play(&mut versions)?;
+            image = if stops { still.stop()? } else { still.cut() };
+        }
+        Ok((image, versions))
+    }
+}
+
+/// What the devices hold.
+#[derive(Clone, Debug)]
+pub struct Image(Vec<Disk>);
+
+impl Image {
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What a device holds.
+    pub fn bytes(&self, device: usize) -> &[u8] {
+        self.0[device].bytes()
+    }
+
+    /// The write pointers of a zoned device, in sectors from the start of each segment.
+    pub fn pointers(&self, device: usize) -> Vec<u32> {
+        self.0[device].pointers()
+    }
+
+    /// Replaces what a device holds from byte `at` on.
+    pub fn patch(&mut self, device: usize, at: usize, bytes: &[u8]) {
+        self.0[device].patch(at, bytes);
+    }
+
+    /// Sets the write pointers of a zoned device.
+    pub fn set_pointers(&mut self, device: usize, pointers: &[u32]) {
+        self.0[device].set_pointers(pointers);
+    }
+}
+
+/// The bytes of version `version` of a sector.
+pub fn content(lba: u64, version: u32) -> [u8; SECTOR] {
+    let word = if version == 0 { 0 } else { lba << 32 | u64::from(version) };
+    let mut bytes = [0; SECTOR];
+    bytes.as_chunks_mut::<8>().0.fill(word.to_le_bytes());
+    bytes
+}
+
+/// A layer that is ready, or was refused.
+#[derive(Debug)]
+pub struct Still {
+    layer: AnyLayer,
+    machine: Machine,
+    flight: VecDeque<(Token, Command, u32)>,
+    host: u32,
+    now: Nanos,
+    dice: Dice,
+    over: Option<Result<(), &'static str>>,
+    ready: bool,
+    answer: Option<Result<(), HostError>>,
+    read: Vec<u8>,
+}
+
+impl Still {
+    /// Opens what `image` holds, or formats it.
+    ///
+    /// # Errors
+    /// When the layer does what no layer may do: it stands still, never comes to an end, or asks a
+    /// device for what it has not.
+    pub fn start(case: &Case, image: Image, mode: Mode) -> Result<Self, String> {
+        let plan = AnyLayer::plan(&case.config, &case.infos).map_err(|why| why.to_string())?;
+        let hint =
+            if case.config.kind == LayerKind::Scrambler { case.infos[0].map_unit } else { 0 };
+        let mut machine = Machine::default();
+        (machine.disks, machine.hint) = (image.0, hint);
+        let arena = &mut machine.arena;
+        let buffers = (0..plan.buffers).map(|_| arena.issue(plan.buffer_sectors)).collect();
+        let host = arena.add(LONGEST);
+        let layer = AnyLayer::new(&case.config, &case.infos, buffers, mode);
+        let layer = layer.map_err(|why| why.to_string())?;
+        let mut still = Still {
+            layer,
+            machine,
+            flight: VecDeque::new(),
+            host,
+            now: 0,
+            dice: Dice::new(1, 1),
+            over: None,
+            ready: false,
+            answer: None,
+            read: Vec::new(),
+        };
+        let started = still.feed(Input::Timer);
+        let started = started.and_then(|()| still.go_on(|it| it.ready || it.over.is_some()));
+        still.unless(started)?;
+        Ok(still)
+    }
+
+    /// Why the volume was refused, if it was.
+    pub fn refusal(&self) -> Option<&'static str> {
+        self.over.and_then(Result::err)
+    }
+
+    /// Sectors of the volume.
+    pub fn exported(&self) -> u64 {
+        self.layer.limits().exported
+    }
+
+    /// Gives the layer an input and takes its outputs.
+    fn feed(&mut self, input: Input) -> Result<(), String> {
+        let mut out = Out::new();
+        self.layer.step(self.now, input, &mut out);
+        let mut wrong = None;
+        for output in out.drain() {
+            match output {
+                Output::Submit(token, command) => {
+                    wrong = wrong.or(self.beyond(&command));
+                    let stamp = match &command {
+                        Command::Flush { device } => {
+                            self.machine.disks[usize::from(*device)].begin_flush()
+                        }
+                        _ => 1,
+                    };
+                    self.flight.push_back((token, command, stamp));
+                }
+                Output::Reply(reply) => {
+                    reply.ticket.close();
+                    reply.data.map(Payload::surrender);
+                    self.answer = Some(reply.result);
+                }
+                Output::Reclaim(payload) => drop(payload.surrender()),
+                Output::Event(Event::Ready { .. }) => self.ready = true,
+                Output::Event(Event::Stopped) => self.over = Some(Ok(())),
+                Output::Event(Event::Unrecoverable(why)) => self.over = Some(Err(why)),
+                Output::Event(_) => {}
+            }
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// What is wrong with a command that goes beyond its device.
+    fn beyond(&self, command: &Command) -> Option<String> {
+        let (device, lba, sectors, _) = extent(command)?;
+        let size = self.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
+        let fits = lba.checked_add(sectors).is_some_and(|end| end <= size && sectors > 0);
+        (!fits).then(|| format!("{} on a device of {size} sectors", trace::command(command)))
+    }
+
+    /// Lets commands complete, and time pass, until `done`.
+    fn go_on(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), String> {
+        for _ in 0..MOST_STEPS {
+            if done(self) {
+                return Ok(());
+            }
+            if let Some((token, mut command, stamp)) = self.flight.pop_front() {
+                let dice = &mut self.dice;
+                let result = self.machine.run(&mut command, stamp, Detour::None, dice);
+                self.feed(Input::Done(Done { token, command, result }))?;
+                continue;
+            }
+            let Some(at) = self.layer.next_timer() else {
+                return Err("the layer stands still".into());
+            };
+            self.now = self.now.max(at);
+            self.feed(Input::Timer)?;
+        }
+        Err(format!("no end after {MOST_STEPS} steps"))
+    }
+
+    /// Switches everything off when something went wrong.
+    fn unless(&mut self, result: Result<(), String>) -> Result<(), String> {
+        if result.is_err() {
+            self.switch_off();
+        }
+        result
+    }
+
+    fn switch_off(&mut self) {
+        self.layer.power_off();
+        self.flight.drain(..).for_each(|(_, command, _)| command.void());
+    }
+
+    fn ask(&mut self, op: HostOp, lba: u64, sectors: u64) -> Result<Result<(), HostError>, String> {
+        let tally = match op {
+            HostOp::Write { .. } => Tally::of(Cause::Host, sectors as u32),
+            _ => Tally::default(),
+        };
+        let ticket = Ticket::issue(1);
+        let request = Request { ticket, op, lba, sectors, tally };
+        let asked = self.feed(Input::Host(request));
+        let asked = asked.and_then(|()| self.go_on(|it| it.answer.is_some()));
+        self.unless(asked)?;
+        Ok(self.answer.take().expect("waited for"))
+    }
+
+    /// Reads sectors; `None` when they are an error.
+    ///
+    /// # Errors
+    /// As [`Still::start`].
+    pub fn read(&mut self, lba: u64, sectors: u32) -> Result<Option<&[u8]>, String> {
+        let payload = Payload::issue(self.host, sectors);
+        let result = self.ask(HostOp::Read(payload), lba, sectors.into())?;
+        let bytes = self.machine.arena.slice(self.host, 0, sectors * SECTOR as u32);
+        self.read.clear();
+        self.read.extend_from_slice(bytes);
+        Ok(result.is_ok().then_some(&self.read))
+    }
+
+    /// Writes version `version` of sectors.
+    ///
+    /// # Errors
+    /// As [`Still::start`].
+    pub fn write(
+        &mut self,
+        lba: u64,
+        sectors: u32,
+        version: u32,
+    ) -> Result<Result<(), HostError>, String> {
+        let bytes = self.machine.arena.slice_mut(self.host, 0, sectors * SECTOR as u32);
+        for (at, sector) in (lba..).zip(bytes.chunks_exact_mut(SECTOR)) {
+            sector.copy_from_slice(&content(at, version));
+        }
+        let data = Payload::issue(self.host, sectors);
+        self.ask(HostOp::Write { data, fua: version.is_multiple_of(5) }, lba, sectors.into())
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// As [`Still::start`].
+    pub fn flush(&mut self) -> Result<Result<(), HostError>, String> {
+        self.ask(HostOp::Flush, 0, 0)
+    }
+
+    /// Trims sectors.
+    ///
+    /// # Errors
+    /// As [`Still::start`].
+    pub fn trim(&mut self, lba: u64, sectors: u64) -> Result<Result<(), HostError>, String> {
+        self.ask(HostOp::Trim { fua: false }, lba, sectors)
+    }
+
+    /// Writes, trims and flushes a little of everything, and keeps `versions` in step.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn play(&mut self, versions: &mut [u32]) -> Result<(), String> {
+        let exported = self.exported();
+        let first = versions.iter().max().map_or(1, |newest| newest + 1);
+        for step in 0..48 {
+            let version = first + step;
+            let sectors = [1, 8, 3, 16, 32, 8][step as usize % 6];
+            let lba = u64::from(step) * 7919 % 40 * 8 % (exported - 64) + u64::from(step % 4);
+            let range = lba as usize..lba as usize + sectors as usize;
+            let answer = if step % 11 == 10 {
+                versions[range].fill(0);
+                self.trim(lba, sectors.into())?
+            } else {
+                versions[range].fill(version);
+                self.write(lba, sectors, version)?
+            };
+            answer.map_err(|error| format!("request {step}: {error:?}"))?;
+            if step % 7 == 6 {
+                self.flush()?.map_err(|error| format!("flush {step}: {error:?}"))?;
+            }
+        }
+        self.flush()?.map_err(|error| format!("the last flush: {error:?}"))
+    }
+
+    /// Whether the layer finds itself in order.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.layer.check()
+    }
+
+    /// Stops the layer; what the devices hold then.
+    ///
+    /// # Errors
+    /// As [`Still::start`].
+    pub fn stop(mut self) -> Result<Image, String> {
+        self.over = None;
+        let stopped = self.feed(Input::Stop);
+        let stopped = stopped.and_then(|()| self.go_on(|it| it.over.is_some()));
+        self.unless(stopped)?;
+        Ok(self.cut())
+    }
+
+    /// Ends the layer without a stop; what the devices hold then.
+    pub fn cut(mut self) -> Image {
+        self.switch_off();
+        Image(std::mem::take(&mut self.machine.disks))
+    }
+}
