@@ -321,6 +321,24 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(is_data)
     }
 
+    /// As [`Disk::find_data`], of what was durable at epoch `known`.
+    pub fn find_known_data(&self, start: u64, known: u32) -> Option<u64> {
+        let is_known = |at: &u64| {
+            let settled = self.settled[*at as usize];
+            let is_data = self.flags[*at as usize] & META == 0 && self.is_written(*at);
+            is_data && settled != 0 && settled <= known
+        };
+        (start..self.sectors()).chain(0..start).find(is_known)
+    }
+
+    /// A sector of data behind one of [`Disk::find_log`], that became durable with it.
+    pub fn find_log_data(&self, start: u64) -> Option<u64> {
+        let head = self.find_log(start)?;
+        let settled = |at: &u64| self.settled[*at as usize] == self.settled[head as usize];
+        let with = (head..self.sectors()).take_while(settled);
+        with.into_iter().find(|at| self.flags[*at as usize] & META == 0)
+    }
+
     /// A sector of metadata that is no log at or after `start`, or around.
     pub fn find_meta(&self, start: u64) -> Option<u64> {
         let fits = |at: &u64| {

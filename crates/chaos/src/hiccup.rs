@@ -8,6 +8,7 @@
 use hostftl_core::{Command, DeviceError, HostError};
 
 use crate::dice::Dice;
+use crate::disk::Disk;
 use crate::events::Named;
 use crate::exec::Detour;
 use crate::life::{Flight, Life, Phase};
@@ -49,6 +50,8 @@ pub fn choose(seed: u64, claims: &Claims, swarm: &mut Swarm) {
     swarm.faults.write_error = some(Row::WriteError, 250);
     swarm.faults.flush_error = some(Row::FlushError, 250);
     swarm.faults.no_space = some(Row::NoSpace, 200);
+    let rot = some(Row::DataRot, 200) && claims.get(Row::DataRot) == Claim::Detected;
+    swarm.faults.data_rot |= rot;
 }
 
 impl World {
@@ -59,6 +62,7 @@ impl World {
             lost += disk.reopen(&mut self.dice);
         }
         self.tallies.note_if(lost > 0, Named::FlushLost);
+        self.epochs = self.machine.disks.iter().map(Disk::epoch).collect();
     }
 }
 

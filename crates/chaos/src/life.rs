@@ -465,7 +465,7 @@ impl<'w> Life<'w> {
         self.phase = Phase::Ready;
         self.w.clean = false;
         self.ready_with_copy();
-        self.w.copied.life_begun();
+        self.w.life_begun();
         self.choose_fate_when_ready();
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);

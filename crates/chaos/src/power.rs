@@ -131,11 +131,21 @@ impl Life<'_> {
             Claim::Kept => Disk::find_any_log,
             _ => Disk::find_log,
         };
-        type Find = fn(&Disk, u64) -> Option<u64>;
+        let known = self.w.known(device);
+        let of_journal = self.w.swarm.journal == Some(device as u8);
+        // Where rot is noticed only, what was written last may look torn.
+        let claim = self.w.claims.get(Row::DataRot);
+        let data_rot = |disk: &Disk, start| match claim {
+            Claim::Detected if of_journal => disk.find_log_data(start),
+            Claim::Detected => disk.find_known_data(start, known),
+            _ => disk.find_data(start),
+        };
+        let data_may_rot = faults.data_rot && (!of_journal || self.w.swarm.mortal.is_some());
+        type Find<'a> = &'a dyn Fn(&Disk, u64) -> Option<u64>;
         let kinds: [(bool, Find, Named, Row); 3] = [
-            (faults.metadata_rot, Disk::find_meta, Named::MetadataRot, Row::MetadataRot),
-            (faults.log_rot, log_rot, Named::LogRot, Row::LogRot),
-            (faults.data_rot, Disk::find_data, Named::DataRot, Row::DataRot),
+            (faults.metadata_rot, &Disk::find_meta, Named::MetadataRot, Row::MetadataRot),
+            (faults.log_rot, &log_rot, Named::LogRot, Row::LogRot),
+            (data_may_rot, &data_rot, Named::DataRot, Row::DataRot),
         ];
         for (wanted, find, named, row) in kinds {
             if !wanted || self.w.damaged || !self.w.dice.chance(150) {

@@ -5,7 +5,7 @@ use hostftl_core::Nanos;
 use hostftl_layers::{LayerKind, TierPolicy};
 
 use crate::dice::Dice;
-use crate::matrix::{Claims, Row};
+use crate::matrix::{Claim, Claims, Row};
 
 /// What keeps the dice of [`Swarm::perhaps_large`] apart from others.
 const LARGE: u64 = 0x6c61_7267_6520_6f6e;
@@ -67,7 +67,7 @@ impl Faults {
             read_error: some(Row::ReadError, 150),
             metadata_rot: some(Row::MetadataRot, 150),
             log_rot: some(Row::LogRot, 150),
-            data_rot: some(Row::DataRot, 150),
+            data_rot: claims.get(Row::DataRot) == Claim::Kept && some(Row::DataRot, 150),
             lost: some(Row::LostWrite, 150),
             misdirected: some(Row::MisdirectedWrite, 150),
             stale: some(Row::StaleDevice, 150),

@@ -70,6 +70,11 @@ pub struct World {
     pub copied: Copied,
     /// Whether recovery had to give sectors up: reads of them are errors until they are written.
     pub gave_up: bool,
+    /// Flushes of each device before this life, and before the last one that was ready: what was
+    /// durable then a layer knows to be durable.
+    pub epochs: Vec<u32>,
+    /// The second of them.
+    pub known: Vec<u32>,
     /// Whether a device is full, also in the lives to come.
     pub full: bool,
     /// Whether every step is printed.
@@ -188,6 +193,8 @@ impl World {
             refused_for_now: false,
             copied: Copied::Not,
             gave_up: false,
+            epochs: Vec::new(),
+            known: Vec::new(),
             full: false,
             trace,
         })
@@ -204,6 +211,7 @@ impl World {
         self.damaged = false;
         self.gave_up = false;
         self.full = false;
+        self.known.clear();
         self.gone = false;
         self.clean = false;
         self.copied = Copied::Not;
@@ -239,6 +247,17 @@ impl World {
     /// the volume may refuse to open.
     pub fn harm(&mut self, row: Row) {
         self.damaged |= self.claims.get(row) != Claim::Kept;
+    }
+
+    /// A life is ready.
+    pub fn life_begun(&mut self) {
+        self.copied.life_begun();
+        self.known.clone_from(&self.epochs);
+    }
+
+    /// The flush of a device up to which a layer knows for sure what is durable.
+    pub fn known(&self, device: usize) -> u32 {
+        if self.clean { u32::MAX } else { self.known.get(device).copied().unwrap_or(0) }
     }
 
     /// Payload memory for a new life: the layer's own buffers, and names of those for the host.

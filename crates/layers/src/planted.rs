@@ -58,8 +58,8 @@ bugs! {
         CheckpointEarly = "checkpoint-early",
         /// Recovery goes on in the old epoch, so that torn records of the last life count again.
         OldEpoch = "old-epoch",
-        /// The flush after one that failed is believed.
-        LaterFlushBelieved = "later-flush-believed",
+        /// A flush that failed counts as done.
+        FailedFlushBelieved = "failed-flush-believed",
         /// A write of the log that failed counts as done.
         MapWriteIgnored = "map-write-ignored",
     "shatl":

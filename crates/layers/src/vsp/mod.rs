@@ -287,7 +287,7 @@ impl<S: Scheme> Machine<S> {
         let Done { token, command, result } = done;
         let op = self.ops.end(token);
         let ignored = matches!(op, Op::Log { .. }) && planted(Bug::MapWriteIgnored)
-            || matches!(op, Op::Flush { .. }) && planted(Bug::LaterFlushBelieved)
+            || matches!(op, Op::Flush { .. }) && planted(Bug::FailedFlushBelieved)
             || matches!(op, Op::Recover { .. }) && planted(Bug::FirstFlushIgnored);
         if let Err(error) = result {
             self.counters.device_errors += 1;
@@ -326,7 +326,7 @@ impl<S: Scheme> Machine<S> {
             }
             Op::Flush { settled } => {
                 self.flushing = false;
-                if result.is_ok() {
+                if result.is_ok() || ignored {
                     self.log.durable = settled;
                     self.direct.flush_done();
                     self.direct.settle(settled.mark.pos);
