@@ -11,6 +11,8 @@ pub mod code {
     pub const USAGE: u8 = 2;
     /// An integrity check or a conservation law does not hold.
     pub const VIOLATION: u8 = 3;
+    /// A volume is served or could be, but somebody should do something about it.
+    pub const NEEDS_HAND: u8 = 4;
     /// Ctrl-C or SIGTERM ended the work early.
     pub const INTERRUPTED: u8 = 130;
     /// Whoever read the output is gone; nothing is printed, as if SIGPIPE had ended the process.
@@ -40,6 +42,11 @@ impl Failure {
     /// A law that must hold does not.
     pub fn violation(text: impl fmt::Display) -> Self {
         Failure { code: code::VIOLATION, text: text.to_string() }
+    }
+
+    /// Somebody should do something about a volume.
+    pub fn needs_hand(text: impl fmt::Display) -> Self {
+        Failure { code: code::NEEDS_HAND, text: text.to_string() }
     }
 
     /// The user ended the work early.

@@ -29,7 +29,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity or conservation is
-violated · 130 ended by Ctrl-C";
+violated · 4 the volume needs a hand, as status and check say · 130 ended by Ctrl-C";
 
 #[derive(Subcommand)]
 enum Command {
@@ -42,6 +42,7 @@ enum Command {
     Serve(commands::serve::Args),
     Status(commands::status::Args),
     Check(commands::check::Args),
+    Events(commands::events::Args),
     Import(commands::import::Args),
     Replay(commands::replay::Args),
     Trace(commands::trace::Args),
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(args, &mut console),
         Command::Status(args) => commands::status::run(&args, &mut console),
         Command::Check(args) => commands::check::run(&args, &mut console),
+        Command::Events(args) => commands::events::run(&args, &mut console),
         Command::Import(args) => commands::import::run(&args, &mut console),
         Command::Replay(args) => commands::replay::run(&args, &mut console),
         Command::Trace(args) => commands::trace::run(&args, &mut console),

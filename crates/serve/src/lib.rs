@@ -17,6 +17,7 @@ mod error;
 mod fault;
 mod inlet;
 mod listen;
+mod log;
 mod metrics;
 mod outlet;
 mod piece;
@@ -33,6 +34,7 @@ mod writer;
 
 pub use address::Address;
 pub use error::ServeError;
+pub use log::Log;
 pub use metrics::Metrics;
 pub use server::{Options, Served, Server, Stopper};
 pub use tls::Certificates;

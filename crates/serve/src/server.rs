@@ -19,6 +19,7 @@ use hostftl_nbd_proto::flags::{
 };
 use hostftl_nbd_proto::{BlockSizes, Offer, Tls};
 use hostftl_volume::front::{Export, Port};
+use hostftl_volume::{Events, Level};
 use rustls::ServerConfig;
 
 use crate::address::Address;
@@ -48,8 +49,8 @@ pub struct Options {
     pub tls: Option<Certificates>,
     /// Sees every request that can be done.
     pub witness: Option<Arc<dyn Witness>>,
-    /// Takes one line about a client that broke the protocol or was turned away.
-    pub log: fn(&str),
+    /// Hears of clients that broke the protocol or were turned away.
+    pub events: Events,
 }
 
 /// A server that listens.
@@ -142,6 +143,10 @@ impl Server {
         Ok(Served { connections, requests: requests.into_inner() })
     }
 
+    fn tell(&self, text: impl Into<String>) {
+        self.options.events.tell(Level::Info, "client", text);
+    }
+
     /// Gives every client a thread; returns how many there were when it is stopped.
     fn accept<'scope, 'env>(
         &'env self,
@@ -156,14 +161,14 @@ impl Server {
                 _ if self.stopper.stopping() => return Ok(number),
                 Ok(stream) => Arc::new(stream),
                 Err(error) if is_passing(&error) => {
-                    (self.options.log)(&format!("a client could not connect: {error}"));
+                    self.tell(format!("a client could not connect: {error}"));
                     thread::sleep(PAUSE);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             if registry.len() == MAX_CONNECTIONS {
-                (self.options.log)("a client was turned away: there are 64 already");
+                self.tell("a client was turned away: there are 64 already");
                 continue;
             }
             number += 1;
@@ -181,7 +186,7 @@ impl Server {
                 };
                 match service.serve(&stream) {
                     Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
-                    Err(error) => (self.options.log)(&format!("client {number}: {error}")),
+                    Err(error) => self.tell(format!("client {number}: {error}")),
                 }
                 registry.remove(number);
             });

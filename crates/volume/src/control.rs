@@ -21,9 +21,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, file};
+use crate::events::Event;
 use crate::place;
 use crate::running::Live;
 use crate::status::Status;
@@ -100,20 +102,31 @@ fn answer(listener: &UnixListener, live: &Live, over: &AtomicBool, _alive: Sende
         }
         match stream {
             // A reader that went away misses nothing.
-            Ok(stream) => drop(tell(stream, &live.status())),
+            Ok(stream) => {
+                drop(tell(stream, &Told { status: live.status(), events: live.events() }));
+            }
             Err(_) => thread::sleep(PAUSE),
         }
     }
 }
 
-fn tell(mut stream: UnixStream, status: &Status) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&serde_json::to_vec(status)?)
+/// What a reader is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Told {
+    /// The figures now.
+    pub status: Status,
+    /// The events that are kept, oldest first.
+    pub events: Vec<Event>,
 }
 
-/// The status from the process that serves a volume of this UUID, perhaps from another volume file;
+fn tell(mut stream: UnixStream, told: &Told) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&serde_json::to_vec(told)?)
+}
+
+/// What the process that serves a volume of this UUID tells, perhaps from another volume file;
 /// `None` when there is none.
-pub fn ask(volume: Uuid) -> Option<Status> {
+pub fn ask(volume: Uuid) -> Option<Told> {
     let mut stream = UnixStream::connect(place::of(volume, "sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut text = Vec::new();

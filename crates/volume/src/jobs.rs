@@ -14,6 +14,7 @@ use hostftl_core::{
 };
 use hostftl_io::{Host, IoError, Pull};
 
+use crate::events::Level;
 use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
 use crate::keeper::{Keeper, Promise};
 use crate::latency::{Kind, Latencies};
@@ -35,6 +36,10 @@ pub struct Jobs {
     /// Tells the members of losses; none where no loss is survived.
     keeper: Option<Keeper>,
     held: Vec<(Arc<dyn Answers>, Answer)>,
+    /// The devices that are known to be lost.
+    lost: u16,
+    /// Answers that were errors.
+    errors: u64,
 }
 
 /// A job that the layer has.
@@ -46,6 +51,8 @@ struct Waiting {
     since: Instant,
     /// Whether the answer says that something is durable.
     promises: bool,
+    /// What it is about, in bytes.
+    range: (u64, u64),
 }
 
 impl Jobs {
@@ -53,7 +60,8 @@ impl Jobs {
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held) = (None, None, Vec::new());
-        Jobs { inbox, waiting, told, free, asked, news, latencies, keeper, held }
+        let (lost, errors) = (0, 0);
+        Jobs { inbox, waiting, told, free, asked, news, latencies, keeper, held, lost, errors }
     }
 
     /// From now on `keeper` decides when a promise may be made.
@@ -61,10 +69,53 @@ impl Jobs {
         self.keeper = keeper;
     }
 
+    /// The devices `lost` were lost before anything was served.
+    pub fn set_lost(&mut self, lost: u16) {
+        self.lost = lost;
+    }
+
+    /// Tells of devices that the layer does without from now on.
+    fn hear_of_losses(&mut self, lost: u16) {
+        let new = lost & !std::mem::replace(&mut self.lost, lost);
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for device in (0..16).filter(|device| new >> device & 1 == 1) {
+            let name = news.name(device);
+            let text = format!(
+                "DEGRADED: device {device} ({name}) was lost; the volume goes on without it"
+            );
+            news.events.tell(Level::Error, "device-lost", text);
+        }
+    }
+
+    /// Tells of an error that a host gets: of the first, and then whenever there are twice as many.
+    fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
+        self.errors += 1;
+        if !self.errors.is_power_of_two() {
+            return;
+        }
+        let (level, event, why) = match error {
+            HostError::NoSpace => (Level::Error, "no-space", "no room"),
+            HostError::Io => (Level::Warning, "answered-error", "a device failed"),
+            HostError::Range => (Level::Warning, "answered-error", "not within the volume"),
+        };
+        let text = format!(
+            "a {} of {} bytes at {} was answered with an error: {why}; {} so far",
+            kind.name(),
+            range.1,
+            range.0,
+            self.errors
+        );
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        news.events.tell(level, event, text);
+    }
+
     /// The layer does without the devices `lost`: lets the members know, and answers what that
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
     pub fn keep(&mut self, lost: u16) -> Option<Duration> {
+        if lost != self.lost {
+            self.hear_of_losses(lost);
+        }
         let keeper = self.keeper.as_mut()?;
         keeper.look(lost);
         let promise = keeper.promise();
@@ -117,7 +168,9 @@ impl Jobs {
             JobOp::Write { fua, .. } | JobOp::Trim { fua } | JobOp::Zeroes { fua } => *fua,
             _ => false,
         };
-        self.waiting[place as usize] = Some(Waiting { cookie, reply, kind, since, promises });
+        let range = (offset, bytes);
+        let waiting = Waiting { cookie, reply, kind, since, promises, range };
+        self.waiting[place as usize] = Some(waiting);
         let sectors = bytes / SECTOR as u64;
         let (op, written) = match op {
             JobOp::Read(data) => (HostOp::Read(data.0.into_payload()), 0),
@@ -174,12 +227,15 @@ impl Host for Jobs {
         let Reply { ticket, data, result } = reply;
         let place = ticket.close() as usize;
         let waiting = self.waiting[place].take().expect("one answer for each job");
-        let Waiting { cookie, reply, kind, since, promises } = waiting;
+        let Waiting { cookie, reply, kind, since, promises, range } = waiting;
         let mut latencies = self.latencies.lock().unwrap_or_else(|poison| poison.into_inner());
         latencies.note(kind, since.elapsed());
         drop(latencies);
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
+        if let Err(error) = result {
+            self.hear_of_error(kind, range, error);
+        }
         let mut answer = Answer::new(cookie, result, data);
         if promises && result.is_ok() {
             match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {

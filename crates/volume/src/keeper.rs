@@ -14,6 +14,7 @@ use hostftl_format::superblock::places;
 use hostftl_io::{Driver, IoError, Reserve, Waker};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
+use crate::events::Level;
 use crate::journal;
 use crate::quiet::Quiet;
 use crate::roster::{Roster, page_of};
@@ -235,7 +236,7 @@ impl Clerk {
     }
 
     fn tell(&self, text: String) {
-        lock(&self.news).troubles.push(text);
+        lock(&self.news).tell(Level::Error, "device-lost", text);
     }
 }
 

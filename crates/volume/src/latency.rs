@@ -27,6 +27,11 @@ impl Kind {
         (Kind::Trim, "trim"),
     ];
 
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
     /// What a job is.
     pub fn of(op: &JobOp) -> Self {
         match op {

@@ -4,6 +4,7 @@ use hostftl_core::{Credits, Event, Payload, Reply};
 use hostftl_io::{Device, Host, IoError, Pull};
 
 use crate::error::Error;
+use crate::events::{Events, Level};
 
 /// Keeps what the layer tells.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Quiet {
     pub dropped: u64,
     /// What else happened that should be known.
     pub troubles: Vec<String>,
+    /// Who else hears of it.
+    pub events: Events,
 }
 
 impl Quiet {
@@ -25,7 +28,14 @@ impl Quiet {
         Quiet { devices, ..Quiet::default() }
     }
 
-    fn name(&self, device: u8) -> &str {
+    /// Something happened that should be known.
+    pub fn tell(&mut self, level: Level, kind: &'static str, text: String) {
+        self.events.tell(level, kind, text.clone());
+        self.troubles.push(text);
+    }
+
+    /// What a device is called.
+    pub fn name(&self, device: u8) -> &str {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
@@ -61,19 +71,28 @@ impl Host for Quiet {
                 (self.replayed, self.dropped) = (replayed, dropped);
             }
             Event::DeviceFailed { device, error, abandoned } => {
-                let late = if abandoned { ", and did not answer in time" } else { "" };
                 let name = self.name(device);
-                self.troubles.push(format!("device {device} ({name}) failed: {error}{late}"));
+                let (level, kind, late) = match abandoned {
+                    true => (Level::Error, "device-timed-out", ", and did not answer in time"),
+                    false => (Level::Warning, "device-failed", ""),
+                };
+                let text = format!("device {device} ({name}) failed: {error}{late}");
+                self.tell(level, kind, text);
             }
-            Event::Older { device } => self.troubles.push(format!(
-                "device {device} ({}) is an older copy, made before the volume was started last: \
-                 bring back the device itself, or older copies of all devices that were made \
-                 together; nothing was written",
-                self.name(device)
-            )),
-            Event::Lost { sectors } => self.troubles.push(format!(
-                "{sectors} sectors can't be read back: they are errors until they are written again"
-            )),
+            Event::Older { device } => {
+                let text = format!(
+                    "device {device} ({}) is an older copy, made before the volume was started \
+                     last: bring back the device itself, or older copies of all devices that were \
+                     made together; nothing was written",
+                    self.name(device)
+                );
+                self.tell(Level::Error, "failed", text);
+            }
+            Event::Lost { sectors } => {
+                let why = "they are errors until they are written again";
+                let text = format!("{sectors} sectors can't be read back: {why}");
+                self.tell(Level::Error, "sectors-lost", text);
+            }
             _ => {}
         }
     }

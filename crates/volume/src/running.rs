@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use hostftl_core::{Layer, SECTOR};
 use hostftl_io::{Device, IoError, Link, LinkWatch, Snapshot, Tap};
@@ -11,6 +12,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::events::{Event, Events, Level};
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
 use crate::journal;
@@ -37,7 +39,6 @@ pub struct Running {
     control: Control,
     live: Live,
     recording: Option<Recording>,
-    notes: Vec<String>,
     /// Held until the driver's thread has ended.
     _lock: std::fs::File,
     /// The same for all copies and halves of the volume.
@@ -51,6 +52,7 @@ pub(crate) struct Live {
     shown: Arc<Mutex<Snapshot>>,
     news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
+    events: Events,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
 }
@@ -71,10 +73,9 @@ impl Live {
         status
     }
 
-    fn troubles(&self) -> Vec<String> {
-        let lost = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).lost;
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.troubles.iter().cloned().chain(self.still.of_lost(lost)).collect()
+    /// The events that are kept, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.since(0)
     }
 }
 
@@ -110,7 +111,9 @@ impl Volume {
         let mut still =
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         let mut recovery = Quiet::of(driver.devices());
+        let (events, begun) = (recovery.events.clone(), Instant::now());
         driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+        events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
         let lost = self.layer.missing | driver.layer().lost_devices();
         // A journal that comes back later is welcome: what it holds is known to be old.
         let lost = lost & !journal::bit(&self.layer, driver.devices().len());
@@ -136,16 +139,38 @@ impl Volume {
             machine.waker.clone(),
             &news,
         )?);
-        still.notes.extend(notes.iter().cloned());
-        let live = Live { still: Arc::new(still), shown: driver.shown(), news, latencies, links };
+        jobs.set_lost(driver.layer().lost_devices());
+        for note in &notes {
+            let (level, kind) = match note.starts_with("DEGRADED") {
+                true => (Level::Warning, "degraded"),
+                false => (Level::Info, "note"),
+            };
+            events.tell(level, kind, note.as_str());
+        }
+        still.notes.append(&mut notes);
+        let (still, shown) = (Arc::new(still), driver.shown());
+        let live = Live { still, shown, news, latencies, events, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
         let thread = spawn(engine)?;
         let (thread, _lock) = (Some(thread), self.lock);
         let running =
-            Running { port: port.clone(), thread, control, live, recording, notes, _lock, _sole };
+            Running { port: port.clone(), thread, control, live, recording, _lock, _sole };
         Ok((running, port))
+    }
+}
+
+/// What recovery did, in words.
+fn started(recovery: &Quiet, took: Duration) -> String {
+    let ms = took.as_millis();
+    match (recovery.replayed, recovery.dropped) {
+        (0, 0) => format!("ready after {ms} ms; there was nothing to recover"),
+        (replayed, 0) => format!("ready after {ms} ms; recovery replayed {replayed} log writes"),
+        (replayed, dropped) => format!(
+            "ready after {ms} ms; recovery replayed {replayed} log writes, and left out {dropped} \
+             at the end that were not whole"
+        ),
     }
 }
 
@@ -167,14 +192,9 @@ fn spawn(engine: Arc<Engine>) -> Result<JoinHandle<Result<(), IoError>>, IoError
 }
 
 impl Running {
-    /// What should be known from the start: damaged copies, a slow engine, a volume in memory.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// What went wrong since the start, a line each.
-    pub fn troubles(&self) -> Vec<String> {
-        self.live.troubles()
+    /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
+    pub fn events(&self) -> Events {
+        self.live.events.clone()
     }
 
     /// The figures now.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
+use crate::events::{Event, KINDS, Level};
 use crate::gather::OpenOptions;
 use crate::journal;
 use crate::latency::{Latencies, Latency};
@@ -69,6 +70,12 @@ pub struct Status {
     /// The kinds of request that there were since the volume was started.
     #[serde(default)]
     pub latencies: Vec<Latency>,
+    /// How often each kind of event was told of since the volume was started.
+    #[serde(default)]
+    pub events: BTreeMap<String, u64>,
+    /// What somebody should do something about; empty when all is well.
+    #[serde(default)]
+    pub needs_hand: Vec<String>,
     pub notes: Vec<String>,
 }
 
@@ -232,6 +239,30 @@ impl Status {
         ));
     }
 
+    /// Says what somebody should do something about.
+    fn set_needs(&mut self) {
+        let mut needs = Vec::new();
+        for (index, device) in self.devices.iter().enumerate() {
+            let why = match device.health.as_str() {
+                "good" => continue,
+                "errors" => format!("answered {} commands with errors: look at it", device.errors),
+                word => format!("is {word}: bring it back, or replace it"),
+            };
+            needs.push(format!("device {index} ({}) {why}", device.name));
+        }
+        if !self.lost_ranges.is_empty() {
+            needs.push("ranges can't be read: bring the lost device back".into());
+        }
+        for (kind, level, meaning, todo) in KINDS {
+            let count = self.events.get(kind).copied().unwrap_or_default();
+            let is_device = kind.starts_with("device-");
+            if level == Level::Error && count > 0 && !is_device {
+                needs.push(format!("{kind}, {count} times: {meaning}; {todo}"));
+            }
+        }
+        self.needs_hand = needs;
+    }
+
     /// What must be said of the devices of the set `lost` that were there at the start.
     pub(crate) fn of_lost(&self, lost: u16) -> Vec<String> {
         let gone = self
@@ -278,6 +309,8 @@ impl Status {
             status.notes.push(CAP_IS_TIGHT.into());
         }
         status.memory = status.memory.in_use();
+        status.events = news.events.totals();
+        status.set_needs();
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
         status
@@ -324,7 +357,7 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
 /// When there is no such volume, or somebody else holds it without serving it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
-    let told = control::ask(config.uuid);
+    let told = control::ask(config.uuid).map(|told| told.status);
     let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
     let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
     if let Some(status) = told.filter(|_| is_same) {
@@ -334,6 +367,8 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer);
     status.notes = volume.notes;
+    status.degraded |= status.devices.iter().any(|device| device.health == MISSING);
+    status.set_needs();
     status.notes.extend(there.map(|there| {
         format!(
             "{} is served, which has the same UUID: this is a copy of it, or another part of it",
@@ -341,4 +376,14 @@ pub fn status(path: &Path) -> Result<Status, Error> {
         )
     }));
     Ok(status)
+}
+
+/// The events that the process that serves a volume keeps, oldest first; none when it is not
+/// served: events are not on the devices.
+///
+/// # Errors
+/// When the volume file can't be read.
+pub fn events(path: &Path) -> Result<Option<Vec<Event>>, Error> {
+    let config = Config::load(path)?;
+    Ok(control::ask(config.uuid).map(|told| told.events))
 }

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod compare;
 pub mod create;
+pub mod events;
 pub mod import;
 pub mod memory;
 pub mod paper;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Metrics, Options, Served, Server};
-use hostftl_volume::{OpenOptions, Running, StartOptions};
+use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Served, Server};
+use hostftl_volume::{Level, OpenOptions, Running, Sink, StartOptions};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -17,7 +17,9 @@ use crate::units::{bytes, count};
 
 use super::witness::Tracing;
 
-/// How often to look whether the volume still runs, and whether anything went wrong.
+/// How long the last lines may take on their way to whoever reads them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often to look whether the volume still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Serve a volume as a block device
@@ -67,18 +69,24 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let open = OpenOptions { degraded: args.degraded, wait, tell: log, ..OpenOptions::default() };
     let volume = hostftl_volume::open_with(&args.volume, &open)?;
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
-    running.notes().iter().for_each(|note| log(note));
-    let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, log)).transpose()?;
+    let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
+    let events = running.events();
+    let sink = to_lines(&lines, port.export().name.clone());
+    let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, &events));
+    let tracing = tracing.transpose()?;
     let metrics = args.metrics.map(|address| metrics(address, &running)).transpose()?;
     let verify_peer = args.tls_verify_peer;
     let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer });
     let (address, witness) = (args.nbd, tracing.as_ref().map(Tracing::witness));
-    let served = Server::bind(Options { address, port, tls, witness, log })
-        .map_err(Failure::failed)
-        .and_then(|server| serve(server, &running, console));
+    let server = Server::bind(Options { address, port, tls, witness, events });
+    let served = server.map_err(Failure::failed).and_then(|server| {
+        running.events().follow(sink);
+        serve(server, &running, console)
+    });
     drop(metrics);
     // The volume is closed clean also when the server failed.
     let status = running.stop();
+    lines.finish(LAST_WORDS);
     let traced = tracing.map(Tracing::finish).transpose();
     let (served, status, traced) = (served?, status?, traced?);
     let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
@@ -103,7 +111,8 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
 /// Answers scrapers from now on.
 fn metrics(address: SocketAddr, running: &Running) -> Result<Metrics, Failure> {
     let metrics = Metrics::serve(address, running.figures()).map_err(Failure::failed)?;
-    log(&format!("figures for Prometheus at http://{}/metrics", metrics.address()));
+    let text = format!("figures for Prometheus at http://{}/metrics", metrics.address());
+    running.events().tell(Level::Info, "note", text);
     Ok(metrics)
 }
 
@@ -114,15 +123,8 @@ fn serve(server: Server, running: &Running, console: &mut Console) -> Result<Ser
     interrupt::then(move || by_signal.stop());
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut said = Vec::new();
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
-                for trouble in running.troubles() {
-                    if !said.contains(&trouble) {
-                        log(&trouble);
-                        said.push(trouble);
-                    }
-                }
                 if !running.is_alive() {
                     stopper.stop();
                 }
@@ -135,9 +137,14 @@ fn serve(server: Server, running: &Running, console: &mut Console) -> Result<Ser
     })
 }
 
-/// One line on standard error about something that clients or devices did.
+/// A line on standard error for each event.
+fn to_lines(lines: &Log, volume: String) -> Sink {
+    let lines = lines.clone();
+    Box::new(move |event| lines.line(event.level, &volume, &event.text))
+}
+
+/// One line on standard error before anything is served.
 fn log(text: &str) {
-    // When nobody reads the log, serving goes on.
     let _ = writeln!(io::stderr(), "hostftl: note: {text}");
 }
 

@@ -14,6 +14,7 @@ use std::time::Instant;
 use hostftl_core::SECTOR;
 use hostftl_serve::{Seen, Witness};
 use hostftl_trace::{Op, Record, TraceError, Writer};
+use hostftl_volume::{Events, Level};
 
 use crate::failure::Failure;
 
@@ -47,19 +48,21 @@ struct Eye {
 }
 
 impl Tracing {
-    /// Begins the trace `path`, which must not exist; `log` is told when it can't be written.
+    /// Begins the trace `path`, which must not exist; `events` are told when it can't be written.
     ///
     /// # Errors
     /// When the file can't be made, or its name tells no format.
-    pub fn begin(path: &Path, log: fn(&str)) -> Result<Self, Failure> {
+    pub fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
         let writer = Writer::create(path, false).map_err(Failure::failed)?;
         let (sender, records) = sync_channel(QUEUE);
         let (queue, left_out) = (Mutex::new(Some(sender)), AtomicU64::new(0));
         let eye = Arc::new(Eye { began: Instant::now(), queue, left_out });
+        let events = events.clone();
         let thread = thread::spawn(move || {
             let written = write(writer, &records);
             if let Err(error) = &written {
-                log(&format!("the trace ends here, the volume goes on: {error}"));
+                let text = format!("the trace ends here, the volume goes on: {error}");
+                events.tell(Level::Warning, "note", text);
             }
             written
         });

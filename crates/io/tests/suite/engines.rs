@@ -4,6 +4,7 @@ use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_core::HostError;
 use hostftl_io::Device;
 use hostftl_layers::LayerKind::Passthrough;
+use hostftl_volume::Events;
 
 const MIB: u64 = 1 << 20;
 
@@ -63,8 +64,8 @@ impl Export {
     fn start(bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("unix:{}", folder.path().join("s").display()).parse().unwrap();
-        let (port, log): (_, fn(&str)) = (hostftl_volume::ram_port("ram", bytes), |_| {});
-        let options = hostftl_serve::Options { address, port, tls: None, witness: None, log };
+        let (port, events) = (hostftl_volume::ram_port("ram", bytes), Events::default());
+        let options = hostftl_serve::Options { address, port, tls: None, witness: None, events };
         let server = hostftl_serve::Server::bind(options).unwrap();
         let stopper = server.stopper();
         let serve = move || {

@@ -102,7 +102,7 @@ fn serve() {
     assert!(read[..] == bytes[..], "other bytes were read");
     drop(read);
     println!("\ntold {}", running.status().engine);
-    running.notes().iter().for_each(|note| println!("told {note}"));
+    running.status().notes.iter().for_each(|note| println!("told {note}"));
     running.stop().unwrap();
     assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
 }

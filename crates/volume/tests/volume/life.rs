@@ -101,7 +101,7 @@ fn a_volume_in_memory_is_empty_each_time() {
             assert_eq!(client.read(MIB, 4096), vec![0; 4096]);
             client.write(MIB, &[7; 4096], true).unwrap();
             assert_eq!(client.read(MIB, 4096), vec![7; 4096]);
-            assert!(running.notes()[0].contains("in memory"));
+            assert!(running.status().notes[0].contains("in memory"));
             running.stop().unwrap();
         }
     });

@@ -42,7 +42,7 @@ fn write_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
         client.write(block * 8192, &[byte; 4096], false).unwrap();
     }
     client.flush();
-    let notes = running.notes().to_vec();
+    let notes = running.status().notes;
     running.stop().unwrap();
     notes
 }
@@ -64,7 +64,7 @@ fn expect_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
     for block in 0..64 {
         assert!(client.read(block * 8192, 4096) == [byte; 4096], "block {block}");
     }
-    let notes = running.notes().to_vec();
+    let notes = running.status().notes;
     running.stop().unwrap();
     notes
 }

@@ -119,7 +119,11 @@ fn one_damaged_superblock_is_enough_to_live() {
         device.write_all_at(&[0xaa], at).unwrap();
         let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
         Client::new(port).write(0, &[1; 512], true).unwrap();
-        assert!(running.notes()[0].contains("a damaged superblock"), "{:?}", running.notes());
+        assert!(
+            running.status().notes[0].contains("a damaged superblock"),
+            "{:?}",
+            running.status().notes
+        );
         running.stop().unwrap();
     }
 }

@@ -29,10 +29,17 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When there is no such volume.
+/// When there is no such volume, or it needs a hand.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.watch {
-        None => show(&hostftl_volume::status(&args.volume)?, None, console),
+        None => {
+            let status = hostftl_volume::status(&args.volume)?;
+            show(&status, None, console)?;
+            match status.needs_hand.first() {
+                None => Ok(()),
+                Some(first) => Err(Failure::needs_hand(format!("{}: {first}", status.volume))),
+            }
+        }
         Some(seconds) if (0.1..=86_400.0).contains(&seconds) => {
             watch(&args.volume, Duration::from_secs_f64(seconds), console)
         }
