@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hostftl_core::{BLOCK, Page};
 
@@ -34,6 +35,12 @@ enum Medium {
 }
 
 impl Device {
+    /// A command may take so long from now on. Whether the device sees to that itself, so that
+    /// nobody else has to: a server's client does, and whoever drives the device does for others.
+    pub fn set_deadline(&self, most: Duration) -> bool {
+        self.as_remote().map(|remote| remote.set_deadline(most)).is_some()
+    }
+
     /// The places of two pages, at these sectors of the whole device, for another thread.
     ///
     /// # Errors

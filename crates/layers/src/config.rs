@@ -202,6 +202,8 @@ pub struct LayerConfig {
     /// The devices that are not there this time, as a set of bits by index in the stack: every
     /// command to them fails. At most as many as [`LayerConfig::tolerates`].
     pub missing: u16,
+    /// As `deadline`, for each device by its index in the stack; 0 = as for the others.
+    pub deadlines: [Nanos; 16],
     /// What only `tier` has.
     pub tier: tier::Params,
     /// The volume, so that metadata of another is never taken for its own.
@@ -230,6 +232,7 @@ impl LayerConfig {
             log: log::Params::default(),
             zones: zones::Params::default(),
             missing: 0,
+            deadlines: [0; 16],
             tier: tier::Params::default(),
             uuid: [0; 16],
         }
@@ -247,6 +250,11 @@ impl LayerConfig {
     /// How many devices a volume can do without.
     pub fn tolerates(&self) -> u32 {
         u32::from(self.kind == LayerKind::Log && self.log.parity)
+    }
+
+    /// How long a command of each device may take, by its index in the stack, in ns; 0 = for ever.
+    pub fn patience(&self) -> [Nanos; 16] {
+        self.deadlines.map(|own| if own == 0 { self.deadline } else { own })
     }
 
     /// Reads `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.

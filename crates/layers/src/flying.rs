@@ -10,13 +10,14 @@ use hostftl_core::{Nanos, Token};
 pub struct Flying<Op, const MOST: usize> {
     slots: Vec<Option<(Op, Nanos)>>,
     free: Vec<u16>,
-    patience: Nanos,
+    patience: [Nanos; 16],
     wake: Option<Nanos>,
 }
 
 impl<Op, const MOST: usize> Flying<Op, MOST> {
-    /// An empty table; a device command is abandoned after `patience` ns, or never when 0.
-    pub fn new(patience: Nanos) -> Self {
+    /// An empty table; a command of a device is abandoned after its `patience`, by index, in ns, or
+    /// never when that is 0.
+    pub fn new(patience: [Nanos; 16]) -> Self {
         Flying {
             slots: (0..MOST).map(|_| None).collect(),
             free: (0..MOST as u16).rev().collect(),
@@ -42,12 +43,13 @@ impl<Op, const MOST: usize> Flying<Op, MOST> {
 
     /// Notes a command that is about to be sent, to a device or not.
     #[inline]
-    pub fn begin(&mut self, now: Nanos, op: Op, on_device: bool) -> Token {
+    pub fn begin(&mut self, now: Nanos, op: Op, device: Option<u8>) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
-        if self.patience > 0 && on_device {
-            deadline = now.saturating_add(self.patience);
-            self.wake.get_or_insert(deadline);
+        let patience = device.map_or(0, |device| self.patience[usize::from(device)]);
+        if patience > 0 {
+            deadline = now.saturating_add(patience);
+            self.wake = Some(self.wake.map_or(deadline, |wake| wake.min(deadline)));
         }
         self.slots[index as usize] = Some((op, deadline));
         Token(index.into())

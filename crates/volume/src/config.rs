@@ -1,8 +1,10 @@
 //! The volume file: a small TOML that names the devices. `import` can write it again.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hostftl_core::Nanos;
 use hostftl_io::Device;
@@ -17,6 +19,11 @@ use crate::stack::MISSING;
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
 /// is the kernel that gives up on a device that still answers.
 const DEADLINE: Nanos = 120_000_000_000;
+
+/// The longest deadline of a device, in seconds: a day.
+const LONGEST_DEADLINE: u64 = 86_400;
+/// By how much the layer waits longer for a device that sees to its deadline itself.
+const GRACE: Nanos = 10_000_000_000;
 
 const HEADER: &str = "\
 # A HostFTL volume. The devices know all of this too: `hostftl import DEVICE...` writes it again.
@@ -36,6 +43,10 @@ pub struct Config {
     /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`, in the order of the stack;
     /// `missing` for a device that is known to be lost.
     pub devices: Vec<String>,
+    /// How long a command of a device may take, in seconds, by the device's name; 120 for those
+    /// that are not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deadlines: BTreeMap<String, u64>,
 }
 
 impl Config {
@@ -60,7 +71,45 @@ impl Config {
             return Err(wrong(format!("device {name:?} is {why}")));
         }
         config.layer_config().map_err(wrong)?;
+        config.check_deadlines().map_err(wrong)?;
         Ok(config)
+    }
+
+    /// Takes these deadlines, of devices by any of their names, instead of its own.
+    ///
+    /// # Errors
+    /// In words, when they make no sense.
+    pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
+        for (name, seconds) in deadlines {
+            let name = modelled::full_name(name).map_err(|error| error.to_string())?;
+            self.deadlines.insert(name, *seconds);
+        }
+        self.check_deadlines()
+    }
+
+    /// What is wrong with the deadlines, if anything is.
+    fn check_deadlines(&self) -> Result<(), String> {
+        for (name, seconds) in &self.deadlines {
+            if !self.devices.contains(name) {
+                return Err(format!("a deadline for {name:?}, which is none of the devices"));
+            }
+            if !(1..=LONGEST_DEADLINE).contains(seconds) {
+                let most = LONGEST_DEADLINE;
+                return Err(format!("the deadline of {name:?} is {seconds} s, not 1 to {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells devices, in the order of the stack, and the layer how long a command may take.
+    pub(crate) fn set_deadlines(&self, devices: &[Device], layer: &mut LayerConfig) {
+        for (device, own) in devices.iter().zip(&mut layer.deadlines) {
+            let seconds = self.deadlines.get(device.name()).copied();
+            let most = seconds.map_or(layer.deadline, |seconds| seconds * 1_000_000_000);
+            // A device that sees to its deadline itself knows more of what became of a command.
+            let grace = if device.set_deadline(Duration::from_nanos(most)) { GRACE } else { 0 };
+            *own = most + grace;
+        }
     }
 
     /// What the layer is made from.
@@ -151,6 +200,7 @@ mod tests {
             label: "a \"label\"".into(),
             layer: "passthrough".into(),
             devices: vec!["/dev/null".into()],
+            deadlines: [("/dev/null".into(), 7)].into(),
         }
     }
 
@@ -176,6 +226,8 @@ mod tests {
             (good.replace("passthrough", "hard:spare=x"), "a percentage from 0 to 90"),
             (good.replace("/dev/null", "null"), "device \"null\" is neither"),
             (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),
+            (good.replace("null\" = 7", "nul\" = 7"), "a deadline for \"/dev/nul\", which is none"),
+            (good.replace("= 7", "= 0"), "the deadline of \"/dev/null\" is 0 s, not 1 to 86400"),
         ];
         for (text, expected) in cases {
             fs::write(&path, text).unwrap();

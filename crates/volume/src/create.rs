@@ -6,6 +6,7 @@
 //! files that were made are removed, blank devices are blank again. A device that held something
 //! can't be given back what formatting took, so it is cleared, and the error says so.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -136,7 +137,7 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     if label.chars().any(char::is_control) {
         return Err(config_error(&spec.path, "the label has control characters".into()));
     }
-    Ok(Config { uuid: Uuid::new_v4(), label, layer, devices })
+    Ok(Config { uuid: Uuid::new_v4(), label, layer, devices, deadlines: BTreeMap::new() })
 }
 
 fn config_error(path: &Path, why: String) -> Error {

@@ -28,6 +28,9 @@ pub struct Head {
     /// The layer and its parameters as canonical text.
     pub layer: String,
     pub deadline: Nanos,
+    /// Those of single devices, by index; 0 = as above.
+    #[serde(default)]
+    pub deadlines: [Nanos; 16],
     pub uuid: [u8; 16],
     /// Whether the layer wrote an empty volume first.
     pub format: bool,

@@ -19,7 +19,7 @@ const SERVE: &str = "hostftl serve --degraded";
 pub(crate) const CHECK: &str = "hostftl check --degraded";
 
 /// How a volume is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Whether to go on without members that belong to the volume.
     pub degraded: bool,
@@ -27,13 +27,22 @@ pub struct OpenOptions {
     pub wait: Duration,
     /// What to type to go on without a member, for messages.
     pub command: &'static str,
+    /// How long a command of a device may take, in seconds, by its name; what the volume file says
+    /// of others holds.
+    pub deadlines: Vec<(String, u64)>,
     /// Who hears for whom the start waits.
     pub tell: fn(&str),
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        OpenOptions { degraded: false, wait: Duration::ZERO, command: SERVE, tell: |_| {} }
+        OpenOptions {
+            degraded: false,
+            wait: Duration::ZERO,
+            command: SERVE,
+            deadlines: Vec::new(),
+            tell: |_| {},
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writing a volume file again from the devices alone.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostftl_io::Device;
@@ -37,6 +38,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         label: superblock.label.as_str().into(),
         layer: superblock.layer.as_str().into(),
         devices: members.iter().map(name).collect(),
+        deadlines: BTreeMap::new(),
     };
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;

@@ -118,7 +118,7 @@ impl Keeper {
             members,
             wanted: settled,
             since: Instant::now(),
-            patience: Duration::from_nanos(layer.deadline),
+            patience: Duration::from_nanos(layer.patience().into_iter().max().unwrap_or_default()),
             suspects: false,
         }))
     }
@@ -242,4 +242,38 @@ impl Clerk {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_promised_before_the_members_know_and_nobody_waits_for_ever() {
+        let ((orders, inbox), (_end, end)) = (channel(), channel());
+        let progress = Arc::new(Mutex::new(Progress::default()));
+        let patience = Duration::from_millis(300);
+        let (since, suspects) = (Instant::now(), false);
+        let shared = progress.clone();
+        let (members, wanted) = (0b011, 0);
+        let mut keeper =
+            Keeper { orders, progress, end, members, wanted, since, patience, suspects };
+        assert_eq!(keeper.promise(), Promise::Kept);
+        keeper.suspect();
+        assert!(matches!(keeper.promise(), Promise::Waits(_)), "what failed is not known yet");
+        keeper.look(0b100);
+        assert_eq!(keeper.promise(), Promise::Kept, "the journal is no member that is told");
+        keeper.look(0b110);
+        assert_eq!(inbox.try_recv(), Ok(0b010));
+        assert!(matches!(keeper.promise(), Promise::Waits(left) if left <= patience));
+        // The other member hangs.
+        thread::sleep(patience);
+        assert_eq!(keeper.promise(), Promise::Broken);
+        lock(&shared).settled = 0b010;
+        assert_eq!(keeper.promise(), Promise::Kept, "it came back");
+        lock(&shared).failed = Some("no room".into());
+        keeper.look(0b011);
+        assert_eq!(keeper.promise(), Promise::Broken);
+        drop(keeper);
+    }
 }

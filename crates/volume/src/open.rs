@@ -56,7 +56,10 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
 /// When it or a device is missing, in use, or not what the file says; when somebody has to agree
 /// first to go on without a member.
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
-    let config = Config::load(path)?;
+    let mut config = Config::load(path)?;
+    config
+        .add_deadlines(&options.deadlines)
+        .map_err(|why| Error::Config { path: path.into(), why })?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
     if config.is_memory() {
@@ -81,11 +84,12 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
-    let layer = LayerConfig { missing: found.missing(), ..layer };
+    let mut layer = LayerConfig { missing: found.missing(), ..layer };
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     let superblock = found.superblock;
     let (roster, devices) = seat(found);
+    config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
     if superblock.exported != plan.limits.exported {
         let why = "this build lays the volume out in another way; use the one that made it".into();

@@ -61,6 +61,7 @@ impl Recording {
         let head = Head {
             layer: layer.to_text(),
             deadline: layer.deadline,
+            deadlines: layer.deadlines,
             uuid: layer.uuid,
             format: mode == Mode::Format,
             missing: layer.missing,

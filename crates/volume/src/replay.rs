@@ -151,8 +151,8 @@ struct Stage {
 impl Stage {
     fn new(head: &Head) -> Result<Self, String> {
         let layer = LayerConfig::parse(&head.layer)?;
-        let Head { deadline, uuid, missing, .. } = *head;
-        let config = LayerConfig { deadline, uuid, missing, ..layer };
+        let Head { deadline, deadlines, uuid, missing, .. } = *head;
+        let config = LayerConfig { deadline, deadlines, uuid, missing, ..layer };
         let devices: Vec<DeviceInfo> = head.devices.iter().map(DeviceInfo::from).collect();
         let plan = AnyLayer::plan(&config, &devices).map_err(|error| error.to_string())?;
         let issue = |id| Payload::issue(id, plan.buffer_sectors);

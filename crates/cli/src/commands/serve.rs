@@ -37,6 +37,10 @@ pub struct Args {
     /// How long to wait for members that are not there yet
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait_devices: u64,
+    /// How long a command of a device may take before the layer does without it, if it can; 120
+    /// unless the volume's file says otherwise
+    #[arg(long, value_name = "DEVICE=SECONDS", value_parser = deadline)]
+    deadline: Vec<(String, u64)>,
     /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
     /// systemd for the socket that the service manager hands over (LISTEN_FDS)
     #[arg(long, value_name = "ADDRESS")]
@@ -66,7 +70,13 @@ pub struct Args {
 /// When the volume or the socket can't be used, or a device fails beyond repair.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let wait = Duration::from_secs(args.wait_devices);
-    let open = OpenOptions { degraded: args.degraded, wait, tell: log, ..OpenOptions::default() };
+    let open = OpenOptions {
+        degraded: args.degraded,
+        wait,
+        tell: log,
+        deadlines: args.deadline,
+        ..OpenOptions::default()
+    };
     let volume = hostftl_volume::open_with(&args.volume, &open)?;
     let (running, port) = volume.start(&StartOptions { record: args.record })?;
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
@@ -106,6 +116,15 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
             ))
         }
     }
+}
+
+/// A device and seconds.
+fn deadline(text: &str) -> Result<(String, u64), String> {
+    // A URI may have an equals sign of its own.
+    let parts =
+        text.rsplit_once('=').and_then(|(name, seconds)| Some((name, seconds.parse().ok()?)));
+    let (name, seconds) = parts.ok_or("write DEVICE=SECONDS, as in /dev/sdb=300")?;
+    Ok((name.into(), seconds))
 }
 
 /// Answers scrapers from now on.

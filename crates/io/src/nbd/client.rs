@@ -82,6 +82,7 @@ impl Client {
     /// Works until the device is closed.
     pub fn run(mut self) {
         while let Some(orders) = self.shared.take_orders() {
+            self.flow.set_timeout(self.shared.patience().unwrap_or(self.uri.timeout));
             orders.into_iter().for_each(|(transfer, origin)| self.flow.put(transfer, origin));
             self.turn();
             self.deliver();

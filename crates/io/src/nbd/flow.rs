@@ -78,6 +78,11 @@ impl Flow {
         self.zeroes = export.flags & SEND_WRITE_ZEROES != 0;
     }
 
+    /// From now on a command may take so long.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
     /// A command that came just now.
     pub fn put(&mut self, transfer: Transfer, origin: Origin) {
         let deadline = Instant::now() + self.timeout;

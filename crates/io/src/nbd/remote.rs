@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -42,6 +43,8 @@ pub struct Shared {
     /// The first block of the export, by which it is known again.
     head: Mutex<Page>,
     link: Mutex<Link>,
+    /// How long a command may take, in ms; 0 = as the URI says.
+    patience: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +93,7 @@ impl Remote {
             driver: OnceLock::new(),
             head: Mutex::new(head),
             link: Mutex::default(),
+            patience: AtomicU64::new(0),
         });
         let bytes = export.bytes;
         let client = Client::new(uri, shared.clone(), lines, export);
@@ -134,6 +138,11 @@ impl Remote {
     /// The first block of the export is this now.
     pub fn set_head(&self, page: &Page) {
         self.shared.set_head(page);
+    }
+
+    /// From now on a command may take so long.
+    pub fn set_deadline(&self, most: Duration) {
+        self.shared.patience.store(most.as_millis() as u64, Relaxed);
     }
 
     /// What other threads may use, also when the remote is gone.
@@ -228,6 +237,14 @@ impl Shared {
     fn wake_driver(&self) {
         if let Some(driver) = self.driver.get() {
             driver.ring();
+        }
+    }
+
+    /// How long a command may take, if not as long as the URI says.
+    pub fn patience(&self) -> Option<Duration> {
+        match self.patience.load(Relaxed) {
+            0 => None,
+            millis => Some(Duration::from_millis(millis)),
         }
     }
 

@@ -93,7 +93,7 @@ impl Log {
         if let (Command::Read { into, .. }, Some(_)) = (&command, &self.recovery) {
             self.start_read += u64::from(into.sectors());
         }
-        let token = self.ops.begin(now, op, command.device().is_some());
+        let token = self.ops.begin(now, op, command.device());
         self.hung.sent(token, command.device());
         out.push(Output::Submit(token, command));
     }
@@ -101,7 +101,7 @@ impl Log {
     /// Sends a command that goes to no device.
     #[inline(always)]
     pub(super) fn compute(&mut self, op: Op, make: impl FnOnce() -> Command, out: &mut Out) {
-        let token = self.ops.begin(0, op, false);
+        let token = self.ops.begin(0, op, None);
         self.hung.sent(token, None);
         out.push_with(|| Output::Submit(token, make()));
     }

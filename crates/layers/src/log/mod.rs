@@ -219,7 +219,7 @@ impl Log {
             blocks: Blocks::new(),
             requests: Requests::new(),
             trimming: None,
-            ops: Ops::new(config.deadline),
+            ops: Ops::new(config.patience()),
             lost: Lost::new(missing, config.tolerates()),
             hung: Hung::new(&layout),
             journal,

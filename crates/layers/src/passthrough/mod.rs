@@ -67,7 +67,7 @@ impl Passthrough {
             slots: (0..SLOTS).map(|_| None).collect(),
             free: (0..SLOTS as u16).rev().collect(),
             counters: Counters::default(),
-            deadline: config.deadline,
+            deadline: config.patience()[0],
             wake: Some(0),
             started: false,
             failed: false,

@@ -139,7 +139,7 @@ impl Scrambler {
             map: Map::new(layout.slots, slots),
             pages: Pages::new(layout.count, layout.per_page, params.util_permille),
             journal: Journal::new(slots.into()),
-            ops: Ops::new(config.deadline),
+            ops: Ops::new(config.patience()),
             requests: Requests::new(),
             fills: buffers.into_iter().map(Fill::new).collect(),
             sent: VecDeque::with_capacity(FILLS),
@@ -247,7 +247,7 @@ impl Scrambler {
     }
 
     fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, op.on_device());
+        let token = self.ops.begin(now, op, op.on_device().then_some(0));
         out.push(Output::Submit(token, command));
     }
 

@@ -121,7 +121,7 @@ impl Tier {
             lost: [false; 2],
             stopped: None,
             slots: Slots::new(layout.slots),
-            ops: Ops::new(config.deadline),
+            ops: Ops::new(config.patience()),
             requests: Requests::new(),
             jobs: Jobs::new(buffers),
             commit: Commit::new(&layout),

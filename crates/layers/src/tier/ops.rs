@@ -82,15 +82,16 @@ struct Flying {
 pub struct Ops {
     slots: Vec<Option<Flying>>,
     free: Vec<u16>,
-    patience: Nanos,
+    patience: [Nanos; 16],
     wake: Option<Nanos>,
     /// Changes of the slow device under way: first and last page.
     changes: Vec<(u32, u32)>,
 }
 
 impl Ops {
-    /// An empty table; a command is abandoned after `patience` ns, or never when 0.
-    pub fn new(patience: Nanos) -> Self {
+    /// An empty table; a command is abandoned after its device's `patience`, by index, in ns, or
+    /// never when that is 0.
+    pub fn new(patience: [Nanos; 16]) -> Self {
         Ops {
             slots: (0..OPS).map(|_| None).collect(),
             free: (0..OPS as u16).rev().collect(),
@@ -116,9 +117,10 @@ impl Ops {
     pub fn begin(&mut self, now: Nanos, device: u8, op: Op) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
-        if self.patience > 0 && !matches!(op, Op::Copy { .. }) {
-            deadline = now.saturating_add(self.patience);
-            self.wake.get_or_insert(deadline);
+        let patience = self.patience[usize::from(device)];
+        if patience > 0 && !matches!(op, Op::Copy { .. }) {
+            deadline = now.saturating_add(patience);
+            self.wake = Some(self.wake.map_or(deadline, |wake| wake.min(deadline)));
         }
         if let Op::WriteSlow { first, last, .. } = op {
             self.changes.push((first, last));

@@ -160,7 +160,7 @@ impl<S: Scheme> Machine<S> {
             scheme: S::new(config, &layout, own.into_iter()),
             direct: Direct::new(layout.kills),
             log: Log::new(config.uuid, layout.log_pages(), 4 * STAGES as usize),
-            ops: Ops::new(config.deadline),
+            ops: Ops::new(config.patience()),
             requests: Requests::new(),
             stages: buffers.into_iter().map(Stage::new).collect(),
             order: VecDeque::with_capacity(STAGES as usize),
@@ -279,7 +279,7 @@ impl<S: Scheme> Machine<S> {
 
     /// Sends a command.
     pub fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, op.on_device());
+        let token = self.ops.begin(now, op, op.on_device().then_some(0));
         out.push(Output::Submit(token, command));
     }
 

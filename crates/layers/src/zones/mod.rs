@@ -169,7 +169,7 @@ impl Zones {
             next_front: 0,
             blocks: Blocks::new(),
             requests: Requests::new(),
-            ops: Ops::new(config.deadline),
+            ops: Ops::new(config.patience()),
             order: Order::new(rows),
             seqs: 0,
             host_seq: 0,
@@ -190,7 +190,7 @@ impl Zones {
     }
 
     fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, command.device().is_some());
+        let token = self.ops.begin(now, op, command.device());
         out.push(Output::Submit(token, command));
     }
 

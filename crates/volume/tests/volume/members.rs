@@ -69,8 +69,13 @@ fn expect_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
     notes
 }
 
-const DEGRADED: OpenOptions =
-    OpenOptions { degraded: true, wait: std::time::Duration::ZERO, command: "", tell: |_| {} };
+const DEGRADED: OpenOptions = OpenOptions {
+    degraded: true,
+    wait: std::time::Duration::ZERO,
+    command: "",
+    deadlines: Vec::new(),
+    tell: |_| {},
+};
 
 fn options() -> StartOptions {
     StartOptions::default()
@@ -163,7 +168,7 @@ fn a_start_waits_for_a_member_that_comes() {
     let wait = std::time::Duration::from_secs(60);
     let tell = |text: &str| *HEARD.lock().unwrap() = Some(text.into());
     for degraded in [true, false] {
-        let how = OpenOptions { degraded, wait, command: "", tell };
+        let how = OpenOptions { degraded, wait, tell, ..DEGRADED };
         assert_eq!(expect_with(&place, 1, how), Vec::<String>::new());
     }
     coming.join().unwrap();
