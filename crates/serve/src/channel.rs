@@ -7,12 +7,19 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hostftl_volume::front::set_send_room;
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::tls::Tls;
 
 /// How much of the replies a unix socket may hold, in bytes: what a client wants in flight goes
 /// out without waiting for it. A TCP socket grows by itself.
 const SEND_ROOM: u32 = 2 << 20;
+
+/// How long a TCP peer may be silent before it is asked whether it is there, and how long what was
+/// sent to it may be without a receipt.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long it may take to answer each of four questions.
+const PROBE: Duration = Duration::from_secs(15);
 
 /// A connected socket.
 #[derive(Debug)]
@@ -52,6 +59,17 @@ impl Socket {
         if let Socket::Unix(socket) = self {
             set_send_room(socket.as_fd(), SEND_ROOM);
         }
+    }
+
+    /// A peer that is gone without a word is noticed: when it is silent, and when it owes the
+    /// receipt of what was sent.
+    pub(crate) fn watch_peer(&self) {
+        let Socket::Tcp(socket) = self else { return };
+        let socket = SockRef::from(socket);
+        let probes = TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE).with_retries(4);
+        // A kernel that refuses serves all the same.
+        socket.set_tcp_keepalive(&probes).ok();
+        socket.set_tcp_user_timeout(Some(SILENCE)).ok();
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

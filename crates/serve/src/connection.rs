@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use hostftl_nbd_proto::{Offer, Outcome, ProtoError, ServerHandshake};
 use hostftl_volume::front::Port;
@@ -13,14 +12,12 @@ use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::reader::Reader;
+use crate::registry::{HANDSHAKE, MAX_CONNECTIONS};
 use crate::source::{Source, TICK};
 use crate::table::Table;
 use crate::tls::Tls;
 use crate::witness::Witness;
 use crate::writer;
-
-/// How long a client may be silent while it negotiates.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a connection ended early.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +26,8 @@ pub(crate) enum ConnectionError {
     Protocol(#[from] ProtoError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("turned away: {MAX_CONNECTIONS} clients are served already")]
+    Full,
 }
 
 /// What a client gets.
@@ -39,6 +38,8 @@ pub(crate) struct Service<'a> {
     pub(crate) secure: Option<&'a Arc<ServerConfig>>,
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
+    /// Asked when the client has shaken hands: whether it can be served.
+    pub(crate) admit: &'a dyn Fn() -> bool,
 }
 
 impl Service<'_> {
@@ -47,7 +48,9 @@ impl Service<'_> {
     /// # Errors
     /// When the client breaks the protocol or the connection.
     pub(crate) fn serve(self, socket: &Arc<Socket>) -> Result<u64, ConnectionError> {
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.watch_peer();
+        socket.set_read_timeout(Some(HANDSHAKE))?;
+        socket.set_write_timeout(Some(HANDSHAKE))?;
         let channel = Channel::Plain(socket);
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
@@ -92,11 +95,15 @@ impl Service<'_> {
         channel: Channel<'_>,
         outlet: Outlet,
     ) -> Result<u64, ConnectionError> {
+        if !(self.admit)() {
+            return Err(ConnectionError::Full);
+        }
         let outlet = Arc::new(outlet);
         let inlet = inlet.onto(Source::new(channel, self.port.seat()));
         std::thread::scope(|scope| {
             let shared = &outlet;
-            scope.spawn(move || writer::run(channel, shared));
+            let writer = std::thread::Builder::new().name("writer".into());
+            writer.spawn_scoped(scope, move || writer::run(channel, shared))?;
             let Service { port, stopping, witness, .. } = self;
             Reader { inlet, port, outlet: outlet.clone(), stopping, witness }.run()
         })

@@ -5,7 +5,7 @@
 //!   the registry is walked: no connection misses a stop.
 //! - [`Server::run`] returns when every connection is closed and every answer has come.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,12 +27,10 @@ use crate::connection::Service;
 use crate::error::ServeError;
 use crate::listen::{Alarm, Listening};
 use crate::piece::CONTEXTS;
-use crate::registry::Registry;
+use crate::registry::{HANDSHAKE, Registry};
 use crate::tls::Certificates;
 use crate::witness::Witness;
 
-/// The most clients at once.
-const MAX_CONNECTIONS: usize = 64;
 /// How long clients may take to read their last replies after a stop.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long to wait when the process is out of file descriptors.
@@ -132,11 +130,21 @@ impl Server {
         announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
         let offer = offer(self.options.port.export(), self.secure.is_some());
         let requests = AtomicU64::new(0);
+        let registry = &self.stopper.0.registry;
         let accepted = thread::scope(|scope| {
+            let watch = || {
+                registry.watch(HANDSHAKE, |number| {
+                    let seconds = HANDSHAKE.as_secs();
+                    self.tell(format!("client {number}: no handshake within {seconds} s"));
+                });
+            };
+            let watching = thread::Builder::new().name("handshakes".into());
+            watching.spawn_scoped(scope, watch)?;
             let accepted = self.accept(scope, &offer, &requests);
             self.stopper.stop();
-            self.stopper.0.registry.wait(GRACE);
-            self.stopper.0.registry.shut(Shutdown::Both);
+            registry.wait(GRACE);
+            registry.shut(Shutdown::Both);
+            registry.close();
             accepted
         });
         let connections = accepted.map_err(failed("can't accept clients"))?;
@@ -167,39 +175,58 @@ impl Server {
                 }
                 Err(error) => return Err(error),
             };
-            if registry.len() == MAX_CONNECTIONS {
-                self.tell("a client was turned away: there are 64 already");
-                continue;
-            }
             number += 1;
-            registry.insert(number, stream.clone());
+            if let Some(oldest) = registry.insert(number, stream.clone()) {
+                self.tell(format!("client {oldest}: too many others shake hands"));
+            }
             if self.stopper.stopping() {
                 registry.shut(Shutdown::Read);
             }
-            scope.spawn(move || {
+            let serve = move || {
                 let service = Service {
                     port: &self.options.port,
                     offer,
                     secure: self.secure.as_ref(),
                     stopping: &self.stopper.0.stopping,
                     witness: self.options.witness.as_deref(),
+                    admit: &|| registry.promote(number),
                 };
                 match service.serve(&stream) {
                     Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
                     Err(error) => self.tell(format!("client {number}: {error}")),
                 }
                 registry.remove(number);
-            });
+            };
+            let client = thread::Builder::new().name("client".into());
+            if let Err(error) = client.spawn_scoped(scope, serve) {
+                // What the thread would have had is closed with it.
+                registry.remove(number);
+                self.tell(format!("client {number}: turned away, no thread can be made: {error}"));
+            }
         }
     }
 }
 
 /// Whether accepting may work again in a moment.
 fn is_passing(error: &io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
-        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+    const PASSING: [i32; 14] = [
+        libc::EINTR,
+        libc::EAGAIN,
+        libc::ECONNABORTED,
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        libc::EPERM,
+        libc::EPROTO,
+        // Errors of a connection that is not there yet, which accept(2) passes on.
+        libc::ENETDOWN,
+        libc::ENETUNREACH,
+        libc::EHOSTDOWN,
+        libc::EHOSTUNREACH,
+        libc::EOPNOTSUPP,
+    ];
+    error.raw_os_error().is_some_and(|number| PASSING.contains(&number))
 }
 
 fn offer(export: &Export, secure: bool) -> Offer {
