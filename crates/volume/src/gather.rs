@@ -69,7 +69,9 @@ pub fn gather(
             }
         }
         let left = options.wait.saturating_sub(begun.elapsed());
-        let may_come = absent.iter().any(|(name, error)| *name != MISSING && is_absence(error));
+        // What is there and holds no member is not going to be one.
+        let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
+        let may_come = absent.iter().any(|(_, error)| is_away(error));
         let is_trouble = absent.iter().any(|(_, error)| !is_absence(error));
         if left.is_zero() || !may_come || is_trouble || !is_lacking(&members, redundancy) {
             return settle_for(members, absent, redundancy);

@@ -118,9 +118,12 @@ impl Jobs {
         }
         let keeper = self.keeper.as_mut()?;
         keeper.look(lost);
+        if self.held.is_empty() {
+            return None;
+        }
         let promise = keeper.promise();
         if let Promise::Waits(most) = promise {
-            return (!self.held.is_empty()).then_some(most);
+            return Some(most);
         }
         for (reply, mut answer) in std::mem::take(&mut self.held) {
             if promise == Promise::Broken {

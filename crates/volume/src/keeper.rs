@@ -185,6 +185,7 @@ impl Clerk {
                     lost |= more;
                 }
                 let Err((member, error)) = self.settle(lost) else {
+                    assert!(self.roster.may_promise(lost), "all was written");
                     let mut progress = lock(&self.progress);
                     (progress.settled, progress.failed) = (lost, None);
                     break;

@@ -43,6 +43,11 @@ impl Roster {
         self.pure.next(lost, stamp)
     }
 
+    /// See [`Pure::may_promise`].
+    pub fn may_promise(&self, lost: u16) -> bool {
+        self.pure.may_promise(lost)
+    }
+
     /// A copy is durable.
     pub fn wrote(&mut self, write: &Write) {
         self.pure.wrote(write);

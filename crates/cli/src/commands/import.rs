@@ -27,5 +27,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     console.line(format!("wrote {}: layer {}", args.output.display(), config.layer))?;
     console.field("volume", config.uuid)?;
-    config.devices.iter().try_for_each(|device| console.field("device", device))
+    config.devices.iter().try_for_each(|device| console.field("device", device))?;
+    let lacks = config.devices.iter().any(|device| device == "missing");
+    let note = "a start without a device that belongs to the volume needs `serve --degraded`, once";
+    if lacks { console.field("note", note) } else { Ok(()) }
 }
