@@ -80,12 +80,17 @@ create() {
         --layer "$layer"
 }
 
+# What the next server is told after a crash: that no client is left from before.
+go_on=()
+
 # serve [VOLUME]: serves it and waits for the ready line.
 serve() {
     # The last server's line must not be taken for this one's.
     rm -f "$dir/serve.out"
-    "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" "${@:2}" >"$dir/serve.out" &
+    "$hostftl" serve "$dir/${1:-vol}.toml" --nbd "unix:$sock" "${go_on[@]}" "${@:2}" \
+        >"$dir/serve.out" &
     server=$!
+    go_on=()
     ready
 }
 
@@ -127,11 +132,13 @@ ended() {
     wait "$pid"
 }
 
-# Ends the server as a crash would.
+# Ends the server as a crash would. Its clients are over too: the next one takes the plain name.
 crash() {
-    kill -KILL "$server"
+    # It may have ended by itself already, because its layer failed.
+    kill -KILL "$server" || true
     wait "$server" || true
     server=
+    go_on=(--go-on)
 }
 
 # check [VOLUME]: the volume's own check, when nobody serves it.

@@ -13,6 +13,8 @@ pub mod code {
     pub const VIOLATION: u8 = 3;
     /// A volume is served or could be, but somebody should do something about it.
     pub const NEEDS_HAND: u8 = 4;
+    /// A fault of HostFTL itself: a panic.
+    pub const PANIC: u8 = 101;
     /// Ctrl-C or SIGTERM ended the work early.
     pub const INTERRUPTED: u8 = 130;
     /// Whoever read the output is gone; nothing is printed, as if SIGPIPE had ended the process.

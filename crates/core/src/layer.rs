@@ -219,6 +219,11 @@ pub trait Layer {
     fn lost_devices(&self) -> u16 {
         0
     }
+    /// Whether a device failed such that nothing is written any more: only answering is left, and
+    /// only opening the volume anew may help.
+    fn has_failed(&self) -> bool {
+        false
+    }
     /// The ranges, first sector and length, in order, whose only newest copy is on a device that
     /// failed: they can't be read. It may take long and allocates.
     fn lost_ranges(&self) -> Vec<(u64, u64)> {

@@ -14,6 +14,7 @@ pub mod planted;
 pub mod report;
 pub mod roster;
 pub mod scrambler;
+pub mod session;
 pub mod superblock;
 pub mod tier;
 pub mod zonefile;

@@ -331,14 +331,14 @@ impl<L: Layer> Driver<L> {
         let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
         let (map_bytes, gauges) = (self.layer.map_bytes(), self.layer.gauges());
         let facts = self.layer.facts().into_iter().collect();
-        let lost = self.layer.lost_devices();
+        let (lost, failed) = (self.layer.lost_devices(), self.layer.has_failed());
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // They are looked for once: a layer that lost something writes nothing more.
         let lost_ranges = match shown.lost == lost {
             true => shown.lost_ranges.clone(),
             false => self.layer.lost_ranges().into(),
         };
-        *shown = Snapshot { stats, counters, map_bytes, gauges, facts, lost, lost_ranges };
+        *shown = Snapshot { stats, counters, map_bytes, gauges, facts, lost, failed, lost_ranges };
         drop(shown);
         self.shown_at = now;
     }

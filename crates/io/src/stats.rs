@@ -84,6 +84,8 @@ pub struct Snapshot {
     pub facts: Vec<(&'static str, u64)>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
-    /// The ranges, first sector and length, that can't be read because of that.
+    /// Whether the layer writes nothing any more: see `Layer::has_failed`.
+    pub failed: bool,
+    /// The ranges, first sector and length, that can't be read because of lost devices.
     pub lost_ranges: Arc<[(u64, u64)]>,
 }

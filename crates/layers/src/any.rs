@@ -151,6 +151,10 @@ impl Layer for AnyLayer {
         self.0.lost_devices()
     }
 
+    fn has_failed(&self) -> bool {
+        self.0.has_failed()
+    }
+
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
         self.0.lost_ranges()
     }

@@ -33,8 +33,13 @@ pub enum ProtoError {
     #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
     /// `EXPORT_NAME` has no way to say no, except to hang up.
-    #[error("there is no export {0:?}")]
-    UnknownExport(String),
+    #[error("export {name:?} is refused: {why}")]
+    UnknownExport {
+        /// The name that the client asked for.
+        name: String,
+        /// Why it gets nothing.
+        why: String,
+    },
     /// A write is too long to be taken in.
     #[error("a write of {0} bytes; at most {MAX_PAYLOAD} are taken")]
     WriteTooLong(u32),

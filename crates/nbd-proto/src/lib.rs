@@ -22,7 +22,7 @@ pub mod flags;
 pub use chunk::{CHUNK_BYTES, Chunk, ChunkHead, DATA_HEAD_BYTES, MAX_MESSAGE, data_head};
 pub use client::{ClientHandshake, ClientOutcome, Negotiated};
 pub use error::{Malformed, ProtoError};
-pub use offer::{Agreement, Offer, Tls};
+pub use offer::{Agreement, Held, Offer, Tls};
 pub use option::{Ask, ClientOption, MAX_NAME, MAX_OPTION, OptionFrame, Wish};
 pub use reply::{BlockSizes, Info, OptionReply, Refusal, ReplyFrame};
 pub use request::{Command, MAX_PAYLOAD, REQUEST_BYTES, Request};

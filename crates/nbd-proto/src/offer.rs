@@ -16,8 +16,12 @@ pub enum Tls {
 /// What a server exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The name; the empty name means the same export.
+    /// The name; the empty name means the same export, unless that is held back.
     pub name: String,
+    /// Another name of it.
+    pub also: Option<String>,
+    /// What is refused though clients may know it.
+    pub held: Option<Held>,
     /// Words for people.
     pub description: String,
     /// The size in bytes.
@@ -30,6 +34,15 @@ pub struct Offer {
     pub contexts: Vec<&'static str>,
     /// Whether there is TLS.
     pub tls: Tls,
+}
+
+/// A name that an export had, and has no more for now; the empty name is refused with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The name.
+    pub name: String,
+    /// What a client is told that asks for it.
+    pub why: String,
 }
 
 /// What the two sides have agreed on.
@@ -49,9 +62,15 @@ impl Agreement {
 }
 
 impl Offer {
-    /// Whether `name` means this export.
-    pub(crate) fn answers_to(&self, name: &str) -> bool {
-        name.is_empty() || name == self.name
+    /// Whether `name` means this export; else the code and the words of the refusal.
+    pub(crate) fn answers_to(&self, name: &str) -> Result<(), (Refusal, &str)> {
+        let held = self.held.as_ref().filter(|held| name.is_empty() || name == held.name);
+        match held {
+            Some(held) => Err((Refusal::Policy, &held.why)),
+            None if name.is_empty() || name == self.name => Ok(()),
+            None if self.also.as_deref() == Some(name) => Ok(()),
+            None => Err((Refusal::Unknown, "there is no such export")),
+        }
     }
 
     /// The transmission flags under an agreement.
@@ -67,8 +86,8 @@ impl Offer {
         agreed: Agreement,
         out: &mut Vec<u8>,
     ) -> bool {
-        if !self.answers_to(ask.name) {
-            refuse(option, Refusal::Unknown, "there is no such export", out);
+        if let Err((code, why)) = self.answers_to(ask.name) {
+            refuse(option, code, why, out);
             return false;
         }
         let mut tell = |info| OptionReply::Info(info).emit(option, out);
@@ -93,8 +112,8 @@ impl Offer {
         choice: Option<&mut Agreement>,
         out: &mut Vec<u8>,
     ) {
-        if !self.answers_to(wish.name) {
-            return refuse(option, Refusal::Unknown, "there is no such export", out);
+        if let Err((code, why)) = self.answers_to(wish.name) {
+            return refuse(option, code, why, out);
         }
         let listing = choice.is_none();
         let all = listing && wish.queries.is_empty();

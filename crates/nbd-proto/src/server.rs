@@ -116,9 +116,10 @@ impl ServerHandshake {
         }
         match option {
             ClientOption::ExportName(name) => {
-                if !offer.answers_to(name) {
-                    return Err(ProtoError::UnknownExport(name.to_owned()));
-                }
+                offer.answers_to(name).map_err(|(_, why)| ProtoError::UnknownExport {
+                    name: name.to_owned(),
+                    why: why.to_owned(),
+                })?;
                 out.put_u64(offer.bytes);
                 out.put_u16(offer.flags(self.agreed));
                 if self.no_zeroes != Some(true) {

@@ -1,6 +1,7 @@
 //! Where a server listens, as a user writes it.
 
 use std::fmt;
+use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,25 @@ pub enum Address {
 impl Address {
     /// How addresses are written.
     pub const FORMS: &str = "unix:PATH, tcp:ADDRESS:PORT or systemd";
+}
+
+impl Address {
+    /// Whether only processes of this machine can be clients there: a unix socket.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Address::Unix(_) => true,
+            Address::Tcp(_) => false,
+            Address::Systemd => handed_is_unix(),
+        }
+    }
+}
+
+/// Whether the socket that was handed over, the first behind standard error, is a unix socket.
+fn handed_is_unix() -> bool {
+    let link = fs::read_link("/proc/self/fd/3").unwrap_or_default();
+    let inode = link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']'));
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    inode.is_some_and(|inode| table.lines().any(|line| line.split(' ').any(|word| word == inode)))
 }
 
 impl FromStr for Address {
@@ -55,18 +75,24 @@ impl fmt::Display for Address {
     }
 }
 
-/// The URI of a unix socket; its path is absolute, so that it works from any folder.
-pub(crate) fn unix_uri(scheme: &str, path: &Path) -> String {
+/// The URI of an export on a unix socket; its path is absolute, so that it works from any folder.
+pub(crate) fn unix_uri(scheme: &str, path: &Path, export: &str) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut uri = format!("{scheme}+unix:///?socket=");
-    for byte in path.as_os_str().as_bytes() {
+    let (export, path) = (escaped(export.as_bytes()), escaped(path.as_os_str().as_bytes()));
+    format!("{scheme}+unix:///{export}?socket={path}")
+}
+
+/// Text as a part of a URI.
+pub(crate) fn escaped(text: &[u8]) -> String {
+    let mut escaped = String::new();
+    for byte in text {
         match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(*byte as char),
-            _ if byte.is_ascii_alphanumeric() => uri.push(*byte as char),
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            b'/' | b'-' | b'.' | b'_' | b'~' => escaped.push(*byte as char),
+            _ if byte.is_ascii_alphanumeric() => escaped.push(*byte as char),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
         }
     }
-    uri
+    escaped
 }
 
 #[cfg(test)]
@@ -75,9 +101,11 @@ mod tests {
 
     #[test]
     fn a_path_becomes_a_uri() {
-        let uri = unix_uri("nbd", Path::new("/run/my vol/a+b.sock"));
+        let uri = unix_uri("nbd", Path::new("/run/my vol/a+b.sock"), "");
         assert_eq!(uri, "nbd+unix:///?socket=/run/my%20vol/a%2Bb.sock");
-        assert!(unix_uri("nbds", Path::new("x.sock")).starts_with("nbds+unix:///?socket=/"));
+        let uri = unix_uri("nbd", Path::new("/run/a.sock"), "my vol@2");
+        assert_eq!(uri, "nbd+unix:///my%20vol%402?socket=/run/a.sock");
+        assert!(unix_uri("nbds", Path::new("x.sock"), "").starts_with("nbds+unix:///?socket=/"));
     }
 
     #[test]

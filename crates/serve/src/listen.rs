@@ -1,14 +1,16 @@
 //! Where clients come in: a socket of our own, or one that the service manager hands over.
 
 use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use hostftl_volume::front::wait_readable;
 use listenfd::ListenFd;
 
-use crate::address::{Address, unix_uri};
+use crate::address::{Address, escaped, unix_uri};
 use crate::channel::Socket;
 use crate::error::ServeError;
 use crate::socket::Bound;
@@ -26,16 +28,17 @@ pub(crate) enum Listening {
     InheritedTcp(TcpListener),
 }
 
-/// Wakes the thread that accepts.
+/// Wakes the thread that accepts. It needs no name of the socket, which may be gone or another's.
 #[derive(Debug)]
 pub(crate) enum Alarm {
     /// Shuts the listening socket down, which nobody else has.
     Shut(UnixStream),
-    /// Connects to it; shuts it down when its name is gone, so that nobody can.
-    Call(SocketAddr, UnixStream),
-    /// The same on a TCP port.
-    CallTcp(std::net::SocketAddr),
+    /// The socket is the service manager's too; the thread that accepts looks up now and then.
+    Look,
 }
+
+/// How often a thread looks up that waits for clients of a socket that was handed over.
+const LOOK: Duration = Duration::from_millis(200);
 
 impl Listening {
     /// Listens at `address`.
@@ -71,8 +74,13 @@ impl Listening {
     /// The next client.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// As the kernel says; [`io::ErrorKind::WouldBlock`] when none came for a while.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Listening::Inherited(listener) => wait_readable(listener.as_fd(), LOOK),
+            Listening::InheritedTcp(listener) => wait_readable(listener.as_fd(), LOOK),
+            Listening::Named(_) | Listening::Tcp(_) => {}
+        }
         let unix = |listener: &UnixListener| Ok(Socket::Unix(listener.accept()?.0));
         match self {
             Listening::Named(bound) => unix(&bound.listener),
@@ -95,18 +103,22 @@ impl Listening {
         Ok(match self {
             Listening::Named(bound) => shut(bound.listener.try_clone()?.into()),
             Listening::Tcp(listener) => shut(listener.try_clone()?.into()),
+            // Another process may accept the client between the look and the accept.
             Listening::Inherited(listener) => {
-                let again = UnixStream::from(OwnedFd::from(listener.try_clone()?));
-                Alarm::Call(listener.local_addr()?, again)
+                listener.set_nonblocking(true)?;
+                Alarm::Look
             }
-            Listening::InheritedTcp(listener) => Alarm::CallTcp(listener.local_addr()?),
+            Listening::InheritedTcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Alarm::Look
+            }
         })
     }
 
-    /// The URI that NBD clients take.
-    pub(crate) fn uri(&self, secure: bool) -> String {
+    /// The URI that NBD clients take, for the export of that name.
+    pub(crate) fn uri(&self, secure: bool, export: &str) -> String {
         let scheme = if secure { "nbds" } else { "nbd" };
-        let unix = |path: Option<&Path>| unix_uri(scheme, path.unwrap_or(Path::new("")));
+        let unix = |path: Option<&Path>| unix_uri(scheme, path.unwrap_or(Path::new("")), export);
         match self {
             Listening::Named(bound) => unix(Some(bound.path())),
             Listening::Inherited(listener) => {
@@ -115,7 +127,7 @@ impl Listening {
             }
             Listening::Tcp(listener) | Listening::InheritedTcp(listener) => {
                 let place = listener.local_addr().map(|place| place.to_string());
-                format!("{scheme}://{}/", place.unwrap_or_default())
+                format!("{scheme}://{}/{}", place.unwrap_or_default(), escaped(export.as_bytes()))
             }
         }
     }
@@ -126,12 +138,7 @@ impl Alarm {
     pub(crate) fn ring(&self) {
         match self {
             Alarm::Shut(listening) => drop(listening.shutdown(Shutdown::Both)),
-            Alarm::Call(place, listening) => {
-                if UnixStream::connect_addr(place).is_err() {
-                    listening.shutdown(Shutdown::Both).ok();
-                }
-            }
-            Alarm::CallTcp(place) => drop(TcpStream::connect(place)),
+            Alarm::Look => {}
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::io::{self, Write};
 use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
@@ -17,7 +18,7 @@ use hostftl_nbd_proto::flags::{
     CAN_MULTI_CONN, HAS_FLAGS, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA, SEND_TRIM,
     SEND_WRITE_ZEROES,
 };
-use hostftl_nbd_proto::{BlockSizes, Offer, Tls};
+use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
 use hostftl_volume::front::{Export, Port};
 use hostftl_volume::{Events, Level};
 use rustls::ServerConfig;
@@ -126,7 +127,11 @@ impl Server {
             let path = self.options.address.to_string().into();
             move |error| ServeError::Io { path, doing, error }
         };
-        let announced = writeln!(ready, "ready {}", self.listening.uri(self.secure.is_some()));
+        let export = self.options.port.export();
+        // Whoever uses the URI means this generation of the volume, and not an earlier one.
+        let name = export.held.as_ref().map_or("", |_| &export.name);
+        let uri = self.listening.uri(self.secure.is_some(), name);
+        let announced = writeln!(ready, "ready {uri}");
         announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
         let offer = offer(self.options.port.export(), self.secure.is_some());
         let requests = AtomicU64::new(0);
@@ -168,6 +173,7 @@ impl Server {
             let stream = match self.listening.accept() {
                 _ if self.stopper.stopping() => return Ok(number),
                 Ok(stream) => Arc::new(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) if is_passing(&error) => {
                     self.tell(format!("a client could not connect: {error}"));
                     thread::sleep(PAUSE);
@@ -191,10 +197,14 @@ impl Server {
                     witness: self.options.witness.as_deref(),
                     admit: &|| registry.promote(number),
                 };
-                match service.serve(&stream) {
-                    Ok(taken) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
-                    Err(error) => self.tell(format!("client {number}: {error}")),
+                // A panic here is the end of this client; one in the driver ends the process, to
+                // which whoever runs the server sees.
+                match catch_unwind(AssertUnwindSafe(|| service.serve(&stream))) {
+                    Ok(Ok(taken)) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
+                    Ok(Err(error)) => self.tell(format!("client {number}: {error}")),
+                    Err(_) => self.tell(format!("client {number}: cut off by a panic")),
                 }
+                stream.shutdown(Shutdown::Both).ok();
                 registry.remove(number);
             };
             let client = thread::Builder::new().name("client".into());
@@ -234,6 +244,8 @@ fn offer(export: &Export, secure: bool) -> Offer {
     let flags = HAS_FLAGS | writes | SEND_CACHE | CAN_MULTI_CONN;
     Offer {
         name: export.name.clone(),
+        also: export.also.clone(),
+        held: export.held.clone().map(|(name, why)| Held { name, why }),
         description: "HostFTL volume".into(),
         bytes: export.bytes,
         flags,

@@ -7,6 +7,8 @@
 //! - Somebody always waits for the devices: the driver's own thread, unless a thread with a seat
 //!   has taken that over, which it gives back before it waits for anything else.
 //! - After the end nobody has the core but the driver's own thread.
+//! - A panic in the core, on whichever thread, ends the driver's own thread with a panic: whoever
+//!   looks after that ends the process. Until then nobody touches the core again.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -38,6 +40,8 @@ pub struct Engine {
     led: Mutex<bool>,
     parked: Condvar,
     over: AtomicBool,
+    /// Whether a thread panicked while it had the core.
+    broken: Arc<AtomicBool>,
     /// When the layer wants to be woken, and until when the one who waits sleeps; in nanoseconds
     /// since `began`.
     wants: AtomicU64,
@@ -72,6 +76,7 @@ impl Engine {
             led: Mutex::new(false),
             parked: Condvar::new(),
             over: AtomicBool::new(false),
+            broken: Arc::default(),
             wants: AtomicU64::new(NEVER),
             sleeps: AtomicU64::new(NEVER),
             pulls: AtomicBool::new(true),
@@ -86,6 +91,7 @@ impl Engine {
     pub fn run(&self) -> (Driver<AnyLayer>, Jobs, Result<(), IoError>) {
         loop {
             self.help();
+            assert!(!self.is_broken(), "the driver failed in another thread");
             let mut core = self.lock();
             if let Some(end) = core.end.take() {
                 let (driver, jobs) = core.parts.take().expect("only this thread takes them");
@@ -118,11 +124,13 @@ impl Engine {
 
     /// Does what can be done at once, unless another thread does.
     pub fn help(&self) {
+        let _alarm = Alarm(self);
         for _ in 0..ROUNDS {
             let mut core = match self.core.try_lock() {
                 Ok(core) => core,
                 Err(TryLockError::WouldBlock) => return,
-                Err(TryLockError::Poisoned(_)) => panic!("the driver failed in another thread"),
+                // The one whose panic it was has said so.
+                Err(TryLockError::Poisoned(_)) => return,
             };
             let pace = core.advance();
             let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
@@ -161,6 +169,16 @@ impl Engine {
         // It looks before it parks, with this lock in its hands.
         drop(lock(&self.led));
         self.parked.notify_all();
+    }
+
+    /// Whether a thread panicked while it had the core: nothing is answered any more.
+    fn is_broken(&self) -> bool {
+        self.broken.load(SeqCst)
+    }
+
+    /// What tells that, also when the engine is gone.
+    pub fn broken(&self) -> Arc<AtomicBool> {
+        self.broken.clone()
     }
 
     fn has_jobs(&self) -> bool {
@@ -204,6 +222,18 @@ impl Engine {
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().expect("the driver failed in another thread")
+    }
+}
+
+/// Tells the driver's own thread of a panic of the thread that has it.
+struct Alarm<'a>(&'a Engine);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.0.core.is_poisoned() {
+            self.0.broken.store(true, SeqCst);
+            self.0.end();
+        }
     }
 }
 

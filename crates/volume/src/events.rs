@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 13] = [
+pub const KINDS: [(&str, Level, &str, &str); 14] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -61,6 +61,12 @@ pub const KINDS: [(&str, Level, &str, &str); 13] = [
         Level::Info,
         "a client broke the protocol, was too slow or was turned away",
         "nothing, if the client is not yours",
+    ),
+    (
+        "unclean-end",
+        Level::Warning,
+        "the run before ended otherwise than by a clean stop",
+        "end its clients, then start with `--go-on` if the text says so",
     ),
     (
         "degraded",

@@ -9,9 +9,14 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use hostftl_core::{HostError, SECTOR};
-use hostftl_io::{Arena, Lease, Waker, wait_readable};
+use hostftl_io::{Arena, Lease, Waker};
 
 use crate::engine::Engine;
+
+/// Waits until `fd` has something to read, or for `most` at the longest.
+pub fn wait_readable(fd: BorrowedFd<'_>, most: Duration) {
+    hostftl_io::wait_readable(fd.as_raw_fd(), Some(most));
+}
 
 /// Waits until `fd` takes something, or for `most` at the longest.
 pub fn wait_writable(fd: BorrowedFd<'_>, most: Duration) {
@@ -29,6 +34,10 @@ pub fn set_send_room(fd: BorrowedFd<'_>, bytes: u32) {
 pub struct Export {
     /// Its name for clients.
     pub name: String,
+    /// Another name that means the same.
+    pub also: Option<String>,
+    /// The name that it had, if that is refused for now, and what to tell whoever asks for it.
+    pub held: Option<(String, String)>,
     /// Its length in bytes.
     pub bytes: u64,
     /// The longest read or write in bytes; a front end splits what is longer.
@@ -83,6 +92,16 @@ pub enum JobOp {
     },
     /// Which parts are mapped? The answer may be about the front of the range only.
     Status,
+}
+
+impl JobOp {
+    /// From now on the answer to what changes anything says that it is durable.
+    pub(crate) fn make_durable(&mut self) {
+        match self {
+            JobOp::Write { fua, .. } | JobOp::Trim { fua } | JobOp::Zeroes { fua } => *fua = true,
+            JobOp::Read(_) | JobOp::Flush | JobOp::Status => {}
+        }
+    }
 }
 
 /// The most extents in one answer.
@@ -283,11 +302,13 @@ impl Seat {
     /// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
     pub fn wait_readable(&mut self, fd: BorrowedFd<'_>, most: Option<Duration>) -> bool {
         self.help();
-        let Some(engine) = self.engine() else { return wait_readable(fd.as_raw_fd(), most) };
+        let Some(engine) = self.engine() else {
+            return hostftl_io::wait_readable(fd.as_raw_fd(), most);
+        };
         self.leads = self.leads || engine.lead();
         match self.leads {
             true => engine.wait_readable(fd.as_raw_fd(), most),
-            false => wait_readable(fd.as_raw_fd(), most),
+            false => hostftl_io::wait_readable(fd.as_raw_fd(), most),
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Jobs {
     latencies: Arc<Mutex<Latencies>>,
     /// Tells the members of losses; none where no loss is survived.
     keeper: Option<Keeper>,
+    /// Whether each write is answered only once it is durable.
+    through: bool,
     held: Vec<(Arc<dyn Answers>, Answer)>,
     /// The devices that are known to be lost.
     lost: u16,
@@ -59,9 +61,27 @@ impl Jobs {
     /// Takes jobs out of `inbox`, and tells `news` what happens and `latencies` how long it takes.
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
-        let (asked, keeper, held) = (None, None, Vec::new());
+        let (asked, keeper, held, through) = (None, None, Vec::new(), false);
         let (lost, errors) = (0, 0);
-        Jobs { inbox, waiting, told, free, asked, news, latencies, keeper, held, lost, errors }
+        Jobs {
+            inbox,
+            waiting,
+            told,
+            free,
+            asked,
+            news,
+            latencies,
+            keeper,
+            through,
+            held,
+            lost,
+            errors,
+        }
+    }
+
+    /// Whether each write, trim and zeroing is answered only once it is durable.
+    pub fn write_through(&mut self, through: bool) {
+        self.through = through;
     }
 
     /// From now on `keeper` decides when a promise may be made.
@@ -160,7 +180,10 @@ impl Jobs {
     }
 
     fn request(&mut self, job: Job) -> Request {
-        let Job { op, offset, bytes, cookie, reply } = job;
+        let Job { mut op, offset, bytes, cookie, reply } = job;
+        if self.through {
+            op.make_durable();
+        }
         let place = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() as u32 - 1
@@ -288,7 +311,15 @@ mod tests {
 
     fn export(max_transfer: u32) -> Export {
         let (name, bytes) = ("v".into(), 1 << 20);
-        Export { name, bytes, max_transfer, align: 4096, fast_zeroes: false }
+        Export {
+            name,
+            also: None,
+            held: None,
+            bytes,
+            max_transfer,
+            align: 4096,
+            fast_zeroes: false,
+        }
     }
 
     #[test]

@@ -12,8 +12,15 @@ use crate::front::{Answer, Buffer, Export, Extent, Inbox, Job, JobOp, MAX_EXTENT
 /// # Panics
 /// When the kernel gives no memory or no thread.
 pub fn ram_port(name: &str, bytes: u64) -> Port {
-    let export =
-        Export { name: name.into(), bytes, max_transfer: 1 << 20, align: 4096, fast_zeroes: false };
+    let export = Export {
+        name: name.into(),
+        also: None,
+        held: None,
+        bytes,
+        max_transfer: 1 << 20,
+        align: 4096,
+        fast_zeroes: false,
+    };
     let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).expect("memory");
     let waker = Arc::new(Waker::new().expect("an eventfd"));
     let (port, inbox) = Port::new(export, arena, waker);

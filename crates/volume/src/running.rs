@@ -1,6 +1,7 @@
 //! A volume that is being served: its driver's thread, its port, and its end.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::Quiet;
 use crate::record::Recording;
+use crate::session::{self, Service, Session};
 use crate::sole::Sole;
 use crate::status::{Status, Still};
 
@@ -29,6 +31,10 @@ use crate::status::{Status, Still};
 pub struct StartOptions {
     /// Where to record the layer's input stream; the file must not exist.
     pub record: Option<PathBuf>,
+    /// How clients are served; without it nobody is, and the session's mark stays as it is.
+    pub service: Option<Service>,
+    /// Whether each write, trim and zeroing is answered only once it is durable.
+    pub through: bool,
 }
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
@@ -39,6 +45,8 @@ pub struct Running {
     control: Control,
     live: Live,
     recording: Option<Recording>,
+    /// Whether a thread panicked in the driver.
+    broken: Arc<AtomicBool>,
     /// Held until the driver's thread has ended.
     _lock: std::fs::File,
     /// The same for all copies and halves of the volume.
@@ -76,6 +84,21 @@ impl Live {
     /// The events that are kept, oldest first.
     pub fn events(&self) -> Vec<Event> {
         self.events.since(0)
+    }
+
+    fn failure(&self) -> Option<String> {
+        let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failed = shown.failed;
+        drop(shown);
+        let why = || {
+            let events = self.events.since(0);
+            let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
+            match last {
+                Some(last) => format!("nothing can be written any more: {}", last.text),
+                None => "nothing can be written any more".into(),
+            }
+        };
+        failed.then(why)
     }
 }
 
@@ -122,42 +145,55 @@ impl Volume {
         let limits = self.plan.limits;
         let longest =
             limits.max_transfer.saturating_mul(SECTOR as u32).min(machine.arena.longest());
+        let name = export_name(&self.path, &self.config);
+        let session = Session::of(options, &self.config, driver.devices(), lost);
+        notes.extend(session.as_ref().and_then(|session| session.note(&name)));
+        still.unclean = session.as_ref().is_some_and(Session::is_unclean);
         let export = Export {
-            name: export_name(&self.path, &self.config),
+            name,
+            also: None,
+            held: None,
             bytes: limits.exported * SECTOR as u64,
             max_transfer: longest,
             align: limits.align * SECTOR as u32,
             fast_zeroes: driver.layer().has_fast_zeroes(),
         };
+        let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
-        jobs.set_keeper(Keeper::new(
-            self.roster,
-            &self.layer,
-            &driver,
-            machine.waker.clone(),
-            &news,
-        )?);
+        let waker = machine.waker.clone();
+        jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, waker, &news)?);
         jobs.set_lost(driver.layer().lost_devices());
-        for note in &notes {
-            let (level, kind) = match note.starts_with("DEGRADED") {
-                true => (Level::Warning, "degraded"),
-                false => (Level::Info, "note"),
-            };
-            events.tell(level, kind, note.as_str());
-        }
+        jobs.write_through(options.through);
+        still.set_service(options.through, port.export());
+        tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         let (still, shown) = (Arc::new(still), driver.shown());
         let live = Live { still, shown, news, latencies, events, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
+        if let Some(session) = &session {
+            session.serving(driver.devices(), lost)?;
+        }
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
-        let thread = spawn(engine)?;
-        let (thread, _lock) = (Some(thread), self.lock);
+        let (broken, _lock) = (engine.broken(), self.lock);
+        let (port_too, thread) = (port.clone(), Some(spawn(engine, session)?));
         let running =
-            Running { port: port.clone(), thread, control, live, recording, _lock, _sole };
+            Running { port: port_too, thread, control, live, recording, broken, _lock, _sole };
         Ok((running, port))
+    }
+}
+
+/// Tells what is to be known from the start.
+fn tell_notes(events: &Events, notes: &[String]) {
+    for note in notes {
+        let (level, kind) = match note {
+            note if note.starts_with("DEGRADED") => (Level::Warning, "degraded"),
+            note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-end"),
+            _ => (Level::Info, "note"),
+        };
+        events.tell(level, kind, note.as_str());
     }
 }
 
@@ -180,12 +216,19 @@ fn export_name(path: &Path, config: &Config) -> String {
     if config.label.is_empty() { stem() } else { config.label.clone() }
 }
 
-fn spawn(engine: Arc<Engine>) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
+/// The driver's thread; at the end it says on the devices that all is well, if it is.
+fn spawn(
+    engine: Arc<Engine>,
+    session: Option<Session>,
+) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
     let run = move || {
         let (mut driver, mut jobs, end) = engine.run();
         end?;
         driver.stop(&mut jobs)?;
         jobs.finish(driver.layer().lost_devices())?;
+        if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
+            session.stopped(driver.devices(), driver.layer().lost_devices())?;
+        }
         driver.close()
     };
     thread::Builder::new().name("driver".into()).spawn(run).map_err(IoError::Start)
@@ -210,6 +253,17 @@ impl Running {
     /// Whether the driver's thread still runs; when not, [`Running::stop`] says why.
     pub fn is_alive(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether a thread panicked in the driver: nothing is answered any more, and only ending the
+    /// process helps.
+    pub fn has_panicked(&self) -> bool {
+        self.broken.load(SeqCst)
+    }
+
+    /// Why nothing is written any more until the volume is opened anew; none while all is well.
+    pub fn failure(&self) -> Option<String> {
+        self.live.failure()
     }
 
     /// Does what is queued, makes everything durable and closes the layer. The last status.

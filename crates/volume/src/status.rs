@@ -14,12 +14,14 @@ use crate::config::Config;
 use crate::control;
 use crate::error::Error;
 use crate::events::{Event, KINDS, Level};
+use crate::front::Export;
 use crate::gather::OpenOptions;
 use crate::journal;
 use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
 use crate::open::open_with;
 use crate::quiet::Quiet;
+use crate::session;
 use crate::traffic::Traffic;
 
 /// Ranges that a note names.
@@ -40,8 +42,18 @@ pub struct Status {
     pub parameters: String,
     /// The process that serves the volume; none when it is not served.
     pub served_by: Option<u32>,
-    /// When a write is answered: `buffer` or `media`.
+    /// When a write is answered: `buffer`, `media`, or `durable` under `serve --ack media`.
     pub ack: String,
+    /// What clients call it while it is served.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub export: String,
+    /// Whether the run before this one, or the last one when it is not served, ended in another way
+    /// than a clean stop.
+    #[serde(default)]
+    pub unclean: bool,
+    /// Whether clients that ask for the plain name are refused, because of an unclean end.
+    #[serde(default)]
+    pub held: bool,
     pub exported_bytes: u64,
     /// What the devices have together, a journal's apart.
     pub device_bytes: u64,
@@ -221,6 +233,14 @@ impl Status {
         status
     }
 
+    /// When writes are answered, and under which name.
+    pub(crate) fn set_service(&mut self, through: bool, export: &Export) {
+        if through {
+            self.ack = THROUGH.into();
+        }
+        (self.export, self.held) = (export.name.clone(), export.held.is_some());
+    }
+
     /// Names what can't be read, in sectors.
     fn set_lost(&mut self, ranges: &[(u64, u64)]) {
         let bytes = |sectors: u64| sectors * SECTOR as u64;
@@ -249,6 +269,10 @@ impl Status {
                 word => format!("is {word}: bring it back, or replace it"),
             };
             needs.push(format!("device {index} ({}) {why}", device.name));
+        }
+        if self.held {
+            let name = &self.export;
+            needs.push(format!("clients get it as {name} alone until it is started with --go-on"));
         }
         if !self.lost_ranges.is_empty() {
             needs.push("ranges can't be read: bring the lost device back".into());
@@ -317,6 +341,9 @@ impl Status {
     }
 }
 
+/// The word for writes that are answered once they are durable.
+const THROUGH: &str = "durable";
+
 /// What to know of a map with too many leaves.
 const CAP_EXCEEDED: &str = "the map has more leaves than its cap: small writes cost as much as \
                             without a layer; make the volume with more leaves";
@@ -367,6 +394,9 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer);
     status.notes = volume.notes;
+    let unclean = session::unclean_end(config.uuid, &volume.devices);
+    status.unclean = unclean.is_some();
+    status.notes.extend(unclean);
     status.degraded |= status.devices.iter().any(|device| device.health == MISSING);
     status.set_needs();
     status.notes.extend(there.map(|there| {

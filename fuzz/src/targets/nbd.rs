@@ -9,6 +9,8 @@ use hostftl_nbd_proto::{
 fn offer(tls: Tls) -> Offer {
     Offer {
         name: "volume".into(),
+        also: None,
+        held: None,
         description: "a volume".into(),
         bytes: 1 << 30,
         flags: 0x16d,

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Served, Server};
-use hostftl_volume::{Level, OpenOptions, Running, Sink, StartOptions};
+use hostftl_volume::{Level, OpenOptions, Reach, Running, Service, Sink, StartOptions};
 
 use crate::console::Console;
+use crate::ending;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count};
@@ -41,6 +42,18 @@ pub struct Args {
     /// unless the volume's file says otherwise
     #[arg(long, value_name = "DEVICE=SECONDS", value_parser = deadline)]
     deadline: Vec<(String, u64)>,
+    /// When writes are answered: once they are buffered, so that a flush makes them durable, or, as
+    /// on a write-through device, only once they are durable on the media
+    #[arg(long, value_enum, default_value_t = Acks::Buffer)]
+    ack: Acks,
+    /// Serve under the plain name again after an unclean end: the operator's word that no client is
+    /// left which believes that its unflushed writes are there
+    #[arg(long)]
+    go_on: bool,
+    /// What to do when nothing can be written any more: end with exit code 1, so that a service
+    /// manager acts, or go on answering reads and errors
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Exit)]
+    on_failure: OnFailure,
     /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
     /// systemd for the socket that the service manager hands over (LISTEN_FDS)
     #[arg(long, value_name = "ADDRESS")]
@@ -64,11 +77,27 @@ pub struct Args {
     record_trace: Option<PathBuf>,
 }
 
+/// When writes are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Acks {
+    Buffer,
+    Media,
+}
+
+/// What to do when the layer has failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnFailure {
+    Exit,
+    ServeErrors,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// When the volume or the socket can't be used, or a device fails beyond repair.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+    ending::tell_panics();
+    interrupt::then(|| ending::before_ready());
     let wait = Duration::from_secs(args.wait_devices);
     let open = OpenOptions {
         degraded: args.degraded,
@@ -78,7 +107,13 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         ..OpenOptions::default()
     };
     let volume = hostftl_volume::open_with(&args.volume, &open)?;
-    let (running, port) = volume.start(&StartOptions { record: args.record })?;
+    let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
+    let service = Some(Service { reach, go_on: args.go_on });
+    let through = args.ack == Acks::Media;
+    let start = StartOptions { record: args.record, service, through };
+    let (running, port) = volume.start(&start)?;
+    // A signal from now on is seen as soon as the server runs, and ends it clean.
+    interrupt::then(|| {});
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
     let events = running.events();
     let sink = to_lines(&lines, port.export().name.clone());
@@ -91,14 +126,18 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let server = Server::bind(Options { address, port, tls, witness, events });
     let served = server.map_err(Failure::failed).and_then(|server| {
         running.events().follow(sink);
-        serve(server, &running, console)
+        serve(server, &running, args.on_failure, console)
     });
     drop(metrics);
+    let failure = running.failure();
     // The volume is closed clean also when the server failed.
     let status = running.stop();
     lines.finish(LAST_WORDS);
     let traced = tracing.map(Tracing::finish).transpose();
     let (served, status, traced) = (served?, status?, traced?);
+    if let Some(why) = failure {
+        return Err(Failure::failed(why));
+    }
     let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
     match console.is_json() {
         true => console.value(&serde_json::json!({
@@ -135,16 +174,28 @@ fn metrics(address: SocketAddr, running: &Running) -> Result<Metrics, Failure> {
     Ok(metrics)
 }
 
-/// Serves until a signal comes or the volume's driver ends.
-fn serve(server: Server, running: &Running, console: &mut Console) -> Result<Served, Failure> {
+/// Serves until a signal comes, the volume's driver ends, or the layer has failed for good.
+fn serve(
+    server: Server,
+    running: &Running,
+    on_failure: OnFailure,
+    console: &mut Console,
+) -> Result<Served, Failure> {
     let (stopper, over) = (server.stopper(), AtomicBool::new(false));
     let by_signal = stopper.clone();
-    interrupt::then(move || by_signal.stop());
+    interrupt::then(move || {
+        ending::limit_stop();
+        by_signal.stop();
+    });
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
-                if !running.is_alive() {
+                if running.has_panicked() {
+                    ending::after_panic();
+                }
+                let failed = on_failure == OnFailure::Exit && running.failure().is_some();
+                if failed || !running.is_alive() {
                     stopper.stop();
                 }
             }

@@ -259,6 +259,10 @@ impl Layer for Passthrough {
         self.counters
     }
 
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     fn map_bytes(&self) -> u64 {
         0
     }

@@ -343,6 +343,10 @@ impl Layer for Scrambler {
         self.counters
     }
 
+    fn has_failed(&self) -> bool {
+        self.health != Health::Good
+    }
+
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
     }

@@ -303,6 +303,10 @@ impl Layer for Tier {
         }
     }
 
+    fn has_failed(&self) -> bool {
+        self.is_broken()
+    }
+
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
     }

@@ -405,6 +405,10 @@ impl<S: Scheme> Layer for Machine<S> {
         self.counters
     }
 
+    fn has_failed(&self) -> bool {
+        self.health != Health::Good
+    }
+
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
     }

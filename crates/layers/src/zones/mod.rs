@@ -425,6 +425,10 @@ impl Layer for Zones {
         self.counters
     }
 
+    fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     fn map_bytes(&self) -> u64 {
         self.plan.map_bytes
     }

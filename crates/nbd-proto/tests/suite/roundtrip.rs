@@ -148,6 +148,8 @@ proptest! {
         let description = "a volume".to_owned();
         let offer = Offer {
             name: name.clone(),
+            also: None,
+            held: None,
             description,
             bytes,
             flags,
@@ -193,6 +195,8 @@ proptest! {
         let (name, description) = ("vol".to_owned(), String::new());
         let offer = Offer {
             name,
+            also: None,
+            held: None,
             description,
             bytes: 1,
             flags: 1,

@@ -5,6 +5,8 @@ use hostftl_nbd_proto::*;
 fn offer(tls: Tls) -> Offer {
     Offer {
         name: "vol".into(),
+        also: None,
+        held: None,
         description: String::new(),
         bytes: 1 << 30,
         flags: flags::HAS_FLAGS,

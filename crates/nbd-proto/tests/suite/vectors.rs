@@ -6,6 +6,8 @@ use hostftl_nbd_proto::*;
 fn offer() -> Offer {
     Offer {
         name: "vol".into(),
+        also: None,
+        held: None,
         description: "a volume".into(),
         bytes: 0x0102_0304,
         flags: flags::HAS_FLAGS | flags::SEND_FLUSH,
@@ -50,9 +52,17 @@ fn greeted(client_flags: &str) -> ServerHandshake {
 }
 
 fn answer(server: &mut ServerHandshake, parts: &[&str]) -> (Result<Outcome, ProtoError>, Vec<u8>) {
+    answer_of(&offer(), server, parts)
+}
+
+fn answer_of(
+    offer: &Offer,
+    server: &mut ServerHandshake,
+    parts: &[&str],
+) -> (Result<Outcome, ProtoError>, Vec<u8>) {
     let input = bytes(parts);
     let mut out = Vec::new();
-    let step = server.feed(&offer(), &input, &mut out).map(|(used, outcome)| {
+    let step = server.feed(offer, &input, &mut out).map(|(used, outcome)| {
         assert_eq!(used, input.len());
         outcome
     });
@@ -104,8 +114,42 @@ fn export_name_is_answered_with_and_without_zeroes() {
 fn export_name_that_is_unknown_hangs_up() {
     let (step, out) =
         answer(&mut greeted("00000003"), &["\"IHAVEOPT", "00000001 00000002", "\"no"]);
-    assert_eq!(step, Err(ProtoError::UnknownExport("no".into())));
+    let (name, why) = ("no".into(), "there is no such export".into());
+    assert_eq!(step, Err(ProtoError::UnknownExport { name, why }));
     assert!(out.is_empty());
+}
+
+#[test]
+fn a_name_that_is_held_back_is_refused_with_the_reason_and_another_works() {
+    let held = Some(Held { name: "vol".into(), why: "because".into() });
+    let offer = Offer { name: "vol@2".into(), held, ..offer() };
+    // INFO and GO, with the empty name and the plain one.
+    for (option, name) in [("06", ""), ("07", ""), ("06", "vol"), ("07", "vol")] {
+        let length = format!("000000{:02x} 000000{:02x}", name.len() + 6, name.len());
+        let name = format!("\"{name}");
+        let ask = ["\"IHAVEOPT", &format!("000000{option}"), &length, &name, "0000"];
+        let (step, out) = answer_of(&offer, &mut greeted("00000003"), &ask);
+        assert_eq!(step, Ok(Outcome::More), "{option} {name}");
+        let head = format!("0003e889045565a9 000000{option} 80000002 00000007");
+        assert_eq!(out, bytes(&[&head, "\"because"]));
+    }
+    let ask = ["\"IHAVEOPT", "00000001 00000003", "\"vol"];
+    let (step, out) = answer_of(&offer, &mut greeted("00000003"), &ask);
+    let (name, why) = ("vol".into(), "because".into());
+    assert_eq!((step, out), (Err(ProtoError::UnknownExport { name, why }), vec![]));
+    let ask = ["\"IHAVEOPT", "00000001 00000005", "\"vol@2"];
+    let (step, _) = answer_of(&offer, &mut greeted("00000003"), &ask);
+    assert_eq!(step, Ok(begun()));
+}
+
+#[test]
+fn an_export_may_have_two_names() {
+    let offer = Offer { also: Some("vol@2".into()), ..offer() };
+    for (length, name) in [("00", "\""), ("03", "\"vol"), ("05", "\"vol@2")] {
+        let ask = ["\"IHAVEOPT", &format!("00000001 000000{length}"), name];
+        let (step, _) = answer_of(&offer, &mut greeted("00000003"), &ask);
+        assert_eq!(step, Ok(begun()), "{name}");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ const MUCH: u64 = 40 * MIB;
 fn fill_and_trim(place: &Place, device: &str, look: impl FnOnce()) -> Status {
     let spec = CreateSpec { devices: vec![device.into()], size: None, ..place.spec(Hard) };
     create(&spec).unwrap();
-    let options = StartOptions { record: Some(place.path("recording")) };
+    let options = StartOptions { record: Some(place.path("recording")), ..StartOptions::default() };
     let (running, port) = open(&spec.path).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     for at in (0..MUCH).step_by(MIB as usize) {

@@ -118,7 +118,8 @@ fn a_recording_replays_to_the_same_digest() {
         let path = place.path("v.toml");
         for round in 0..2 {
             let recording = place.path(&format!("r{round}"));
-            let options = StartOptions { record: Some(recording.clone()) };
+            let options =
+                StartOptions { record: Some(recording.clone()), ..StartOptions::default() };
             let (running, port) = open(&path).unwrap().start(&options).unwrap();
             let client = Client::new(port);
             for i in 0..2000 {

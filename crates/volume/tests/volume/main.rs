@@ -8,6 +8,7 @@ mod life;
 mod members;
 mod older;
 mod refusals;
+mod session;
 mod sole;
 mod tier;
 mod trouble;

@@ -34,8 +34,10 @@ fn round_of(bytes: &[u8], number: u64) -> u64 {
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(VOLUME) else { return };
-    let options =
-        StartOptions { record: std::env::var_os("HOSTFTL_TEST_RECORD").map(PathBuf::from) };
+    let options = StartOptions {
+        record: std::env::var_os("HOSTFTL_TEST_RECORD").map(PathBuf::from),
+        ..StartOptions::default()
+    };
     let (_running, port) = open(Path::new(&path)).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     let begun = round_of(&client.read(0, 4096), 0);

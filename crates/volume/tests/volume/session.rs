@@ -1,0 +1,129 @@
+//! Who gets a volume after its server died, and what a panic in the driver comes to.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Place, layers};
+use hostftl_layers::LayerKind;
+use hostftl_volume::front::{Answer, Answers, Export, Job, JobOp};
+use hostftl_volume::{Reach, Service, StartOptions, Status, create, open, status};
+
+const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
+const GO_ON: Service = Service { reach: Reach::Machine, go_on: true };
+
+fn options(service: Service) -> StartOptions {
+    StartOptions { service: Some(service), ..StartOptions::default() }
+}
+
+/// Serves `v.toml` once, and stops it clean; what clients saw, and the last status.
+fn serve(place: &Place, service: Service) -> (Export, Status) {
+    let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(service)).unwrap();
+    (port.export().clone(), running.stop().unwrap())
+}
+
+/// Writes without a flush, and leaves on the device what a `kill -9` then would.
+fn die(place: &Place, options: &StartOptions) {
+    let (running, port) = open(&place.path("v.toml")).unwrap().start(options).unwrap();
+    Client::new(port).write(0, &[7; 4096], false).unwrap();
+    fs::copy(place.path("d0"), place.path("then")).unwrap();
+    running.stop().unwrap();
+    fs::rename(place.path("then"), place.path("d0")).unwrap();
+}
+
+#[test]
+fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
+    layers().for_each(|layer| {
+        let place = Place::new();
+        create(&place.spec(layer)).unwrap();
+        if layer.takes_zones() {
+            return; // The file of a zoned device is copied by other tests.
+        }
+        let (export, last) = serve(&place, LOCAL);
+        assert_eq!((export.name.as_str(), export.held), ("v", None), "{layer}");
+        assert!(!last.unclean && last.export == "v");
+        die(&place, &options(LOCAL));
+        let seen = status(&place.path("v.toml")).unwrap();
+        assert!(seen.unclean && seen.notes.iter().any(|note| note.contains("uncleanly")));
+        let (export, last) = serve(&place, LOCAL);
+        assert_eq!(export.name, "v@2", "{layer}");
+        assert_eq!(export.held.unwrap().0, "v");
+        assert!(last.unclean && last.export == "v@2");
+        assert!(last.notes.iter().any(|note| note.contains("--go-on")), "{:?}", last.notes);
+        assert!(!status(&place.path("v.toml")).unwrap().unclean, "it was stopped clean since");
+        assert_eq!(serve(&place, LOCAL).0.name, "v@2", "nobody said go on");
+        let (export, _) = serve(&place, GO_ON);
+        assert_eq!((export.name.as_str(), export.also.as_deref()), ("v", Some("v@2")));
+        assert_eq!(serve(&place, LOCAL).0.name, "v", "it was said once");
+    });
+}
+
+#[test]
+fn writes_that_are_answered_when_durable_survive_and_the_name_stays() {
+    layers().filter(|layer| !layer.takes_zones()).for_each(|layer| {
+        let place = Place::new();
+        create(&place.spec(layer)).unwrap();
+        die(&place, &StartOptions { through: true, ..options(LOCAL) });
+        let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(LOCAL)).unwrap();
+        assert_eq!((port.export().name.as_str(), &port.export().held), ("v", &None), "{layer}");
+        assert_eq!(Client::new(port).read(0, 4096), vec![7; 4096], "{layer}");
+        assert!(running.status().notes.iter().any(|note| note.contains("nothing is lost")));
+        running.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_start_that_serves_nobody_leaves_the_mark_as_it_is() {
+    let place = Place::new();
+    create(&place.spec(LayerKind::Hard)).unwrap();
+    die(&place, &options(LOCAL));
+    let (running, _) =
+        open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap();
+    running.stop().unwrap();
+    assert_eq!(serve(&place, LOCAL).0.name, "v@2");
+}
+
+/// Panics when it is told, with the driver in its thread's hands.
+struct Bomb;
+
+impl Answers for Bomb {
+    fn take(&self, _: Answer) {
+        panic!("a panic that this test makes");
+    }
+}
+
+#[test]
+fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
+    for helps in [false, true] {
+        let place = Place::new();
+        create(&place.spec(LayerKind::Passthrough)).unwrap();
+        let path: PathBuf = place.path("v.toml");
+        let (running, port) = open(&path).unwrap().start(&options(LOCAL)).unwrap();
+        assert!(!running.has_panicked());
+        let job = Job { op: JobOp::Flush, offset: 0, bytes: 0, cookie: 1, reply: Arc::new(Bomb) };
+        let over = Arc::new(AtomicBool::new(false));
+        let says = over.clone();
+        // A client's own thread does the job, or the driver's thread.
+        let thread = std::thread::spawn(move || match helps {
+            true => {
+                let mut seat = port.seat();
+                seat.push(job);
+                while !says.load(SeqCst) {
+                    seat.leave();
+                }
+            }
+            false => port.submit(job),
+        });
+        let begun = Instant::now();
+        while !running.has_panicked() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nobody sees the panic");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        over.store(true, SeqCst);
+        drop(thread.join());
+        // A process that went on would keep the devices; this one ends with the tests.
+        std::mem::forget(running);
+    }
+}
