@@ -267,7 +267,10 @@ impl Disk {
 
     /// Remembers what is durable, for [`Disk::go_stale`].
     pub fn remember(&mut self) {
-        self.old = Some((self.durable.clone(), self.zones.as_ref().map(Zones::durable)));
+        // The memory of the copy before is used again: fresh memory takes longer than the copy.
+        let mut image = self.old.take().map_or(Vec::new(), |(image, _)| image);
+        image.clone_from(&self.durable);
+        self.old = Some((image, self.zones.as_ref().map(Zones::durable)));
     }
 
     /// The medium holds again what it held at [`Disk::remember`]. False when there was none.

@@ -4,6 +4,7 @@ use hostftl_core::{
     Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, SECTORS_PER_BLOCK,
     Tally, Ticket,
 };
+use hostftl_layers::LayerKind;
 
 use crate::arena::GARBAGE;
 use crate::content::{fill, identify};
@@ -18,6 +19,8 @@ pub struct Pending {
     wish: Wish,
     span: Span,
     begin: Moment,
+    /// Whether the layer knew that a device is dead when it was sent.
+    after_death: bool,
 }
 
 impl Pending {
@@ -44,7 +47,9 @@ impl Life<'_> {
         let wish = self.w.workload.next(&self.w.swarm, most, &mut self.w.dice);
         let Wish { kind, lba, sectors, fua } = wish;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
-        let mut pending = Pending { wish, span: Span { lba, sectors, version: 0 }, begin: 0 };
+        let after_death = self.deaths > 0 && self.layer.lost_devices() != 0;
+        let span = Span { lba, sectors, version: 0 };
+        let mut pending = Pending { wish, span, begin: 0, after_death };
         let model = &mut self.w.model;
         match kind {
             Kind::Write => pending.span = model.begin_write(lba, sectors, false),
@@ -119,7 +124,7 @@ impl Life<'_> {
         let pending = self.pending[slot].take().expect("a ticket is answered once");
         self.waiting -= 1;
         self.last_reply = self.steps;
-        let Pending { wish, span, begin } = pending;
+        let Pending { wish, span, begin, after_death } = pending;
         let wants_payload = matches!(wish.kind, Kind::Read | Kind::Write | Kind::Beyond);
         if data.is_some() && !wants_payload {
             self.fail(format!("{wish:?} came back with a payload"));
@@ -141,6 +146,9 @@ impl Life<'_> {
                 self.w.model.end_flush(begin);
                 self.unflushed = crate::life::Unflushed { flush: true, ..Default::default() };
             }
+            (Kind::Read, Err(_)) if after_death && !self.is_lost(wish) => {
+                self.fail(format!("{wish:?} is an error, and no dead device alone has it"));
+            }
             (_, Err(error)) => self.refused(wish, span, error),
         }
         if wish.kind == Kind::Read {
@@ -149,6 +157,15 @@ impl Life<'_> {
         if let Some(payload) = data {
             self.regain(payload);
         }
+    }
+
+    /// Whether what a read asks for may be on a dead device alone. `tier` knows what is, and reads
+    /// all else.
+    fn is_lost(&self, wish: Wish) -> bool {
+        let tells = self.w.config.kind == LayerKind::Tier && self.excuses == self.deaths;
+        let end = wish.lba + wish.sectors;
+        let overlaps = |&(lba, sectors): &(u64, u64)| wish.lba < lba + sectors && lba < end;
+        !tells || self.w.damaged || self.layer.lost_ranges().iter().any(overlaps)
     }
 
     fn refused(&mut self, wish: Wish, span: Span, error: HostError) {

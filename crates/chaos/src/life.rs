@@ -16,7 +16,7 @@ use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent, overlap};
 use crate::hiccup::Hiccups;
 use crate::host::Pending;
-use crate::matrix::{Claim, Row};
+use crate::matrix::Row;
 use crate::model::{Moment, Span};
 use crate::swarm::Order;
 use crate::trace;
@@ -92,6 +92,8 @@ pub struct Life<'w> {
     pub(crate) errors: u64,
     /// Those of them for which the host may be given an error.
     pub(crate) excuses: u64,
+    /// Those of them that say that a device is dead.
+    pub(crate) deaths: u64,
     pub(crate) unflushed: Unflushed,
     pub(crate) steps: u64,
     /// Whether this life has any trouble.
@@ -146,6 +148,7 @@ impl<'w> Life<'w> {
             audited: false,
             errors: 0,
             excuses: 0,
+            deaths: 0,
             unflushed: Unflushed::default(),
             steps: 0,
             calm,
@@ -293,12 +296,6 @@ impl<'w> Life<'w> {
             self.w.tallies.note(Named::ReadError);
         }
         result
-    }
-
-    /// A command fails because of a fault of kind `row`.
-    pub(crate) fn err(&mut self, row: Row) {
-        self.errors += 1;
-        self.excuses += u64::from(self.w.claims.get(row) != Claim::Kept);
     }
 
     /// Gives the layer an input and takes its outputs.

@@ -197,6 +197,14 @@ impl Life<'_> {
         due && command.device().is_some_and(|device| self.may_fail(device))
     }
 
+    /// A command fails because of a fault of kind `row`.
+    pub(crate) fn err(&mut self, row: Row) {
+        let excused = u64::from(self.w.claims.get(row) != Claim::Kept);
+        self.errors += 1;
+        self.excuses += excused;
+        self.deaths += if row == Row::DeadDevice { excused } else { 0 };
+    }
+
     /// Where a write really goes.
     pub(crate) fn detour(&mut self, command: &Command) -> Detour {
         let faults = self.w.swarm.faults;

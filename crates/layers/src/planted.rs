@@ -93,6 +93,8 @@ bugs! {
         LifeIgnored = "life-ignored",
         /// Tier goes on when a flush has failed.
         TierFlushBelieved = "tier-flush-believed",
+        /// Tier reads nothing any more when one device is dead.
+        DeadTakesAll = "dead-takes-all",
     "pblk":
         /// A line of `pblk` is reset before what emptied it is durable.
         ZonesEarlyReset = "early-reset",

@@ -8,6 +8,7 @@ use super::ops::Op;
 use super::request::{Kind, Req};
 use super::slots::State;
 use super::{Life, Policy, Tier};
+use crate::planted::{Bug, planted};
 
 /// Pages that one command may trim: a bound for the work of a step.
 const TRIMMED: u32 = 4096;
@@ -50,6 +51,7 @@ impl Tier {
         let state = found.map_or(State::Free, |slot| self.slots.get(slot).state);
         let [fast, slow] = self.lost;
         match (state, found) {
+            _ if (fast || slow) && planted(Bug::DeadTakesAll) => Way::Lost,
             (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot))
                 if !fast =>
             {
