@@ -137,8 +137,7 @@ fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
                 let by = list.iter().zip(&sides).filter(|(by, _)| excludes(by, &list[at]));
                 by.filter(|(_, its)| **its == side).count()
             };
-            let believed = planted(Bug::ExcludedBelieved) && against(Some(false)) > 0;
-            if against(Some(true)) > 0 || believed {
+            if against(Some(true)) > 0 {
                 sides[at] = Some(false);
             } else if against(None) == 0 {
                 sides[at] = Some(true);

@@ -20,8 +20,6 @@ pub enum Bug {
     SoundCopyFirst,
     /// A change that was cut off is not finished.
     CutOffForgotten,
-    /// Who is excluded still excludes others.
-    ExcludedBelieved,
 }
 
 impl Bug {
@@ -34,7 +32,6 @@ impl Bug {
         Bug::ForkJoined,
         Bug::SoundCopyFirst,
         Bug::CutOffForgotten,
-        Bug::ExcludedBelieved,
     ];
 
     /// The name on the command line.
@@ -47,7 +44,6 @@ impl Bug {
             Bug::ForkJoined => "fork-joined",
             Bug::SoundCopyFirst => "sound-copy-first",
             Bug::CutOffForgotten => "cut-off-forgotten",
-            Bug::ExcludedBelieved => "excluded-believed",
         }
     }
 }

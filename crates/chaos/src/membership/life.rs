@@ -210,6 +210,7 @@ impl<'a> Life<'a> {
         }
         self.check_record(&session, Rule::ConsentOnce)?;
         self.check_thrown_out(&session)?;
+        self.check_forks(session.node)?;
         self.seen.served += 1;
         self.seen.degraded += u64::from(session.lost != 0);
         self.tell(|_| format!("  serves {} with {used:b}, lost {:b}", session.node, session.lost));

@@ -25,6 +25,8 @@ use life::Life;
 pub enum Rule {
     /// A start that asks nobody serves all that was flushed.
     NothingIsLostSilently,
+    /// A start serves all that was flushed on any device in reach, or is refused.
+    ForksStayApart,
     /// Who takes part in a start has all that was flushed in the history that it serves.
     NoStaleMember,
     /// A member that nobody gave up takes part.

@@ -18,6 +18,16 @@ impl Life<'_> {
         }
     }
 
+    /// Whether no device in reach has a flush that is not in what is served.
+    pub(super) fn check_forks(&self, node: u32) -> Result<(), End> {
+        let here = self.disks.iter().filter(|disk| disk.here && disk.superblock().is_ok());
+        let acked = here.map(|disk| self.history.acked(disk.data.node));
+        match acked.into_iter().all(|acked| self.history.leads_to(acked, node)) {
+            true => Ok(()),
+            false => Err(End::Breach(Rule::ForksStayApart)),
+        }
+    }
+
     /// Whether all that are there take part, but for those that somebody gave up.
     pub(super) fn check_thrown_out(&self, session: &Session) -> Result<(), End> {
         let here = self.disks.iter().enumerate().filter(|(_, disk)| disk.here);
