@@ -11,8 +11,6 @@ use anyhow::{anyhow, ensure};
 
 use crate::targets::Target;
 
-/// What a parser may allocate for the smallest input, in bytes: its buffers.
-const BUFFERS: u64 = 4 << 20;
 /// What it may allocate for each byte of the input, in bytes.
 const PER_BYTE: u64 = 256;
 /// How long one input may take before it counts as a hang, on a machine that is busy too.
@@ -30,7 +28,7 @@ pub fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
     });
     let used = panic::catch_unwind(guarded).map_err(|_| anyhow!("it panicked, see above"))?;
     outcome?;
-    let most = BUFFERS + PER_BYTE * input.len() as u64;
+    let most = target.buffers + PER_BYTE * input.len() as u64;
     ensure!(used.bytes_max <= most, "{} bytes allocated, at most {most} wanted", used.bytes_max);
     Ok(())
 }

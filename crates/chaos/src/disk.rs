@@ -287,7 +287,9 @@ impl Disk {
         let (old, zones) = self.old.take().expect("a copy was made");
         self.current.copy_from_slice(&old);
         let gone = core::mem::replace(&mut self.durable, old);
-        self.old = Some((gone, core::mem::replace(&mut self.zones, zones)));
+        // What only its cache had is lost with its power.
+        let gone_zones = core::mem::replace(&mut self.zones, zones);
+        self.old = Some((gone, gone_zones.as_ref().map(Zones::durable)));
     }
 
     /// Whether what is durable differs from what [`Disk::remember`] copied.

@@ -288,7 +288,8 @@ impl Still {
                 continue;
             }
             let Some(at) = self.layer.next_timer() else {
-                return Err("the layer stands still".into());
+                let when = if self.ready { "with something to do" } else { "in its start" };
+                return Err(format!("the layer stands still {when}"));
             };
             self.now = self.now.max(at);
             self.feed(Input::Timer)?;
@@ -316,9 +317,10 @@ impl Still {
         };
         let ticket = Ticket::issue(1);
         let request = Request { ticket, op, lba, sectors, tally };
+        let what = format!("{:?}", request.op);
         let asked = self.feed(Input::Host(request));
         let asked = asked.and_then(|()| self.go_on(|it| it.answer.is_some()));
-        self.unless(asked)?;
+        self.unless(asked.map_err(|why| format!("{why}: {what}, {sectors} sectors at {lba}")))?;
         Ok(self.answer.take().expect("waited for"))
     }
 

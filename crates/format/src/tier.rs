@@ -165,7 +165,7 @@ pub const LEDGER_SECTORS: u64 = 2 * SECTORS_PER_BLOCK as u64;
 /// The sector of a generation of the ledger on a slow device of so many sectors.
 pub fn ledger_at(sectors: u64, generation: u64) -> u64 {
     let block = u64::from(SECTORS_PER_BLOCK);
-    (sectors - LEDGER_SECTORS) / block * block + generation % 2 * block
+    sectors.saturating_sub(LEDGER_SECTORS) / block * block + generation % 2 * block
 }
 
 /// What the slow device knows of the fast one.

@@ -131,6 +131,9 @@ pub struct Entry {
     pub crc: u32,
 }
 
+/// No count of rows or strips ever gets there; an entry has room for what is below.
+const MOST: u64 = 1 << 55;
+
 /// What a tail says of its strip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
@@ -207,7 +210,11 @@ pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
         2 => Holds::List,
         _ => return None,
     };
-    (usize::from(entries) <= ENTRIES).then(|| Tail {
+    let written: [u64; 6] = core::array::from_fn(|index| u64_at(page, 72 + 8 * index));
+    let numbers = [seq, u64_at(page, 32), u64_at(page, 40)];
+    let small = numbers.iter().chain(&written).all(|it| *it < MOST);
+    let sane = usize::from(entries) <= ENTRIES && small;
+    sane.then(|| Tail {
         seq,
         newest: u64_at(page, 32),
         opened: u64_at(page, 40),
@@ -216,7 +223,7 @@ pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
         entries,
         holds,
         units: u64_at(page, 64),
-        written: Written::of(core::array::from_fn(|index| u64_at(page, 72 + 8 * index))),
+        written: Written::of(written),
     })
 }
 
@@ -286,12 +293,13 @@ mod tests {
     proptest! {
         #[test]
         fn open_undoes_seal(
-            list in proptest::collection::vec(entries(), 0..=ENTRIES), words: [u64; 4],
+            list in proptest::collection::vec(entries(), 0..=ENTRIES),
+            words in proptest::array::uniform3(0..MOST), units: u64,
             line: u32, previous: u32, holds in 0..3_usize, at: u64, uuid: [u8; 16],
-            written: [u64; 6],
+            written in proptest::array::uniform6(0..MOST),
             flip in 0..4096_usize * 8,
         ) {
-            let [seq, newest, opened, units] = words;
+            let [seq, newest, opened] = words;
             let holds = [Holds::Blocks, Holds::Images, Holds::List][holds];
             let written = Written::of(written);
             let entries = list.len() as u16;

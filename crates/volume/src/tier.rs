@@ -32,10 +32,12 @@ fn lost_with_fast(slow: &Member) -> String {
         return "what it held is not known: the ledger of the slow device can't be read".into();
     };
     let exported = slow.superblock.exported;
+    // Regions that end behind the volume are cut there; those that begin there are nobody's.
     let bytes = |(from, length): (u64, u64)| {
-        (from * SECTOR as u64, length.min(exported - from) * SECTOR as u64)
+        let within = exported.checked_sub(from).filter(|within| *within > 0)?;
+        Some((from * SECTOR as u64, length.min(within) * SECTOR as u64))
     };
-    let ranges: Vec<(u64, u64)> = newest.ranges().map(bytes).collect();
+    let ranges: Vec<(u64, u64)> = newest.ranges().filter_map(bytes).collect();
     if ranges.is_empty() {
         return "nothing that was flushed is on it alone".into();
     }

@@ -2,6 +2,7 @@
 
 mod drive;
 mod hard;
+mod image;
 mod log;
 mod nbd;
 mod page;
@@ -18,30 +19,56 @@ pub struct Target {
     pub made: fn() -> Vec<Vec<u8>>,
     /// Checks one input; the seed decides what the check itself chooses.
     pub check: fn(&[u8], u64) -> anyhow::Result<()>,
+    /// What the check may allocate for the smallest input, in bytes.
+    pub buffers: u64,
 }
+
+/// Buffers of a parser.
+const SMALL: u64 = 4 << 20;
 
 /// All of them.
 pub const ALL: &[Target] = &[
-    Target { name: "nbd-server", made: nbd::client_says, check: nbd::check_server },
-    Target { name: "nbd-client", made: nbd::server_says, check: nbd::check_client },
-    Target { name: "nbd-request", made: nbd::requests, check: nbd::check_request },
-    Target { name: "nbd-chunk", made: nbd::chunks, check: nbd::check_chunk },
-    Target { name: "page", made: page::pages, check: page::check },
-    Target { name: "superblock", made: superblock::one, check: superblock::check },
-    Target { name: "assemble", made: superblock::stacks, check: superblock::check_stack },
-    Target { name: "hard-root", made: hard::roots, check: hard::check_root },
-    Target { name: "hard-gens", made: hard::generations, check: hard::check_generations },
-    Target { name: "hard-map", made: hard::maps, check: hard::check_map },
-    Target { name: "hard-log", made: hard::logs, check: hard::check_log },
-    Target { name: "log-head", made: log::heads, check: log::check_head },
-    Target { name: "log-record", made: log::records, check: log::check_record },
-    Target { name: "log-root", made: log::roots, check: log::check_root },
-    Target { name: "trace", made: trace::traces, check: trace::check },
-    Target { name: "drive-toml", made: drive::drives, check: drive::check },
-    Target { name: "volume-toml", made: volume::volumes, check: volume::check },
-    Target { name: "recording", made: recording::whole, check: recording::check },
-    Target { name: "replay-head", made: recording::heads, check: recording::check_head },
-    Target { name: "replay-steps", made: recording::steps, check: recording::check_steps },
+    Target { name: "nbd-server", made: nbd::client_says, check: nbd::check_server, buffers: SMALL },
+    Target { name: "nbd-client", made: nbd::server_says, check: nbd::check_client, buffers: SMALL },
+    Target { name: "nbd-request", made: nbd::requests, check: nbd::check_request, buffers: SMALL },
+    Target { name: "nbd-chunk", made: nbd::chunks, check: nbd::check_chunk, buffers: SMALL },
+    Target { name: "page", made: page::pages, check: page::check, buffers: SMALL },
+    Target { name: "superblock", made: superblock::one, check: superblock::check, buffers: SMALL },
+    Target {
+        name: "assemble",
+        made: superblock::stacks,
+        check: superblock::check_stack,
+        buffers: SMALL,
+    },
+    Target { name: "hard-root", made: hard::roots, check: hard::check_root, buffers: SMALL },
+    Target {
+        name: "hard-gens",
+        made: hard::generations,
+        check: hard::check_generations,
+        buffers: SMALL,
+    },
+    Target { name: "hard-map", made: hard::maps, check: hard::check_map, buffers: SMALL },
+    Target { name: "hard-log", made: hard::logs, check: hard::check_log, buffers: SMALL },
+    Target { name: "log-head", made: log::heads, check: log::check_head, buffers: SMALL },
+    Target { name: "log-record", made: log::records, check: log::check_record, buffers: SMALL },
+    Target { name: "log-root", made: log::roots, check: log::check_root, buffers: SMALL },
+    Target { name: "image", made: image::made, check: image::check, buffers: 96 << 20 },
+    Target { name: "trace", made: trace::traces, check: trace::check, buffers: SMALL },
+    Target { name: "drive-toml", made: drive::drives, check: drive::check, buffers: SMALL },
+    Target { name: "volume-toml", made: volume::volumes, check: volume::check, buffers: SMALL },
+    Target { name: "recording", made: recording::whole, check: recording::check, buffers: SMALL },
+    Target {
+        name: "replay-head",
+        made: recording::heads,
+        check: recording::check_head,
+        buffers: SMALL,
+    },
+    Target {
+        name: "replay-steps",
+        made: recording::steps,
+        check: recording::check_steps,
+        buffers: SMALL,
+    },
 ];
 
 /// A folder in memory where there is one, so that files are quick.

@@ -45,7 +45,8 @@ impl Log {
 
     /// That round is over, and whether anything `moved`.
     pub(super) fn calm_down(&mut self, moved: bool, out: &Out) {
-        let sound = self.life == Life::Running && self.failed.is_none() && self.hung.is_quiet();
+        let quiet = self.hung.is_quiet() && self.lost.is_quiet();
+        let sound = self.life == Life::Running && self.failed.is_none() && quiet;
         let waits = self.waits_for_more() || self.may_collect() || !self.all_closed();
         if moved || !sound || waits || out.room() < FULL_ROUND {
             self.disturb();

@@ -185,7 +185,9 @@ impl Log {
     }
 
     fn victims_head(&self, buf: &MetaBuf, lba: u64) -> Option<Head> {
-        log::open(buf, &self.uuid, lba).filter(|head| head.seq > self.collection.seq)
+        let head = log::open(buf, &self.uuid, lba)?;
+        let sane = self.layout.admits_head(&head, self.collection.at);
+        (sane && head.seq > self.collection.seq).then_some(head)
     }
 
     /// Whether `buf` is the head of the victim's row at `lba`, with so many chunks.

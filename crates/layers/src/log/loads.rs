@@ -173,7 +173,7 @@ impl Log {
 
     /// Notes that an image lies at `place`. False when nothing can.
     pub(super) fn claim_image(&mut self, place: Place) -> bool {
-        let sound = self.is_sound(place);
+        let sound = self.layout.admits_image(place);
         if sound {
             let segment = self.layout.segment_of(place.byte());
             self.segments.claim(segment, true);

@@ -84,7 +84,10 @@ impl Log {
     pub(super) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
         let lost = command.device().is_some_and(|device| self.lost.has(device));
         if lost || self.layout.zoned && !self.enter_zone(now, &command, out) {
-            let done = Done { token: NEVER_SENT, command, result: Err(DeviceError::Gone) };
+            // What was never written there can't be read: that is no fault of the device.
+            let unwritten = !lost && matches!(command, Command::Read { .. });
+            let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
+            let done = Done { token: NEVER_SENT, command, result: Err(error) };
             self.lost.unsent.push_back((op, done));
             self.disturb();
             self.more = true;

@@ -50,6 +50,7 @@ mod roots;
 mod rounds;
 mod row;
 mod salvage;
+mod sane;
 mod segments;
 mod sift;
 mod snapshot;

@@ -10,7 +10,7 @@
 //! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
+    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, Target, Verdict,
 };
 use hostftl_format::log::{self, Kind, Place, Root};
 
@@ -180,6 +180,7 @@ impl Log {
 
     fn root_read(&mut self, index: u16, (device, at): (u8, u64), buf: MetaBuf, readable: bool) {
         let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
+        let root = root.filter(|root| self.layout.admits_root(root));
         let newest = self.recovery().newest[usize::from(device)];
         match (self.layout.zoned, root) {
             (true, Some(root)) => self.root_found(index.into(), root.number > newest),
@@ -297,9 +298,7 @@ impl Log {
 
     /// Whether a place lies in a segment.
     pub(super) fn is_sound(&self, place: Place) -> bool {
-        place.device() < self.layout.devices
-            && place.byte() / SECTOR as u64 >= self.layout.first()
-            && self.layout.segment_of(place.byte()) < self.layout.segments
+        self.layout.admits_place(place)
     }
 
     /// A command of recovery is over.

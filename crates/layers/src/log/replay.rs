@@ -185,7 +185,9 @@ impl Log {
     fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
         let head = log::open(buf, &self.uuid, lba)?;
-        let next = head.epoch == replay.epoch && head.seq >= replay.expected;
+        let at = replay.chains[usize::from(stream)].at?;
+        let sane = self.layout.admits_head(&head, at);
+        let next = sane && head.epoch == replay.epoch && head.seq >= replay.expected;
         (next && u16::from(head.stream) == stream).then_some(head)
     }
 

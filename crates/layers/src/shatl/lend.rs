@@ -73,9 +73,10 @@ impl Loans {
         lsp.checked_sub(self.first).is_some_and(|vsp| !self.is_over(vsp))
     }
 
-    /// The loans of superpages are over.
+    /// The loans of superpages are over, of those that were lent at all.
     pub fn end(&mut self, vsp: u32, count: u32) {
-        for part in vsp / self.part..(vsp + count).div_ceil(self.part) {
+        let end = vsp.saturating_add(count).min(self.lent);
+        for part in vsp / self.part..end.div_ceil(self.part) {
             self.over |= 1 << part;
         }
     }

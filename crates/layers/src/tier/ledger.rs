@@ -100,7 +100,7 @@ impl Ledger {
     pub fn adopt(&mut self, pages: &[Page], sectors: u64, uuid: [u8; 16]) -> Option<Lives> {
         let places = [0, 1].map(|place| ledger_at(sectors, place));
         let read = pages.iter().zip(places).filter_map(|(it, at)| parse_ledger(it, uuid, at).ok());
-        let newest = read.max_by_key(|it| it.generation)?;
+        let newest = read.filter(|it| it.generation >> 62 == 0).max_by_key(|it| it.generation)?;
         self.generation = newest.generation;
         let named = |(region, it): (u32, &mut bool)| *it = newest.names(region);
         (0..newest.regions).zip(&mut self.named).for_each(named);

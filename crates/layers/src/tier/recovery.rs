@@ -36,6 +36,11 @@ const BATCH: u32 = 8;
 /// Commands at once.
 const BATCHES: usize = 4;
 
+/// No count of roots or ledgers ever gets there.
+const MOST: u64 = 1 << 62;
+/// Generations of a page of the directory; some are left for those to come.
+const MOST_PAGES_WRITTEN: u64 = u32::MAX as u64 - (1 << 24);
+
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -266,6 +271,7 @@ impl Tier {
         let places = [0, 1].map(Layout::root_at);
         let read = |(page, at): (_, u64)| parse_root(page, self.uuid, at).ok();
         let roots = buf.pages().iter().zip(places).filter_map(read);
+        let roots = roots.filter(|root| root.number < MOST);
         let Some(root) = roots.max_by_key(|root| root.number) else {
             return self.give_up("the fast device has no root of this volume", out);
         };
@@ -301,7 +307,7 @@ impl Tier {
             let read = |place: usize| {
                 let at = Layout::directory_at(number, place as u64);
                 let read = parse_directory(&pair[place], number, self.uuid, at);
-                let right = |generation: &u64| *generation as usize % 2 == place;
+                let right = |it: &u64| *it as usize % 2 == place && *it < MOST_PAGES_WRITTEN;
                 read.map(|generation| Some(generation).filter(right))
             };
             let found = [read(0), read(1)];

@@ -30,6 +30,10 @@ use super::pool::State;
 use super::replay::Replay;
 use super::{Life, Machine, Scheme, Table};
 
+/// No count of anything ever gets there: a root that says more is none of ours.
+const MOST: u64 = 1 << 62;
+/// Images of one group that there may be; some are left for those to come.
+const MOST_IMAGES: u32 = u32::MAX - (1 << 24);
 /// Map entries loaded in one go.
 const LOAD_STEP: u64 = 8192;
 
@@ -119,6 +123,11 @@ impl Recovery {
     }
 }
 
+/// Whether a root may say this: a sound checksum proves nothing of what somebody else wrote.
+fn is_sane(root: &Root) -> bool {
+    root.number < MOST && root.epoch < MOST && (1..MOST).contains(&root.first_log)
+}
+
 impl<S: Scheme> Machine<S> {
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("the volume is being recovered")
@@ -149,7 +158,7 @@ impl<S: Scheme> Machine<S> {
             Step::Counts => self.count_some(out),
             Step::Verify => self.verify_next(now, out),
             Step::Forget => self.forget_some(),
-            Step::Queues => self.queue_some(),
+            Step::Queues => self.queue_some(out),
             Step::Checkpoint => {
                 let moved = self.pump_checkpoint(now, out) | self.pump_flush(now, out);
                 moved | self.end_recovery(out)
@@ -257,9 +266,10 @@ impl<S: Scheme> Machine<S> {
             let at = layout.root_at(index as u64 / 2, index as u32 % 2);
             let buf = recovery.bufs[index].as_ref().expect("every root is back");
             let root = parse_root(&buf.pages()[0], uuid, at);
+            let root = root.ok().filter(is_sane);
             let newer = |root: &Root| best.is_none_or(|(_, best)| root.number > best.number);
             let readable = !recovery.failed[index];
-            if let Some(root) = root.ok().filter(|root| readable && newer(root))
+            if let Some(root) = root.filter(|root| readable && newer(root))
                 && whole_root(buf, &root, &layout, uuid, at, &mut recovery.least)
             {
                 best = Some((index, root));
@@ -322,7 +332,13 @@ impl<S: Scheme> Machine<S> {
             let at = lba + u64::from(index * SECTORS_PER_BLOCK);
             let page = parse_map(&buf.pages()[index as usize], self.uuid, at).ok()?;
             let same = generation.is_none_or(|known| known == page.generation);
-            if !same || page.group != group || page.index != index || page.generation % 2 != side {
+            let sane = page.generation < MOST_IMAGES;
+            if !same
+                || !sane
+                || page.group != group
+                || page.index != index
+                || page.generation % 2 != side
+            {
                 return None;
             }
             generation = Some(page.generation);
@@ -374,10 +390,13 @@ impl<S: Scheme> Machine<S> {
         if end == self.layout.entries { self.recovery().go(Step::Verify) } else { true }
     }
 
-    fn queue_some(&mut self) -> bool {
+    fn queue_some(&mut self, out: &mut Out) -> bool {
         let from = self.recovery().cursor as u32;
         let end = (from + 4096).min(self.layout.count);
         for vsp in from..end {
+            if self.table.is_given(vsp) && self.pool.valid(vsp) > 0 {
+                return self.give_up("a home that is lent no more holds hidden sectors", out);
+            }
             if self.table.is_given(vsp) {
                 self.pool.become_(vsp, State::Home, false);
             } else if self.pool.valid(vsp) == 0 {

@@ -26,6 +26,9 @@ impl<S: Scheme> Machine<S> {
         self.recovery().cursor = stop.into();
         if let Some(vsp) = next {
             let fill = self.recovery().listed[vsp as usize].fill;
+            if fill == 0 {
+                return self.give_up("a listing in the log makes no sense", out);
+            }
             let lba = self.layout.data_at(vsp);
             let into = Target::Data(self.stages[0].buffer().view_mut_sectors(0, fill));
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };

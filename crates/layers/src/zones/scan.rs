@@ -135,6 +135,7 @@ impl Zones {
         if let [Some(root), Some(from)] = entries
             && (root.kind, from.kind, tail.entries) == (Kind::Root, Kind::Images, 2)
             && tail.seq > scan.root.seq
+            && (root.block | from.block) >> 55 == 0
         {
             let (replay_from, images) = (root.block, root.value);
             scan.root = Root { seq: tail.seq, replay_from, images_from: from.block, images };

@@ -126,6 +126,7 @@ impl Log {
 
     fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool) {
         let record = open(&buf, &self.uuid, lba).filter(|_| is_read);
+        let record = record.filter(|record| self.layout.admits_record(record));
         let ring = self.journal.ring;
         let played = &mut self.journal.played;
         played.head = Some(buf);
