@@ -22,8 +22,8 @@
 //! An **entry**: block number (40 bits) with the kind above it (8 bits), then the record's place,
 //! then its CRC-32C. For a trim the place is the number of blocks.
 //!
-//! A **place** (64 bits): device (4), offset on the device in units of 16 bytes (40), length − 1
-//! (12), generation (8). 0 is nowhere.
+//! A **place** (64 bits): device (4), offset on the device in units of 16 bytes (44), length − 1
+//! (12), generation (4). 0 is nowhere.
 //!
 //! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
 //! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
@@ -60,6 +60,14 @@ pub const GRAIN: u32 = 16;
 
 const MAGIC: [u8; 4] = *b"LROW";
 const BLOCK_BITS: u32 = 40;
+const OFFSET_BITS: u32 = 44;
+
+/// Bytes of a device that a place can name: 256 TiB.
+pub const MOST_BYTES: u64 = (GRAIN as u64) << OFFSET_BITS;
+/// Blocks that an entry can name: 4 PiB of them.
+pub const MOST_BLOCKS: u64 = 1 << BLOCK_BITS;
+/// Generations there are.
+pub const GENERATIONS: u8 = 16;
 
 /// Where a record is, and a few bits of its generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,15 +77,17 @@ impl Place {
     /// No place.
     pub const NOWHERE: Place = Place(0);
 
-    /// The place of `len` bytes (1 to 4096) at `byte`, a multiple of 16, of a device.
+    /// The place of `len` bytes (1 to 4096) at `byte`, a multiple of 16 below [`MOST_BYTES`], of a
+    /// device (below 16); the generation is below [`GENERATIONS`].
     pub fn new(device: u8, byte: u64, len: u32, generation: u8) -> Self {
         assert!(device < 16 && (1..=4096).contains(&len), "no such record");
-        assert!(byte.is_multiple_of(GRAIN.into()) && byte >> 44 == 0, "no such offset");
+        assert!(byte.is_multiple_of(GRAIN.into()) && byte < MOST_BYTES, "no such offset");
+        assert!(generation < GENERATIONS, "no such generation");
         let offset = byte / u64::from(GRAIN);
         Place(
             u64::from(device) << 60
-                | offset << 20
-                | u64::from(len - 1) << 8
+                | offset << 16
+                | u64::from(len - 1) << 4
                 | u64::from(generation),
         )
     }
@@ -104,12 +114,12 @@ impl Place {
 
     /// The first byte on the device.
     pub fn byte(self) -> u64 {
-        (self.0 >> 20 & ((1 << 40) - 1)) * u64::from(GRAIN)
+        (self.0 >> 16 & ((1 << OFFSET_BITS) - 1)) * u64::from(GRAIN)
     }
 
     /// The bytes of the record.
     pub fn len(self) -> u32 {
-        (self.0 >> 8 & 0xfff) as u32 + 1
+        (self.0 >> 4 & 0xfff) as u32 + 1
     }
 
     /// Never: a record has at least one byte.
@@ -117,9 +127,9 @@ impl Place {
         false
     }
 
-    /// The low bits of the generation.
+    /// The generation.
     pub fn generation(self) -> u8 {
-        self.0 as u8
+        self.0 as u8 % GENERATIONS
     }
 }
 

@@ -87,11 +87,11 @@ impl LayerKind {
             | LayerKind::Shatl
             | LayerKind::HatlAuto
             | LayerKind::Scrambler
-            | LayerKind::Log
             | LayerKind::Tier
             | LayerKind::Pblk
             | LayerKind::Rrpc
             | LayerKind::Exerciser => 1,
+            LayerKind::Log => 2,
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Args {
 struct Row {
     layer: String,
     size: u64,
-    /// What clients would see, and the memory.
+    /// What clients would see, and the memory; or why there can be no such volume.
     plan: Result<(u64, Memory), String>,
 }
 
@@ -108,7 +108,11 @@ fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(heads);
     for row in rows {
-        let Ok((exported, memory)) = &row.plan else { continue };
+        let Ok((exported, memory)) = &row.plan else {
+            let none = heads[2..].iter().map(|_| String::from("-"));
+            table.add_row([bytes(row.size), row.layer.clone()].into_iter().chain(none));
+            continue;
+        };
         let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = *memory;
         let parts = [map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes];
         let each = (map_bytes + meta_bytes) as f64 * BLOCK as f64 / *exported as f64;

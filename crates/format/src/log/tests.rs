@@ -4,8 +4,9 @@ use super::*;
 use proptest::prelude::*;
 
 prop_compose! {
-    fn places()(device in 0..16_u8, unit in 1..1_u64 << 40, len in 1..=4096_u32, gen_: u8)
-        -> Place {
+    fn places()(
+        device in 0..16_u8, unit in 1..1_u64 << 44, len in 1..=4096_u32, gen_ in 0..GENERATIONS,
+    ) -> Place {
         Place::new(device, unit * 16, len, gen_)
     }
 }
@@ -22,7 +23,8 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_place_is_what_it_was_made_of(
-        device in 0..16_u8, unit in 0..1_u64 << 40, len in 1..=4096_u32, generation: u8,
+        device in 0..16_u8, unit in 0..1_u64 << 44, len in 1..=4096_u32,
+        generation in 0..GENERATIONS,
     ) {
         let place = Place::new(device, unit * 16, len, generation);
         prop_assert_eq!((place.device(), place.byte()), (device, unit * 16));

@@ -3,6 +3,20 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Words that are looked at in one go: a large volume has many times as many.
+const LOOK: usize = 4096;
+
+/// What there is from a number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The first one.
+    At(u32),
+    /// None before this number.
+    Later(u32),
+    /// None.
+    Over,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Bits {
@@ -38,20 +52,22 @@ impl Bits {
         self.words[at as usize / 64] &= !(1 << (at % 64));
     }
 
-    /// The first from `at` on, and how many words were looked at.
-    pub fn next(&self, at: u32) -> (Option<u32>, usize) {
+    /// The first from `at` on, as far as one go looks, and how many words that were.
+    pub fn next(&self, at: u32) -> (Next, usize) {
         if self.count == 0 {
-            return (None, 0);
+            return (Next::Over, 0);
         }
         let first = at as usize / 64;
-        for (looked, word) in self.words.iter().enumerate().skip(first) {
+        for (looked, word) in self.words.iter().enumerate().skip(first).take(LOOK) {
             let bits = if looked == first { word & !0 << (at % 64) } else { *word };
             if bits != 0 {
                 let found = looked as u32 * 64 + bits.trailing_zeros();
-                return (Some(found), looked - first + 1);
+                return (Next::At(found), looked - first + 1);
             }
         }
-        (None, self.words.len().saturating_sub(first))
+        let end = first + LOOK;
+        let next = if end < self.words.len() { Next::Later(end as u32 * 64) } else { Next::Over };
+        (next, LOOK)
     }
 }
 
@@ -62,19 +78,34 @@ mod tests {
     #[test]
     fn what_was_set_is_found_in_order() {
         let mut bits = Bits::new(200);
-        assert_eq!(bits.next(0).0, None);
+        assert_eq!(bits.next(0).0, Next::Over);
         for at in [0, 63, 64, 199, 64] {
             bits.set(at);
         }
         let mut found = Vec::new();
         let mut from = 0;
-        while let (Some(at), _) = bits.next(from) {
+        while let (Next::At(at), _) = bits.next(from) {
             found.push(at);
             from = at + 1;
         }
         assert_eq!((found, bits.count()), (vec![0, 63, 64, 199], 4));
         bits.clear(63);
         bits.clear(62);
-        assert_eq!((bits.next(1).0, bits.count()), (Some(64), 3));
+        assert_eq!((bits.next(1).0, bits.count()), (Next::At(64), 3));
+    }
+
+    #[test]
+    fn one_go_looks_at_so_many_words() {
+        let mut bits = Bits::new(1 << 24);
+        let far = (1 << 24) - 1;
+        bits.set(far);
+        let (mut from, mut goes) = (0, 0);
+        while let (Next::Later(later), looked) = bits.next(from) {
+            assert!(looked <= LOOK && later > from);
+            (from, goes) = (later, goes + 1);
+        }
+        assert_eq!((bits.next(from).0, goes), (Next::At(far), (1 << 24) / 64 / LOOK - 1));
+        bits.clear(far);
+        assert_eq!(bits.next(0).0, Next::Over);
     }
 }

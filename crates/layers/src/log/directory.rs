@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use hostftl_core::Page;
 use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
-use super::bits::Bits;
+use super::bits::{Bits, Next};
 
 /// See the module text.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Directory {
     }
 
     /// The first dirty page from `number` on, and how many words of marks were looked at.
-    pub fn next_dirty(&self, number: u32) -> (Option<u32>, usize) {
+    pub fn next_dirty(&self, number: u32) -> (Next, usize) {
         self.dirty.next(number)
     }
 

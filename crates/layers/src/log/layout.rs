@@ -7,7 +7,7 @@
 //! row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::log::{COUNTS, PAIRS, room};
+use hostftl_format::log::{COUNTS, GRAIN, MOST_BYTES, PAIRS, room};
 
 use super::map;
 use super::pointers::Pointers;
@@ -28,6 +28,10 @@ pub const BLOCK_OPS: usize = 128;
 pub const SCRATCH: u32 = 32;
 /// Chunks in a segment's column, at the most.
 const MOST_SLOTS: u32 = 64;
+/// More segments than this have no number.
+const MOST_SEGMENTS: u64 = 1 << 30;
+/// Sectors of a segment whose grains can be counted.
+const MOST_SEGMENT: u64 = u32::MAX as u64 / (SECTOR as u64 / GRAIN as u64);
 /// Segments that only collection and checkpoints may open, but for those of the map.
 const RESERVE: u32 = 8;
 /// Segments of the lead at least.
@@ -125,6 +129,12 @@ impl Layout {
             return Err(PlanError("log needs chunks that are whole map units of its devices"));
         }
         let sectors = devices.iter().map(|device| device.sectors).min().unwrap_or(0);
+        if sectors > MOST_BYTES / SECTOR as u64 {
+            return Err(PlanError(
+                "log takes up to 256 TiB of a device: make partitions or namespaces of that size, \
+                 and give several of them to one volume",
+            ));
+        }
         let align = unit.max(SECTORS_PER_BLOCK);
         let align = if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { chunk };
         let base = Layout {
@@ -165,6 +175,12 @@ impl Layout {
             return Ok(self);
         };
         (self.slots, self.column) = (size / self.chunk, size);
+        if u64::from(self.width()) * u64::from(size) > MOST_SEGMENT {
+            return Err(PlanError(
+                "log takes a zone of each device as a segment, of 64 GiB at most: give fewer \
+                 devices to one volume, or use shorter zones",
+            ));
+        }
         if self.slots < 4 {
             return Err(PlanError(
                 "log needs zones of at least four chunks: use a smaller superpage",
@@ -185,7 +201,11 @@ impl Layout {
                 return Err(PlanError("log needs zones that take two roots: make them longer"));
             }
             let free = sectors.checked_sub(self.first()).ok_or(too_small)?;
-            self.segments = (free / u64::from(self.column)).min(1 << 30) as u32;
+            let segments = free / u64::from(self.column);
+            if segments > MOST_SEGMENTS {
+                return Err(PlanError("log takes at most 2^30 segments: use a larger superpage"));
+            }
+            self.segments = segments as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.map_segments = self.image_segments();
             let kept = self.keep(spare);
@@ -197,7 +217,9 @@ impl Layout {
             let pairs = if self.few_pairs { map::FEW_PAIRS } else { PAIRS };
             let pages = blocks.div_ceil(pairs as u64);
             if pages >> 31 != 0 {
-                return Err(PlanError("log maps at most 2^31 pages of blocks"));
+                return Err(PlanError(
+                    "log maps at most 2.6 PiB of blocks: make several volumes of the devices",
+                ));
             }
             let counts = self.segments.div_ceil(COUNTS as u32);
             if pages as u32 <= self.pages && counts <= self.counts {

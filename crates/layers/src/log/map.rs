@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use hostftl_core::Page;
 use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
-use super::bits::Bits;
+use super::bits::{Bits, Next};
 use super::layout::Layout;
 use crate::planted::{Bug, planted};
 
@@ -446,7 +446,7 @@ impl Map {
 
     /// The first page from `page` on whose image is to be taken, and how many words of marks were
     /// looked at.
-    pub fn next_due(&self, page: u32) -> (Option<u32>, usize) {
+    pub fn next_due(&self, page: u32) -> (Next, usize) {
         self.due.next(page)
     }
 

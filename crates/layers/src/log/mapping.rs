@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 
 use hostftl_core::{HostError, Nanos, Out, SECTORS_PER_BLOCK};
-use hostftl_format::log::Place;
+use hostftl_format::log::{GENERATIONS, Place};
 
 use super::blocks::{BlockOp, Step};
 use super::layout::BLOCK_OPS;
@@ -102,7 +102,7 @@ impl Log {
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
         active.outstanding += 1;
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1) % GENERATIONS;
         self.touched += 1;
         self.blocks.list[index as usize] = Some(BlockOp {
             req,

@@ -1,5 +1,6 @@
 //! The parameters of a log volume, as words.
 
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 
@@ -27,6 +28,9 @@ pub struct Params {
     /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
     /// it.
     pub few_pairs: bool,
+    /// Whether a new volume begins with its last segments: tests get to the end of a large device.
+    /// No user may choose it.
+    pub backwards: bool,
 }
 
 impl Default for Params {
@@ -39,6 +43,7 @@ impl Default for Params {
             journal: false,
             map_memory: None,
             few_pairs: false,
+            backwards: false,
         }
     }
 }
@@ -47,6 +52,14 @@ impl Params {
     /// The keys, for messages.
     pub const KEYS: &'static str =
         "superpage (the chunk), spare, compress, parity, gc, separation, map-memory, journal";
+
+    /// So many segments in the order in which a new volume takes them.
+    pub(super) fn order(&self, count: u32) -> VecDeque<u32> {
+        match self.backwards {
+            true => (0..count).rev().collect(),
+            false => (0..count).collect(),
+        }
+    }
 
     /// The parameters as `LayerConfig::parse` reads them.
     pub fn to_text(self) -> String {

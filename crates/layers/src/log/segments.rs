@@ -161,7 +161,7 @@ impl Segments {
         };
         Segments {
             list: alloc::vec![segment; count as usize],
-            free: (0..count).collect(),
+            free: params.order(count),
             empty: VecDeque::with_capacity(count as usize),
             dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
             victims: Victims::new(params.gc, count, LEVELS, 1),

@@ -7,6 +7,7 @@ use hostftl_core::{MAX_TOUCH, MetaBuf, Nanos, Out, Page};
 use hostftl_format::log::{self, Begin, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
 
 use super::Log;
+use super::bits::Next;
 use super::checkpoint::Phase;
 use super::layout::At;
 use super::loads::Purpose;
@@ -129,8 +130,11 @@ impl Log {
         }
         let (next, looked) = self.map.next_due(page);
         self.touched += looked;
-        let Some(page) = next else {
-            self.checkpoint.phase = Phase::Directory(0);
+        let Next::At(page) = next else {
+            self.checkpoint.phase = match next {
+                Next::Later(page) => Phase::Pages(page),
+                _ => Phase::Directory(0),
+            };
             return true;
         };
         let Some((place, mut buf, index)) = self.next_image() else {
@@ -178,7 +182,11 @@ impl Log {
         }
         let (next, looked) = self.directory.next_dirty(number);
         self.touched += looked;
-        let Some(number) = next else {
+        if let Next::Later(number) = next {
+            self.checkpoint.phase = Phase::Directory(number);
+            return true;
+        }
+        let Next::At(number) = next else {
             if self.checkpoint.images.count > 0 {
                 return self.write_images(now, out);
             }

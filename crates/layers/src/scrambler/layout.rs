@@ -72,7 +72,10 @@ impl Layout {
         let (per_page, blocks) = (page / slot, page / SECTORS_PER_BLOCK);
         let slots = total * u64::from(per_page);
         if slots >= u64::from(u32::MAX) - 1 {
-            return Err(PlanError("scrambler: the device has too many slots: use larger ones"));
+            return Err(PlanError(
+                "scrambler maps less than 2^32 slots, 16 TiB with slots of 4 KiB: use larger ones \
+                 (slot=), as large as a page of the device at most",
+            ));
         }
         let area = slots.div_ceil(MAP_ENTRIES as u64).div_ceil(blocks.into()) as u32;
         let ring = LEAST_RING.div_ceil(blocks).max(2 * area);

@@ -13,6 +13,8 @@ use super::{LEAST, hidden, memory};
 const BUDGET: u64 = 16;
 /// Hundredths of the budget that are for leaves; what superpages leave over is for leaves too.
 const LEAVES: u64 = 50;
+/// More leaves than this have links that are too long.
+const MOST_LEAVES: u32 = 1 << 28;
 /// Leaves without which it does not begin; a small device has a budget for these and for all that
 /// can be lent.
 const FEWEST: u32 = 512;
@@ -42,7 +44,7 @@ pub fn layout(config: &LayerConfig, total: u32) -> Result<Layout, PlanError> {
     let fits = |lent: u32, leaves: u32| {
         with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
     };
-    let most = total.saturating_mul(sp);
+    let most = total.saturating_mul(sp).min(MOST_LEAVES);
     let in_share = |leaves: u32| {
         let bytes = with(total / 4, leaves).map(|layout| Overlay::leaf_memory(&layout));
         bytes.is_ok_and(|bytes| bytes <= budget * LEAVES / 100)

@@ -36,7 +36,7 @@ use hostftl_format::hard::MAP_ENTRIES;
 
 use crate::config::{LayerConfig, LayerKind, PlanError};
 use crate::vsp::direct::Direct;
-use crate::vsp::layout::{FLOOR, Layout};
+use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
 use crate::vsp::ops::Op;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Machine, Scheme, Table};
@@ -132,7 +132,7 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     let live = live.ok_or(PlanError("the device is too small for a hidden area"))?;
     let exported = u64::from(live) * u64::from(superpage);
     if exported > MOST_SECTORS {
-        return Err(PlanError("a layer with a hidden area maps at most 1 TiB"));
+        return Err(MOST_HIDDEN);
     }
     let (home, data) = match lent {
         0 => (fixed + count, fixed),

@@ -53,7 +53,10 @@ impl Layout {
         let pages = slow.sectors.saturating_sub(LEDGER_SECTORS) / wide;
         let most = (fast.sectors.saturating_sub(DIRECTORY) / wide).min(pages);
         if pages > MOST_PAGES.into() {
-            return Err(PlanError("tier needs larger pages for a slow device of that size"));
+            return Err(PlanError(
+                "tier maps less than 2^31 pages of the slow device, 32 TiB with pages of 16 KiB: \
+                 use larger ones (page=128k takes 256 TiB)",
+            ));
         }
         // The directory grows with the slots; what it takes is less than one slot in a thousand.
         let mut slots = most as u32;

@@ -6,7 +6,7 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 
-use crate::config::{LayerConfig, Plan, PlanError};
+use crate::config::{LayerConfig, LayerKind, Plan, PlanError};
 
 use super::checkpoint::Checkpoint;
 use super::direct::Direct;
@@ -22,6 +22,12 @@ pub const STAGES: u32 = 8;
 pub const MAX_TRANSFER: u32 = 2048;
 /// The largest superpage, in sectors: a step looks at every staged slot at the most.
 const MAX_SUPERPAGE: u32 = 2048;
+
+/// What layers with a hidden area say of a larger volume.
+pub const MOST_HIDDEN: PlanError = PlanError(
+    "shatl and hatl-auto map volumes of less than 1 TiB: use log, or a partition or namespace that \
+     is smaller",
+);
 
 /// The geometry of a volume. Lengths are in sectors unless they say superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +86,13 @@ impl Layout {
         }
         let total = device.sectors / u64::from(sp);
         if (total + 1) * u64::from(sp) > u64::from(u32::MAX) {
-            return Err(PlanError("the layer maps at most 2 TiB"));
+            return Err(match config.kind {
+                LayerKind::Hard | LayerKind::Mhatl => PlanError(
+                    "hard and mhatl map devices of less than 2 TiB: use log, or a partition or \
+                     namespace that is smaller",
+                ),
+                _ => MOST_HIDDEN,
+            });
         }
         Ok(total as u32)
     }

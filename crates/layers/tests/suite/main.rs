@@ -1,6 +1,7 @@
 //! All tests of the crate from outside, as one program: it links once, and tests share the cores.
 
 mod common;
+mod far;
 mod hard;
 mod log_hang;
 mod log_journal;

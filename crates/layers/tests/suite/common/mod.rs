@@ -1,6 +1,7 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
 pub mod churn;
+pub mod far;
 pub mod lives;
 pub mod zoned;
 
@@ -33,7 +34,9 @@ pub struct World {
     pub elapsed: u64,
     /// Sectors of the device that can't be read.
     pub bad: HashSet<u64>,
-    /// Where on the disk a second device begins, in sectors.
+    /// What is on devices that are too large for a disk in memory.
+    far: Option<far::Sparse>,
+    /// From the beginning of a device on the disk to the next, in sectors.
     second: u64,
     buffers: HashMap<u32, Vec<u8>>,
     tools: Tools,
@@ -88,6 +91,17 @@ impl World {
         mode: Mode,
         seed: u64,
     ) -> Self {
+        Self::start_with(devices, zoned, config, (disk, None), mode, seed)
+    }
+
+    fn start_with(
+        devices: Vec<DeviceInfo>,
+        zoned: Option<zoned::Pointers>,
+        config: &LayerConfig,
+        (disk, far): (Vec<u8>, Option<far::Sparse>),
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
         let second = if devices.len() > 1 { devices[0].sectors } else { 0 };
         let plan = AnyLayer::plan(config, &devices).expect("a plan");
         let mut buffers = HashMap::new();
@@ -107,6 +121,7 @@ impl World {
             meta_reads: (0, 0),
             elapsed: 0,
             bad: HashSet::new(),
+            far,
             second,
             buffers,
             tools: Tools::default(),
@@ -241,16 +256,15 @@ impl World {
         {
             return verdict;
         }
-        let first = if command.device() == Some(1) { self.second } else { 0 };
+        let first = u64::from(command.device().unwrap_or(0)) * self.second;
         match command {
             Command::Read { lba, into, .. } => {
-                let at = (first + *lba) as usize * SECTOR;
-                let bytes = &self.disk[at..at + into.sectors() as usize * SECTOR];
+                let bytes = self.medium(first + *lba, into.sectors());
                 match into {
                     Target::Data(view) => {
                         let from = view.from() as usize;
                         let buffer = self.buffers.get_mut(&view.id()).expect("a buffer");
-                        buffer[from..from + bytes.len()].copy_from_slice(bytes);
+                        buffer[from..from + bytes.len()].copy_from_slice(&bytes);
                     }
                     Target::Meta { buf, .. } => {
                         self.meta_reads.0 += 1;
@@ -264,17 +278,32 @@ impl World {
             Command::Program { lba, gather, tally, .. } => {
                 let bytes: Vec<u8> = gather.iter().flat_map(|p| self.bytes_of(p)).collect();
                 assert_eq!(bytes.len(), tally.total() as usize * SECTOR, "a tally is the length");
-                let at = (first + *lba) as usize * SECTOR;
-                self.disk[at..at + bytes.len()].copy_from_slice(&bytes);
+                self.put(first + *lba, &bytes);
             }
             Command::Reset { lba, sectors, .. } => {
-                let at = (first + *lba) as usize * SECTOR;
-                self.disk[at..at + *sectors as usize * SECTOR].fill(0);
+                self.put(first + *lba, &vec![0; *sectors as usize * SECTOR]);
             }
             Command::Flush { .. } | Command::Report { .. } => {}
             other => return self.compute(other),
         }
         Verdict::default()
+    }
+
+    /// What the medium holds.
+    fn medium(&self, first: u64, sectors: u32) -> Vec<u8> {
+        let at = first as usize * SECTOR;
+        match &self.far {
+            Some(far) => far.read(first, sectors),
+            None => self.disk[at..at + sectors as usize * SECTOR].to_vec(),
+        }
+    }
+
+    fn put(&mut self, first: u64, bytes: &[u8]) {
+        let at = first as usize * SECTOR;
+        match &mut self.far {
+            Some(far) => far.write(first, bytes),
+            None => self.disk[at..at + bytes.len()].copy_from_slice(bytes),
+        }
     }
 
     /// Carries out a command that goes to no device. Nothing can be packed here, but zeros are
