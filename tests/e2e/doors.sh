@@ -56,6 +56,43 @@ for verify in '' --tls-verify-peer; do
     stop
 done
 
+# A name: the client's own is taken, and another's is not.
+open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" \
+    --tls-verify-peer --tls-allow client
+nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "a client with the right name is refused"
+stop
+open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" \
+    --tls-verify-peer --tls-allow somebody 2>"$dir/err"
+! nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "a client with another name is served"
+stop
+grep -q 'client.*not allowed' "$dir/err" || fail "no line says that a name was not allowed"
+
+# SIGHUP reads certificates again: those of another authority, and then none that can be used.
+open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" 2>"$dir/err"
+nbdinfo --size "$uri?tls-certificates=$dir/tls"
+
+(
+    cd "$dir/tls"
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj /CN=another -keyout ca-key.pem -out ca-cert.pem
+    sign server
+)
+hang_up() { # WORDS: asks for the certificates to be read again, and waits for what comes of that
+    kill -HUP "$server"
+    for tries in $(seq 100); do
+        ! grep -q "$1" "$dir/err" || return 0
+        sleep 0.05
+    done
+    fail "after SIGHUP no line has \"$1\""
+}
+hang_up 'were read again'
+nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "the new certificates are not used"
+! nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "the old certificates are still used"
+echo broken >"$dir/tls/server-cert.pem"
+hang_up 'of before stay in use'
+nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "certificates that are broken are used"
+stop
+
 if command -v systemd-socket-activate; then
     systemd-socket-activate -l "$dir/handed.sock" "$hostftl" serve "$volume" --nbd systemd \
         >"$dir/serve.out" &

@@ -31,11 +31,12 @@ pub(crate) enum ConnectionError {
 }
 
 /// What a client gets.
-#[derive(Clone, Copy)]
 pub(crate) struct Service<'a> {
     pub(crate) port: &'a Port,
     pub(crate) offer: &'a Offer,
-    pub(crate) secure: Option<&'a Arc<ServerConfig>>,
+    pub(crate) secure: Option<Arc<ServerConfig>>,
+    /// The names that a client's certificate may have; any when there are none.
+    pub(crate) allow: &'a [String],
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
     /// Asked when the client has shaken hands: whether it can be served.
@@ -47,7 +48,7 @@ impl Service<'_> {
     ///
     /// # Errors
     /// When the client breaks the protocol or the connection.
-    pub(crate) fn serve(self, socket: &Arc<Socket>) -> Result<u64, ConnectionError> {
+    pub(crate) fn serve(&self, socket: &Arc<Socket>) -> Result<u64, ConnectionError> {
         socket.watch_peer();
         socket.set_read_timeout(Some(HANDSHAKE))?;
         socket.set_write_timeout(Some(HANDSHAKE))?;
@@ -55,7 +56,7 @@ impl Service<'_> {
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let mut inlet = Inlet::new(channel);
-        match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, self.secure) {
+        match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, &self.secure) {
             (Outcome::Transmission(agreed), _) => {
                 socket.set_nonblocking()?;
                 socket.make_room();
@@ -63,6 +64,7 @@ impl Service<'_> {
             }
             (Outcome::StartTls, Some(config)) => {
                 let tls = Tls::begin(socket, config)?;
+                tls.check_names(self.allow)?;
                 server.secured();
                 let taken = self.serve_secure(&mut server, Channel::Secure(&tls));
                 tls.end();
@@ -74,7 +76,7 @@ impl Service<'_> {
 
     /// Begins the handshake once more.
     fn serve_secure(
-        self,
+        &self,
         server: &mut ServerHandshake,
         channel: Channel<'_>,
     ) -> Result<u64, ConnectionError> {
@@ -90,7 +92,7 @@ impl Service<'_> {
     }
 
     fn transmit(
-        self,
+        &self,
         inlet: Inlet<Channel<'_>>,
         channel: Channel<'_>,
         outlet: Outlet,
@@ -104,7 +106,7 @@ impl Service<'_> {
             let shared = &outlet;
             let writer = std::thread::Builder::new().name("writer".into());
             writer.spawn_scoped(scope, move || writer::run(channel, shared))?;
-            let Service { port, stopping, witness, .. } = self;
+            let Service { port, stopping, witness, .. } = *self;
             Reader { inlet, port, outlet: outlet.clone(), stopping, witness }.run()
         })
     }

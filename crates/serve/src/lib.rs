@@ -37,5 +37,5 @@ pub use error::ServeError;
 pub use log::Log;
 pub use metrics::Metrics;
 pub use server::{Options, Served, Server, Stopper};
-pub use tls::Certificates;
+pub use tls::{Certificates, Secure};
 pub use witness::{Seen, Witness};

@@ -3,8 +3,8 @@
 //! Invariants
 //! - A connection shakes hands from [`Registry::insert`] to [`Registry::promote`], and is served
 //!   from then to [`Registry::remove`].
-//! - At most [`MAX_HANDSHAKES`] shake hands, so that strangers who never finish keep nobody out: the
-//!   oldest of them makes room for the newest. At most [`MAX_CONNECTIONS`] are served.
+//! - At most [`MAX_HANDSHAKES`] shake hands: strangers who never finish keep nobody out, because
+//!   the oldest of them makes room for the newest. At most [`MAX_CONNECTIONS`] are served.
 //! - A handshake takes no longer than [`HANDSHAKE`], however often a byte of it comes.
 
 use std::collections::BTreeMap;

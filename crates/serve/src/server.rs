@@ -13,6 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
+use crate::address::Address;
+use crate::connection::Service;
+use crate::error::ServeError;
+use crate::listen::{Alarm, Listening};
+use crate::piece::CONTEXTS;
+use crate::registry::{HANDSHAKE, Registry};
+use crate::tls::{Certificates, Secure};
+use crate::witness::Witness;
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_nbd_proto::flags::{
     CAN_MULTI_CONN, HAS_FLAGS, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA, SEND_TRIM,
@@ -21,16 +29,6 @@ use hostftl_nbd_proto::flags::{
 use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
 use hostftl_volume::front::{Export, Port};
 use hostftl_volume::{Events, Level};
-use rustls::ServerConfig;
-
-use crate::address::Address;
-use crate::connection::Service;
-use crate::error::ServeError;
-use crate::listen::{Alarm, Listening};
-use crate::piece::CONTEXTS;
-use crate::registry::{HANDSHAKE, Registry};
-use crate::tls::Certificates;
-use crate::witness::Witness;
 
 /// How long clients may take to read their last replies after a stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -57,7 +55,7 @@ pub struct Options {
 pub struct Server {
     options: Options,
     listening: Listening,
-    secure: Option<Arc<ServerConfig>>,
+    secure: Option<Secure>,
     stopper: Stopper,
 }
 
@@ -101,7 +99,7 @@ impl Server {
     /// # Errors
     /// When the address is in use or can't be used, or a certificate can't.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let secure = options.tls.as_ref().map(Certificates::load).transpose()?;
+        let secure = options.tls.clone().map(Secure::new).transpose()?;
         let listening = Listening::new(&options.address)?;
         let alarm = listening.alarm().map_err(|error| ServeError::Io {
             path: options.address.to_string().into(),
@@ -111,6 +109,11 @@ impl Server {
         let stopping = AtomicBool::new(false);
         let shared = Shared { stopping, registry: Registry::default(), alarm };
         Ok(Server { options, listening, secure, stopper: Stopper(Arc::new(shared)) })
+    }
+
+    /// What reads the certificates again; none where nobody comes under TLS.
+    pub fn secure(&self) -> Option<Secure> {
+        self.secure.clone()
     }
 
     /// The handle that stops this server.
@@ -192,7 +195,8 @@ impl Server {
                 let service = Service {
                     port: &self.options.port,
                     offer,
-                    secure: self.secure.as_ref(),
+                    secure: self.secure.as_ref().map(Secure::now),
+                    allow: self.secure.as_ref().map_or(&[], Secure::allow),
                     stopping: &self.stopper.0.stopping,
                     witness: self.options.witness.as_deref(),
                     admit: &|| registry.promote(number),

@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use x509_parser::extensions::GeneralName;
 
 use crate::channel::Socket;
 use crate::error::ServeError;
@@ -28,6 +29,9 @@ pub struct Certificates {
     pub folder: PathBuf,
     /// Whether a client needs a certificate that `ca-cert.pem` signed.
     pub verify_peer: bool,
+    /// The names of which such a certificate must have one, as its common name or a DNS name; any
+    /// name will do when there are none.
+    pub allow: Vec<String>,
 }
 
 impl Certificates {
@@ -56,6 +60,47 @@ impl Certificates {
     }
 }
 
+/// Certificates that can be read again while they are used. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Secure(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    certificates: Certificates,
+    now: Mutex<Arc<ServerConfig>>,
+}
+
+impl Secure {
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// When a file is missing, or not what it should be.
+    pub(crate) fn new(certificates: Certificates) -> Result<Self, ServeError> {
+        let now = Mutex::new(certificates.load()?);
+        Ok(Secure(Arc::new(Shared { certificates, now })))
+    }
+
+    /// Reads them again, for clients that come from now on.
+    ///
+    /// # Errors
+    /// When they can't be used; then those of before stay.
+    pub fn reload(&self) -> Result<(), ServeError> {
+        let new = self.0.certificates.load()?;
+        *lock(&self.0.now) = new;
+        Ok(())
+    }
+
+    /// The names that a client's certificate may have.
+    pub(crate) fn allow(&self) -> &[String] {
+        &self.0.certificates.allow
+    }
+
+    /// What the next client gets.
+    pub(crate) fn now(&self) -> Arc<ServerConfig> {
+        lock(&self.0.now).clone()
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(bad(path))?;
@@ -69,6 +114,22 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
 fn bad<E: ToString>(path: &Path) -> impl Fn(E) -> ServeError {
     let path = path.to_owned();
     move |why| ServeError::Certificate { path: path.clone(), why: why.to_string() }
+}
+
+/// The common names of a certificate's subject, and its DNS names.
+fn names(certificate: &[u8]) -> Vec<String> {
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else {
+        return Vec::new();
+    };
+    let common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let mut all: Vec<String> = common.map(str::to_owned).collect();
+    if let Ok(Some(others)) = parsed.subject_alternative_name() {
+        all.extend(others.value.general_names.iter().filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        }));
+    }
+    all
 }
 
 /// See the module text.
@@ -111,6 +172,25 @@ impl<'a> Tls<'a> {
 
     pub(crate) fn socket(&self) -> &Socket {
         self.socket
+    }
+
+    /// Whether the client's certificate has one of the names `allow`, if there are any.
+    ///
+    /// # Errors
+    /// When it has none of them.
+    pub(crate) fn check_names(&self, allow: &[String]) -> io::Result<()> {
+        if allow.is_empty() {
+            return Ok(());
+        }
+        let session = lock(&self.session);
+        let own = session.peer_certificates().and_then(|chain| chain.first());
+        let names = own.map(|certificate| names(certificate)).unwrap_or_default();
+        if names.iter().any(|name| allow.contains(name)) {
+            return Ok(());
+        }
+        let names = names.join(", ");
+        let why = format!("turned away: its certificate is for {names:?}, which is not allowed");
+        Err(io::Error::new(ErrorKind::PermissionDenied, why))
     }
 
     /// Tells the client that this was all.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Served, Server};
-use hostftl_volume::{Level, OpenOptions, Reach, Running, Service, Sink, StartOptions};
+use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Secure, Served, Server};
+use hostftl_volume::{Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions};
 
 use crate::console::Console;
 use crate::ending;
@@ -65,6 +65,10 @@ pub struct Args {
     /// Take only clients whose certificate ca-cert.pem in that folder has signed
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
+    /// And of those only clients whose certificate has this name, as its common name or a DNS name;
+    /// may be said several times
+    #[arg(long, value_name = "NAME", requires = "tls_verify_peer")]
+    tls_allow: Vec<String>,
     /// Tell figures to Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it can read them
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -120,12 +124,13 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, &events));
     let tracing = tracing.transpose()?;
     let metrics = args.metrics.map(|address| metrics(address, &running)).transpose()?;
-    let verify_peer = args.tls_verify_peer;
-    let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer });
+    let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow);
+    let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer, allow });
     let (address, witness) = (args.nbd, tracing.as_ref().map(Tracing::witness));
     let server = Server::bind(Options { address, port, tls, witness, events });
     let served = server.map_err(Failure::failed).and_then(|server| {
         running.events().follow(sink);
+        reload_at_hangup(server.secure(), running.events());
         serve(server, &running, args.on_failure, console)
     });
     drop(metrics);
@@ -172,6 +177,20 @@ fn metrics(address: SocketAddr, running: &Running) -> Result<Metrics, Failure> {
     let text = format!("figures for Prometheus at http://{}/metrics", metrics.address());
     running.events().tell(Level::Info, "note", text);
     Ok(metrics)
+}
+
+/// SIGHUP ends nothing from now on; certificates are read again.
+fn reload_at_hangup(secure: Option<Secure>, events: Events) {
+    interrupt::at_hangup(move || {
+        let Some(secure) = &secure else { return };
+        match secure.reload() {
+            Ok(()) => events.tell(Level::Info, "note", "the certificates were read again"),
+            Err(error) => {
+                let text = format!("the certificates of before stay in use: {error}");
+                events.tell(Level::Warning, "note", text);
+            }
+        }
+    });
 }
 
 /// Serves until a signal comes, the volume's driver ends, or the layer has failed for good.
