@@ -5,7 +5,7 @@
 //! forgets: reads see it, later flushes say that all is well, and when the device is opened again,
 //! or the power fails, it is gone. So do the page caches of operating systems.
 
-use hostftl_core::{Command, DeviceError, HostError};
+use hostftl_core::{Command, DeviceError, HostError, Layer};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -32,8 +32,9 @@ pub struct Hiccups {
     /// that the device is full.
     errors: u64,
     fulls: u64,
-    /// Whether something failed.
+    /// Whether something failed, and a flush for which the host may be given an error.
     any: bool,
+    unflushed: bool,
 }
 
 impl Hiccups {
@@ -114,6 +115,8 @@ impl Life<'_> {
         self.err(row);
         let excused = u64::from(self.w.claims.get(row) != Claim::Kept);
         self.hiccups.any = true;
+        let flush = matches!(flight.command, Command::Flush { .. });
+        self.hiccups.unflushed |= flush && excused > 0 && self.w.swarm.journal.is_none();
         self.hiccups.errors += excused;
         self.hiccups.fulls += excused * u64::from(error == DeviceError::NoSpace);
         Some(error)
@@ -166,6 +169,13 @@ impl Life<'_> {
     /// Whether a volume may be refused now, and must open the next time.
     pub(crate) fn has_passing_faults(&self) -> bool {
         self.has_hiccups_alone() && self.phase == Phase::Starting
+    }
+
+    /// At a stop: a layer that met a failed flush must say that it has failed.
+    pub(crate) fn hear_failure(&mut self) {
+        if self.hiccups.unflushed && !self.layer.has_failed() {
+            self.fail("stopped after a flush that failed as if nothing had".into());
+        }
     }
 
     /// What is wrong with an error that a request was given, if no other fault excuses it.

@@ -483,6 +483,7 @@ impl<'w> Life<'w> {
             return self.fail("stopped, but nobody asked".into());
         };
         self.phase = Phase::Over(End::Stopped);
+        self.hear_failure();
         let late = |flight: &Flight| flight.late || flight.command.device().is_none();
         if self.errors == 0 && (!self.layer.idle() || !self.flight.iter().all(late)) {
             self.fail("stopped with something under way".into());

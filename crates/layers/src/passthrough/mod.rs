@@ -260,7 +260,7 @@ impl Layer for Passthrough {
     }
 
     fn has_failed(&self) -> bool {
-        self.failed
+        self.failed || self.unflushed.is_some()
     }
 
     fn map_bytes(&self) -> u64 {
