@@ -238,6 +238,10 @@ impl Superblock {
         if !self.layer.as_str().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("the layer");
         }
+        // A label is printed: one from a foreign disk must not command the terminal.
+        if self.label.as_str().chars().any(char::is_control) {
+            return Err("the label");
+        }
         self.check_members()
     }
 
@@ -368,6 +372,8 @@ mod tests {
             Superblock { data_start: most, ..sound },
             Superblock { device_sectors: 0, ..sound },
             Superblock { layer: Text::new("ha\x1b[2J").unwrap(), ..sound },
+            Superblock { label: Text::new("a\x1b[2Jb").unwrap(), ..sound },
+            Superblock { label: Text::new("a\u{9b}b").unwrap(), ..sound },
         ] {
             assert!(matches!(parse(odd), Err(SuperFault::Nonsense(_))), "{odd:?}");
         }

@@ -70,6 +70,9 @@ impl Config {
                        drive:DRIVE@PATH nor the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));
         }
+        if config.label.chars().any(char::is_control) {
+            return Err(wrong("the label has control characters".into()));
+        }
         config.layer_config().map_err(wrong)?;
         config.check_deadlines().map_err(wrong)?;
         Ok(config)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hostftl_core::{BLOCK, Page, SECTOR};
-use hostftl_format::superblock::{Superblock, places};
+use hostftl_format::superblock::{Superblock, Text, places};
 use hostftl_layers::LayerKind;
 use hostftl_volume::{CreateSpec, check, create, import, open};
 
@@ -63,12 +63,13 @@ fn a_mirror_is_not_served_without_the_half_of_another_format() {
 }
 
 #[test]
-fn lengths_that_can_not_be_are_refused_everywhere() {
-    let odd: [fn(&mut Superblock); 4] = [
+fn lengths_and_labels_that_can_not_be_are_refused_everywhere() {
+    let odd: [fn(&mut Superblock); 5] = [
         |one| one.device_sectors = u64::MAX - 7,
         |one| one.data_len = u64::MAX / 2,
         |one| one.exported = u64::MAX,
         |one| one.smallest = u64::MAX,
+        |one| one.label = Text::new("\x1b[2J").unwrap(),
     ];
     for make in odd {
         let place = Place::new();
