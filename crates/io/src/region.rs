@@ -50,6 +50,10 @@ impl Region {
     }
 }
 
+/// `MADV_DONTNEED_LOCKED` of Linux 5.18, which libc does not have: for a process whose memory is
+/// locked.
+const DONTNEED_LOCKED: libc::c_int = 24;
+
 impl Region {
     /// Gets all pages from the kernel now, where it can do that ahead.
     pub fn populate(&self) {
@@ -71,10 +75,8 @@ impl Region {
         zero(offset, from);
         zero(to, end);
         // SAFETY: whole pages of our own private mapping, which read zeros afterwards.
-        let freed = unsafe {
-            libc::madvise(self.at(from, to - from).cast(), to - from, libc::MADV_DONTNEED)
-        };
-        if freed < 0 {
+        let free = |how| unsafe { libc::madvise(self.at(from, to - from).cast(), to - from, how) };
+        if free(libc::MADV_DONTNEED) < 0 && free(DONTNEED_LOCKED) < 0 {
             zero(from, to);
         }
     }

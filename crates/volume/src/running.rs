@@ -35,6 +35,8 @@ pub struct StartOptions {
     pub service: Option<Service>,
     /// Whether each write, trim and zeroing is answered only once it is durable.
     pub through: bool,
+    /// How the process is protected, for the status.
+    pub protection: Vec<String>,
 }
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
@@ -166,7 +168,7 @@ impl Volume {
         jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, waker, &news)?);
         jobs.set_lost(driver.layer().lost_devices());
         jobs.write_through(options.through);
-        still.set_service(options.through, port.export());
+        still.set_service(options, port.export());
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         let (still, shown) = (Arc::new(still), driver.shown());

@@ -21,6 +21,7 @@ use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
 use crate::open::open_with;
 use crate::quiet::Quiet;
+use crate::running::StartOptions;
 use crate::session;
 use crate::traffic::Traffic;
 
@@ -51,6 +52,9 @@ pub struct Status {
     /// than a clean stop.
     #[serde(default)]
     pub unclean: bool,
+    /// How the serving process is protected, and how not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protection: Vec<String>,
     /// Whether clients that ask for the plain name are refused, because of an unclean end.
     #[serde(default)]
     pub held: bool,
@@ -233,9 +237,10 @@ impl Status {
         status
     }
 
-    /// When writes are answered, and under which name.
-    pub(crate) fn set_service(&mut self, through: bool, export: &Export) {
-        if through {
+    /// When writes are answered, under which name, and by what kind of process.
+    pub(crate) fn set_service(&mut self, options: &StartOptions, export: &Export) {
+        self.protection = options.protection.clone();
+        if options.through {
             self.ack = THROUGH.into();
         }
         (self.export, self.held) = (export.name.clone(), export.held.is_some());

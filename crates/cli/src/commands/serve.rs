@@ -102,6 +102,8 @@ enum OnFailure {
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     ending::tell_panics();
     interrupt::then(|| ending::before_ready());
+    // Threads that are started later are protected with this one.
+    let protection = hostftl_volume::protect();
     let wait = Duration::from_secs(args.wait_devices);
     let open = OpenOptions {
         degraded: args.degraded,
@@ -114,7 +116,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
     let service = Some(Service { reach, go_on: args.go_on });
     let through = args.ack == Acks::Media;
-    let start = StartOptions { record: args.record, service, through };
+    let start = StartOptions { record: args.record, service, through, protection };
     let (running, port) = volume.start(&start)?;
     // A signal from now on is seen as soon as the server runs, and ends it clean.
     interrupt::then(|| {});

@@ -49,7 +49,7 @@ impl Server {
         let out = child.stdout.as_mut().expect("it is piped");
         BufReader::new(out).read_line(&mut line).expect("it is text");
         let mut server = Server(child);
-        if !line.starts_with("ready nbd+unix:///?socket=/") {
+        if !line.starts_with("ready nbd+unix:///") {
             panic!("instead of being ready: {line}{}", server.end("-KILL").1);
         }
         server

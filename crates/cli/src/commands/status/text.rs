@@ -40,6 +40,9 @@ pub fn print(
     }
     console.field("memory", memory(&status.memory))?;
     console.field("answers", crate::commands::answers(&status.ack))?;
+    if !status.protection.is_empty() {
+        console.field("process", status.protection.join("; "))?;
+    }
     status.devices.iter().try_for_each(|one| console.field("device", device(one)))?;
     if let Some(traffic) = &status.traffic {
         flow(traffic, console)?;
