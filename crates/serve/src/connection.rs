@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hostftl_nbd_proto::{Offer, Outcome, ProtoError, ServerHandshake};
+use hostftl_nbd_proto::{Agreement, Offer, Outcome, ProtoError, ServerHandshake};
 use hostftl_volume::front::Port;
 use rustls::ServerConfig;
 
+use crate::budget::Budget;
 use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
@@ -39,6 +40,8 @@ pub(crate) struct Service<'a> {
     pub(crate) allow: &'a [String],
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
+    /// What all clients share beside the volume's buffers.
+    pub(crate) budget: &'a Budget,
     /// Asked when the client has shaken hands: whether it can be served.
     pub(crate) admit: &'a dyn Fn() -> bool,
 }
@@ -60,7 +63,7 @@ impl Service<'_> {
             (Outcome::Transmission(agreed), _) => {
                 socket.set_nonblocking()?;
                 socket.make_room();
-                self.transmit(inlet, channel, Outlet::new(Table::new(agreed), Some(socket.clone())))
+                self.transmit(inlet, channel, self.outlet(agreed, Some(socket.clone())))
             }
             (Outcome::StartTls, Some(config)) => {
                 let tls = Tls::begin(socket, config)?;
@@ -85,10 +88,14 @@ impl Service<'_> {
             Outcome::Transmission(agreed) => {
                 channel.socket().set_read_timeout(Some(TICK))?;
                 channel.socket().set_write_timeout(Some(writer::PATIENCE))?;
-                self.transmit(inlet, channel, Outlet::new(Table::new(agreed), None))
+                self.transmit(inlet, channel, self.outlet(agreed, None))
             }
             _ => Ok(0),
         }
+    }
+
+    fn outlet(&self, agreed: Agreement, direct: Option<Arc<Socket>>) -> Outlet {
+        Outlet::new(Table::new(agreed, self.budget.clone()), direct)
     }
 
     fn transmit(

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod budget;
 mod channel;
 mod connection;
 mod error;

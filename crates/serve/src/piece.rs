@@ -4,6 +4,7 @@ use hostftl_nbd_proto::flags::{STATE_HOLE, STATE_ZERO};
 use hostftl_nbd_proto::{Chunk, DATA_HEAD_BYTES, SIMPLE_REPLY_BYTES, SimpleReply, data_head};
 use hostftl_volume::front::{Buffer, Extent};
 
+use crate::budget::{Budget, Granted};
 use crate::fault::Fault;
 
 /// The contexts of block status, in the order of their numbers.
@@ -39,8 +40,10 @@ pub(crate) enum Body {
     Nothing,
     /// A buffer of the volume, as the volume filled it.
     Lent(Buffer),
-    /// Made for the reply, or collected from the parts of a long read.
+    /// Made for the reply.
     Own(Vec<u8>),
+    /// Collected from the parts of a long read, or taken over from the volume's buffer.
+    Granted(Granted),
 }
 
 impl Body {
@@ -49,14 +52,16 @@ impl Body {
             Body::Nothing => &[],
             Body::Lent(buffer) => buffer,
             Body::Own(bytes) => bytes,
+            Body::Granted(granted) => granted.bytes(),
         }
     }
 
-    /// Gives the volume its buffer back.
-    pub(crate) fn keep_own(&mut self) {
-        if let Body::Lent(buffer) = self {
-            *self = Body::Own(buffer.to_vec());
-        }
+    /// Gives the volume its buffer back, if the budget has room; whether it has none now.
+    pub(crate) fn keep_own(&mut self, budget: &Budget) -> bool {
+        let Body::Lent(buffer) = self else { return true };
+        let Some(grant) = budget.ask_for(buffer.len() as u32) else { return false };
+        *self = Body::Granted(grant.hold(buffer.to_vec()));
+        true
     }
 }
 

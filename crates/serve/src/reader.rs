@@ -168,6 +168,9 @@ impl Reader<'_> {
         if self.inlet.fill(&mut data, &mut done)? {
             return Ok(data);
         }
+        let Some(_grant) = self.outlet.table.budget().ask_for(bytes) else {
+            return Err(io::Error::other("the client stood still, and memory is short"));
+        };
         let mut own = data.to_vec();
         drop(data);
         while !self.inlet.fill(&mut own, &mut done)? {}

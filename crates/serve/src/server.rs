@@ -14,6 +14,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::budget::Budget;
 use crate::connection::Service;
 use crate::error::ServeError;
 use crate::listen::{Alarm, Listening};
@@ -27,7 +28,7 @@ use hostftl_nbd_proto::flags::{
     SEND_WRITE_ZEROES,
 };
 use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
-use hostftl_volume::front::{Export, Port};
+use hostftl_volume::front::{CLIENTS_BYTES, Export, Port};
 use hostftl_volume::{Events, Level};
 
 /// How long clients may take to read their last replies after a stop.
@@ -56,6 +57,7 @@ pub struct Server {
     options: Options,
     listening: Listening,
     secure: Option<Secure>,
+    budget: Budget,
     stopper: Stopper,
 }
 
@@ -106,9 +108,9 @@ impl Server {
             doing: "can't share the socket",
             error,
         })?;
-        let stopping = AtomicBool::new(false);
+        let (stopping, budget) = (AtomicBool::new(false), Budget::new(CLIENTS_BYTES));
         let shared = Shared { stopping, registry: Registry::default(), alarm };
-        Ok(Server { options, listening, secure, stopper: Stopper(Arc::new(shared)) })
+        Ok(Server { options, listening, secure, budget, stopper: Stopper(Arc::new(shared)) })
     }
 
     /// What reads the certificates again; none where nobody comes under TLS.
@@ -199,6 +201,7 @@ impl Server {
                     allow: self.secure.as_ref().map_or(&[], Secure::allow),
                     stopping: &self.stopper.0.stopping,
                     witness: self.options.witness.as_deref(),
+                    budget: &self.budget,
                     admit: &|| registry.promote(number),
                 };
                 // A panic here is the end of this client; one in the driver ends the process, to

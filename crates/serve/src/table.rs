@@ -13,6 +13,7 @@ use hostftl_core::SECTOR;
 use hostftl_nbd_proto::{Agreement, Errno};
 use hostftl_volume::front::{Answer, Buffer};
 
+use crate::budget::{Budget, Grant};
 use crate::fault::Fault;
 use crate::piece::{self, Body, Head};
 
@@ -25,6 +26,7 @@ pub(crate) const MAX_HELD: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Table {
     agreed: Agreement,
+    budget: Budget,
     state: Mutex<State>,
     room: Condvar,
 }
@@ -91,14 +93,15 @@ pub(crate) fn part_cookie(slot: u32, begin: u64) -> u64 {
 }
 
 impl Table {
-    pub(crate) fn new(agreed: Agreement) -> Self {
+    /// A table whose long reads are joined in memory of `budget`.
+    pub(crate) fn new(agreed: Agreement, budget: Budget) -> Self {
         let free = (0..MAX_REQUESTS as u32).rev().collect();
         let idle =
             Entry { cookie: 0, wants: Wants::Done, offset: 0, bytes: 0, parts: 0, fault: None };
         let slot = || Slot { entry: idle, body: Body::Nothing };
         let slots = std::iter::repeat_with(slot).take(MAX_REQUESTS).collect();
         let state = Mutex::new(State { agreed, slots, free, held: 0, waiting: 0 });
-        Table { agreed, state, room: Condvar::new() }
+        Table { agreed, budget, state, room: Condvar::new() }
     }
 
     /// What the two sides have agreed on.
@@ -110,21 +113,32 @@ impl Table {
         self.state.lock().expect("no thread of a connection panics with the table in its hands")
     }
 
-    /// Waits until the window has room and gives the request a slot.
+    /// What long reads and slow clients take their memory from.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Waits until the budget and the window have room, and gives the request a slot.
     pub(crate) fn enter(&self, entry: Entry) -> u32 {
+        let joined = joins(self.agreed, &entry);
+        let grant = joined.then(|| self.budget.wait_for(entry.bytes));
         let mut state = self.lock();
         while !state.has_room(&entry) {
             state.waiting += 1;
             state = self.room.wait(state).expect("see lock");
             state.waiting -= 1;
         }
-        state.admit(entry)
+        state.admit(entry, grant)
     }
 
     /// As [`Table::enter`], but says `None` rather than wait.
     pub(crate) fn try_enter(&self, entry: Entry) -> Option<u32> {
+        let grant = match joins(self.agreed, &entry) {
+            true => Some(self.budget.ask_for(entry.bytes)?),
+            false => None,
+        };
         let mut state = self.lock();
-        state.has_room(&entry).then(|| state.admit(entry))
+        state.has_room(&entry).then(|| state.admit(entry, grant))
     }
 
     /// Whether no request is in flight.
@@ -153,22 +167,17 @@ impl State {
         !self.free.is_empty() && fits
     }
 
-    fn admit(&mut self, entry: Entry) -> u32 {
+    /// Gives a request a slot; `grant` is for the parts that it joins, if it does.
+    fn admit(&mut self, entry: Entry, grant: Option<Grant>) -> u32 {
         assert!(entry.parts > 0, "a request without parts is never finished");
         let slot = self.free.pop().expect("there is room");
         self.held += u64::from(entry.bytes);
-        let joined = self.joins(&entry);
-        let body = if joined { Body::Own(vec![0; entry.bytes as usize]) } else { Body::Nothing };
+        let body = match grant {
+            Some(grant) => Body::Granted(grant.hold(vec![0; entry.bytes as usize])),
+            None => Body::Nothing,
+        };
         self.slots[slot as usize] = Slot { entry, body };
         slot
-    }
-
-    /// Whether the parts of a read are joined to one reply.
-    fn joins(&self, entry: &Entry) -> bool {
-        match entry.wants {
-            Wants::Data { one_piece } => entry.parts > 1 && (one_piece || !self.agreed.structured),
-            _ => false,
-        }
     }
 
     /// Takes the answer to a part in; what can go out now.
@@ -210,15 +219,23 @@ impl State {
     }
 }
 
+/// Whether the parts of a read are joined to one reply, for a client that agreed on so much.
+fn joins(agreed: Agreement, entry: &Entry) -> bool {
+    match entry.wants {
+        Wants::Data { one_piece } => entry.parts > 1 && (one_piece || !agreed.structured),
+        _ => false,
+    }
+}
+
 /// Keeps what a part of a read found.
 fn keep(body: &mut Body, begin: u64, data: Option<Buffer>) -> Result<(), Fault> {
     let data = payload(data)?;
     match body {
-        Body::Own(all) => {
+        Body::Granted(all) => {
             let begin = begin as usize;
-            all[begin..begin + data.len()].copy_from_slice(&data);
+            all.bytes_mut()[begin..begin + data.len()].copy_from_slice(&data);
         }
-        Body::Nothing | Body::Lent(_) => *body = Body::Lent(data),
+        Body::Nothing | Body::Own(_) | Body::Lent(_) => *body = Body::Lent(data),
     }
     Ok(())
 }
@@ -240,11 +257,11 @@ mod tests {
 
     /// What a client without structured replies has agreed on.
     fn plain() -> Table {
-        Table::new(Agreement::default())
+        Table::new(Agreement::default(), Budget::new(1 << 20))
     }
 
     fn structured() -> Table {
-        Table::new(Agreement { structured: true, ..Agreement::default() })
+        Table::new(Agreement { structured: true, ..Agreement::default() }, Budget::new(1 << 20))
     }
 
     fn reply(piece: &Piece) -> SimpleReply {

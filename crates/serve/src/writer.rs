@@ -3,7 +3,8 @@
 //! Invariants
 //! - Every answer is settled, also when the client is gone, so that all buffers come back.
 //! - A client that does not read holds no more than its window, and none of the volume's buffers
-//!   for longer than [`PATIENCE`]; after [`STUBBORN`] it is cut off.
+//!   for longer than [`PATIENCE`] while the budget has room; after [`STUBBORN`] it is cut off, and
+//!   after [`PRESSED`] while others wait.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,12 +14,15 @@ use hostftl_volume::front::{Answers, wait_writable};
 
 use crate::channel::Channel;
 use crate::outlet::{Outlet, Sending};
+use crate::table::Piece;
 use crate::tls::is_slow;
 
 /// How long a client may take to read before its replies are moved out of the volume's buffers.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// How long a client may read nothing at all.
 const STUBBORN: Duration = Duration::from_secs(60);
+/// The same while others wait for the memory that it holds.
+const PRESSED: Duration = Duration::from_secs(5);
 
 /// Sends until the last part in flight is answered and no request comes any more.
 pub(crate) fn run(channel: Channel<'_>, outlet: &Outlet) {
@@ -42,6 +46,7 @@ pub(crate) fn run(channel: Channel<'_>, outlet: &Outlet) {
 /// Sends a batch, and what is answered meanwhile when the client is slow.
 fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Result<()> {
     let (begun, mut moved) = (Instant::now(), (Instant::now(), 0));
+    let (budget, mut is_short) = (outlet.table.budget(), false);
     loop {
         match outlet.send(sending, channel) {
             Err(error) if is_slow(&error) => {}
@@ -49,13 +54,17 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
         }
         if sending.sent() != moved.1 {
             moved = (Instant::now(), sending.sent());
-        } else if moved.0.elapsed() >= STUBBORN {
-            let why = format!("the client read nothing for {} s", STUBBORN.as_secs());
-            return Err(io::Error::other(why));
+        } else {
+            let most = if is_short || budget.is_wanted() { PRESSED } else { STUBBORN };
+            if moved.0.elapsed() >= most {
+                let why = format!("the client read nothing for {} s", most.as_secs());
+                return Err(io::Error::other(why));
+            }
         }
         if begun.elapsed() >= PATIENCE {
             outlet.collect(sending, true);
-            sending.batch.iter_mut().for_each(|piece| piece.body.keep_own());
+            let kept = |piece: &mut Piece| piece.body.keep_own(budget);
+            is_short = !sending.batch.iter_mut().map(kept).fold(true, |all, kept| all && kept);
         }
         if let Channel::Plain(socket) = channel {
             wait_writable(socket.as_fd(), PATIENCE);

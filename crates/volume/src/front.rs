@@ -13,6 +13,10 @@ use hostftl_io::{Arena, Lease, Waker};
 
 use crate::engine::Engine;
 
+/// What all clients of a volume may take of memory together, beside the volume's buffers, in bytes:
+/// as much as the longest read.
+pub const CLIENTS_BYTES: u64 = 32 << 20;
+
 /// Waits until `fd` has something to read, or for `most` at the longest.
 pub fn wait_readable(fd: BorrowedFd<'_>, most: Duration) {
     hostftl_io::wait_readable(fd.as_raw_fd(), Some(most));

@@ -5,6 +5,8 @@ use hostftl_io::HOST_CLASSES;
 use hostftl_layers::Plan;
 use serde::{Deserialize, Serialize};
 
+use crate::front::CLIENTS_BYTES;
+
 /// What is the same for every volume: the program, its threads' stacks, tables of requests and
 /// commands, and the figures that are kept for `status`.
 const FIXED: u64 = 8 << 20;
@@ -18,6 +20,9 @@ pub struct Memory {
     pub meta_bytes: u64,
     /// Buffers for data, the layer's and its clients'.
     pub arena_bytes: u64,
+    /// What clients may take beside the buffers, when they read slowly or much at once.
+    #[serde(default)]
+    pub clients_bytes: u64,
     /// What is the same for every volume.
     pub fixed_bytes: u64,
     /// All of that.
@@ -32,9 +37,18 @@ impl Memory {
         let clients = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
         let arena_bytes = plan.buffer_bytes() + clients.sum::<u64>();
         let Plan { map_bytes, meta_bytes, .. } = *plan;
-        let stated_bytes = map_bytes + meta_bytes + arena_bytes + FIXED;
-        let fixed_bytes = FIXED;
-        Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, used_bytes: None }
+        let (clients_bytes, fixed_bytes) = (CLIENTS_BYTES, FIXED);
+        let stated_bytes = map_bytes + meta_bytes + arena_bytes + clients_bytes + fixed_bytes;
+        let used_bytes = None;
+        Memory {
+            map_bytes,
+            meta_bytes,
+            arena_bytes,
+            clients_bytes,
+            fixed_bytes,
+            stated_bytes,
+            used_bytes,
+        }
     }
 
     /// With what this process has in use (its resident set), as far as the system tells.

@@ -114,7 +114,8 @@ fn table(rows: &[Row]) -> String {
             continue;
         };
         let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = *memory;
-        let parts = [map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes];
+        let buffers = arena_bytes + memory.clients_bytes;
+        let parts = [map_bytes, meta_bytes, buffers, fixed_bytes, stated_bytes];
         let each = (map_bytes + meta_bytes) as f64 * BLOCK as f64 / *exported as f64;
         let cells = [bytes(row.size), row.layer.clone()].into_iter().chain(parts.map(bytes));
         table.add_row(cells.chain([format!("{each:.2}")]));

@@ -50,10 +50,12 @@ impl From<Error> for Failure {
 
 /// What a volume needs of memory, in words.
 fn memory(memory: &Memory) -> String {
-    let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = memory;
+    let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } = memory;
     let [map, meta, arena] = [map_bytes, meta_bytes, arena_bytes].map(|it| bytes(*it));
-    let (fixed, all) = (bytes(*fixed_bytes), bytes(*stated_bytes));
-    format!("{all} (map {map}, metadata {meta}, buffers {arena}, the rest {fixed})")
+    let [clients, fixed, all] =
+        [clients_bytes, fixed_bytes, &memory.stated_bytes].map(|it| bytes(*it));
+    let parts = format!("map {map}, metadata {meta}, buffers {arena}");
+    format!("up to {all} ({parts}, slow clients {clients}, the rest {fixed})")
 }
 
 /// When a write is answered, in words.

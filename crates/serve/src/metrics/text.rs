@@ -87,11 +87,13 @@ fn volume(sheet: &mut Sheet, status: &Status) {
     sheet.level("degraded", "Whether the volume runs without a device", degraded);
     sheet.level("usable_bytes", "What clients see", status.exported_bytes as f64);
     sheet.level("device_bytes", "What the devices have together", status.device_bytes as f64);
-    let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, .. } = status.memory;
+    let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } =
+        status.memory;
     let parts = [
         ("map", map_bytes),
         ("metadata", meta_bytes),
         ("buffers", arena_bytes),
+        ("clients", clients_bytes),
         ("fixed", fixed_bytes),
     ];
     let stated = parts.map(|(part, bytes)| (label("part", part), bytes as f64));

@@ -1,0 +1,134 @@
+//! The memory that all connections of a server share, beside the volume's buffers: for long reads
+//! whose parts are joined, and for what slow clients have not taken yet.
+//!
+//! Invariants
+//! - What is granted is never more than the budget; a [`Grant`] gives its bytes back when dropped.
+//! - Who waits is served in the order of asking, so that a long read is not overtaken for ever.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// See the module text. Clones share the bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    whole: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    left: u64,
+    /// Tickets of those who wait: the next to be given out, and the next to be served.
+    next: u64,
+    served: u64,
+}
+
+/// Bytes of a budget.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    budget: Budget,
+    bytes: u64,
+}
+
+/// Memory that a grant is for: they end together.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    bytes: Vec<u8>,
+    _grant: Grant,
+}
+
+impl Grant {
+    /// The memory that this is for.
+    pub(crate) fn hold(self, bytes: Vec<u8>) -> Granted {
+        Granted { bytes, _grant: self }
+    }
+}
+
+impl Granted {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: u64) -> Self {
+        let state = Mutex::new(State { left: bytes, next: 0, served: 0 });
+        Budget(Arc::new(Inner { whole: bytes, state, changed: Condvar::new() }))
+    }
+
+    /// Waits for `bytes` bytes; for the whole budget when that is less.
+    pub(crate) fn wait_for(&self, bytes: u32) -> Grant {
+        let bytes = u64::from(bytes).min(self.0.whole);
+        let mut state = self.lock();
+        let ticket = state.next;
+        state.next += 1;
+        while state.served != ticket || state.left < bytes {
+            let waited = self.0.changed.wait(state);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        state.served += 1;
+        state.left -= bytes;
+        drop(state);
+        self.0.changed.notify_all();
+        Grant { budget: self.clone(), bytes }
+    }
+
+    /// As [`Budget::wait_for`], but says `None` rather than wait or overtake.
+    pub(crate) fn ask_for(&self, bytes: u32) -> Option<Grant> {
+        let bytes = u64::from(bytes).min(self.0.whole);
+        let mut state = self.lock();
+        if state.next != state.served || state.left < bytes {
+            return None;
+        }
+        state.left -= bytes;
+        Some(Grant { budget: self.clone(), bytes })
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let state = self.lock();
+        state.next != state.served
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.budget.lock().left += self.bytes;
+        self.budget.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn nobody_overtakes_who_waits() {
+        let budget = Budget::new(100);
+        let first = budget.ask_for(60).expect("there is room");
+        assert!(budget.ask_for(60).is_none() && !budget.is_wanted());
+        thread::scope(|scope| {
+            let long = scope.spawn(|| budget.wait_for(1000));
+            while !budget.is_wanted() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(budget.ask_for(10).is_none(), "somebody waits for all of it");
+            drop(first);
+            drop(long.join().expect("it gets all"));
+        });
+        assert!(!budget.is_wanted() && budget.ask_for(100).is_some());
+    }
+}
