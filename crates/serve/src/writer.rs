@@ -14,7 +14,6 @@ use hostftl_volume::front::{Answers, wait_writable};
 
 use crate::channel::Channel;
 use crate::outlet::{Outlet, Sending};
-use crate::table::Piece;
 use crate::tls::is_slow;
 
 /// How long a client may take to read before its replies are moved out of the volume's buffers.
@@ -63,8 +62,8 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
         }
         if begun.elapsed() >= PATIENCE {
             outlet.collect(sending, true);
-            let kept = |piece: &mut Piece| piece.body.keep_own(budget);
-            is_short = !sending.batch.iter_mut().map(kept).fold(true, |all, kept| all && kept);
+            // When one finds no room, the others would not either.
+            is_short = !sending.batch.iter_mut().all(|piece| piece.body.keep_own(budget));
         }
         if let Channel::Plain(socket) = channel {
             wait_writable(socket.as_fd(), PATIENCE);
