@@ -63,6 +63,8 @@ events! {
     HostError "host got an error for a device's failure" "hpto",
     MetadataRot "metadata rotted" "h",
     LogRot "log rotted" "",
+    CorruptTold "corruption told" "",
+    MendedTold "mended data told" "",
     SectorsLost "sectors given up after a read error" "",
     Refused "damaged volume refused" "",
     DataRot "data rotted" "",

@@ -177,6 +177,8 @@ impl Life<'_> {
         let excused = self.excuses > 0 || self.w.damaged || given_up;
         if !excused || error == HostError::Range {
             self.fail(format!("{wish:?} was answered {error:?} and no device had failed"));
+        } else if let Some(why) = self.untold(wish, error).filter(|_| wish.kind == Kind::Read) {
+            self.fail(format!("{wish:?} was answered {error:?} {why}"));
         } else if let Some(why) = self.wrong_error(wish.kind, error) {
             self.fail(format!("{wish:?} was answered {error:?} {why}"));
         }

@@ -14,6 +14,7 @@ mod disk;
 mod events;
 mod exec;
 mod extent;
+mod heard;
 mod hiccup;
 mod host;
 mod journal;

@@ -14,6 +14,7 @@ use hostftl_layers::{AnyLayer, Mode};
 use crate::events::Named;
 use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent, overlap};
+use crate::heard::Heard;
 use crate::hiccup::Hiccups;
 use crate::host::Pending;
 use crate::matrix::Row;
@@ -92,6 +93,8 @@ pub struct Life<'w> {
     pub(crate) errors: u64,
     /// Those of them for which the host may be given an error.
     pub(crate) excuses: u64,
+    /// What the layer said of the medium.
+    pub(crate) heard: Heard,
     /// Those of them that say that a device is dead.
     pub(crate) deaths: u64,
     pub(crate) unflushed: Unflushed,
@@ -148,6 +151,7 @@ impl<'w> Life<'w> {
             audited: false,
             errors: 0,
             excuses: 0,
+            heard: Heard::default(),
             deaths: 0,
             unflushed: Unflushed::default(),
             steps: 0,
@@ -421,9 +425,8 @@ impl<'w> Life<'w> {
                 self.w.tallies.note(Named::RefusedForNow);
                 self.refused_at_start();
             }
-            Event::Unrecoverable(why) if self.w.damaged || self.excuses > 0 => {
+            Event::Unrecoverable(_) if self.w.damaged || self.excuses > 0 => {
                 self.w.tallies.note(Named::Refused);
-                let _ = why;
                 self.phase = Phase::Over(End::Refused);
             }
             Event::Unrecoverable(why) => {
@@ -435,13 +438,9 @@ impl<'w> Life<'w> {
                 }
                 self.w.tallies.note_if(abandoned, Named::Abandoned);
             }
-            Event::Lost { sectors } if !self.w.damaged && self.excuses == 0 => {
-                self.fail(format!("{sectors} sectors are said to be lost and nothing was damaged"));
-            }
-            Event::Lost { .. } => {
-                self.w.gave_up = true;
-                self.w.tallies.note(Named::SectorsLost);
-            }
+            Event::Lost { sectors } => self.heard_lost(sectors),
+            Event::Corrupt { lba, sectors } => self.heard_corrupt(lba, sectors),
+            Event::Mended { device, lba, sectors } => self.heard_mended(device, lba, sectors),
             Event::Older { device } if self.w.to_copy().is_some_and(|it| it != device) => {
                 self.fail(format!("device {device} is said to be an older copy and is not"));
             }

@@ -76,6 +76,23 @@ pub enum Event {
         /// How many sectors.
         sectors: u32,
     },
+    /// A range of the host has the wrong checksum or can't be read, and nothing can make it again:
+    /// reads of it are errors until it is written.
+    Corrupt {
+        /// The first sector, as the host counts.
+        lba: u64,
+        /// How many sectors.
+        sectors: u32,
+    },
+    /// What was damaged or unreadable on a device was made again from the other devices.
+    Mended {
+        /// Index in the stack.
+        device: u8,
+        /// The first sector on that device.
+        lba: u64,
+        /// How many sectors.
+        sectors: u32,
+    },
     /// A victim was chosen.
     GcStarted,
     /// A checkpoint became durable.

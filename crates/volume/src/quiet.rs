@@ -1,6 +1,6 @@
 //! A host without requests: for format, check, and the time before a volume serves.
 
-use hostftl_core::{Credits, Event, Payload, Reply};
+use hostftl_core::{Credits, Event, Payload, Reply, SECTOR};
 use hostftl_io::{Device, Host, IoError, Pull};
 
 use crate::error::Error;
@@ -93,7 +93,31 @@ impl Host for Quiet {
                 let text = format!("{sectors} sectors can't be read back: {why}");
                 self.tell(Level::Error, "sectors-lost", text);
             }
+            Event::Corrupt { lba, sectors } => {
+                let text = format!(
+                    "{} are damaged and can't be made again: reads of them are errors until they \
+                     are written; restore them from a backup",
+                    range("the volume", lba, sectors)
+                );
+                self.tell(Level::Error, "corrupt", text);
+            }
+            Event::Mended { device, lba, sectors } => {
+                let place = format!("device {device} ({})", self.name(device));
+                let text = format!(
+                    "{} were damaged or could not be read, and were made again from the other \
+                     devices",
+                    range(&place, lba, sectors)
+                );
+                self.tell(Level::Warning, "mended", text);
+            }
             _ => {}
         }
     }
+}
+
+/// Some sectors of something, in words: their range in bytes, too.
+fn range(of: &str, lba: u64, sectors: u32) -> String {
+    let (from, bytes) = (lba * SECTOR as u64, u64::from(sectors) * SECTOR as u64);
+    let last = (lba + u64::from(sectors)).saturating_sub(1);
+    format!("{of}: {bytes} bytes at byte {from} (sectors {lba} to {last})")
 }

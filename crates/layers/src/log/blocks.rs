@@ -80,6 +80,8 @@ pub struct BlockOp {
     pub holds: bool,
     /// Where the record lies that had to be made from other chunks.
     pub rescued: Option<Place>,
+    /// Whether the medium could not give it, or not as it was written.
+    pub flawed: bool,
     pub step: Step,
 }
 
@@ -266,12 +268,7 @@ impl Log {
         self.repay(index, done.command);
         match done.result {
             Ok(verdict) => self.block_goes_on(now, index, verdict, out),
-            Err(_) if self.can_be_rescued(index) => self.begin_rescue(now, index, out),
-            Err(_) => {
-                let writes = self.op(index).writes;
-                let stopped = self.stopped(writes);
-                self.end_block(index, Some(stopped.unwrap_or(HostError::Io)), out);
-            }
+            Err(error) => self.block_failed(now, index, error, out),
         }
     }
 
@@ -302,7 +299,7 @@ impl Log {
     }
 
     /// Why an operation does not go on, if it does not.
-    fn stopped(&self, writes: bool) -> Option<HostError> {
+    pub(super) fn stopped(&self, writes: bool) -> Option<HostError> {
         self.failed.filter(|_| writes || self.abandoning)
     }
 

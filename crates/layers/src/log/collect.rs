@@ -59,6 +59,8 @@ pub enum Checked {
     Bad,
     /// Nothing can bring it back.
     Gone,
+    /// The same, and that was told.
+    Told,
 }
 
 /// See the module text.
@@ -86,6 +88,8 @@ pub struct Collection {
     chunks: u32,
     pub bad: u32,
     pub mended: u32,
+    /// Those of the bad ones whose device is there, and of which nothing was told yet.
+    pub flawed: u32,
 }
 
 impl Collection {
@@ -106,6 +110,7 @@ impl Collection {
             chunks: 0,
             bad: 0,
             mended: 0,
+            flawed: 0,
         }
     }
 
@@ -212,7 +217,7 @@ impl Log {
         it.seq = head.seq;
         it.sectors = head.first_sectors;
         it.chunks = u32::from(head.chunks).min(self.layout.width());
-        (it.bad, it.mended) = (0, 0);
+        (it.bad, it.mended, it.flawed) = (0, 0, 0);
         it.live.clear();
         it.entries = head.entries;
         it.phase = Phase::Sifting(0);
@@ -278,7 +283,7 @@ impl Log {
     }
 
     /// The sectors of a chunk of the row that have anything live: the first, and how many.
-    fn live_range(&self, chunk: u8) -> Option<(u32, u32)> {
+    pub(super) fn live_range(&self, chunk: u8) -> Option<(u32, u32)> {
         let live = || self.collection.live.iter().filter(|live| live.chunk == chunk);
         let first = live().map(|live| live.byte).min()?;
         let end = live().map(|live| live.byte + live.place.len()).max().unwrap_or(first);
@@ -298,7 +303,8 @@ impl Log {
         let buffer = self.gc_buffer(chunk);
         self.buffers[buffer].repay_mut(view);
         self.collection.outstanding -= 1;
-        if result.is_err() {
+        if let Err(error) = result {
+            self.collection.flawed |= u32::from(error == DeviceError::Media) << chunk;
             self.distrust(chunk);
         }
         if self.collection.outstanding == 0 {

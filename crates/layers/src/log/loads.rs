@@ -147,6 +147,9 @@ impl Log {
         self.segments.unpin(self.layout.segment_of(place.byte()));
         self.touched += PAIRS;
         let image = &buf.pages()[0];
+        if kind == Kind::Map && !well {
+            self.page_is_gone(page, place.device(), out);
+        }
         match (kind, purpose) {
             (Kind::Map, Purpose::Carry) => self.carry_image(page, well.then_some(image)),
             (Kind::Map, Purpose::Use) if well => self.map.came(page, Some(image)),

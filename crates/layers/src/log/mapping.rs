@@ -119,6 +119,7 @@ impl Log {
             row: None,
             holds: false,
             rescued: None,
+            flawed: false,
             step: Step::Mapping,
         });
         index

@@ -25,6 +25,7 @@ mod checkpoint;
 mod collect;
 mod directory;
 mod ends;
+mod faults;
 mod hung;
 mod images;
 mod journal;

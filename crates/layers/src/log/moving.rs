@@ -43,7 +43,7 @@ impl Log {
         }
         let Some(first) = self.next_live() else {
             let over = self.collection.bad == 0;
-            if over {
+            if over && !self.tell_row(out) {
                 self.next_row();
             }
             return over;
@@ -176,6 +176,7 @@ impl Log {
         let mended = it.mended >> live.chunk & 1 == 1;
         live.state = if mended { Checked::Gone } else { Checked::Bad };
         it.bad |= u32::from(!mended) << live.chunk;
+        it.flawed |= 1 << live.chunk;
         it.cursor = usize::from(record) + 1;
     }
 }

@@ -4,7 +4,7 @@
 //! until the sum has the checksum that the map knows. Sectors that a short row has not written are
 //! never touched, because a row of more than one chunk is written to its end.
 
-use hostftl_core::{Command, Few, HostError, Nanos, Out, SECTOR, Verdict, View};
+use hostftl_core::{Command, Few, Nanos, Out, SECTOR, Verdict, View};
 use hostftl_format::log::seed;
 
 use super::Log;
@@ -49,7 +49,7 @@ impl Log {
             next += 1;
         }
         if wanted.is_none() || next > self.layout.width() {
-            return self.end_block(index, Some(HostError::Io), out);
+            return self.give_up_record(index, out);
         }
         let place = self.op(index).place;
         let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
@@ -84,7 +84,7 @@ impl Log {
                 self.send(now, index, step, Command::Digest { from, seed }, out);
             }
             Rescue::Checking(_) if verdict.crc == self.op(index).crc => {
-                self.gauges.repaired += 1;
+                self.record_mended(index, out);
                 let from = self.record_view(index);
                 self.expand(now, index, from, out);
             }

@@ -161,6 +161,10 @@ impl Log {
             self.gauges.repaired += 1;
             let pages = buf.pages_mut().iter_mut().zip(self.salvage.sum.pages());
             pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
+            // A head that is not there may be of a row that a power cut left unfinished.
+            if matches!(job.wanted, Wanted::Image(_)) {
+                self.metadata_mended((job.device, job.lba, job.pages), out);
+            }
         }
         if let Some(recovery) = self.recovery.as_mut() {
             recovery.pending -= 1;

@@ -8,6 +8,7 @@ mod life;
 mod members;
 mod older;
 mod refusals;
+mod rot;
 mod session;
 mod sole;
 mod tier;

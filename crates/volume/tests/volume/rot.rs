@@ -1,0 +1,105 @@
+//! Bytes that rot on a device: who hears of it.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use hostftl_core::HostError;
+use hostftl_layers::LayerKind;
+use hostftl_volume::front::JobOp;
+use hostftl_volume::{CreateSpec, Level, Running, StartOptions, create, open};
+
+use crate::common::{Client, Place};
+
+/// Where the damaged block is in the volume.
+const AT: u64 = 40 * 4096;
+
+/// A block that can't be compressed, so that it is on the device as it is.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    };
+    (0..512).flat_map(next).collect()
+}
+
+/// Writes 100 blocks and stops clean.
+fn fill(spec: &CreateSpec) {
+    create(spec).unwrap();
+    let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    for number in 0..100 {
+        client.write(number * 4096, &noise(number), false).unwrap();
+    }
+    client.flush();
+    running.stop().unwrap();
+}
+
+/// Changes a byte of the block at [`AT`] wherever a device has it as it is; how often that was.
+fn rot(devices: &[std::path::PathBuf]) -> usize {
+    let wanted = noise(AT / 4096);
+    let mut found = 0;
+    for device in devices {
+        let bytes = std::fs::read(device).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(device).unwrap();
+        let places = bytes.windows(16).enumerate().filter(|(_, it)| *it == &wanted[..16]);
+        for (place, _) in places {
+            file.write_all_at(&[!wanted[100]], place as u64 + 100).unwrap();
+            found += 1;
+        }
+        file.sync_all().unwrap();
+    }
+    found
+}
+
+fn start(path: &Path) -> (Running, Client) {
+    let (running, port) = open(path).unwrap().start(&StartOptions::default()).unwrap();
+    (running, Client::new(port))
+}
+
+#[test]
+fn corruption_that_nothing_mends_is_told_before_the_error() {
+    let place = Place::new();
+    let spec = place.spec(LayerKind::Log);
+    fill(&spec);
+    assert_eq!(rot(&[place.path("d0")]), 1);
+    let (running, client) = start(&spec.path);
+    let read = || client.ask(JobOp::Read(client.port.buffer(4096)), AT, 4096);
+    assert_eq!(read().unwrap_err(), HostError::Io);
+    let events = running.events().since(0);
+    let corrupt = events.iter().position(|it| it.kind == "corrupt").expect("it was told");
+    let answered = events.iter().position(|it| it.kind == "answered-error").expect("so was that");
+    assert!(corrupt < answered, "{events:?}");
+    assert_eq!(events[corrupt].level, Level::Error);
+    assert!(events[corrupt].text.contains(&format!("4096 bytes at byte {AT}")), "{events:?}");
+    assert!(running.status().needs_hand.iter().any(|need| need.starts_with("corrupt, 1 times")));
+    assert_eq!(client.read(0, 4096), noise(0), "all else is there");
+    client.write(AT, &noise(7), false).unwrap();
+    assert_eq!(read().unwrap(), noise(7), "writing it ends the error");
+    running.stop().unwrap();
+}
+
+#[test]
+fn what_parity_mends_is_told_with_its_device() {
+    let place = Place::new();
+    let mut spec = place.spec(LayerKind::Log);
+    spec.devices = (0..3).map(|device| place.name(&format!("d{device}"))).collect();
+    spec.layer.log.parity = true;
+    fill(&spec);
+    let devices: Vec<_> = (0..3).map(|device| place.path(&format!("d{device}"))).collect();
+    assert_eq!(rot(&devices), 1);
+    let (running, client) = start(&spec.path);
+    assert_eq!(client.read(AT, 4096), noise(AT / 4096));
+    let events = running.events().since(0);
+    let mended = events.iter().find(|it| it.kind == "mended").expect("it was told");
+    assert_eq!(mended.level, Level::Warning);
+    assert!(mended.text.contains("bytes at byte"), "{mended:?}");
+    let named = devices.iter().filter(|it| mended.text.contains(it.to_str().unwrap())).count();
+    assert_eq!(named, 1, "{mended:?}");
+    let status = running.status();
+    assert_eq!(status.events.get("corrupt"), None);
+    assert!(status.needs_hand.is_empty(), "{:?}", status.needs_hand);
+    running.stop().unwrap();
+}
