@@ -16,7 +16,7 @@ nbdcopy --flush "$dir/in.img" "$uri"
 stop
 check
 rm "$dir/d1"
-serve 2>"$dir/serve.err"
+serve vol --degraded --wait-devices 0 2>"$dir/serve.err"
 nbdcopy "$uri" "$dir/out.img"
 stop
 cmp -n $((96 << 20)) "$dir/in.img" "$dir/out.img" || fail "the image came back changed"
