@@ -9,6 +9,28 @@ use crate::error::Error;
 use crate::gather::{CHECK, OpenOptions};
 use crate::open::{assemble_machine, open_with};
 use crate::quiet::Quiet;
+use crate::sweep::{DataRead, Progress, Sweep};
+
+/// What is to be looked at.
+#[derive(Default)]
+pub struct CheckOptions<'a> {
+    /// Also without members that belong to the volume; who belongs to it stays as it is.
+    pub degraded: bool,
+    /// Whether everything that is mapped is read, and who hears how far that is.
+    pub data: Option<Progress<'a>>,
+}
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All is well.
+    Sound,
+    /// A member is missing or left out, and nothing else is wrong.
+    Degraded,
+    /// Something is wrong.
+    Damaged,
+}
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,16 +39,22 @@ pub struct Checked {
     pub volume: String,
     /// The layer.
     pub layer: String,
+    /// What it all comes to.
+    pub verdict: Verdict,
     /// What clients see, in bytes.
     pub exported_bytes: u64,
     /// Log writes that recovery applied.
     pub log_writes_replayed: u64,
     /// Log writes at the end that were not whole: normal after a power cut.
     pub log_writes_dropped: u64,
-    /// What is wrong; empty when all is well.
+    /// What is wrong; empty when nothing is damaged.
     pub problems: Vec<String>,
+    /// The members that are missing or left out.
+    pub degraded: Vec<String>,
     /// What should be known, but is not wrong.
     pub notes: Vec<String>,
+    /// What reading everything found, if that was asked for.
+    pub data: Option<DataRead>,
 }
 
 /// Recovers the volume in memory, and checks the layer's invariants; nothing is written.
@@ -34,40 +62,83 @@ pub struct Checked {
 /// # Errors
 /// When the volume can't be opened or recovered at all.
 pub fn check(path: &Path) -> Result<Checked, Error> {
-    check_with(path, false)
+    check_with(path, CheckOptions::default())
 }
 
-/// As [`check`]; when it is to be `degraded`, also without members that belong to the volume. Who
-/// belongs to it stays as it is.
+/// As [`check`], with options.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_with(path: &Path, degraded: bool) -> Result<Checked, Error> {
+pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> {
+    let CheckOptions { degraded, data } = options;
     let options = OpenOptions { degraded, command: CHECK, ..OpenOptions::default() };
     let volume = open_with(path, &options)?;
-    let (flaws, notes) = match volume.config.is_memory() {
-        true => (Vec::new(), volume.notes),
-        false => (volume.notes, Vec::new()),
-    };
+    let in_memory = volume.config.is_memory();
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
     let mut driver = machine.driver;
-    if !volume.config.is_memory() {
+    if !in_memory {
         driver.look_only();
     }
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;
-    let mut problems = flaws;
-    problems.extend(driver.layer().check().err().map(String::from));
+    let mut problems: Vec<String> =
+        driver.layer().check().err().map(String::from).into_iter().collect();
+    let mut data_read = None;
+    if let Some(progress) = data {
+        let (found, quiet) = Sweep::run(&mut driver, machine.arena, host, progress)?;
+        problems.extend(unreadable(&found));
+        (data_read, host) = (Some(found), quiet);
+    }
     driver.stop(&mut host)?;
     problems.extend(driver.layer().check().err().map(String::from));
-    problems.append(&mut host.troubles);
+    let (mended, troubles) = host.sort_troubles();
+    problems.extend(troubles);
+    let (absent, flaws): (Vec<_>, Vec<_>) =
+        volume.notes.into_iter().partition(|note| is_absence(note));
+    let mut notes = mended;
+    match in_memory {
+        true => notes.extend(flaws),
+        false => problems.extend(flaws),
+    }
+    let verdict = match (problems.is_empty(), absent.is_empty()) {
+        (false, _) => Verdict::Damaged,
+        (true, false) => Verdict::Degraded,
+        (true, true) => Verdict::Sound,
+    };
     Ok(Checked {
         volume: path.display().to_string(),
         layer: volume.config.layer,
+        verdict,
         exported_bytes: volume.plan.limits.exported * SECTOR as u64,
         log_writes_replayed: host.replayed,
         log_writes_dropped: host.dropped,
         problems,
+        degraded: absent,
         notes,
+        data: data_read,
     })
+}
+
+/// Whether a note of the start says that a member is not there.
+fn is_absence(note: &str) -> bool {
+    note.starts_with("DEGRADED") || note.starts_with("left out:")
+}
+
+/// The ranges that can't be read, in words.
+fn unreadable(found: &DataRead) -> Vec<String> {
+    let named = found.bad_ranges.iter();
+    let mut all: Vec<_> = named
+        .map(|(from, bytes)| {
+            format!(
+                "{bytes} bytes at byte {from} can't be read or are corrupt: restore them from a \
+                 backup"
+            )
+        })
+        .collect();
+    let more = found.bad_count - all.len() as u64;
+    if more > 0 {
+        let bytes = found.bad_bytes;
+        all.push(format!("{more} more ranges can't be read: {bytes} bytes in all"));
+    }
+    all
 }

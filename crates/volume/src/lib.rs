@@ -32,10 +32,11 @@ mod session;
 mod sole;
 mod stack;
 mod status;
+mod sweep;
 mod tier;
 mod traffic;
 
-pub use check::{Checked, check, check_with};
+pub use check::{CheckOptions, Checked, Verdict, check, check_with};
 pub use config::Config;
 pub use create::{CreateSpec, Created, create};
 pub use error::Error;
@@ -51,4 +52,5 @@ pub use replay::{Replayed, replay};
 pub use running::{Figures, Running, StartOptions};
 pub use session::{Reach, Service};
 pub use status::{DeviceStatus, Space, Status, VolumeFile, events, status};
+pub use sweep::{DataRead, Progress};
 pub use traffic::{Sent, Traffic, WafStep};

@@ -34,6 +34,15 @@ impl Quiet {
         self.troubles.push(text);
     }
 
+    /// What was mended, and what else happened that should be known.
+    pub fn sort_troubles(&mut self) -> (Vec<String>, Vec<String>) {
+        let mended: Vec<String> = {
+            let events = self.events.since(0).into_iter();
+            events.filter(|event| event.kind == "mended").map(|event| event.text).collect()
+        };
+        std::mem::take(&mut self.troubles).into_iter().partition(|text| mended.contains(text))
+    }
+
     /// What a device is called.
     pub fn name(&self, device: u8) -> &str {
         self.devices.get(usize::from(device)).map_or("", String::as_str)

@@ -1,15 +1,23 @@
 //! `hostftl check`: is everything on the devices as it should be?
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hostftl_volume::{CheckOptions, Checked, Progress, Verdict};
+use indicatif::ProgressBar;
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count};
 
+/// How often a bar moves, and how often a line says how far it is where nobody watches.
+const REDRAW: Duration = Duration::from_millis(100);
+const LINE: Duration = Duration::from_secs(30);
+
 /// Check a volume that is not served: superblocks, recovery, and the layer's invariants
 ///
 /// Recovery runs as it would when the volume is served, but in memory: nothing is written. Exit
-/// code 3 when something is wrong.
+/// code 3 when something is wrong (DAMAGED), 4 when only a member is missing (DEGRADED).
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
@@ -17,6 +25,9 @@ pub struct Args {
     /// Look also without members that are not there; they stay members
     #[arg(long)]
     degraded: bool,
+    /// Also read everything that is mapped, and name the ranges that can't be read
+    #[arg(long)]
+    data: bool,
 }
 
 /// Runs the command.
@@ -24,28 +35,82 @@ pub struct Args {
 /// # Errors
 /// When the volume can't be opened, or something is wrong with it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let checked = hostftl_volume::check_with(&args.volume, args.degraded)?;
-    if console.is_json() {
-        console.value(&checked)?;
-    } else {
-        let verdict = if checked.problems.is_empty() { "sound" } else { "DAMAGED" };
-        let size = bytes(checked.exported_bytes);
-        console.line(format!("{}: {verdict}, layer {}, {size}", checked.volume, checked.layer))?;
-        if checked.log_writes_replayed + checked.log_writes_dropped > 0 {
-            let replayed = count(checked.log_writes_replayed);
-            let dropped = count(checked.log_writes_dropped);
-            let text = format!("{replayed} log writes applied, {dropped} unfinished ones dropped");
-            console.field("recovery", text)?;
-        }
-        checked.problems.iter().try_for_each(|problem| console.field("problem", problem))?;
-        checked.notes.iter().try_for_each(|note| console.field("note", note))?;
+    let mut meter = Meter::new(console.is_watched());
+    let mut show = |at, of| meter.show(at, of);
+    let data = args.data.then_some(&mut show as Progress);
+    let options = CheckOptions { degraded: args.degraded, data };
+    let checked = hostftl_volume::check_with(&args.volume, options);
+    meter.clear();
+    let checked = checked?;
+    match console.is_json() {
+        true => console.value(&checked)?,
+        false => print(&checked, console)?,
     }
-    match checked.problems.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::violation(format!(
-            "{}: {first} ({} problems in all)",
-            checked.volume,
-            checked.problems.len()
-        ))),
+    let all = match checked.verdict {
+        Verdict::Sound => return Ok(()),
+        Verdict::Degraded => &checked.degraded,
+        Verdict::Damaged => &checked.problems,
+    };
+    let (first, more) = (&all[0], all.len() - 1);
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let text = format!("{}: {first}{more}", checked.volume);
+    Err(match checked.verdict {
+        Verdict::Degraded => Failure::needs_hand(text),
+        _ => Failure::violation(text),
+    })
+}
+
+fn print(checked: &Checked, console: &mut Console) -> Result<(), Failure> {
+    let verdict = match checked.verdict {
+        Verdict::Sound => "sound",
+        Verdict::Degraded => "DEGRADED",
+        Verdict::Damaged => "DAMAGED",
+    };
+    let size = bytes(checked.exported_bytes);
+    console.line(format!("{}: {verdict}, layer {}, {size}", checked.volume, checked.layer))?;
+    if checked.log_writes_replayed + checked.log_writes_dropped > 0 {
+        let replayed = count(checked.log_writes_replayed);
+        let dropped = count(checked.log_writes_dropped);
+        let text = format!("{replayed} log writes applied, {dropped} unfinished ones dropped");
+        console.field("recovery", text)?;
+    }
+    if let Some(data) = &checked.data {
+        let mut text = format!("{} read", bytes(data.read_bytes));
+        if data.mended > 0 {
+            text += &format!(", of which parity mended {} places", count(data.mended));
+        }
+        console.field("data", text)?;
+    }
+    checked.problems.iter().try_for_each(|problem| console.field("problem", problem))?;
+    checked.degraded.iter().try_for_each(|member| console.field("member", member))?;
+    checked.notes.iter().try_for_each(|note| console.field("note", note))
+}
+
+/// How far reading everything is: a bar on a terminal, else a line every 30 s.
+struct Meter {
+    watched: bool,
+    bar: Option<ProgressBar>,
+    told: Instant,
+}
+
+impl Meter {
+    fn new(watched: bool) -> Self {
+        Meter { watched, bar: None, told: Instant::now() }
+    }
+
+    fn show(&mut self, at: u64, of: u64) {
+        let often = if self.watched { REDRAW } else { LINE };
+        if self.told.elapsed() < often {
+            return;
+        }
+        self.told = Instant::now();
+        match self.watched {
+            true => self.bar.get_or_insert_with(|| ProgressBar::new(of)).set_position(at),
+            false => eprintln!("{} of {} gone through", bytes(at), bytes(of)),
+        }
+    }
+
+    fn clear(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
-    Config, CreateSpec, OpenOptions, StartOptions, check, check_with, create, import, open,
-    open_with, status,
+    CheckOptions, Config, CreateSpec, OpenOptions, StartOptions, Verdict, check, check_with,
+    create, import, open, open_with, status,
 };
 
 const FILES: [&str; 3] = ["d0", "d1", "d2"];
@@ -127,8 +127,10 @@ fn a_missing_device_needs_consent_once_and_everything_is_served() {
         let notes = write(&place, 2);
         assert!(notes[0].contains(", which it lost at 20"), "{notes:?}");
         expect(&place, 2);
-        let problems = check(&place.path("v.toml")).unwrap().problems;
-        assert!(problems[0].starts_with("DEGRADED") && problems.len() == 2, "{problems:?}");
+        let checked = check(&place.path("v.toml")).unwrap();
+        assert_eq!((checked.verdict, checked.problems.len()), (Verdict::Degraded, 0));
+        let members = checked.degraded;
+        assert!(members[0].starts_with("DEGRADED") && members.len() == 2, "{members:?}");
     }
 }
 
@@ -141,7 +143,8 @@ fn a_member_that_missed_nothing_is_taken_back_without_a_word() {
     let before = contents(&place);
     refusal(&place);
     check(&place.path("v.toml")).unwrap_err();
-    assert_eq!(check_with(&place.path("v.toml"), true).unwrap().problems.len(), 2);
+    let options = CheckOptions { degraded: true, ..CheckOptions::default() };
+    assert_eq!(check_with(&place.path("v.toml"), options).unwrap().degraded.len(), 2);
     status(&place.path("v.toml")).unwrap();
     import(&[place.name("d0"), place.name("d2")], &place.path("w.toml")).unwrap();
     assert!(contents(&place) == before, "a look wrote something");

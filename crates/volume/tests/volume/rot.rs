@@ -6,7 +6,10 @@ use std::path::Path;
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::JobOp;
-use hostftl_volume::{CreateSpec, Level, Running, StartOptions, create, open};
+use hostftl_volume::{
+    CheckOptions, Checked, CreateSpec, Level, Running, StartOptions, Verdict, check, check_with,
+    create, open,
+};
 
 use crate::common::{Client, Place};
 
@@ -59,6 +62,32 @@ fn start(path: &Path) -> (Running, Client) {
     (running, Client::new(port))
 }
 
+/// A check that reads everything.
+fn read_all(path: &Path) -> Checked {
+    let mut far = (0, 0);
+    let mut progress = |at, of| far = (at, of);
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    let checked = check_with(path, options).unwrap();
+    assert_eq!(far, (checked.exported_bytes, checked.exported_bytes), "it is gone through");
+    checked
+}
+
+#[test]
+fn a_check_that_reads_everything_names_what_is_damaged() {
+    let place = Place::new();
+    let spec = place.spec(LayerKind::Log);
+    fill(&spec);
+    let data = read_all(&spec.path).data.unwrap();
+    assert_eq!((data.read_bytes, data.bad_count, data.mended), (100 * 4096, 0, 0));
+    assert_eq!(rot(&[place.path("d0")]), 1);
+    assert_eq!(check(&spec.path).unwrap().verdict, Verdict::Sound, "it reads no data");
+    let checked = read_all(&spec.path);
+    assert_eq!((checked.verdict, checked.problems.len()), (Verdict::Damaged, 1), "{checked:?}");
+    let range = format!("4096 bytes at byte {AT}");
+    assert!(checked.problems[0].starts_with(&range), "{:?}", checked.problems);
+    assert_eq!(checked.data.unwrap().bad_ranges, [(AT, 4096)]);
+}
+
 #[test]
 fn corruption_that_nothing_mends_is_told_before_the_error() {
     let place = Place::new();
@@ -90,6 +119,9 @@ fn what_parity_mends_is_told_with_its_device() {
     fill(&spec);
     let devices: Vec<_> = (0..3).map(|device| place.path(&format!("d{device}"))).collect();
     assert_eq!(rot(&devices), 1);
+    let checked = read_all(&spec.path);
+    let data = checked.data.unwrap();
+    assert_eq!((checked.verdict, data.mended, data.bad_count), (Verdict::Sound, 1, 0));
     let (running, client) = start(&spec.path);
     assert_eq!(client.read(AT, 4096), noise(AT / 4096));
     let events = running.events().since(0);
