@@ -126,6 +126,12 @@ bugs! {
         /// `rrpc` replays rows in the order in which it finds them.
         ZonesReplayUnsorted = "replay-unsorted",
     "log":
+        /// Log answers a read of a damaged record without a word to anybody else.
+        CorruptUntold = "corrupt-untold",
+        /// Log says that the block behind the damaged one is.
+        CorruptElsewhere = "corrupt-elsewhere",
+        /// Log says of what parity mended that it is corrupt.
+        MendedAsCorrupt = "mended-as-corrupt",
         /// Log flushes its first device only.
         FlushOneMember = "flush-one-member",
         /// Log makes parity on top of what the buffer held before.

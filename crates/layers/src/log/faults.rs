@@ -6,6 +6,8 @@
 
 use hostftl_core::{DeviceError, Event, HostError, Nanos, Out, Output, SECTOR, SECTORS_PER_BLOCK};
 
+use crate::planted::{Bug, planted};
+
 use super::Log;
 use super::blocks::Step;
 use super::collect::{Checked, Live};
@@ -38,8 +40,8 @@ impl Log {
     /// Nothing gives the record of an operation back.
     pub(super) fn give_up_record(&mut self, index: u8, out: &mut Out) {
         let it = *self.op(index);
-        if it.flawed {
-            tell_corrupt(it.block, 1, out);
+        if it.flawed && !planted(Bug::CorruptUntold) {
+            tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, out);
         }
         self.end_block(index, Some(HostError::Io), out);
     }
@@ -48,7 +50,9 @@ impl Log {
     pub(super) fn record_mended(&mut self, index: u8, out: &mut Out) {
         self.gauges.repaired += 1;
         let it = *self.op(index);
-        if it.flawed {
+        if it.flawed && planted(Bug::MendedAsCorrupt) {
+            tell_corrupt(it.block, 1, out);
+        } else if it.flawed {
             let sectors = self.range_bytes(index) / SECTOR as u32;
             let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
             out.push(Output::Event(Event::Mended { device, lba, sectors }));
