@@ -4,6 +4,9 @@
 //! - An item waits, or it flies: its place is its cookie, and it awaits one answer.
 //! - Writes whose ranges meet never fly together, so the server has no order to choose.
 //! - While something is sent again after a reconnect, nothing else flies.
+//! - What is compared with the server's ([`check`]) is not being written meanwhile.
+
+mod check;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,6 +15,8 @@ use hostftl_core::DeviceError;
 use hostftl_nbd_proto::flags::SEND_WRITE_ZEROES;
 use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Negotiated, Request};
 
+use self::check::Check;
+use super::ghosts::Ghosts;
 use super::item::{Item, Origin};
 use super::kept::{FLUSH_AT, FULL_AT, Kept, Unflushed};
 use super::line::{Line, front};
@@ -29,6 +34,8 @@ pub struct Flow {
     pub flying: Vec<Option<Item>>,
     free: Vec<u32>,
     kept: Unflushed,
+    ghosts: Ghosts,
+    check: Check,
     /// Items that send again what was kept and are not over.
     again: usize,
     /// Whether a flush of the client's own is under way, and when the next may be.
@@ -38,6 +45,8 @@ pub struct Flow {
     longest: u32,
     zeroes: bool,
     timeout: Duration,
+    /// How long ghosts live after a connection began.
+    grace: Duration,
     /// Items that are over, with their results.
     pub over: Vec<(Item, Result<(), DeviceError>)>,
 }
@@ -58,24 +67,28 @@ impl Flow {
             flying: Vec::new(),
             free: Vec::new(),
             kept: Unflushed::default(),
+            ghosts: Ghosts::default(),
+            check: Check::default(),
             again: 0,
             flushing: false,
             flush_from: Instant::now(),
             longest: 0,
             zeroes: false,
             timeout,
+            grace: timeout,
             over: Vec::new(),
         };
         flow.learn(export);
         flow
     }
 
-    /// What the server takes.
+    /// There is a connection, and the server takes this.
     pub fn learn(&mut self, export: &Negotiated) {
         let said = export.block.map_or(MAX_PAYLOAD, |block| block.max);
         // A server that says nonsense still has to take a page.
         self.longest = (said.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
         self.zeroes = export.flags & SEND_WRITE_ZEROES != 0;
+        self.ghosts.end_at(Instant::now() + self.grace);
     }
 
     /// From now on a command may take so long.
@@ -89,9 +102,9 @@ impl Flow {
         self.waiting.push_back(Item::new(transfer, origin, deadline));
     }
 
-    /// Whether anything waits or flies.
+    /// Whether anything waits or flies, or time changes something.
     pub fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.free.len() < self.flying.len()
+        !self.ghosts.is_empty() || !self.waiting.is_empty() || self.free.len() < self.flying.len()
     }
 
     /// Begins what may begin, spread over the lines.
@@ -101,6 +114,7 @@ impl Flow {
             let (flush, deadline) = (Transfer::sync(0, NO_FILE), Instant::now() + self.timeout);
             self.waiting.push_front(Item::new(flush, Origin::Flush, deadline));
         }
+        self.begin_check();
         while let Some(item) = self.waiting.front() {
             if !self.may_start(item) {
                 return;
@@ -121,9 +135,11 @@ impl Flow {
 
     fn may_start(&self, item: &Item) -> bool {
         let first = item.is_again() || self.again == 0;
-        let room = item.is_again() || !item.writes() || self.kept.cost() < FULL_AT;
+        let (offset, len) = item.transfer.range();
+        let full = || self.kept.cost() >= FULL_AT || !item.flew && self.ghosts.is_full(offset, len);
+        let room = item.is_again() || item.is_of_check() || !item.writes() || !full();
         let collides = || self.flying.iter().flatten().any(|other| item.collides(other));
-        first && room && !(item.writes() && collides())
+        first && room && !collides()
     }
 
     /// Asks the server for the next part of the item at `place`.
@@ -165,7 +181,16 @@ impl Flow {
         let again = item.is_again();
         match said {
             Err(Errno::Shutdown) => return Err(Trouble::Leaving),
-            Ok(()) if item.writes() && !again => self.kept.push(copy(item)),
+            Ok(()) if item.writes() => {
+                let kept = copy(item);
+                self.ghosts.note(&kept);
+                if !again && !item.is_of_check() {
+                    self.kept.push(kept);
+                }
+            }
+            Ok(()) if item.transfer.call() == Call::Read && !item.is_of_check() => {
+                lay_over(&self.ghosts, item);
+            }
             Ok(()) if item.transfer.call() == Call::Sync => self.kept.flushed(item.covers),
             _ => {}
         }
@@ -190,7 +215,14 @@ impl Flow {
     /// An item is over.
     fn end(&mut self, item: Item, result: Result<(), DeviceError>) {
         match item.origin {
-            Origin::Driver | Origin::Caller(_) => self.over.push((item, result)),
+            Origin::Driver | Origin::Caller(_) => {
+                let flushed = item.transfer.call() == Call::Sync && result.is_ok();
+                if flushed && self.ghosts.is_unchecked() {
+                    self.check.hold(item);
+                } else {
+                    self.over.push((item, result));
+                }
+            }
             Origin::Flush => {
                 self.flushing = false;
                 if result.is_err() {
@@ -201,6 +233,9 @@ impl Flow {
                 self.again -= 1;
                 self.kept.push(kept);
             }
+            Origin::Check(bytes) => self.looked(item.transfer.range().0, &bytes, result),
+            Origin::Mend(_) => self.mended(result),
+            Origin::Seal => self.sealed(result),
         }
     }
 
@@ -209,7 +244,16 @@ impl Flow {
     pub fn land(&mut self) {
         let mut back: Vec<Item> = self.flying.drain(..).flatten().collect();
         self.free.clear();
+        for item in &mut back {
+            if item.writes() {
+                self.ghosts.add(item.transfer.range().0, item.part.into());
+            }
+            item.flew = true;
+        }
+        self.ghosts.doubt();
+        back.extend(self.check.stop());
         back.extend(self.waiting.drain(..));
+        back.retain(|item| !item.is_of_check());
         let (again, others): (Vec<_>, Vec<_>) = back.into_iter().partition(Item::is_again);
         let mut all = self.kept.take();
         all.extend(again.into_iter().filter_map(|item| match item.origin {
@@ -236,6 +280,22 @@ impl Flow {
         let (failed, stay): (Vec<_>, _) = self.waiting.drain(..).partition(fails);
         self.waiting = stay.into_iter().collect();
         failed.into_iter().for_each(|item| self.end(item, Err(error)));
+        let held = self.check.give_up(late);
+        self.over.extend(held.map(|item| (item, Err(error))));
+    }
+}
+
+/// The part of an item that was read just now is what it should be, whatever ghosts did.
+fn lay_over(ghosts: &Ghosts, item: &Item) {
+    if ghosts.is_empty() {
+        return;
+    }
+    let mut offset = item.transfer.range().0;
+    for piece in front(item) {
+        // SAFETY: the item keeps its memory, and its line has filled it and is done with it.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) };
+        ghosts.lay_over(offset, bytes);
+        offset += bytes.len() as u64;
     }
 }
 

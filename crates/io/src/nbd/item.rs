@@ -19,6 +19,13 @@ pub enum Origin {
     Flush,
     /// The client: what it kept is sent again.
     Again(Kept),
+    /// The client: it reads what a ghost may have changed, into this memory.
+    Check(Box<[u8]>),
+    /// The client: it writes what a ghost did change, from this memory.
+    #[expect(dead_code, reason = "the transfer has pointers to it")]
+    Mend(Kept),
+    /// The client: it makes durable what it mended.
+    Seal,
 }
 
 /// See the module text.
@@ -34,11 +41,13 @@ pub struct Item {
     pub part: u32,
     /// The line on which the answer comes.
     pub awaits: Option<usize>,
+    /// Whether a connection ended while it was on its way.
+    pub flew: bool,
 }
 
 impl Item {
     pub fn new(transfer: Transfer, origin: Origin, deadline: Instant) -> Self {
-        Item { transfer, origin, deadline, covers: 0, part: 0, awaits: None }
+        Item { transfer, origin, deadline, covers: 0, part: 0, awaits: None, flew: false }
     }
 
     /// Whether it sends what was sent before.
@@ -51,11 +60,17 @@ impl Item {
         matches!(self.transfer.call(), Call::Write | Call::Allocate(_))
     }
 
-    /// Whether both write and their ranges meet.
+    /// Whether it compares what the server has, or mends that.
+    pub fn is_of_check(&self) -> bool {
+        matches!(self.origin, Origin::Check(_) | Origin::Mend(_) | Origin::Seal)
+    }
+
+    /// Whether their ranges meet and one of them writes there, beside a write or a check.
     pub fn collides(&self, other: &Item) -> bool {
         let ((from, len), (other_from, other_len)) =
             (self.transfer.range(), other.transfer.range());
         let meet = from < other_from + other_len && other_from < from + len;
-        meet && self.writes() && other.writes()
+        let exact = |item: &Item| item.writes() || matches!(item.origin, Origin::Check(_));
+        meet && (self.writes() || other.writes()) && exact(self) && exact(other)
     }
 }

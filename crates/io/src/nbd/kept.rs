@@ -14,7 +14,7 @@ pub const FLUSH_AT: u64 = 32 << 20;
 /// From here on writes wait for that flush, in bytes.
 pub const FULL_AT: u64 = 64 << 20;
 /// What an entry costs beside its data, in bytes.
-const ENTRY: u64 = 128;
+pub const ENTRY: u64 = 128;
 
 /// What was written.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 mod claim;
 mod client;
 mod flow;
+mod ghosts;
 mod item;
 mod kept;
 mod line;

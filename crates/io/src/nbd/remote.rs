@@ -298,7 +298,7 @@ fn end(finished: &mut Vec<Finished>, slot: u32, origin: Origin, result: Result<(
             let result = result.map(|()| Verdict::default());
             finished.push(Finished { slot, result });
         }
-        Origin::Flush | Origin::Again(_) => unreachable!("nobody waits for the client's own"),
+        _ => unreachable!("nobody waits for the client's own"),
     }
 }
 

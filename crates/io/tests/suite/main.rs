@@ -3,6 +3,7 @@
 mod common;
 mod engines;
 mod exerciser;
+mod ghost;
 mod hung;
 mod raid5;
 mod refused;

@@ -1,0 +1,252 @@
+//! Writes that had no answer when their connection ended: the server may carry them out later.
+//!
+//! Invariants
+//! - A ghost is a range of such a write. It lives until some time after the next connection began.
+//! - What was completed over a living ghost is here, the newest of each byte.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::kept::{ENTRY, FULL_AT, Kept};
+
+#[derive(Debug)]
+struct Ghost {
+    offset: u64,
+    len: u64,
+    /// When it is gone; `None` = as long as there is no connection.
+    until: Option<Instant>,
+}
+
+/// What a range should hold; `None` = zeros.
+#[derive(Debug)]
+struct Newer {
+    len: u64,
+    bytes: Option<Box<[u8]>>,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub struct Ghosts {
+    list: Vec<Ghost>,
+    newer: BTreeMap<u64, Newer>,
+    cost: u64,
+    /// Counts what changed, and how much of that was compared with the server's.
+    changes: u64,
+    checked: u64,
+}
+
+impl Ghosts {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// A write of this range had no answer.
+    pub fn add(&mut self, offset: u64, len: u64) {
+        match self.list.iter_mut().find(|ghost| (ghost.offset, ghost.len) == (offset, len)) {
+            Some(known) => known.until = None,
+            None => self.list.push(Ghost { offset, len, until: None }),
+        }
+    }
+
+    /// The connection ended: what was compared before may be different now.
+    pub fn doubt(&mut self) {
+        self.changes += 1;
+    }
+
+    /// There is a connection again, so the ghosts without an end have this one.
+    pub fn end_at(&mut self, until: Instant) {
+        self.list.iter_mut().for_each(|ghost| ghost.until = ghost.until.or(Some(until)));
+    }
+
+    /// Whether what is written to this range has to wait for room.
+    pub fn is_full(&self, offset: u64, len: u64) -> bool {
+        let meets = |ghost: &Ghost| meet((ghost.offset, ghost.len), (offset, len)).is_some();
+        self.cost >= FULL_AT && self.list.iter().any(meets)
+    }
+
+    /// This was completed just now.
+    pub fn note(&mut self, kept: &Kept) {
+        let (offset, len) = match kept {
+            Kept::Bytes { offset, bytes } => (*offset, bytes.len() as u64),
+            Kept::Zeros { offset, len } => (*offset, *len),
+        };
+        let ranges =
+            self.list.iter().filter_map(|ghost| meet((ghost.offset, ghost.len), (offset, len)));
+        for (from, len) in ranges.collect::<Vec<_>>() {
+            self.cut(from, len);
+            let bytes = match kept {
+                Kept::Bytes { bytes, .. } => Some(part(bytes, from - offset, len)),
+                Kept::Zeros { .. } => None,
+            };
+            self.insert(from, Newer { len, bytes });
+            self.changes += 1;
+        }
+    }
+
+    fn insert(&mut self, offset: u64, newer: Newer) {
+        self.cost += newer.cost();
+        self.newer.insert(offset, newer);
+    }
+
+    /// Forgets what was known of a range.
+    fn cut(&mut self, from: u64, len: u64) {
+        let known: Vec<u64> = self.within(from, len).map(|(offset, _)| offset).collect();
+        for offset in known {
+            let old = self.newer.remove(&offset).expect("it is there");
+            self.cost -= old.cost();
+            let end = offset + old.len;
+            for (start, stop) in [(offset, from), (from + len, end)] {
+                if start < stop {
+                    let bytes =
+                        old.bytes.as_ref().map(|all| part(all, start - offset, stop - start));
+                    self.insert(start, Newer { len: stop - start, bytes });
+                }
+            }
+        }
+    }
+
+    /// What is known of a range and near it, in order.
+    fn within(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, &Newer)> {
+        let before = self.newer.range(..from).next_back();
+        let inside = self.newer.range(from..from + len);
+        let all = before.into_iter().chain(inside).map(|(offset, newer)| (*offset, newer));
+        all.filter(move |(offset, newer)| meet((*offset, newer.len), (from, len)).is_some())
+    }
+
+    /// Puts what is known over bytes that the server has at `offset`.
+    pub fn lay_over(&self, offset: u64, bytes: &mut [u8]) {
+        for (start, newer) in self.within(offset, bytes.len() as u64) {
+            let range = meet((start, newer.len), (offset, bytes.len() as u64));
+            let (from, len) = range.expect("it is within");
+            let to = &mut bytes[(from - offset) as usize..][..len as usize];
+            match &newer.bytes {
+                Some(all) => to.copy_from_slice(&all[(from - start) as usize..][..len as usize]),
+                None => to.fill(0),
+            }
+        }
+    }
+
+    /// The first range to compare from `from` on, of at most `most` bytes.
+    pub fn next(&self, from: u64, most: u64) -> Option<(u64, u64)> {
+        let (offset, newer) = self.within(from, u64::MAX - from).next()?;
+        let start = from.max(offset);
+        Some((start, (offset + newer.len - start).min(most)))
+    }
+
+    /// What to write to `offset`, where the server has these bytes, if they are not right.
+    pub fn mend(&self, offset: u64, bytes: &[u8]) -> Option<Kept> {
+        let mut right: Box<[u8]> = bytes.into();
+        self.lay_over(offset, &mut right);
+        (*right != *bytes).then_some(Kept::Bytes { offset, bytes: right })
+    }
+
+    /// Whether there is something that was not compared.
+    pub fn is_unchecked(&self) -> bool {
+        self.changes != self.checked && !self.newer.is_empty()
+    }
+
+    /// The number of the last change.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether the time of a ghost is over.
+    pub fn has_ended(&self, now: Instant) -> bool {
+        self.list.iter().any(|ghost| ghost.until.is_some_and(|until| until <= now))
+    }
+
+    /// All was compared that had changed when `changes` was the last; that began at `begun`.
+    pub fn compared(&mut self, changes: u64, begun: Instant) {
+        self.checked = changes;
+        self.list.retain(|ghost| ghost.until.is_none_or(|until| until > begun));
+        let Ghosts { list, newer, .. } = self;
+        newer.retain(|offset, newer| {
+            let range = (*offset, newer.len);
+            list.iter().any(|ghost| meet((ghost.offset, ghost.len), range).is_some())
+        });
+        self.cost = self.newer.values().map(Newer::cost).sum();
+    }
+}
+
+impl Newer {
+    /// Memory that it takes.
+    fn cost(&self) -> u64 {
+        ENTRY + self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    }
+}
+
+/// Where two ranges meet.
+fn meet(a: (u64, u64), b: (u64, u64)) -> Option<(u64, u64)> {
+    let from = a.0.max(b.0);
+    let to = (a.0 + a.1).min(b.0 + b.1);
+    (from < to).then(|| (from, to - from))
+}
+
+fn part(bytes: &[u8], from: u64, len: u64) -> Box<[u8]> {
+    bytes[from as usize..][..len as usize].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn bytes(offset: u64, len: usize, value: u8) -> Kept {
+        Kept::Bytes { offset, bytes: vec![value; len].into() }
+    }
+
+    #[test]
+    fn the_newest_of_each_byte_over_a_ghost_is_known() {
+        let mut ghosts = Ghosts::default();
+        ghosts.add(1000, 1000);
+        ghosts.note(&bytes(0, 1000, 9));
+        assert!(!ghosts.is_unchecked(), "beside the ghost");
+        ghosts.note(&bytes(0, 4000, 1));
+        ghosts.note(&bytes(1200, 100, 2));
+        ghosts.note(&Kept::Zeros { offset: 1250, len: 100 });
+        let mut there = vec![7; 3000];
+        ghosts.lay_over(500, &mut there);
+        let mut right = vec![7; 3000];
+        right[500..1500].fill(1);
+        right[700..750].fill(2);
+        right[750..850].fill(0);
+        assert!(there == right);
+        assert!(ghosts.mend(500, &right).is_none());
+        let mended = ghosts.mend(1100, &[1; 200]);
+        let Some(Kept::Bytes { offset: 1100, bytes }) = mended else { panic!("{mended:?}") };
+        assert!(*bytes == right[600..800]);
+        assert_eq!(ghosts.next(0, 64), Some((1000, 64)));
+        assert_eq!(ghosts.next(1064, 4096), Some((1064, 136)));
+        assert_eq!(ghosts.next(2000, 4096), None);
+    }
+
+    #[test]
+    fn a_ghost_ends_after_its_time_and_takes_along_what_is_known() {
+        let mut ghosts = Ghosts::default();
+        let begin = Instant::now();
+        let end = begin + Duration::from_secs(1);
+        ghosts.add(0, 512);
+        ghosts.note(&bytes(0, 512, 1));
+        assert!(!ghosts.has_ended(end), "there is no connection yet");
+        ghosts.end_at(end);
+        assert!(!ghosts.has_ended(begin) && ghosts.has_ended(end) && ghosts.is_unchecked());
+        ghosts.compared(ghosts.changes(), begin);
+        assert!(!ghosts.is_empty() && !ghosts.is_unchecked());
+        ghosts.doubt();
+        assert!(ghosts.is_unchecked());
+        ghosts.compared(ghosts.changes(), end);
+        assert!(ghosts.is_empty() && ghosts.newer.is_empty() && ghosts.cost == 0);
+    }
+
+    #[test]
+    fn only_writes_over_ghosts_wait_for_room() {
+        let mut ghosts = Ghosts::default();
+        ghosts.add(0, FULL_AT);
+        ghosts.note(&bytes(0, FULL_AT as usize - 512, 1));
+        assert!(!ghosts.is_full(0, 512));
+        ghosts.note(&bytes(FULL_AT - 512, 512, 1));
+        assert!(ghosts.is_full(0, 512) && !ghosts.is_full(FULL_AT, 512));
+    }
+}
