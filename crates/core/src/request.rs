@@ -83,6 +83,8 @@ pub enum HostError {
     NoSpace,
     /// The range is not within the volume.
     Range,
+    /// The volume is only read.
+    ReadOnly,
 }
 
 /// The answer to a request.

@@ -6,19 +6,18 @@
 //!   far as this machine can know.
 //! - A layer's sector 0 is the window's first sector, and it reaches nothing outside the window.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
 
+use crate::alone::{self, Access};
 use crate::direct::{self, Direct};
 use crate::error::IoError;
-use crate::holder::holder_of;
 use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::queue::gains_from_discard;
@@ -26,10 +25,6 @@ use crate::region::Region;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Call, NO_FILE, Transfer};
 use crate::zoned::{self, Zoned, ZonedName};
-
-/// How long a device that nobody living holds is waited for, and how often it is tried.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +90,22 @@ impl Device {
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.
     pub fn open(name: &str) -> Result<Self, IoError> {
+        Self::open_as(name, Access::Full)
+    }
+
+    /// As [`Device::open`]. What is only read need not be writable; a server is not told of that.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open_as(name: &str, access: Access) -> Result<Self, IoError> {
         if let Some(zoned) = ZonedName::parse(name) {
             let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why })?;
-            return Self::zoned(name, &zoned);
+            return Self::zoned(name, &zoned, access);
         }
         match name.strip_prefix("mem:") {
             Some(size) => Self::memory(name, size),
             None if Uri::is_meant(name) => Self::remote(name),
-            None => Self::path(name),
+            None => Self::path(name, access),
         }
     }
 
@@ -149,9 +152,9 @@ impl Device {
         name.strip_prefix(zoned::PREFIX).unwrap_or(name).starts_with("mem:")
     }
 
-    fn zoned(name: &str, zoned: &ZonedName) -> Result<Self, IoError> {
+    fn zoned(name: &str, zoned: &ZonedName, access: Access) -> Result<Self, IoError> {
         let wrong = |why: String| IoError::Name { name: name.into(), why };
-        let mut device = Self::open(&zoned.medium)?;
+        let mut device = Self::open_as(&zoned.medium, access)?;
         let found = match &device.medium {
             Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
             Medium::File(file) if device.backing == Backing::Block => {
@@ -212,7 +215,7 @@ impl Device {
         })
     }
 
-    fn path(name: &str) -> Result<Self, IoError> {
+    fn path(name: &str, access: Access) -> Result<Self, IoError> {
         let meta = Path::new(name).metadata().map_err(|error| system(name, "open it", error))?;
         let (backing, exclusive) = if meta.file_type().is_file() {
             (Backing::File, 0)
@@ -221,7 +224,7 @@ impl Device {
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let file = patiently(|| open_alone(name, exclusive))?;
+        let file = alone::open(name, exclusive, access)?;
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
         // A file would only be cut into fragments.
@@ -440,40 +443,6 @@ impl Device {
         let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
         assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
         self.zoned.as_ref().map_or(self.base + from, |zoned| zoned.place(lba))
-    }
-}
-
-/// Tries again while a device is held by nobody who lives: after a kill the kernel holds it until
-/// the transfers of the dead process are over; or by a child that is about to begin.
-fn patiently(open: impl Fn() -> Result<File, (IoError, bool)>) -> Result<File, IoError> {
-    let begun = Instant::now();
-    loop {
-        match open() {
-            Ok(file) => return Ok(file),
-            Err((_, true)) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            Err((error, _)) => return Err(error),
-        }
-    }
-}
-
-/// Opens and locks a device; with an error, whether it may pass by itself.
-fn open_alone(name: &str, exclusive: i32) -> Result<File, (IoError, bool)> {
-    use std::fs::TryLockError::{Error, WouldBlock};
-    let busy = |holder: String| IoError::Busy { name: name.into(), holder };
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(name);
-    let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => {
-            (busy("the system (mounted, swap, or part of another device)".into()), true)
-        }
-        _ => (system(name, "open it for reading and writing", error), false),
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(WouldBlock) => Err(match holder_of(&file) {
-            Some(holder) => (busy(holder.name), holder.is_leaving),
-            None => (busy("another process".into()), true),
-        }),
-        Err(Error(error)) => Err((system(name, "lock it", error), false)),
     }
 }
 

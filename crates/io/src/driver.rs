@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::host::{Host, Pull, Tap};
+use crate::overlay::LOOK_MOST;
 use crate::stats::{Snapshot, Stats};
 use crate::waker::Waker;
 use crate::world::World;
@@ -123,9 +124,16 @@ impl<L: Layer> Driver<L> {
     }
 
     /// From now on nothing is written to any device: the layer sees what it wrote, and nobody else
-    /// ever will. For a look, before the start.
-    pub fn look_only(&mut self) {
-        self.world.look_only();
+    /// ever will. For a look, before the start. Reads are done one after the other, unless they go
+    /// `past` what is in memory as usual.
+    pub fn look_only(&mut self, past: bool) {
+        self.world.look_only(past);
+    }
+
+    /// Whether a look had too little memory for what would be written: the layer was told that the
+    /// device is full.
+    pub fn is_look_full(&self) -> bool {
+        self.world.is_look_full()
     }
 
     /// Runs the layer until it is ready for requests.
@@ -141,6 +149,7 @@ impl<L: Layer> Driver<L> {
         // This host may have said so already, but the next one has requests.
         self.over = false;
         match self.phase {
+            Phase::Lost(_) if self.is_look_full() => Err(IoError::Look { most: LOOK_MOST >> 20 }),
             Phase::Lost(why) => Err(IoError::Unrecoverable(why)),
             _ => Ok(()),
         }

@@ -59,6 +59,15 @@ pub enum IoError {
     /// The layer says that the volume can't be opened.
     #[error("the volume can't be recovered: {0}")]
     Unrecoverable(&'static str),
+    /// Recovery would write more than fits into the memory of a look.
+    #[error(
+        "recovery would write more to a device than the {most} MiB that are kept in memory when \
+         nothing may be written: start the volume so that it may write"
+    )]
+    Look {
+        /// What is kept in memory for each device, in MiB.
+        most: usize,
+    },
     /// Commands that a device never ended, though the layer is closed.
     #[error(
         "these devices never ended some commands: {devices}; they stay in use until this process \

@@ -1,5 +1,6 @@
 //! The driver that runs a layer on real devices: memory, files, block devices, NBD exports.
 
+mod alone;
 mod arena;
 mod compute;
 mod device;
@@ -26,6 +27,7 @@ mod waker;
 mod world;
 mod zoned;
 
+pub use alone::Access;
 pub use arena::{Arena, Class, HOST_CLASSES, Lease};
 pub use device::{Backing, Device};
 pub use direct::Direct;
@@ -36,6 +38,7 @@ pub use holder::{Holder, holder_of};
 pub use host::{Host, Pull, Tap};
 pub use model::Model;
 pub use nbd::{Link, LinkWatch};
+pub use overlay::LOOK_MOST;
 pub use protect::protect;
 pub use reserve::Reserve;
 pub use size::parse_bytes;

@@ -1,60 +1,89 @@
 //! What a look at a device would write: it stays in memory, and reads see it.
+//!
+//! Invariants
+//! - The memory is bounded by [`LOOK_MOST`]; what would need more fails, and is remembered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hostftl_core::{BLOCK, DeviceError, Page, SECTOR};
 
 use crate::device::Device;
 use crate::transfer::{self, Call, Transfer};
 
+/// How much memory what would be written to one device may take, in bytes.
+pub const LOOK_MOST: usize = 512 << 20;
+/// What a sector takes, and a range of zeros, in bytes: content, key, and a share of the tree.
+const OF_SECTOR: usize = SECTOR + 48;
+const OF_RANGE: usize = 48;
+
 /// See the module text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Overlay {
     /// By the number of the sector on the whole device.
     written: BTreeMap<u64, Box<[u8; SECTOR]>>,
-    /// Those that read zeros, and are not written.
-    zeros: BTreeSet<u64>,
+    /// Ranges that read zeros where nothing was written since, the end of each by its begin; none
+    /// touches another.
+    zeros: BTreeMap<u64, u64>,
+    most: usize,
+    /// Whether anything had no room.
+    is_full: bool,
+}
+
+impl Default for Overlay {
+    fn default() -> Self {
+        let (written, zeros) = (BTreeMap::new(), BTreeMap::new());
+        Overlay { written, zeros, most: LOOK_MOST, is_full: false }
+    }
 }
 
 impl Overlay {
+    /// Whether something that would have been written had no room.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether the device alone knows what a transfer reads.
+    pub fn leaves(&self, transfer: &Transfer) -> bool {
+        let range = sectors(transfer);
+        let zeroed = self.zeros.range(..range.end).next_back();
+        transfer.call() == Call::Read
+            && self.written.range(range.clone()).next().is_none()
+            && zeroed.is_none_or(|(_, end)| *end <= range.start)
+    }
+
     /// Does a transfer, of which nothing is written to `device`.
     ///
     /// # Errors
-    /// What the device says to a read.
+    /// What the device says to a read, and no space when there is no more memory for it.
     pub fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
-        let (offset, len) = transfer.range();
-        let first = offset / SECTOR as u64;
+        let range = sectors(transfer);
+        let new = match transfer.call() {
+            Call::Write => (range.end - range.start) as usize * OF_SECTOR,
+            Call::Allocate(_) => OF_RANGE,
+            Call::Read | Call::Sync => 0,
+        };
+        let held = self.written.len() * OF_SECTOR + self.zeros.len() * OF_RANGE;
+        if new > 0 && held + new > self.most {
+            self.is_full = true;
+            return Err(DeviceError::NoSpace);
+        }
         match transfer.call() {
             Call::Sync => {}
-            Call::Allocate(_) => {
-                let range = first..first + len / SECTOR as u64;
-                range.for_each(|sector| {
-                    self.written.remove(&sector);
-                    self.zeros.insert(sector);
-                });
-            }
+            Call::Allocate(_) => self.zero(range),
             Call::Write => {
-                let mut bytes = vec![0; len as usize];
+                let mut bytes = vec![0; transfer.range().1 as usize];
                 transfer.copy_out(&mut bytes);
-                for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR)) {
-                    self.zeros.remove(&sector);
+                for (sector, bytes) in range.zip(bytes.chunks_exact(SECTOR)) {
                     self.written.insert(sector, Box::new(bytes.try_into().expect("a sector")));
                 }
             }
             Call::Read => {
-                let mut pages = vec![Page::default(); (len as usize).div_ceil(BLOCK)];
-                let mut below = Transfer::new(0, device.fd(), Call::Read, offset, len);
-                below.push(pages.as_mut_ptr().cast(), len as usize);
-                match device.as_remote() {
-                    Some(remote) => remote.run(below).map_err(|_| DeviceError::Media)?,
-                    None => transfer::run(&mut below)?,
-                }
-                let mut bytes = pages.iter().flat_map(|page| page.0).collect::<Vec<u8>>();
-                bytes.truncate(len as usize);
-                for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR)) {
+                let mut bytes = read(transfer, device)?;
+                for (sector, bytes) in range.zip(bytes.chunks_exact_mut(SECTOR)) {
                     match self.written.get(&sector) {
                         Some(written) => bytes.copy_from_slice(&written[..]),
-                        None if self.zeros.contains(&sector) => bytes.fill(0),
+                        None if self.is_zeroed(sector) => bytes.fill(0),
                         None => {}
                     }
                 }
@@ -62,5 +91,112 @@ impl Overlay {
             }
         }
         Ok(())
+    }
+
+    fn is_zeroed(&self, sector: u64) -> bool {
+        self.zeros.range(..=sector).next_back().is_some_and(|(_, end)| sector < *end)
+    }
+
+    fn zero(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let mut rest = self.written.split_off(&range.start);
+        self.written.append(&mut rest.split_off(&range.end));
+        let (mut from, mut end) = (range.start, range.end);
+        while let Some((&other, &until)) = self.zeros.range(..=end).next_back()
+            && until >= from
+        {
+            (from, end) = (from.min(other), end.max(until));
+            self.zeros.remove(&other);
+        }
+        self.zeros.insert(from, end);
+    }
+}
+
+/// The sectors of the whole device that a transfer is about.
+fn sectors(transfer: &Transfer) -> Range<u64> {
+    let (offset, len) = transfer.range();
+    let first = offset / SECTOR as u64;
+    first..first + len / SECTOR as u64
+}
+
+/// What the device has.
+fn read(transfer: &Transfer, device: &Device) -> Result<Vec<u8>, DeviceError> {
+    let (offset, len) = transfer.range();
+    let mut pages = vec![Page::default(); (len as usize).div_ceil(BLOCK)];
+    let mut below = Transfer::new(0, device.fd(), Call::Read, offset, len);
+    below.push(pages.as_mut_ptr().cast(), len as usize);
+    match device.as_remote() {
+        Some(remote) => remote.run(below).map_err(|_| DeviceError::Media)?,
+        None => transfer::run(&mut below)?,
+    }
+    let mut bytes = pages.iter().flat_map(|page| page.0).collect::<Vec<u8>>();
+    bytes.truncate(len as usize);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(overlay: &mut Overlay, device: &Device, sector: u64, byte: u8) -> bool {
+        let mut page = Page::default();
+        page.0.fill(byte);
+        let (offset, len) = (sector * SECTOR as u64, SECTOR);
+        let mut transfer = Transfer::new(0, device.fd(), Call::Write, offset, len as u64);
+        transfer.push(page.0.as_mut_ptr(), len);
+        overlay.run(&transfer, device).is_ok()
+    }
+
+    fn reset(overlay: &mut Overlay, device: &Device, from: u64, to: u64) {
+        let sector = SECTOR as u64;
+        let transfer = Transfer::reset(0, device.fd(), from * sector, (to - from) * sector);
+        overlay.run(&transfer, device).unwrap();
+    }
+
+    /// The first byte of a sector.
+    fn byte(overlay: &mut Overlay, device: &Device, sector: u64) -> u8 {
+        let mut page = Page::default();
+        let (offset, len) = (sector * SECTOR as u64, SECTOR);
+        let mut transfer = Transfer::new(0, device.fd(), Call::Read, offset, len as u64);
+        transfer.push(page.0.as_mut_ptr(), len);
+        overlay.run(&transfer, device).unwrap();
+        page.0[0]
+    }
+
+    fn device(folder: &tempfile::TempDir) -> Device {
+        let path = folder.path().join("d");
+        std::fs::write(&path, [9; 64 * SECTOR]).unwrap();
+        Device::open_as(path.to_str().unwrap(), Access::ReadOnly).unwrap()
+    }
+
+    use crate::alone::Access;
+
+    #[test]
+    fn reads_see_what_would_have_been_written_and_the_device_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = device(&folder);
+        let mut overlay = Overlay::default();
+        assert!(write(&mut overlay, &device, 10, 1));
+        reset(&mut overlay, &device, 8, 12);
+        reset(&mut overlay, &device, 20, 24);
+        reset(&mut overlay, &device, 12, 20);
+        assert!(write(&mut overlay, &device, 11, 2));
+        assert_eq!(overlay.zeros.iter().collect::<Vec<_>>(), [(&8, &24)]);
+        let seen = [7, 8, 10, 11, 23, 24].map(|sector| byte(&mut overlay, &device, sector));
+        assert_eq!(seen, [9, 0, 0, 2, 0, 9]);
+        assert_eq!(std::fs::read(folder.path().join("d")).unwrap(), [9; 64 * SECTOR]);
+    }
+
+    #[test]
+    fn the_memory_is_bounded_and_what_is_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = device(&folder);
+        let mut overlay = Overlay { most: 3 * OF_SECTOR, ..Overlay::default() };
+        assert!((0..3).all(|sector| write(&mut overlay, &device, sector, 1)));
+        assert!(!overlay.is_full());
+        assert!(!write(&mut overlay, &device, 3, 1) && overlay.is_full());
+        assert_eq!([2, 3].map(|sector| byte(&mut overlay, &device, sector)), [1, 9]);
     }
 }

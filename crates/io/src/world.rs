@@ -60,6 +60,8 @@ pub struct World {
     pub stats: Stats,
     /// What a look would write to each device; empty unless this is one.
     overlays: Vec<Overlay>,
+    /// Whether a look reads what only the device has as usual, and not one after the other.
+    looks_past: bool,
 }
 
 impl World {
@@ -108,6 +110,7 @@ impl World {
             patience,
             stats,
             overlays: Vec::new(),
+            looks_past: false,
         })
     }
 
@@ -183,16 +186,24 @@ impl World {
     }
 
     /// From now on nothing is written to any device: what would be stays in memory.
-    pub fn look_only(&mut self) {
+    pub fn look_only(&mut self, past: bool) {
+        self.looks_past = past;
         self.overlays = self.devices.iter().map(|_| Overlay::default()).collect();
         for zoned in self.devices.iter_mut().filter_map(Device::as_zoned) {
             zoned.keeper = Keeper::Memory;
         }
     }
 
+    /// Whether what a look would write had more than the memory that there is for it.
+    pub fn is_look_full(&self) -> bool {
+        self.overlays.iter().any(Overlay::is_full)
+    }
+
     fn start(&mut self, transfer: Transfer, index: usize) {
         let device = &self.devices[index];
-        if let Some(overlay) = self.overlays.get_mut(index) {
+        if let Some(overlay) = self.overlays.get_mut(index)
+            && !(self.looks_past && overlay.leaves(&transfer))
+        {
             let result = overlay.run(&transfer, device).map(|()| Verdict::default());
             return self.finished.push_back(Finished { slot: transfer.slot, result });
         }

@@ -16,6 +16,10 @@ impl Fault {
     }
 }
 
+/// Why nothing can be written to an export that is only read.
+pub(crate) const READ_ONLY: Fault =
+    Fault::new(Errno::Permission, "the volume is served with --read-only");
+
 impl From<HostError> for Fault {
     fn from(error: HostError) -> Self {
         match error {
@@ -24,6 +28,7 @@ impl From<HostError> for Fault {
                 Fault::new(Errno::NoSpace, "no room for new data; reads and trims still work")
             }
             HostError::Range => Fault::new(Errno::Invalid, "the range is not within the volume"),
+            HostError::ReadOnly => READ_ONLY,
         }
     }
 }

@@ -10,7 +10,7 @@ use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Request};
 use hostftl_volume::front::{Answer, Answers, Buffer, Job, JobOp, Port};
 
 use crate::connection::ConnectionError;
-use crate::fault::Fault;
+use crate::fault::{Fault, READ_ONLY};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::source::Source;
@@ -111,6 +111,9 @@ impl Reader<'_> {
                 invalid("no context was chosen")
             }
             Command::Read if length > MAX_PAYLOAD => invalid("more than 32 MiB at once"),
+            Command::Write | Command::Trim | Command::WriteZeroes if export.read_only => {
+                Err(READ_ONLY)
+            }
             _ if length == 0 => invalid("a range of no bytes"),
             _ if !aligned => invalid("the range is not whole sectors of 512 bytes"),
             Command::Write | Command::WriteZeroes if !within => {

@@ -24,8 +24,8 @@ use crate::tls::{Certificates, Secure};
 use crate::witness::Witness;
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_nbd_proto::flags::{
-    CAN_MULTI_CONN, HAS_FLAGS, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA, SEND_TRIM,
-    SEND_WRITE_ZEROES,
+    CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA,
+    SEND_TRIM, SEND_WRITE_ZEROES,
 };
 use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
 use hostftl_volume::front::{CLIENTS_BYTES, Export, Port};
@@ -247,8 +247,11 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn offer(export: &Export, secure: bool) -> Offer {
-    let writes = SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO;
-    let flags = HAS_FLAGS | writes | SEND_CACHE | CAN_MULTI_CONN;
+    let writes = match export.read_only {
+        true => READ_ONLY,
+        false => SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO,
+    };
+    let flags = HAS_FLAGS | writes | SEND_FLUSH | SEND_CACHE | CAN_MULTI_CONN;
     Offer {
         name: export.name.clone(),
         also: export.also.clone(),

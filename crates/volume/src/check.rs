@@ -77,7 +77,7 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
     let mut driver = machine.driver;
     if !in_memory {
-        driver.look_only();
+        driver.look_only(false);
     }
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;

@@ -50,6 +50,8 @@ pub struct Export {
     pub align: u32,
     /// Whether zeroes take no longer than a trim.
     pub fast_zeroes: bool,
+    /// Whether it is only read: what would change it is refused, and a flush has nothing to do.
+    pub read_only: bool,
 }
 
 /// A buffer of the volume's arena, which gets it back when it is dropped.
@@ -238,6 +240,15 @@ impl Port {
         let inside = end.is_some_and(|end| end <= self.0.export.bytes);
         if !inside || !job.is_whole() {
             return job.refuse(Err(HostError::Range));
+        }
+        if self.0.export.read_only {
+            match job.op {
+                JobOp::Read(_) | JobOp::Status => {}
+                JobOp::Flush => return job.refuse(Ok(())),
+                JobOp::Write { .. } | JobOp::Trim { .. } | JobOp::Zeroes { .. } => {
+                    return job.refuse(Err(HostError::ReadOnly));
+                }
+            }
         }
         if job.bytes == 0 && !matches!(job.op, JobOp::Flush) {
             return job.refuse(Ok(()));

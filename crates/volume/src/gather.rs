@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hostftl_format::assemble::Verdict;
-use hostftl_io::IoError;
+use hostftl_io::{Access, IoError};
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -16,6 +16,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The command that goes on without a member for good, and the one that only looks.
 const SERVE: &str = "hostftl serve --degraded";
+const READ: &str = "hostftl serve --read-only --degraded";
 pub(crate) const CHECK: &str = "hostftl check --degraded";
 
 /// How a volume is opened.
@@ -23,6 +24,8 @@ pub(crate) const CHECK: &str = "hostftl check --degraded";
 pub struct OpenOptions {
     /// Whether to go on without members that belong to the volume.
     pub degraded: bool,
+    /// Whether anything may be written to the devices, at any time.
+    pub access: Access,
     /// How long to wait for members that are not there.
     pub wait: Duration,
     /// What to type to go on without a member, for messages.
@@ -34,10 +37,18 @@ pub struct OpenOptions {
     pub tell: fn(&str),
 }
 
+impl OpenOptions {
+    /// For a volume that is only read.
+    pub fn read_only() -> Self {
+        OpenOptions { access: Access::ReadOnly, command: READ, ..OpenOptions::default() }
+    }
+}
+
 impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
             degraded: false,
+            access: Access::Full,
             wait: Duration::ZERO,
             command: SERVE,
             deadlines: Vec::new(),
@@ -63,7 +74,7 @@ pub fn gather(
     loop {
         let mut absent = Vec::new();
         for name in std::mem::take(&mut waiting) {
-            match open_member(name) {
+            match open_member(name, options.access) {
                 Ok(member) => members.push(member),
                 Err(error) => absent.push((name, error)),
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hostftl_io::Device;
+use hostftl_io::{Access, Device};
 use hostftl_layers::{LayerConfig, LayerKind};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
-    let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?));
+    let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
     let layer = layer.and_then(Result::ok).unwrap_or(LayerConfig::new(LayerKind::Passthrough));

@@ -117,6 +117,7 @@ impl Jobs {
             HostError::NoSpace => (Level::Error, "no-space", "no room"),
             HostError::Io => (Level::Warning, "answered-error", "a device failed"),
             HostError::Range => (Level::Warning, "answered-error", "not within the volume"),
+            HostError::ReadOnly => (Level::Warning, "answered-error", "the volume is only read"),
         };
         let text = format!(
             "a {} of {} bytes at {} was answered with an error: {why}; {} so far",
@@ -319,6 +320,7 @@ mod tests {
             max_transfer,
             align: 4096,
             fast_zeroes: false,
+            read_only: false,
         }
     }
 

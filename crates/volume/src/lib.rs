@@ -42,7 +42,7 @@ pub use create::{CreateSpec, Created, create};
 pub use error::Error;
 pub use events::{Event, Events, KINDS, Level, Sink};
 pub use gather::OpenOptions;
-pub use hostftl_io::protect;
+pub use hostftl_io::{Access, protect};
 pub use import::import;
 pub use latency::Latency;
 pub use memory::Memory;

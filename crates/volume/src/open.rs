@@ -9,7 +9,8 @@ use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::data_window;
 use hostftl_io::{
-    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker, holder_of,
+    Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker,
+    holder_of,
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 use uuid::Uuid;
@@ -23,6 +24,9 @@ use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
 use crate::tier;
 
+/// What must be said of a volume that is only read.
+const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
+                         write is kept in memory";
 /// How long a lock that nobody known holds is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,6 +40,8 @@ pub struct Volume {
     pub(crate) devices: Vec<Device>,
     pub(crate) roster: Roster,
     pub(crate) mode: Mode,
+    /// Whether anything may be written to the devices.
+    pub(crate) access: Access,
     /// What should be known: damaged copies, a slow engine, a volume that is only in memory.
     pub(crate) notes: Vec<String>,
     /// Locked as long as the volume is open.
@@ -62,13 +68,29 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         .map_err(|why| Error::Config { path: path.into(), why })?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
+    let access = options.access;
+    if config.is_memory() && access == Access::ReadOnly {
+        let why = "the volume is in memory: it is empty at each start, so there is nothing to read";
+        return Err(Error::Config { path: path.into(), why: why.into() });
+    }
     if config.is_memory() {
         let devices = open_memory(&config)?;
         let plan = plan(&layer, &infos(&devices))?;
         let notes =
             vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
         let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
-        return Ok(Volume { path, config, layer, plan, devices, roster, mode, notes, lock });
+        return Ok(Volume {
+            path,
+            config,
+            layer,
+            plan,
+            devices,
+            roster,
+            mode,
+            access,
+            notes,
+            lock,
+        });
     }
     // A tier is looked at without a device only to tell what is lost with that.
     let is_tier = layer.kind == LayerKind::Tier;
@@ -87,6 +109,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     let mut layer = LayerConfig { missing: found.missing(), ..layer };
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
+    notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
     let superblock = found.superblock;
     let (roster, devices) = seat(found);
     config.set_deadlines(&devices, &mut layer);
@@ -96,7 +119,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         return Err(Error::Config { path: path.into(), why });
     }
     let (path, mode) = (path.into(), Mode::Open);
-    Ok(Volume { path, config, layer, plan, devices, roster, mode, notes, lock })
+    Ok(Volume { path, config, layer, plan, devices, roster, mode, access, notes, lock })
 }
 
 /// What must be said of a volume that runs without a member: which, why, and what that means.

@@ -1,10 +1,26 @@
 //! A host without requests: for format, check, and the time before a volume serves.
 
-use hostftl_core::{Credits, Event, Payload, Reply, SECTOR};
+use std::io::ErrorKind;
+
+use hostftl_core::{Credits, DeviceError, Event, Payload, Reply, SECTOR};
 use hostftl_io::{Device, Host, IoError, Pull};
 
 use crate::error::Error;
 use crate::events::{Events, Level};
+
+/// What to do when a start has no room for what it writes.
+const FULL: &str = "a start has to write: make room where the device is, and start again; \
+                    `hostftl serve --read-only` reads the volume as it is";
+
+/// `error` of a start, and what to do if a device has no room.
+pub fn explain_full(error: IoError) -> Error {
+    match &error {
+        IoError::System { source, .. } if source.kind() == ErrorKind::StorageFull => {
+            Error::Recovery { source: error, troubles: FULL.into() }
+        }
+        _ => error.into(),
+    }
+}
 
 /// Keeps what the layer tells.
 #[derive(Debug, Default)]
@@ -15,6 +31,8 @@ pub struct Quiet {
     pub replayed: u64,
     /// Log writes at the end that were not whole.
     pub dropped: u64,
+    /// Whether a device had no room.
+    is_full: bool,
     /// What else happened that should be known.
     pub troubles: Vec<String>,
     /// Who else hears of it.
@@ -50,9 +68,11 @@ impl Quiet {
 
     /// `error` and what led to it.
     pub fn explain(&self, error: IoError) -> Error {
-        match self.troubles.is_empty() {
+        let hint = self.is_full.then(|| FULL.to_owned());
+        let troubles: Vec<String> = self.troubles.iter().cloned().chain(hint).collect();
+        match troubles.is_empty() || matches!(error, IoError::Look { .. }) {
             true => error.into(),
-            false => Error::Recovery { source: error, troubles: self.troubles.join("; ") },
+            false => Error::Recovery { source: error, troubles: troubles.join("; ") },
         }
     }
 }
@@ -86,6 +106,7 @@ impl Host for Quiet {
                     false => (Level::Warning, "device-failed", ""),
                 };
                 let text = format!("device {device} ({name}) failed: {error}{late}");
+                self.is_full |= error == DeviceError::NoSpace;
                 self.tell(level, kind, text);
             }
             Event::Older { device } => {

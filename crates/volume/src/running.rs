@@ -7,7 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{Layer, SECTOR};
-use hostftl_io::{Device, IoError, Link, LinkWatch, Snapshot, Tap};
+use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
+use hostftl_layers::AnyLayer;
 
 use crate::config::Config;
 use crate::control::Control;
@@ -20,7 +21,7 @@ use crate::journal;
 use crate::keeper::Keeper;
 use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
-use crate::quiet::Quiet;
+use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
@@ -100,7 +101,8 @@ impl Live {
                 None => "nothing can be written any more".into(),
             }
         };
-        failed.then(why)
+        // What is only read has no need to be written.
+        (failed && !self.still.read_only).then(why)
     }
 }
 
@@ -121,12 +123,11 @@ impl Volume {
     /// # Errors
     /// When the layer can't recover what the devices hold, or the recording can't be made.
     pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
+        let reads = self.access == Access::ReadOnly;
         let _sole = Sole::take(self.config.uuid, &self.path)?;
         let infos = crate::open::infos(&self.devices);
-        let recording = match &options.record {
-            Some(path) => Some(Recording::new(path, &self.layer, &infos, self.mode)?),
-            None => None,
-        };
+        let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
+        let recording = options.record.as_ref().map(record).transpose()?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let links = self.devices.iter().map(Device::watch).collect();
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
@@ -135,14 +136,14 @@ impl Volume {
         notes.extend(machine.note);
         let mut still =
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
-        let mut recovery = Quiet::of(driver.devices());
-        let (events, begun) = (recovery.events.clone(), Instant::now());
-        driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
-        events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
+        let recovery = recover(&mut driver, reads)?;
+        let events = recovery.events.clone();
         let lost = self.layer.missing | driver.layer().lost_devices();
         // A journal that comes back later is welcome: what it holds is known to be old.
         let lost = lost & !journal::bit(&self.layer, driver.devices().len());
-        self.roster.settle(driver.devices(), lost)?;
+        if !reads {
+            self.roster.settle(driver.devices(), lost).map_err(explain_full)?;
+        }
         let news = Arc::new(Mutex::new(recovery));
         let limits = self.plan.limits;
         let longest =
@@ -159,13 +160,16 @@ impl Volume {
             max_transfer: longest,
             align: limits.align * SECTOR as u32,
             fast_zeroes: driver.layer().has_fast_zeroes(),
+            read_only: reads,
         };
         let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
         let waker = machine.waker.clone();
-        jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, waker, &news)?);
+        if !reads {
+            jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, waker, &news)?);
+        }
         jobs.set_lost(driver.layer().lost_devices());
         jobs.write_through(options.through);
         still.set_service(options, port.export());
@@ -174,13 +178,15 @@ impl Volume {
         let (still, shown) = (Arc::new(still), driver.shown());
         let live = Live { still, shown, news, latencies, events, links };
         let control = Control::listen(self.config.uuid, live.clone())?;
+        // The marks stay as they are when nothing is written.
+        let session = session.filter(|_| !reads);
         if let Some(session) = &session {
-            session.serving(driver.devices(), lost)?;
+            session.serving(driver.devices(), lost).map_err(explain_full)?;
         }
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
-        let (port_too, thread) = (port.clone(), Some(spawn(engine, session)?));
+        let (port_too, thread) = (port.clone(), Some(spawn(engine, session, reads)?));
         let running =
             Running { port: port_too, thread, control, live, recording, broken, _lock, _sole };
         Ok((running, port))
@@ -197,6 +203,17 @@ fn tell_notes(events: &Events, notes: &[String]) {
         };
         events.tell(level, kind, note.as_str());
     }
+}
+
+/// Makes the layer ready; one that only `reads` writes to memory from now on.
+fn recover(driver: &mut Driver<AnyLayer>, reads: bool) -> Result<Quiet, Error> {
+    if reads {
+        driver.look_only(true);
+    }
+    let (mut recovery, begun) = (Quiet::of(driver.devices()), Instant::now());
+    driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+    recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
+    Ok(recovery)
 }
 
 /// What recovery did, in words.
@@ -218,14 +235,19 @@ fn export_name(path: &Path, config: &Config) -> String {
     if config.label.is_empty() { stem() } else { config.label.clone() }
 }
 
-/// The driver's thread; at the end it says on the devices that all is well, if it is.
+/// The driver's thread; at the end it says on the devices that all is well, if it is. A layer that
+/// only `reads` has nothing to close.
 fn spawn(
     engine: Arc<Engine>,
     session: Option<Session>,
+    reads: bool,
 ) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
     let run = move || {
         let (mut driver, mut jobs, end) = engine.run();
         end?;
+        if reads {
+            return driver.close();
+        }
         driver.stop(&mut jobs)?;
         jobs.finish(driver.layer().lost_devices())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {

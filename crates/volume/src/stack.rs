@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use hostftl_core::SECTOR;
 use hostftl_format::assemble::{Chosen, OtherCopy, Verdict, assemble, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, places};
-use hostftl_io::Device;
+use hostftl_io::{Access, Device};
 use hostftl_layers::LayerKind;
 use uuid::Uuid;
 
@@ -32,11 +32,11 @@ pub struct Member {
 ///
 /// # Errors
 /// When it is no device of a volume, in use, or shorter than it was.
-pub fn open_member(name: &str) -> Result<Member, Error> {
+pub fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     if name == MISSING {
         return Err(device(name, "the volume file names no device in this place"));
     }
-    let mut opened = modelled::open(name)?;
+    let mut opened = modelled::open_as(name, access)?;
     let Chosen { superblock, other, sound } = find_superblock(&opened)?;
     known_format(name, &superblock)?;
     let sectors = opened.bytes() / SECTOR as u64;

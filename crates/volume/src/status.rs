@@ -55,6 +55,9 @@ pub struct Status {
     /// How the serving process is protected, and how not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protection: Vec<String>,
+    /// Whether it is served without writing anything to its devices.
+    #[serde(default)]
+    pub read_only: bool,
     /// Whether clients that ask for the plain name are refused, because of an unclean end.
     #[serde(default)]
     pub held: bool,
@@ -244,6 +247,7 @@ impl Status {
             self.ack = THROUGH.into();
         }
         (self.export, self.held) = (export.name.clone(), export.held.is_some());
+        self.read_only = export.read_only;
     }
 
     /// Names what can't be read, in sectors.

@@ -35,6 +35,9 @@ pub struct Args {
     /// brings back to them. Needed once, as the others remember
     #[arg(long)]
     degraded: bool,
+    /// Write nothing to the devices, ever: recovery goes on in memory, and clients may only read
+    #[arg(long, conflicts_with_all = ["go_on", "ack", "record"])]
+    read_only: bool,
     /// How long to wait for members that are not there yet
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait_devices: u64,
@@ -110,7 +113,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         wait,
         tell: log,
         deadlines: args.deadline,
-        ..OpenOptions::default()
+        ..if args.read_only { OpenOptions::read_only() } else { OpenOptions::default() }
     };
     let volume = hostftl_volume::open_with(&args.volume, &open)?;
     let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
@@ -154,6 +157,11 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         })),
         false => {
             traced.iter().try_for_each(|traced| console.line(traced.text()))?;
+            if args.read_only {
+                let (requests, clients) = (count(served.requests), served.connections);
+                let text = format!("stopped: {requests} requests by {clients} clients");
+                return console.line(format!("{text}, nothing was written to the devices"));
+            }
             console.line(format!(
                 "stopped clean: {} requests by {} clients, {} written",
                 count(served.requests),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use hostftl_core::SECTOR;
 use hostftl_drives::DriveSpec;
-use hostftl_io::Device;
+use hostftl_io::{Access, Device};
 
 use crate::error::{Error, device, file};
 use flash::Flash;
@@ -43,7 +43,17 @@ pub(crate) fn full_name(name: &str) -> Result<String, Error> {
 
 /// As [`Device::open`], also for drives.
 pub(crate) fn open(name: &str) -> Result<Device, Error> {
-    let Some((drive, path)) = parts(name) else { return Ok(Device::open(name)?) };
+    open_as(name, Access::Full)
+}
+
+/// As [`Device::open_as`], also for drives.
+pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
+    let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
+    if access == Access::ReadOnly {
+        let why = "stands for a drive, whose model writes down that it was opened: it can't be \
+                   opened with --read-only";
+        return Err(device(name, why));
+    }
     let spec = spec(name, drive)?;
     let mut opened = Device::open(path)?;
     let (has, needs) = (opened.bytes(), Side::end(&spec));

@@ -7,6 +7,7 @@ mod journal;
 mod life;
 mod members;
 mod older;
+mod readonly;
 mod refusals;
 mod rot;
 mod session;

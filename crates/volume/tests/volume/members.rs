@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
-    CheckOptions, Config, CreateSpec, OpenOptions, StartOptions, Verdict, check, check_with,
-    create, import, open, open_with, status,
+    Access, CheckOptions, Config, CreateSpec, OpenOptions, StartOptions, Verdict, check,
+    check_with, create, import, open, open_with, status,
 };
 
 const FILES: [&str; 3] = ["d0", "d1", "d2"];
@@ -70,6 +70,7 @@ fn expect_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
 }
 
 const DEGRADED: OpenOptions = OpenOptions {
+    access: Access::Full,
     degraded: true,
     wait: std::time::Duration::ZERO,
     command: "",

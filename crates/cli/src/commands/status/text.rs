@@ -24,8 +24,11 @@ pub fn print(
         label => format!(" ({label})"),
     };
     let degraded = if status.degraded { "DEGRADED, " } else { "" };
-    console
-        .line(format!("{}{label}: {degraded}layer {}, {served}", status.volume, status.layer))?;
+    let reads = if status.read_only { "read-only, " } else { "" };
+    console.line(format!(
+        "{}{label}: {degraded}{reads}layer {}, {served}",
+        status.volume, status.layer
+    ))?;
     let sizes = format!("{} of {}", bytes(status.exported_bytes), bytes(status.device_bytes));
     console.field("usable", sizes)?;
     if let Some(held) = &status.space {
