@@ -14,7 +14,7 @@ use hostftl_core::{Ack, Page, SECTOR};
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
-use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::blank::find_content;
@@ -62,23 +62,26 @@ pub struct Created {
     pub notes: Vec<String>,
 }
 
+/// Everything that can be had without writing to a device.
+struct Prepared {
+    config: Config,
+    layer: LayerConfig,
+    draft: Draft,
+    undo: Undo,
+    /// Open for this process alone.
+    devices: Vec<Device>,
+    plan: Plan,
+    /// What each device holds; empty where all are in memory.
+    held: Vec<Option<String>>,
+}
+
 /// Makes a volume.
 ///
 /// # Errors
 /// When a device or the volume file stands in the way; everything is then as it was. Only
 /// [`Error::Formatting`] tells of devices that lost what they held.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
-    let names = names(spec)?;
-    let config = config(spec, names)?;
-    let layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
-    let draft = config.draft(&spec.path)?;
-    let mut undo = Undo::default();
-    if !config.is_memory() {
-        make_files(spec, &config, &mut undo)?;
-    }
-    let devices = config.devices.iter().map(|name| open_fresh(name));
-    let devices = devices.collect::<Result<Vec<_>, _>>()?;
-    let plan = plan(&layer, &infos(&devices))?;
+    let Prepared { config, layer, draft, undo, devices, plan, held } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
@@ -98,13 +101,40 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
         draft.publish()?;
         return Ok(created);
     }
-    let held = devices.iter().map(|one| content(one, spec.force));
-    let held = held.collect::<Result<Vec<_>, _>>()?;
     let superblocks = superblocks(spec, &created, &devices);
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
     format(spec, machine.driver, draft, &superblocks, &held)?;
     undo.keep();
     Ok(created)
+}
+
+/// Does what [`create`] does before it writes to any device: whatever would be refused is refused.
+/// The devices, held for this process alone as long as they are kept; files that were missing are
+/// missing again.
+///
+/// # Errors
+/// As [`create`].
+pub fn rehearse(spec: &CreateSpec) -> Result<Vec<Device>, Error> {
+    Ok(prepare(spec)?.devices)
+}
+
+fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
+    let names = names(spec)?;
+    let config = config(spec, names)?;
+    let layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
+    let draft = config.draft(&spec.path)?;
+    let mut undo = Undo::default();
+    if !config.is_memory() {
+        make_files(spec, &config, &mut undo)?;
+    }
+    let devices = config.devices.iter().map(|name| open_fresh(name));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let plan = plan(&layer, &infos(&devices))?;
+    let held = match config.is_memory() {
+        true => Vec::new(),
+        false => devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?,
+    };
+    Ok(Prepared { config, layer, draft, undo, devices, plan, held })
 }
 
 /// The devices by their full names, each once.

@@ -36,9 +36,10 @@ mod sweep;
 mod tier;
 mod traffic;
 
+pub use busy::user_of;
 pub use check::{CheckOptions, Checked, Verdict, check, check_with};
 pub use config::Config;
-pub use create::{CreateSpec, Created, create};
+pub use create::{CreateSpec, Created, create, rehearse};
 pub use error::Error;
 pub use events::{Event, Events, KINDS, Level, Sink};
 pub use gather::OpenOptions;

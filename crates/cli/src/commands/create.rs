@@ -117,19 +117,13 @@ fn superpage(text: &str) -> Result<Superpage, String> {
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let mut layer = args.layer;
-    let probed = match args.superpage {
-        Some(Superpage::Of(sectors)) => {
-            layer.superpage = sectors;
-            None
-        }
-        Some(Superpage::Auto) => Some(find_superpage(&args.devices[0], args.force)?),
-        None => None,
-    };
-    layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(layer.superpage);
+    if let Some(Superpage::Of(sectors)) = args.superpage {
+        layer.superpage = sectors;
+    }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
     let mut devices = args.devices;
     args.log.apply(&mut layer, &mut devices).map_err(Failure::usage)?;
-    let spec = CreateSpec {
+    let mut spec = CreateSpec {
         path: args.volume,
         devices,
         size: args.size,
@@ -137,6 +131,11 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         label: args.label,
         force: args.force,
     };
+    let probed = match args.superpage {
+        Some(Superpage::Auto) => Some(find_superpage(&spec)?),
+        _ => None,
+    };
+    spec.layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(spec.layer.superpage);
     let mut created = hostftl_volume::create(&spec)?;
     if let Some((_, came)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
@@ -148,21 +147,23 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Probes a device for its superpage, in sectors, if it has one, and tells what came of that.
-fn find_superpage(device: &str, force: bool) -> Result<(Option<u32>, &'static str), Failure> {
+/// Probes the first device for its superpage, in sectors, if it has one, and tells what came of
+/// that. A real device is overwritten, so whatever speaks against the volume comes first, and the
+/// device is held meanwhile.
+fn find_superpage(spec: &CreateSpec) -> Result<(Option<u32>, &'static str), Failure> {
+    let device = &spec.devices[0];
     let model = device.strip_prefix("drive:").and_then(|rest| rest.split_once('@'));
-    let target = match model {
-        Some((drive, _)) => drive,
+    let probed = match model {
+        Some((drive, _)) => super::probe::of(drive, 1)?,
         None if !Path::new(device).exists() => {
             return Ok((None, "a file that does not exist yet can't be probed"));
         }
-        None if !force => {
+        None if !spec.force => {
             let why = "--superpage auto overwrites it, to measure it: add --force";
             return Err(Failure::usage(format!("{device}: {why}")));
         }
-        None => device,
+        None => super::probe::of_held(&hostftl_volume::rehearse(spec)?[0], 1)?,
     };
-    let probed = super::probe::of(target, 1)?;
     let came = if probed.superpage.is_some() { "probing found it" } else { "probing found none" };
     Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), came))
 }

@@ -1,6 +1,6 @@
 //! `hostftl probe`: finds the grain in which a drive maps.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, IoSlice, IsTerminal, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -53,13 +53,26 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{target}: {why}"));
     if Path::new(target).exists() {
-        let mut real = Real::open(target)?;
-        return probe(&mut real, seed).map_err(said);
+        let full = fs::canonicalize(target).map_err(|why| said(why.to_string()))?;
+        if let Some(user) = full.to_str().and_then(hostftl_volume::user_of) {
+            return Err(said(user));
+        }
+        let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;
+        return of_held(&held, seed);
     }
     let neither = |why| Failure::failed(format!("{why}; and no device has that name"));
     let spec = DriveSpec::find(target).map_err(neither)?;
     let mut model = Modelled::new(&spec).map_err(said)?;
     probe(&mut model, seed).map_err(said)
+}
+
+/// Probes a device that this process holds, and overwrites what is on it.
+///
+/// # Errors
+/// When it is too small, or can't be written.
+pub fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
+    let said = |why: String| Failure::failed(format!("{}: {why}", held.name()));
+    probe(&mut Real::over(held)?, seed).map_err(said)
 }
 
 /// Asks whether the device may be overwritten.
@@ -112,18 +125,18 @@ fn json(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Fail
 }
 
 /// A block device or file.
-struct Real {
+struct Real<'a> {
     file: File,
     /// Holds the device for this process alone.
-    held: Device,
+    held: &'a Device,
     pages: Vec<Page>,
     written: u64,
 }
 
-impl Real {
-    fn open(target: &str) -> Result<Self, Failure> {
+impl<'a> Real<'a> {
+    fn over(held: &'a Device) -> Result<Self, Failure> {
+        let target = held.name();
         let failed = |why: io::Error| Failure::failed(format!("{target}: {why}"));
-        let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;
         let mut options = OpenOptions::new();
         options.write(true);
         // Where the page cache can't be passed by, each write is flushed at least.
@@ -135,7 +148,7 @@ impl Real {
     }
 }
 
-impl Subject for Real {
+impl Subject for Real<'_> {
     fn bytes(&self) -> u64 {
         self.held.bytes()
     }

@@ -173,3 +173,29 @@ fn a_superpage_is_probed_for() {
     let held = fs::read(dir.path().join("disk.img")).unwrap();
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
 }
+
+/// A label that is too long.
+const LONG: &str =
+    "a label of more than 64 bytes, which no superblock of a volume has any room for";
+
+/// Whatever speaks against a volume is said before its device is overwritten to be measured.
+#[test]
+fn what_is_refused_is_not_measured_first() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
+    fs::write(dir.path().join("there.toml"), "something").unwrap();
+    let auto = ["--layer", "hard", "--force", "--superpage", "auto", "--device", "disk.img"];
+    let create = |volume: &'static str, more: &[&'static str]| {
+        [&["create", volume], &auto[..], more].concat()
+    };
+    refused(dir.path(), &create("there.toml", &[]), 1, &["there.toml"]);
+    refused(dir.path(), &create("v.toml", &["--label", LONG]), 1, &["label"]);
+    refused(dir.path(), &create("v.toml", &["--size", "32M"]), 1, &["disk.img", "--size"]);
+    let lock = OpenOptions::new().read(true).open(dir.path().join("disk.img")).unwrap();
+    lock.lock().expect("nobody has it");
+    refused(dir.path(), &create("v.toml", &[]), 1, &["disk.img"]);
+    let probe = ["probe", "disk.img", "--yes"];
+    refused(dir.path(), &probe, 1, &["disk.img"]);
+    let held = fs::read(dir.path().join("disk.img")).unwrap();
+    assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
+}
