@@ -47,7 +47,8 @@ impl Life<'_> {
         let wish = self.w.workload.next(&self.w.swarm, most, &mut self.w.dice);
         let Wish { kind, lba, sectors, fua } = wish;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
-        let after_death = self.deaths > 0 && self.layer.lost_devices() != 0;
+        // A page that is on its way home from a dead device is lost until it is there.
+        let after_death = self.deaths > 0 && self.layer.lost_devices() != 0 && !self.is_lost(wish);
         let span = Span { lba, sectors, version: 0 };
         let mut pending = Pending { wish, span, begin: 0, after_death };
         let model = &mut self.w.model;
