@@ -58,3 +58,18 @@ fn a_volume_whose_first_flush_fails_is_refused() {
     let events = [("volume refused for a fault that passes", 1), ("flush failed", 1)];
     passes_with(LayerKind::Mhatl, 7, &events);
 }
+
+/// A flush failed and dropped images of a checkpoint; one that was under way beside it worked, and
+/// the root named the images.
+#[test]
+fn the_scrambler_ends_no_checkpoint_after_a_failed_flush() {
+    let events = [("flush failed", 1), ("what a failed flush covered was lost", 1)];
+    passes_with(LayerKind::Scrambler, 800, &events);
+}
+
+/// Each of many lives was too short to go through a victim, and left a segment that held little:
+/// then collection found no free segment above those kept for what only the journal has.
+#[test]
+fn log_with_a_journal_has_room_after_many_short_lives() {
+    passes(3_000_047);
+}

@@ -160,7 +160,7 @@ impl World {
             Some(device) => match self.follow(usize::from(device), &mut command) {
                 Some(result) => self.finished.push_back(Finished { slot, result }),
                 None => {
-                    let transfer = self.transfer(slot, &command);
+                    let transfer = self.transfer(slot, &mut command);
                     self.start(transfer, usize::from(device));
                 }
             },
@@ -226,7 +226,7 @@ impl World {
         self.lanes.get(device).unwrap_or(&self.pool).put(task);
     }
 
-    fn transfer(&self, slot: u32, command: &Command) -> Transfer {
+    fn transfer(&self, slot: u32, command: &mut Command) -> Transfer {
         let device = &self.devices[usize::from(command.device().expect("it goes to a device"))];
         let fd = device.fd();
         let mut transfer = match command {
@@ -250,7 +250,7 @@ impl World {
                 transfer
             }
             Command::Reset { lba, sectors, .. } => {
-                Transfer::reset(slot, fd, device.place(*lba, *sectors), sectors * SECTOR as u64)
+                Transfer::reset(slot, fd, device.place(*lba, *sectors), *sectors * SECTOR as u64)
             }
             _ => Transfer::sync(slot, fd),
         };
@@ -260,15 +260,15 @@ impl World {
         transfer
     }
 
-    fn push_target(&self, into: &Target, transfer: &mut Transfer) {
+    fn push_target(&self, into: &mut Target, transfer: &mut Transfer) {
         match into {
             Target::Data(view) => {
                 let start = self.arena.address(view.id(), view.from(), view.bytes());
                 transfer.push(start, view.bytes() as usize);
             }
             Target::Meta { buf, pages } => {
-                let pages = &buf.pages()[..*pages as usize];
-                transfer.push(pages.as_ptr().cast_mut().cast(), size_of_val(pages));
+                let pages = &mut buf.pages_mut()[..*pages as usize];
+                transfer.push(pages.as_mut_ptr().cast(), size_of_val(pages));
             }
         }
     }

@@ -199,6 +199,8 @@ bugs! {
         SameEpoch = "same-epoch",
         /// The scrambler takes a write that found no room for done.
         NoSpaceIsDone = "no-space-is-done",
+        /// The scrambler ends a checkpoint although a flush failed that covered its images.
+        RootAfterFailure = "root-after-failure",
     "mhatl":
         /// Gathering leaves publishes over what is newer than what it copied.
         GatherOverNewer = "gather-over-newer",

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, file};
 use crate::modelled;
+use crate::private::new_private;
 use crate::stack::MISSING;
 
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
@@ -143,7 +144,7 @@ impl Config {
         name.push(format!(".{}.new", std::process::id()));
         let draft = Draft { temporary: path.with_file_name(name), path: path.into() };
         let write = || {
-            let mut out = File::create_new(&draft.temporary)?;
+            let mut out = new_private(&draft.temporary)?;
             out.write_all(HEADER.as_bytes())?;
             out.write_all(text.as_bytes())?;
             out.sync_all()

@@ -7,7 +7,7 @@
 //! can't be given back what formatting took, so it is cleared, and the error says so.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{Ack, Page, SECTOR};
@@ -25,6 +25,7 @@ use crate::journal;
 use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
+use crate::private::new_private;
 use crate::quiet::Quiet;
 use crate::roster::{stamp, write_ends};
 
@@ -215,7 +216,7 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
                     undo.made.push(path.into());
                     continue;
                 }
-                let made = File::create_new(path).map_err(file(path, "make the file"))?;
+                let made = new_private(path).map_err(file(path, "make the file"))?;
                 undo.made.push(path.into());
                 made.set_len(size).map_err(file(path, "give the file its size"))?;
             }

@@ -22,6 +22,7 @@ mod memory;
 mod modelled;
 mod open;
 mod place;
+mod private;
 mod quiet;
 mod ram;
 mod record;

@@ -16,6 +16,7 @@ use hostftl_layers::{LayerConfig, Mode};
 
 use crate::entry::{END, Head, HeadDevice, MAGIC, emit};
 use crate::error::{Error, file};
+use crate::private::new_private;
 
 /// Bytes of records that are written together.
 const BATCH: usize = 256 << 10;
@@ -69,7 +70,7 @@ impl Recording {
         };
         let text = serde_json::to_vec(&head).expect("plain fields");
         let begin = || {
-            let mut out = File::create_new(path)?;
+            let mut out = new_private(path)?;
             out.write_all(&MAGIC)?;
             out.write_all(&(text.len() as u32).to_le_bytes())?;
             out.write_all(&crc32c(0, &text).to_le_bytes())?;

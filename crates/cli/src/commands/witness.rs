@@ -4,6 +4,8 @@
 //! - Records are in the order of their times.
 //! - Whoever serves never waits: what does not fit into the queue is counted and left out.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -54,6 +56,10 @@ impl Tracing {
     /// When the file can't be made, or its name tells no format.
     pub fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
         let writer = Writer::create(path, false).map_err(Failure::failed)?;
+        // It tells what clients do, so it is for the owner alone.
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| {
+            Failure::failed(format!("{}: can't set its mode: {error}", path.display()))
+        })?;
         let (sender, records) = sync_channel(QUEUE);
         let (queue, left_out) = (Mutex::new(Some(sender)), AtomicU64::new(0));
         let eye = Arc::new(Eye { began: Instant::now(), queue, left_out });

@@ -199,3 +199,22 @@ fn what_is_refused_is_not_measured_first() {
     let held = fs::read(dir.path().join("disk.img")).unwrap();
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
 }
+
+/// Nobody but the owner reads what is on a volume, or what went through it.
+#[test]
+fn files_of_a_volume_are_their_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let zoned = ["create", "z.toml", "--layer", "pblk", "--size", "64M"];
+    let device = ["--device", "zoned:z.img?zone=1M"];
+    json(dir.path(), &[&zoned[..], &device].concat());
+    let hard = ["create", "v.toml", "--layer", "hard", "--size", "16M", "--device", "d.img"];
+    json(dir.path(), &hard);
+    let more = ["--record", "run.rec", "--record-trace", "run.csv"];
+    let mut server = Server::start(dir.path(), "v.toml", "s.sock", &more);
+    for name in ["z.toml", "z.img", "v.toml", "d.img", "run.rec", "run.csv", "s.sock"] {
+        let mode = fs::metadata(dir.path().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(server.end("-TERM").0, Some(0));
+}

@@ -15,6 +15,7 @@ mod table;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use hostftl_core::{DeviceError, SECTOR, Verdict};
@@ -177,7 +178,9 @@ pub fn make_file(name: &str, bytes: u64) -> Result<(), IoError> {
     let zoned = zoned.map_err(wrong)?;
     let shape = zoned.fit(bytes, true).map_err(wrong)?;
     let make = || -> io::Result<()> {
-        let file = File::options().read(true).write(true).create_new(true).open(&zoned.medium)?;
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(&zoned.medium)?;
         file.set_len(bytes)?;
         Table::make(&file, &shape)
     };

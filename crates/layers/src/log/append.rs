@@ -10,6 +10,7 @@ use crate::planted::{Bug, planted};
 use crate::policy::CLASSES;
 
 use super::Log;
+use super::journal::segments_for;
 use super::layout::{At, ROWS};
 use super::row::{DEAD, Item, NO_HEIR, Phase, Row};
 
@@ -97,6 +98,16 @@ impl Log {
         self.advance(stream, at, sectors);
     }
 
+    /// Free segments that collection may not open. Those that are kept for what only the journal
+    /// has are not needed while it has nothing, but for the rows that the host's segment takes.
+    fn copies_floor(&self) -> u32 {
+        let (least, most) = (self.layout.restore_floor(), self.layout.gc_floor());
+        match self.all_durable(self.host_stamp) {
+            true => most.min(least + segments_for(self.layout.slots, self.layout.slots)),
+            false => most,
+        }
+    }
+
     fn open_row(&mut self, to: To) -> Option<u8> {
         let stream = to.stream;
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
@@ -108,7 +119,7 @@ impl Log {
         let row = self.rows.iter().position(|row| row.phase == Phase::Idle)? as u8;
         let floor = match to.copy {
             true if self.recovery.is_some() => self.layout.restore_floor(),
-            true => self.layout.gc_floor(),
+            true => self.copies_floor(),
             false => self.layout.reserve,
         };
         let at = self.next_at(stream, floor)?;

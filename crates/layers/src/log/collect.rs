@@ -143,6 +143,7 @@ impl Log {
             return false;
         }
         let victim = match self.wants_collection() {
+            true if self.is_short() => self.segments.pick_emptiest(),
             true => self.segments.pick(),
             false if self.layout.zoned => self.hurt_victim(),
             false => None,

@@ -295,7 +295,7 @@ impl Layout {
 
     /// Segments that are kept for that.
     fn kept_to_restore(&self) -> u32 {
-        if self.journal.is_some() { segments_for(self.slots) } else { 0 }
+        if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 }
     }
 
     /// Incompressible blocks of a full row.

@@ -57,6 +57,12 @@ impl Log {
         self.lead_left() < self.layout.lead
     }
 
+    /// Whether collection itself will soon find no free segment: cuts in a row each left one open
+    /// that holds little. Then only the victim that is done first helps.
+    pub(super) fn is_short(&self) -> bool {
+        self.segments.free() <= self.layout.gc_floor() + 2
+    }
+
     /// A victim is begun.
     pub(super) fn pace_victim(&mut self, victim: u32) {
         self.pace.begin(self.segments.gain(victim), self.layout.slots);

@@ -10,6 +10,7 @@
 //!   free when a root that was begun after it became empty is durable.
 
 mod counts;
+mod victim;
 mod worn;
 
 use alloc::collections::VecDeque;
@@ -83,6 +84,11 @@ struct Segment {
 }
 
 impl Segment {
+    /// Whether collection may go through it.
+    fn may_be_victim(&self) -> bool {
+        self.state == State::Full && !self.of_map && !self.shunned
+    }
+
     /// Live grains of the host's data.
     fn of_data(&self) -> u32 {
         if self.of_map { 0 } else { self.live }
@@ -353,40 +359,6 @@ impl Segments {
                 self.victims.live_changed(segment, level.into(), self.now);
             }
         }
-    }
-
-    /// The next victim; `None` when nothing would be gained.
-    pub fn pick(&mut self) -> Option<u32> {
-        let list = &self.list;
-        let live = |segment: u32| u32::from(list[segment as usize].level);
-        let victim = self.victims.pick(self.now, live)?;
-        if live(victim) == LEVELS {
-            return None;
-        }
-        self.take_victim(victim);
-        Some(victim)
-    }
-
-    fn take_victim(&mut self, victim: u32) {
-        self.victims.freed(victim);
-        self.full -= 1;
-        self.in_full -= u64::from(self.list[victim as usize].live);
-        self.at(victim).state = State::Victim;
-    }
-
-    /// Bytes that collecting a segment gains.
-    pub fn gain(&self, segment: u32) -> u64 {
-        let gain = self.capacity.saturating_sub(self.list[segment as usize].live);
-        u64::from(gain) * u64::from(GRAIN)
-    }
-
-    /// A victim was gone through.
-    pub fn collected(&mut self, victim: u32) {
-        let it = self.at(victim);
-        assert_eq!(it.state, State::Victim);
-        it.state = State::Open;
-        it.shunned = it.live > 0;
-        self.settle(victim);
     }
 
     /// A read of a segment begins.

@@ -14,9 +14,10 @@ use hostftl_core::{
 };
 use hostftl_format::scrambler::{MAP_ENTRIES, Root, emit_map, emit_root};
 
-use super::Scrambler;
 use super::layout::Layout;
 use super::ops::Op;
+use super::{Health, Scrambler};
+use crate::planted::{Bug, planted};
 
 /// How far a checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +125,12 @@ impl Scrambler {
         }
     }
 
-    /// A flush of the checkpoint is over.
+    /// A flush of the checkpoint is over. After a failure the checkpoint goes no further: a failed
+    /// flush may have dropped images that this flush then did not cover.
     pub fn root_flushed(&mut self, now: Nanos, ok: bool, out: &mut Out) {
+        if self.health != Health::Good && !planted(Bug::RootAfterFailure) {
+            return;
+        }
         match self.checkpoint.stage {
             Stage::Flush if ok => {
                 let number = self.root.number + 1;
@@ -169,7 +174,7 @@ impl Scrambler {
             unreachable!("a root is written by a checkpoint")
         };
         self.checkpoint.stage = Stage::Roots(left - 1);
-        if left == 1 {
+        if left == 1 && self.health == Health::Good {
             self.checkpoint.stage = Stage::Last;
             self.submit(now, Op::RootFlush, Command::Flush { device: 0 }, out);
         }

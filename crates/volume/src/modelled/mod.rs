@@ -6,7 +6,6 @@
 mod flash;
 mod side;
 
-use std::fs::File;
 use std::path::Path;
 
 use hostftl_core::SECTOR;
@@ -14,6 +13,7 @@ use hostftl_drives::DriveSpec;
 use hostftl_io::{Access, Device};
 
 use crate::error::{Error, device, file};
+use crate::private::new_private;
 use flash::Flash;
 use side::Side;
 
@@ -74,7 +74,7 @@ pub(crate) fn make(name: &str) -> Result<bool, Error> {
     if path.exists() {
         return Ok(false);
     }
-    let made = File::create_new(path).map_err(file(path, "make the file"))?;
+    let made = new_private(path).map_err(file(path, "make the file"))?;
     made.set_len(Side::end(&spec)).map_err(file(path, "give the file its size"))?;
     Ok(true)
 }

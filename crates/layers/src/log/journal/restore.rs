@@ -6,15 +6,14 @@ use hostftl_core::{Command, Nanos, Out, Piece, ViewMut};
 use hostftl_format::log::Kind;
 use hostftl_format::log::journal::bytes_of;
 
-use super::super::layout::ROWS;
 use super::super::ops::Op;
 use super::replay::{DAMAGED, Step};
 use super::{Log, Part};
 
-/// Segments that are kept free for what the open rows of the host held, and those that their stream
-/// opens ahead.
-pub fn segments_for(slots: u32) -> u32 {
-    (ROWS as u32).div_ceil(slots) + 2
+/// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
+/// those that their stream opens ahead.
+pub fn segments_for(rows: u32, slots: u32) -> u32 {
+    rows.div_ceil(slots) + 2
 }
 
 impl Log {

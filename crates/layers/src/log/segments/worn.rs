@@ -3,16 +3,6 @@
 use super::{Segments, State};
 
 impl Segments {
-    /// Makes this one the next victim, whatever would be gained, if it is full.
-    pub fn pick_this(&mut self, segment: u32) -> bool {
-        let it = &self.list[segment as usize];
-        let fits = it.state == State::Full && !it.of_map && !it.shunned;
-        if fits {
-            self.take_victim(segment);
-        }
-        fits
-    }
-
     /// Whether this one is full of images of the map.
     pub fn is_full_map(&self, segment: u32) -> bool {
         let it = &self.list[segment as usize];
