@@ -100,7 +100,9 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
 /// Chooses parameters that only one layer has.
 fn vary(config: &mut LayerConfig, dice: &mut Dice) {
     if config.kind == LayerKind::Scrambler {
-        config.scrambler.slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+        let slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+        // A page has 64 slots at the most.
+        config.scrambler.slot = if slot * 64 < config.superpage { 0 } else { slot };
         config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
         config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
     }

@@ -73,3 +73,18 @@ fn the_scrambler_ends_no_checkpoint_after_a_failed_flush() {
 fn log_with_a_journal_has_room_after_many_short_lives() {
     passes(3_000_047);
 }
+
+/// The row of images that held a map page was not written, for want of room; reads asked the device
+/// for it for ever.
+#[test]
+fn log_reads_on_after_images_of_the_map_found_no_room() {
+    passes_with(LayerKind::Log, 4_001_027, &[("device full", 1)]);
+}
+
+/// The leaves were as many as there is room for, and putting superpages into order saved none, which
+/// the host waited for.
+#[test]
+fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
+    let report = report(LayerKind::Mhatl, 4_001_064);
+    assert!(report.requests > 10_000, "{} requests", report.requests);
+}

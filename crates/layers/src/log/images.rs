@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Gather, MetaBuf, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally,
+    BLOCK, Cause, Command, Gather, MetaBuf, Nanos, Out, Page, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::log::{self, Entry, Head, Kind, Place};
 
@@ -23,6 +23,10 @@ pub struct Images {
     pub bufs: Vec<Option<MetaBuf>>,
     /// Images so far.
     pub count: u32,
+    /// Pages of the row before the first of them.
+    head: u32,
+    /// Whether what `entries` lists is not on the devices.
+    unwritten: bool,
     pub entries: Vec<Entry>,
     /// Chunks on their way.
     pub pending: u32,
@@ -38,6 +42,8 @@ impl Images {
             ahead: 0,
             bufs: (0..layout.devices).map(|_| Some(MetaBuf::new(pages))).collect(),
             count: 0,
+            head: 0,
+            unwritten: false,
             entries: Vec::with_capacity(layout.head_entries(true) as usize),
             pending: 0,
             seq: 0,
@@ -47,10 +53,21 @@ impl Images {
 }
 
 impl Images {
-    /// Whether the image of a map page is not on the devices yet.
-    pub fn has(&self, page: u32) -> bool {
+    fn index_of(&self, page: u32) -> Option<usize> {
         let is_it = |entry: &Entry| entry.kind == Kind::Map && entry.block == u64::from(page);
-        (self.count > 0 || self.pending > 0) && self.entries.iter().any(is_it)
+        self.entries.iter().position(is_it).filter(|_| self.unwritten)
+    }
+
+    /// Whether the image of a map page is not on the devices.
+    pub fn has(&self, page: u32) -> bool {
+        self.index_of(page).is_some()
+    }
+
+    /// The image of a map page that is not on the devices; `None` while it is on its way there.
+    pub fn image(&self, page: u32) -> Option<&Page> {
+        let at = self.index_of(page)? + self.head as usize;
+        let per = self.bufs.iter().flatten().map(|buf| buf.pages().len()).next()?;
+        self.bufs[at / per].as_ref().map(|buf| &buf.pages()[at % per])
     }
 }
 
@@ -75,8 +92,10 @@ impl Log {
             let at = self.next_at(MAP, 0)?;
             let ahead = self.streams[MAP as usize].ahead.expect("a stream knows its next segment");
             self.segments.row_opened(at.segment);
+            let head = self.images_room(at).1;
             let images = &mut self.checkpoint.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
+            (images.head, images.unwritten) = (head, true);
             images.entries.clear();
         }
         let images = &self.checkpoint.images;
@@ -247,6 +266,7 @@ impl Log {
         images.pending -= 1;
         if images.pending == 0 && self.failed.is_none() {
             let (seq, segment) = (images.seq, images.segment);
+            images.unwritten = false;
             self.order.written(seq);
             self.segments.row_written(segment, seq);
         }

@@ -212,8 +212,11 @@ impl Log {
         if state != Where::Away {
             return state;
         }
+        if self.checkpoint.images.has(page) {
+            return self.fetch_unwritten(page);
+        }
         let blank = self.directory.place(page).is_nowhere();
-        if !blank && (!self.may_load(out) || self.checkpoint.images.has(page)) {
+        if !blank && !self.may_load(out) {
             return Where::Away;
         }
         if !self.map.invite(page) {
@@ -227,6 +230,19 @@ impl Log {
         }
         self.load(now, (Kind::Map, page), Purpose::Use, out);
         Where::Coming
+    }
+
+    /// As [`Log::fetch_page`], for a page whose image is not on the devices: after a failure it may
+    /// never be, and is taken from where it was to be written from.
+    fn fetch_unwritten(&mut self, page: u32) -> Where {
+        let image = self.checkpoint.images.image(page).filter(|_| self.failed.is_some());
+        let Some(image) = image else { return Where::Away };
+        if !self.map.invite(page) {
+            return Where::Away;
+        }
+        self.touched += PAIRS;
+        self.map.came(page, Some(image));
+        Where::Here
     }
 
     /// Gets a page into a frame and keeps it there, so that it can be changed once it is here, with

@@ -133,8 +133,8 @@ struct Job {
 #[derive(Debug)]
 pub struct Jobs {
     list: Vec<Job>,
-    /// Leaves that jobs have saved so far.
-    pub saved: u64,
+    /// Leaves that jobs have saved so far, less those that jobs have added.
+    pub saved: i64,
     /// A job could not read all of what it was for.
     pub failed: bool,
 }
@@ -384,7 +384,7 @@ impl Mhatl {
         self.count_gathered(stage, copied, fill - copied - host.1);
         self.close_own(stage, fill);
         let jobs = &mut self.scheme.jobs;
-        jobs.saved += u64::from(before.saturating_sub(self.table.leaves.count()));
+        jobs.saved += i64::from(before) - i64::from(self.table.leaves.count());
         jobs.failed |= failed;
         jobs.list[index].phase = Phase::Idle;
     }

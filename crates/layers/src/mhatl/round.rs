@@ -1,8 +1,9 @@
 //! When leaves are gathered (mVGC), and where a write goes.
 //!
 //! Invariants
-//! - A round begins when there are more leaves than the cap, and ends at nine tenths of it, or with
-//!   a victim that frees none: then there is no other until more leaves came.
+//! - A round begins when there are more leaves than the cap, and ends at nine tenths of it, or after
+//!   [`FUTILE`] victims in a row with which the round saved no more leaves than before: then there
+//!   is no other until more leaves came.
 //! - Past the cap a small write either waits for the round, or goes to its LSP in full, so that it
 //!   adds no leaf.
 
@@ -17,9 +18,11 @@ use super::Mhatl;
 
 /// Superpages that gathering leaves free for collection.
 const KEPT_FREE: usize = FLOOR as usize + 8;
+/// Leaves that the host leaves free, in sectors of a superpage.
+const KEPT_LEAVES: u32 = 32;
 /// Leaves that are looked at to find an LSP.
 const LOOK: u32 = 8192;
-/// Victims without anything to gather that are passed over in one round.
+/// Victims in a row of which nothing is gained, after which a round ends.
 const FUTILE: u32 = 64;
 
 /// See the module text.
@@ -32,8 +35,8 @@ pub struct Round {
     victim: Option<u32>,
     /// LSPs of the victim that were begun.
     begun: u32,
-    /// What jobs had saved when the victim was chosen.
-    saved: u64,
+    /// The most that jobs had saved at the end of a victim of this round, or at its beginning.
+    saved: i64,
     futile: u32,
     /// Since a futile round: begin none before there are more leaves than this.
     rest: u32,
@@ -58,7 +61,7 @@ impl Round {
 impl Mhatl {
     /// Whether a host may add leaves at all.
     pub(super) fn leaves_fit(&mut self) -> bool {
-        let fit = self.table.leaves.room() > 32 * self.layout.superpage;
+        let fit = self.table.leaves.room() > KEPT_LEAVES * self.layout.superpage;
         if !fit {
             self.scheme.round.rest = 0;
         }
@@ -75,7 +78,7 @@ impl Mhatl {
         }
         if !round.under_way {
             round.under_way = count > round.cap.max(round.rest);
-            (round.futile, round.victim) = (0, None);
+            (round.futile, round.victim, round.saved) = (0, None, self.scheme.jobs.saved);
             return round.under_way;
         }
         if round.victim.is_none() && u64::from(count) * 10 <= u64::from(round.cap) * 9 {
@@ -91,7 +94,7 @@ impl Mhatl {
     fn choose_leaves(&mut self, out: &mut Out) -> bool {
         let Some(victim) = self.table.victim() else { return self.end_round() };
         let round = &mut self.scheme.round;
-        (round.victim, round.begun, round.saved) = (Some(victim), 0, self.scheme.jobs.saved);
+        (round.victim, round.begun) = (Some(victim), 0);
         self.scheme.jobs.failed = false;
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
@@ -107,7 +110,10 @@ impl Mhatl {
 
     /// Begins to gather the next LSP that the victim holds part of, or ends with the victim.
     fn feed_jobs(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
-        let of_vsp = self.scheme.round.gather == Gather::Vsp;
+        // Only an LSP that is gathered has fewer leaves for certain, which the host waits for when
+        // there is no room for more.
+        let scarce = self.table.leaves.room() <= 2 * KEPT_LEAVES * self.layout.superpage;
+        let of_vsp = self.scheme.round.gather == Gather::Vsp && !scarce;
         let most = if of_vsp { 1 } else { self.layout.superpage };
         let more = self.scheme.round.begun < most && !self.scheme.jobs.failed;
         let Some(lsp) = self.parted_lsp(victim).filter(|_| more) else {
@@ -136,11 +142,11 @@ impl Mhatl {
     }
 
     fn end_leaves(&mut self, victim: u32) -> bool {
-        let freed = self.scheme.jobs.saved - self.scheme.round.saved;
+        let saved = self.scheme.jobs.saved;
         let round = &mut self.scheme.round;
         round.victim = None;
-        if freed > 0 {
-            round.futile = 0;
+        if saved > round.saved {
+            (round.futile, round.saved) = (0, saved);
             return true;
         }
         round.futile += 1;
