@@ -81,8 +81,8 @@ fn log_reads_on_after_images_of_the_map_found_no_room() {
     passes_with(LayerKind::Log, 4_001_027, &[("device full", 1)]);
 }
 
-/// The leaves were as many as there is room for, and putting superpages into order saved none, which
-/// the host waited for.
+/// The leaves were as many as there is room for. Putting superpages into order saved none, and the
+/// host waited for that.
 #[test]
 fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
     let report = report(LayerKind::Mhatl, 4_001_064);

@@ -1,9 +1,9 @@
 //! When leaves are gathered (mVGC), and where a write goes.
 //!
 //! Invariants
-//! - A round begins when there are more leaves than the cap, and ends at nine tenths of it, or after
-//!   [`FUTILE`] victims in a row with which the round saved no more leaves than before: then there
-//!   is no other until more leaves came.
+//! - A round begins when there are more leaves than the cap. It ends at nine tenths of the cap, or
+//!   after [`FUTILE`] victims in a row with which it saved no more leaves than before: then no
+//!   other begins until more leaves came.
 //! - Past the cap a small write either waits for the round, or goes to its LSP in full, so that it
 //!   adds no leaf.
 
