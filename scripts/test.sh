@@ -26,6 +26,7 @@ chaos() {
 phase "setup" scripts/setup.sh
 phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
+phase "imports" $cargo run --release --quiet -p xtask -- imports
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet

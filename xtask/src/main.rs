@@ -1,16 +1,26 @@
-//! Repository chores: `cargo run --release -p xtask -- tidy`, or `fill VOLUME SIZE random|hot`.
+//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports` or
+//! `fill VOLUME SIZE random|hot`.
 
+mod imports;
 mod tidy;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run --release -p xtask -- tidy|fill VOLUME SIZE random|hot";
+use imports::Form;
+
+const USAGE: &str = "usage: cargo run --release -p xtask -- \
+                     tidy | imports [--table|--json|--dot|--record] | fill VOLUME SIZE random|hot";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(),
+        ["imports"] => run_imports(Form::Line),
+        ["imports", "--table"] => run_imports(Form::Table),
+        ["imports", "--json"] => run_imports(Form::Json),
+        ["imports", "--dot"] => run_imports(Form::Dot),
+        ["imports", "--record"] => run_imports(Form::Record),
         ["fill", ..] => run_fill(&args),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
@@ -30,10 +40,21 @@ fn run_fill(args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The folder of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
+}
+
+/// Measures the imports of the layers and prints what became worse.
+fn run_imports(form: Form) -> anyhow::Result<ExitCode> {
+    let worse = imports::run(root(), form)?;
+    worse.iter().for_each(|line| eprintln!("imports: {line}"));
+    Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// Checks the whole repository and prints what breaks a rule.
 fn run_tidy() -> anyhow::Result<ExitCode> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
-    let report = tidy::check(root)?;
+    let report = tidy::check(root())?;
     report.findings.iter().for_each(|finding| println!("{finding}"));
     if report.findings.is_empty() {
         println!("tidy: {} files follow the rules", report.files);

@@ -1,7 +1,7 @@
 //! The rules of the house that neither rustfmt nor clippy checks.
 
 mod manifest;
-mod mask;
+pub mod mask;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,117 @@
+//! What each part may have today: a checked-in table that only becomes stricter.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, bail};
+
+use super::figures::{Figures, Measured};
+
+/// The figures that may not become worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Most files of a circle.
+    pub circle: u32,
+    /// Most files with an `impl` of one type.
+    pub impls: u32,
+    /// Most fields of a struct.
+    pub fields: u32,
+    /// Most fields that other files can touch.
+    pub open: u32,
+    /// Fewest assertions in 1,000 lines.
+    pub density: u32,
+}
+
+/// Where all parts should get to; a part that is there may change below it. It is also what a part
+/// may have that the table does not name.
+const GOAL: Allowed = Allowed { circle: 8, impls: 4, fields: 16, open: u32::MAX, density: 0 };
+
+const HEAD: &str = "\
+# What `xtask imports` allows each part of crates/layers today. A figure may become better, never
+# worse; `xtask imports --record` writes what became better. The goal of all parts is circle 8,
+# impls 4, fields 16; docs/HACKING.md says what each figure is.
+#
+# part        circle  impls  fields  open  asserts/1000
+";
+
+impl Allowed {
+    /// What a part of these figures may have from now on.
+    fn of(figures: &Figures) -> Self {
+        Allowed {
+            circle: figures.circle.max(GOAL.circle),
+            impls: figures.impls.0.max(GOAL.impls),
+            fields: figures.fields.0.max(GOAL.fields),
+            open: figures.open,
+            density: figures.density(),
+        }
+    }
+
+    /// The stricter of each figure.
+    fn and(self, other: Allowed) -> Self {
+        Allowed {
+            circle: self.circle.min(other.circle),
+            impls: self.impls.min(other.impls),
+            fields: self.fields.min(other.fields),
+            open: self.open.min(other.open),
+            density: self.density.max(other.density),
+        }
+    }
+}
+
+/// The table by part.
+pub type Table = BTreeMap<String, Allowed>;
+
+/// Reads the table.
+///
+/// # Errors
+/// At a line that is no row.
+pub fn read(text: &str) -> anyhow::Result<Table> {
+    let mut table = Table::new();
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Result<Vec<u32>, _> = words[1..].iter().map(|word| word.parse()).collect();
+        let numbers = numbers.with_context(|| format!("'{line}' has a word that is no number"))?;
+        let [circle, impls, fields, open, density] = numbers[..] else {
+            bail!("'{line}' has not one part and five numbers");
+        };
+        table.insert(words[0].to_owned(), Allowed { circle, impls, fields, open, density });
+    }
+    Ok(table)
+}
+
+/// The table as [`read`] reads it, with what became better since `table`, without the parts that
+/// there are no more.
+pub fn record(table: &Table, measured: &Measured) -> String {
+    let mut text = HEAD.to_owned();
+    for (part, figures) in &measured.parts {
+        let now = Allowed::of(figures);
+        let it = table.get(part).map_or(now, |allowed| allowed.and(now));
+        let Allowed { circle, impls, fields, open, density } = it;
+        writeln!(text, "{part:<13} {circle:>6} {impls:>6} {fields:>7} {open:>5} {density:>13}")
+            .expect("a string takes all");
+    }
+    text
+}
+
+/// What is worse than the table allows, in words.
+pub fn worse(table: &Table, measured: &Measured) -> Vec<String> {
+    let mut found = Vec::new();
+    for (part, figures) in &measured.parts {
+        let most = table.get(part).copied().unwrap_or(GOAL);
+        let now = Allowed::of(figures);
+        let mut at_most = |what: &str, has: u32, most: u32| {
+            if has > most {
+                found.push(format!("{part}: {has} {what}; {most} at most"));
+            }
+        };
+        at_most("files in a circle of imports", now.circle, most.circle);
+        at_most(&format!("files with `impl {}`", figures.impls.1), now.impls, most.impls);
+        at_most(&format!("fields of `{}`", figures.fields.1), now.fields, most.fields);
+        at_most("fields that other files can touch", now.open, most.open);
+        if now.density < most.density {
+            let (has, least) = (now.density, most.density);
+            found.push(format!("{part}: {has} assertions in 1,000 lines; {least} at least"));
+        }
+    }
+    found
+}

@@ -1,0 +1,77 @@
+//! The figures as a table, as JSON and as a drawing for Graphviz.
+
+use std::fmt::Write;
+
+use super::figures::Measured;
+
+/// A table, and the files of each circle.
+pub fn table(measured: &Measured) -> String {
+    let mut text = format!(
+        "{:<13} {:>5} {:>6} {:>6}  {:<20} {:<22} {:>5}  {:<25} {:>12}\n",
+        "part", "files", "lines", "circle", "impls", "fields", "open", "hub", "asserts/1000"
+    );
+    for (part, it) in &measured.parts {
+        let named = |(count, name): &(u32, String)| match count {
+            0 => String::from("-"),
+            _ => format!("{count} {name}"),
+        };
+        let (impls, fields, hub) = (named(&it.impls), named(&it.fields), named(&it.hub));
+        let (files, lines, circle, open) = (it.files, it.lines, it.circle, it.open);
+        writeln!(
+            text,
+            "{part:<13} {files:>5} {lines:>6} {circle:>6}  {impls:<20} {fields:<22} {open:>5}  \
+             {hub:<25} {:>12}",
+            it.density()
+        )
+        .expect("a string takes all");
+    }
+    let sum =
+        |of: fn(&super::figures::Figures) -> u32| measured.parts.values().map(of).sum::<u32>();
+    let (lines, asserts) = (sum(|it| it.lines), sum(|it| it.asserts));
+    let all = (sum(|it| it.files), sum(|it| it.open), asserts * 1000 / lines.max(1));
+    let (files, open, density) = all;
+    writeln!(text, "all: {files} files, {lines} lines, {open} open fields, {density} asserts/1000")
+        .expect("a string takes all");
+    for circle in &measured.circles {
+        let names = circle.join(" ");
+        writeln!(text, "circle of {}: {names}", circle.len()).expect("a string takes all");
+    }
+    text
+}
+
+/// One object: the parts, the circles and the imports.
+pub fn json(measured: &Measured) -> String {
+    let list = |items: Vec<String>| format!("[{}]", items.join(","));
+    let quote = |name: &String| format!("\"{name}\"");
+    let parts = measured.parts.iter().map(|(part, it)| {
+        let named =
+            |(count, name): &(u32, String)| format!("{{\"count\":{count},\"of\":\"{name}\"}}");
+        format!(
+            "{{\"part\":\"{part}\",\"files\":{},\"lines\":{},\"circle\":{},\"impls\":{},\
+             \"fields\":{},\"open\":{},\"hub\":{},\"asserts\":{}}}",
+            it.files,
+            it.lines,
+            it.circle,
+            named(&it.impls),
+            named(&it.fields),
+            it.open,
+            named(&it.hub),
+            it.asserts
+        )
+    });
+    let circles = measured.circles.iter().map(|circle| list(circle.iter().map(quote).collect()));
+    let edges = measured.edges.iter().map(|(from, to)| format!("[\"{from}\",\"{to}\"]"));
+    let (parts, circles) = (list(parts.collect()), list(circles.collect()));
+    format!("{{\"parts\":{parts},\"circles\":{circles},\"imports\":{}}}\n", list(edges.collect()))
+}
+
+/// The imports for `dot -Tsvg`, those inside a circle in red.
+pub fn dot(measured: &Measured) -> String {
+    let mut text = String::from("digraph imports {\n    rankdir=LR; node [shape=box];\n");
+    for (from, to) in &measured.edges {
+        let inside = measured.circles.iter().any(|all| all.contains(from) && all.contains(to));
+        let color = if inside { " [color=red]" } else { "" };
+        writeln!(text, "    \"{from}\" -> \"{to}\"{color};").expect("a string takes all");
+    }
+    text + "}\n"
+}

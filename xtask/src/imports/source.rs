@@ -1,0 +1,244 @@
+//! What one file says: its imports, paths, structs, `impl` blocks and assertions, tests left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tokens::{Token, behind_generics, group_end, is_name, tokens};
+use crate::tidy::mask::mask;
+
+/// A path as it is written, from the root of the crate if it begins with `crate`.
+pub type Path = Vec<String>;
+
+/// A struct and its fields.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// Its name.
+    pub name: String,
+    /// How many fields it has.
+    pub fields: u32,
+    /// How many of them are `pub`, `pub(super)` or the like.
+    pub open: u32,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// What a `use` brings in: the name that the file gives it, and the path.
+    pub uses: BTreeMap<String, Path>,
+    /// The paths of `use MODULE::*`.
+    pub globs: Vec<Path>,
+    /// Paths of two words or more outside of `use`.
+    pub paths: BTreeSet<Path>,
+    /// The names of the structs, enums, traits, types and modules that the file declares.
+    pub declares: BTreeSet<String>,
+    /// Modules that it declares for tests only.
+    pub tests: BTreeSet<String>,
+    /// The structs.
+    pub structs: Vec<Struct>,
+    /// The types that it has an `impl` block of.
+    pub impls: BTreeSet<Path>,
+    /// How many times `assert!`, `assert_eq!` and `assert_ne!` stand in it.
+    pub asserts: u32,
+    /// Lines that have code.
+    pub lines: u32,
+}
+
+/// Reads the text of a file.
+pub fn read(text: &str) -> Source {
+    let code = mask(text);
+    let all = tokens(&code);
+    let kept = without_tests(&all);
+    let mut source = Source::default();
+    let lines: BTreeSet<usize> = kept.iter().map(|token| token.line).collect();
+    source.lines = lines.len() as u32;
+    source.tests = test_modules(&all);
+    source.walk(&kept);
+    source
+}
+
+/// Whether the tokens from `at` on are `words`.
+fn reads(tokens: &[Token<'_>], at: usize, words: &[&str]) -> bool {
+    tokens.len() >= at + words.len()
+        && words.iter().zip(&tokens[at..]).all(|(word, token)| token.text == *word)
+}
+
+const FOR_TESTS: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+
+/// The tokens but for each item that is there for tests only.
+fn without_tests<'a>(all: &[Token<'a>]) -> Vec<Token<'a>> {
+    let mut kept = Vec::with_capacity(all.len());
+    let mut at = 0;
+    while at < all.len() {
+        if !reads(all, at, &FOR_TESTS) {
+            kept.push(all[at]);
+            at += 1;
+            continue;
+        }
+        at += FOR_TESTS.len();
+        while at < all.len() && ![";", "{"].contains(&all[at].text) {
+            at = if ["(", "["].contains(&all[at].text) { group_end(all, at) + 1 } else { at + 1 };
+        }
+        at = if reads(all, at, &["{"]) { group_end(all, at) + 1 } else { at + 1 };
+    }
+    kept
+}
+
+/// The names of modules in files of their own that are for tests only.
+fn test_modules(all: &[Token<'_>]) -> BTreeSet<String> {
+    let starts = (0..all.len()).filter(|&at| reads(all, at, &FOR_TESTS));
+    let names = starts.map(|at| at + FOR_TESTS.len()).filter(|&at| reads(all, at, &["mod"]));
+    names.filter_map(|at| all.get(at + 1)).map(|name| name.text.to_owned()).collect()
+}
+
+impl Source {
+    fn walk(&mut self, all: &[Token<'_>]) {
+        let mut at = 0;
+        // Where the modules in the file itself end that are around `at`.
+        let mut around: Vec<usize> = Vec::new();
+        while at < all.len() {
+            around.retain(|&end| at < end);
+            if reads(all, at, &["mod"]) && reads(all, at + 2, &["{"]) {
+                around.push(group_end(all, at + 2));
+            }
+            let depth = around.len();
+            let before = if at == 0 { ";" } else { all[at - 1].text };
+            let item = [";", "}", "{", "]", ")", "pub", "unsafe"].contains(&before);
+            let text = all[at].text;
+            let next = all.get(at + 1).map_or("", |token| token.text);
+            at = match text {
+                "use" if item && next != "<" => self.read_use(all, at + 1, depth),
+                "struct" if is_name(next) => self.read_struct(all, at + 1),
+                "enum" | "trait" | "type" | "mod" | "union" if item && is_name(next) => {
+                    self.declares.insert(next.to_owned());
+                    at + 2
+                }
+                "impl" if item && before != ")" => self.read_impl(all, at + 1),
+                "assert" | "assert_eq" | "assert_ne" if next == "!" => {
+                    self.asserts += 1;
+                    at + 2
+                }
+                // `pub(in super::super)` names who may look, and asks for nothing.
+                "in" if reads(all, at.saturating_sub(2), &["pub", "(", "in"]) => {
+                    group_end(all, at - 1)
+                }
+                _ if is_name(text) && next == "::" && ![".", "::"].contains(&before) => {
+                    self.read_path(all, at, depth)
+                }
+                _ => at + 1,
+            };
+        }
+    }
+
+    /// A path in code, in so many modules of the file; gives the position behind it.
+    fn read_path(&mut self, all: &[Token<'_>], from: usize, depth: usize) -> usize {
+        let mut path = vec![all[from].text.to_owned()];
+        let mut at = from + 1;
+        while reads(all, at, &["::"]) && all.get(at + 1).is_some_and(|name| is_name(name.text)) {
+            path.push(all[at + 1].text.to_owned());
+            at += 2;
+        }
+        let path = outside(path, depth);
+        if path.len() > 1 {
+            self.paths.insert(path);
+        }
+        at
+    }
+
+    /// The tree of a `use`; gives the position behind its `;`.
+    fn read_use(&mut self, all: &[Token<'_>], from: usize, depth: usize) -> usize {
+        let end = (from..all.len()).find(|&at| all[at].text == ";").unwrap_or(all.len());
+        let mut uses = BTreeMap::new();
+        self.use_tree(&all[from..end], &[], &mut uses);
+        let uses = uses.into_iter().map(|(name, path)| (name, outside(path, depth)));
+        self.uses.extend(uses.filter(|(_, path)| !path.is_empty()));
+        end + 1
+    }
+
+    /// One branch: `a::b`, `a::b as c`, `a::*` or `a::{…}`.
+    fn use_tree(
+        &mut self,
+        branch: &[Token<'_>],
+        above: &[String],
+        into: &mut BTreeMap<String, Path>,
+    ) {
+        let mut path = above.to_vec();
+        for (at, token) in branch.iter().enumerate() {
+            match token.text {
+                "::" => {}
+                "{" => {
+                    let inner = &branch[at + 1..group_end(branch, at)];
+                    parts(inner).for_each(|part| self.use_tree(part, &path, into));
+                    return;
+                }
+                "*" => return self.globs.push(path),
+                "as" => {
+                    into.insert(branch[at + 1].text.to_owned(), path);
+                    return;
+                }
+                "self" if !path.is_empty() => {}
+                name => path.push(name.to_owned()),
+            }
+        }
+        if let Some(name) = path.last() {
+            into.insert(name.clone(), path.clone());
+        }
+    }
+
+    /// A struct behind its keyword; gives the position of its body or `;`.
+    fn read_struct(&mut self, all: &[Token<'_>], from: usize) -> usize {
+        let name = all[from].text.to_owned();
+        self.declares.insert(name.clone());
+        let open = behind_generics(all, from + 1);
+        let body = (open..all.len()).find(|&at| ["{", "(", ";"].contains(&all[at].text));
+        let Some(body) = body.filter(|&at| all[at].text != ";") else { return open };
+        let fields: Vec<_> = parts(&all[body + 1..group_end(all, body)]).collect();
+        let is_open = |field: &&&[Token<'_>]| without_attributes(field)[0].text == "pub";
+        let open = fields.iter().filter(is_open).count() as u32;
+        self.structs.push(Struct { name, fields: fields.len() as u32, open });
+        body
+    }
+
+    /// The head of an `impl` behind its keyword; gives where its type begins, so that paths in it
+    /// are read too.
+    fn read_impl(&mut self, all: &[Token<'_>], from: usize) -> usize {
+        let head = behind_generics(all, from);
+        let end = (head..all.len()).find(|&at| ["{", "where"].contains(&all[at].text));
+        let words = &all[head..end.unwrap_or(all.len())];
+        let of_trait = words.iter().rposition(|token| token.text == "for");
+        let names = words[of_trait.map_or(0, |at| at + 1)..].iter();
+        let path = names.take_while(|token| token.text == "::" || is_name(token.text));
+        let path: Path =
+            path.filter(|token| token.text != "::").map(|token| token.text.to_owned()).collect();
+        if !path.is_empty() {
+            self.impls.insert(path);
+        }
+        head
+    }
+}
+
+/// The path of a module inside a file, as the file itself would write it.
+fn outside(path: Path, depth: usize) -> Path {
+    let ups = path.iter().take(depth).take_while(|word| *word == "super").count();
+    path[ups..].to_vec()
+}
+
+/// A field without the attributes before it.
+fn without_attributes<'s, 'a>(field: &'s [Token<'a>]) -> &'s [Token<'a>] {
+    match field[0].text {
+        "#" => without_attributes(&field[group_end(field, 1) + 1..]),
+        _ => field,
+    }
+}
+
+/// What commas part, but for commas in brackets of any kind; empty parts are left out.
+fn parts<'s, 'a>(list: &'s [Token<'a>]) -> impl Iterator<Item = &'s [Token<'a>]> {
+    let mut depth = 0;
+    let split = list.split(move |token| {
+        match token.text {
+            "{" | "(" | "[" | "<" => depth += 1,
+            "}" | ")" | "]" | ">" => depth -= 1,
+            _ => {}
+        }
+        token.text == "," && depth == 0
+    });
+    split.filter(|part| !part.is_empty())
+}

@@ -1,0 +1,150 @@
+//! Small crates whose figures are known.
+
+use super::figures::{Measured, measure};
+use super::tree::Tree;
+use super::{ratchet, show, source};
+
+fn crate_of(files: &[(&str, &str)]) -> Measured {
+    measure(&Tree::new(files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect()))
+}
+
+fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    crate_of(files).circles
+}
+
+#[test]
+fn a_type_of_the_module_above_makes_a_circle_and_a_part_of_its_own_does_not() {
+    let engine = ("log/mod.rs", "mod row;\nuse row::Row;\npub struct Log { row: Row }\n");
+    let lib = ("lib.rs", "mod log;\n");
+    let own = ("log/row.rs", "pub struct Row { at: u32 }\n");
+    assert_eq!(circles(&[lib, engine, own]), Vec::<Vec<String>>::new());
+    for text in [
+        "use super::Log;\npub struct Row;\n",
+        "use crate::log::Log;\npub struct Row;\n",
+        "pub struct Row;\nimpl super::Log {}\n",
+        "use crate::log;\npub struct Row;\nfn f(it: &log::Log) {}\n",
+    ] {
+        let found = circles(&[lib, engine, ("log/row.rs", text)]);
+        assert_eq!(found, [["log/mod.rs", "log/row.rs"]], "{text}");
+    }
+}
+
+#[test]
+fn an_import_leads_to_the_module_that_it_names() {
+    let user = |path: &str| format!("use crate::{path};\npub struct B {{ params: Params }}\n");
+    let (through, direct) = (user("a::Params"), user("a::params::Params"));
+    let crate_with = |user| {
+        [
+            ("lib.rs", "mod a;\nmod b;\n"),
+            ("a/mod.rs", "pub mod params;\npub use params::Params;\nuse crate::b::B;\n"),
+            ("a/params.rs", "pub struct Params;\nimpl Params {}\n"),
+            ("b.rs", user),
+            ("c.rs", "impl crate::a::Params {}\n"),
+        ]
+    };
+    assert_eq!(circles(&crate_with(&through)), [["a/mod.rs", "b.rs"]]);
+    assert_eq!(circles(&crate_with(&direct)), Vec::<Vec<String>>::new());
+    // A type is the same one by whatever path an `impl` names it.
+    assert_eq!(crate_of(&crate_with(&direct)).parts["a"].impls, (2, "Params".into()));
+}
+
+#[test]
+fn a_module_inside_a_file_is_the_file() {
+    let inner =
+        "pub enum Bug {}\nmod switch {\n    use super::Bug;\n    fn f(_: super::Bug) {}\n}\n";
+    let user = ("a.rs", "use crate::planted::Bug;\npub struct A;\n");
+    let lib = ("lib.rs", "mod a;\nmod planted;\npub use a::A;\n");
+    assert_eq!(circles(&[lib, user, ("planted.rs", inner)]), Vec::<Vec<String>>::new());
+}
+
+#[test]
+fn tests_do_not_count() {
+    let test =
+        "#[cfg(test)]\nmod tests {\n    use crate::b::B;\n    fn f() { assert!(true); }\n}\n";
+    let a = format!("pub struct A;\n{test}");
+    let measured = crate_of(&[
+        ("lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\n"),
+        ("a.rs", &a),
+        ("b.rs", "use crate::a::A;\npub struct B(A);\n"),
+        ("tests.rs", "use crate::a::A;\n"),
+    ]);
+    assert_eq!(measured.circles, Vec::<Vec<String>>::new());
+    assert_eq!((measured.parts["a"].lines, measured.parts["a"].asserts), (1, 0));
+    assert!(!measured.parts.contains_key("tests"));
+}
+
+#[test]
+fn fields_impls_and_assertions_are_counted() {
+    let text = "
+/// A.
+pub struct A<T: Into<u8>, U> {
+    #[allow(dead_code)]
+    pub a: [T; 2],
+    /// B, of words.
+    pub(super) b: Vec<(U, u8)>,
+    c: fn(u8, u8) -> u8,
+}
+struct B(pub u8, u8);
+struct C;
+impl<T: Into<u8>, U> A<T, U> {
+    fn f(&self) -> impl Fn() {
+        assert!(1 < 2);
+        assert_eq!(1, 1, \"assert!\");
+    }
+}
+";
+    let it = source::read(text);
+    let found: Vec<_> =
+        it.structs.iter().map(|it| (it.name.as_str(), it.fields, it.open)).collect();
+    assert_eq!(found, [("A", 3, 2), ("B", 2, 1)]);
+    assert_eq!((it.impls.len(), it.asserts), (1, 2));
+    let one = ("log/one.rs", "use super::Log;\nimpl Log {}\n");
+    let two = ("log/two.rs", "impl Drop for super::Log {}\n");
+    let root = ("log/mod.rs", "pub struct Log { a: u8 }\nimpl Log {}\nimpl Clone for Other {}\n");
+    let measured = crate_of(&[("lib.rs", "mod log;\n"), root, one, two]);
+    assert_eq!(measured.parts["log"].impls, (3, "Log".into()));
+    assert_eq!(measured.parts["log"].hub, (2, "log/mod.rs".into()));
+}
+
+#[test]
+fn the_table_becomes_stricter_only() {
+    let of = |fields: u32, open: &str, assert: &str| {
+        let more: String = (1..fields).map(|field| format!("    f{field}: u8,\n")).collect();
+        let text = format!("pub struct A {{\n    {open}a: u8,\n{more}}}\nfn f() {{\n{assert}}}\n");
+        crate_of(&[("lib.rs", "mod a;\n"), ("a.rs", &text)])
+    };
+    let (good, same) = (of(17, "", "    assert!(true);\n"), of(16, "", "    assert!(true);\n"));
+    let bad = of(18, "pub ", "");
+    let table = ratchet::read(&ratchet::record(&ratchet::Table::new(), &good)).unwrap();
+    assert_eq!(ratchet::worse(&table, &good), Vec::<String>::new());
+    assert_eq!(ratchet::worse(&table, &same), Vec::<String>::new());
+    let worse = ratchet::worse(&table, &bad);
+    assert_eq!(worse.len(), 3, "{worse:?}");
+    assert!(worse[0].contains("18 fields of `A`; 17 at most"), "{worse:?}");
+    assert_eq!(ratchet::read(&ratchet::record(&table, &bad)).unwrap(), table);
+    assert!(ratchet::read("a 1 2 3").is_err());
+    assert!(ratchet::read("a 1 2 3 4 x").is_err());
+}
+
+#[test]
+fn a_part_that_the_table_does_not_name_must_meet_the_goal() {
+    let fields: String = (0..17).map(|field| format!("    f{field}: u8,\n")).collect();
+    let text = format!("struct A {{\n{fields}}}\n");
+    let measured = crate_of(&[("lib.rs", "mod a;\n"), ("a.rs", &text)]);
+    let worse = ratchet::worse(&ratchet::Table::new(), &measured);
+    assert_eq!(worse, ["a: 17 fields of `A`; 16 at most"]);
+}
+
+#[test]
+fn json_and_the_drawing_name_each_import() {
+    let measured = crate_of(&[
+        ("lib.rs", "mod a;\nmod b;\n"),
+        ("a.rs", "use crate::b::B;\npub struct A;\n"),
+        ("b.rs", "use crate::a::A;\npub struct B;\n"),
+    ]);
+    assert!(
+        show::json(&measured).contains("\"imports\":[[\"a.rs\",\"b.rs\"],[\"b.rs\",\"a.rs\"]]")
+    );
+    assert!(show::dot(&measured).contains("\"a.rs\" -> \"b.rs\" [color=red];"));
+    assert!(show::table(&measured).contains("circle of 2: a.rs b.rs"));
+}
