@@ -34,5 +34,5 @@ mod zoned;
 pub use campaign::{Campaign, Goal, Summary, replay_command};
 pub use events::Tallies;
 pub use matrix::{Claim, Claims, Row};
-pub use run::{Report, Violation, catch_panics, run_seed};
+pub use run::{Report, Violation, catch_panics, digest_seed, run_seed};
 pub use world::World;

@@ -304,18 +304,14 @@ impl<'w> Life<'w> {
 
     /// Gives the layer an input and takes its outputs.
     fn feed(&mut self, input: Input, out: &mut Out) {
-        if self.w.trace {
-            eprintln!("{} {}", self.w.steps, trace::input(&input));
-        }
+        self.w.observe("", || trace::input(&input));
         self.w.steps += 1;
         self.steps += 1;
         let timer = matches!(input, Input::Timer);
         self.layer.step(self.w.now, input, out);
         let made = MAX_OUTPUTS - out.room();
         for output in out.drain() {
-            if self.w.trace {
-                eprintln!("{}", trace::output(&output));
-            }
+            self.w.observe("  ", || trace::output(&output));
             self.take(output);
         }
         if timer && !self.hung.is_empty() {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use hostftl_chaos::membership::{Seen, run_membership};
-use hostftl_chaos::{Campaign, Goal, Violation, catch_panics, replay_command, run_seed};
+use hostftl_chaos::{
+    Campaign, Goal, Violation, catch_panics, digest_seed, replay_command, run_seed,
+};
 use hostftl_layers::LayerKind;
 
 use report::Format;
@@ -56,6 +58,10 @@ struct Options {
     /// Hunts every planted bug in five ranges of seeds and prints a table.
     #[arg(long)]
     bugs: bool,
+    /// Prints for each layer a digest of what it does in the seeds: the same before and after a
+    /// change that leaves behaviour alone.
+    #[arg(long, conflicts_with_all = ["bugs", "bug", "resume", "steps_at_least", "time_limit"])]
+    digest: bool,
     /// Runs sequences of faults around who belongs to a volume instead of layers.
     #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least", "time_limit"])]
     membership: bool,
@@ -109,6 +115,9 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(name) = &options.bug {
         return hunt::one(options, name);
     }
+    if options.digest {
+        return Ok(digests(options, &layers));
+    }
     if let Some(seed) = options.seed {
         return Ok(replay(&layers, seed, options.trace));
     }
@@ -158,6 +167,29 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
         }
     }
     Ok(fine)
+}
+
+/// Prints what digests the seeds of each layer have together.
+fn digests(options: &Options, layers: &[LayerKind]) -> bool {
+    let (from, to) = options.seed.map_or(options.seeds, |seed| (seed, seed + 1));
+    let threads = goal(options).threads as u64;
+    for &layer in layers {
+        let share = |first: u64| {
+            let seeds = (from + first..to).step_by(threads as usize);
+            let mix = |seed: u64| {
+                let both = seed << 32 | u64::from(digest_seed(seed, layer));
+                both.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            };
+            seeds.map(mix).fold(0, u64::wrapping_add)
+        };
+        let all = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
+            let each = all.into_iter().map(|one| one.join().expect("a seed's panic is caught"));
+            each.fold(0, u64::wrapping_add)
+        });
+        println!("{layer}, seeds {from}..{to}: digest {all:016x}");
+    }
+    true
 }
 
 /// Sequences of faults around who belongs to a volume.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
+use hostftl_format::page::crc32c;
 use hostftl_layers::{LayerKind, Mode};
 
 use crate::events::Tallies;
@@ -63,13 +64,33 @@ pub fn run_seed(
     trace: bool,
     spare: &mut Option<World>,
 ) -> Result<Report, Violation> {
-    let violation = |step, what| Violation { seed, layer: layer.name(), step, what };
-    let mut world = World::new(seed, layer, trace).map_err(|what| violation(0, what))?;
+    let violation = |what| Violation { seed, layer: layer.name(), step: 0, what };
+    let mut world = World::new(seed, layer, trace).map_err(violation)?;
     if let Some(used) = spare.take() {
         world.inherit(used);
     }
+    let report = run_world(&mut world, seed, layer)?;
+    *spare = Some(world);
+    Ok(report)
+}
+
+/// A CRC-32C of everything that a layer was given and made in one seed, and of a violation, if
+/// there is one: it changes when the layer's behaviour does.
+pub fn digest_seed(seed: u64, layer: LayerKind) -> u32 {
+    let mut world = match World::new(seed, layer, false) {
+        Ok(world) => world,
+        Err(why) => return crc32c(0, why.as_bytes()),
+    };
+    world.digest = Some(0);
+    let outcome = run_world(&mut world, seed, layer);
+    let digest = world.digest.unwrap_or_default();
+    outcome.map_or_else(|violation| crc32c(digest.into(), violation.what.as_bytes()), |_| digest)
+}
+
+fn run_world(world: &mut World, seed: u64, layer: LayerKind) -> Result<Report, Violation> {
+    let violation = |step, what| Violation { seed, layer: layer.name(), step, what };
     PANIC.with(|cell| cell.borrow_mut().take());
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| live(&mut world)));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| live(world)));
     let step = world.steps;
     match outcome {
         Ok(Ok(())) => {}
@@ -79,14 +100,12 @@ pub fn run_seed(
             return Err(violation(step, what));
         }
     }
-    let report = Report {
+    Ok(Report {
         steps: world.steps,
         cuts: world.cuts,
         requests: world.sent.0,
         tallies: world.tallies,
-    };
-    *spare = Some(world);
-    Ok(report)
+    })
 }
 
 /// Life after life, until the host has done enough; then one that reads everything in peace.

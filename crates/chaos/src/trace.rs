@@ -1,6 +1,9 @@
-//! One line per input and output, for the replay of a failing seed.
+//! One line per input and output, for the replay of a failing seed, and for digests of behaviour.
 
 use hostftl_core::{Command, HostOp, Input, Output, Piece, Target};
+use hostftl_format::page::crc32c;
+
+use crate::world::World;
 
 /// A command in few words.
 pub fn command(command: &Command) -> String {
@@ -63,9 +66,42 @@ pub fn input(input: &Input) -> String {
 /// An output in few words.
 pub fn output(output: &Output) -> String {
     match output {
-        Output::Submit(token, what) => format!("  submit {} {}", token.0, command(what)),
-        Output::Reply(reply) => format!("  reply {} {:?}", reply.ticket.id(), reply.result),
-        Output::Reclaim(payload) => format!("  reclaim #{}", payload.id()),
-        Output::Event(event) => format!("  event {event:?}"),
+        Output::Submit(token, what) => format!("submit {} {}", token.0, command(what)),
+        Output::Reply(reply) => format!("reply {} {:?}", reply.ticket.id(), reply.result),
+        Output::Reclaim(payload) => format!("reclaim #{}", payload.id()),
+        Output::Event(event) => format!("event {event:?}"),
+    }
+}
+
+impl World {
+    /// Prints an input or output, when every step is printed, and adds it to the digest, if one is
+    /// wanted.
+    pub(crate) fn observe(&mut self, indent: &str, line: impl Fn() -> String) {
+        if self.trace {
+            match indent {
+                "" => eprintln!("{} {}", self.steps, line()),
+                _ => eprintln!("{indent}{}", line()),
+            }
+        }
+        if let Some(digest) = &mut self.digest {
+            weigh(digest, &line());
+        }
+    }
+}
+
+/// Adds a line to a digest, without what a layer may choose as it likes: tokens, and which of its
+/// buffers it uses.
+fn weigh(digest: &mut u32, line: &str) {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    if matches!(first, "done" | "submit") {
+        words.next();
+    }
+    *digest = crc32c(u64::from(*digest), first.as_bytes());
+    for word in words {
+        let word = word
+            .split_once('#')
+            .map_or(word, |(_, buffer)| buffer.split_once('@').map_or("", |(_, part)| part));
+        *digest = crc32c(u64::from(*digest), word.as_bytes());
     }
 }

@@ -79,6 +79,8 @@ pub struct World {
     pub full: bool,
     /// Whether every step is printed.
     pub trace: bool,
+    /// The CRC-32C of what every step was given and made, if it is wanted.
+    pub digest: Option<u32>,
 }
 
 /// What the options of a seed say of the layer.
@@ -199,6 +201,7 @@ impl World {
             known: Vec::new(),
             full: false,
             trace,
+            digest: None,
         })
     }
 
