@@ -95,6 +95,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// A number of things, in the singular or the plural: `1 request`, `1,100 requests`.
+pub fn counted(value: u64, thing: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +135,8 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(123_456), "123,456");
+        assert_eq!(counted(0, "error"), "0 errors");
+        assert_eq!(counted(1, "error"), "1 error");
+        assert_eq!(counted(1_100, "error"), "1,100 errors");
     }
 }

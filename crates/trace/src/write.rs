@@ -2,8 +2,9 @@
 //!
 //! Invariant: the file has its name only once it is whole; until then it is called `….partial`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::SECTOR;
@@ -70,6 +71,15 @@ impl Writer {
         };
         writer.begin(plain.len() < name.len()).map_err(|source| writer.failed(source))?;
         Ok(writer)
+    }
+
+    /// Lets nobody but the owner of the file read it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn keep_private(&mut self) -> Result<(), TraceError> {
+        fs::set_permissions(&self.partial, Permissions::from_mode(0o600))
+            .map_err(|source| self.failed(source))
     }
 
     fn begin(&mut self, compress: bool) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use hostftl_core::{Layer, SECTOR};
 use serde::Serialize;
 
+use crate::counted::counted;
 use crate::error::Error;
 use crate::gather::{CHECK, OpenOptions};
 use crate::open::{assemble_machine, open_with};
@@ -138,7 +139,10 @@ fn unreadable(found: &DataRead) -> Vec<String> {
     let more = found.bad_count - all.len() as u64;
     if more > 0 {
         let bytes = found.bad_bytes;
-        all.push(format!("{more} more ranges can't be read: {bytes} bytes in all"));
+        all.push(format!(
+            "{} more can't be read: {bytes} bytes altogether",
+            counted(more, "range")
+        ));
     }
     all
 }

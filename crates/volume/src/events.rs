@@ -95,13 +95,13 @@ pub const KINDS: [(&str, Level, &str, &str); 14] = [
     (
         "mended",
         Level::Warning,
-        "data that was damaged or unreadable on a device was made again from parity",
+        "data that was damaged or unreadable on a device was rebuilt from parity",
         "watch the device; replace it when the count grows",
     ),
     (
         "corrupt",
         Level::Error,
-        "data does not have its checksum and can't be made again; reads of the range fail",
+        "data does not match its checksum and can't be rebuilt; reads of the range fail",
         "restore the range from a backup: writing it ends the error",
     ),
     (

@@ -6,6 +6,7 @@ mod busy;
 mod check;
 mod config;
 mod control;
+mod counted;
 mod create;
 mod engine;
 mod entry;

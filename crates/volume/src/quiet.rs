@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use hostftl_core::{Credits, DeviceError, Event, Payload, Reply, SECTOR};
 use hostftl_io::{Device, Host, IoError, Pull};
 
+use crate::counted::counted;
 use crate::error::Error;
 use crate::events::{Events, Level};
 
@@ -120,12 +121,13 @@ impl Host for Quiet {
             }
             Event::Lost { sectors } => {
                 let why = "they are errors until they are written again";
-                let text = format!("{sectors} sectors can't be read back: {why}");
+                let text =
+                    format!("{} can't be read back: {why}", counted(sectors.into(), "sector"));
                 self.tell(Level::Error, "sectors-lost", text);
             }
             Event::Corrupt { lba, sectors } => {
                 let text = format!(
-                    "{} are damaged and can't be made again: reads of them are errors until they \
+                    "{} are damaged and can't be rebuilt: reads of them are errors until they \
                      are written; restore them from a backup",
                     range("the volume", lba, sectors)
                 );
@@ -134,7 +136,7 @@ impl Host for Quiet {
             Event::Mended { device, lba, sectors } => {
                 let place = format!("device {device} ({})", self.name(device));
                 let text = format!(
-                    "{} were damaged or could not be read, and were made again from the other \
+                    "{} were damaged or could not be read, and were rebuilt from the other \
                      devices",
                     range(&place, lba, sectors)
                 );

@@ -13,6 +13,7 @@ use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use serde::Serialize;
 
+use crate::counted::counted;
 use crate::entry::{END, Entry, Head, Kind, MAGIC, parse};
 use crate::error::{Error, file};
 
@@ -48,7 +49,7 @@ pub fn replay(path: &Path) -> Result<Replayed, Error> {
     for number in 0.. {
         let good = stage.steps;
         let batch = read_batch(&mut input, number)
-            .map_err(|why| wrong(format!("{why} after {good} good records")))?;
+            .map_err(|why| wrong(format!("{why} after {}", counted(good, "good record"))))?;
         match batch {
             Batch::Records(bytes, count) => stage.play(&bytes, count).map_err(wrong)?,
             Batch::End { steps, digest } if steps == good => {
@@ -56,7 +57,10 @@ pub fn replay(path: &Path) -> Result<Replayed, Error> {
                 return Ok(Replayed { layer, steps, digest: played, recorded: digest });
             }
             Batch::End { steps, .. } => {
-                return Err(wrong(format!("it has {good} records, but ends with {steps}")));
+                return Err(wrong(format!(
+                    "it has {}, but ends with {steps}",
+                    counted(good, "record")
+                )));
             }
         }
     }

@@ -12,6 +12,7 @@ use hostftl_layers::AnyLayer;
 
 use crate::config::Config;
 use crate::control::Control;
+use crate::counted::counted;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Event, Events, Level};
@@ -219,12 +220,13 @@ fn recover(driver: &mut Driver<AnyLayer>, reads: bool) -> Result<Quiet, Error> {
 /// What recovery did, in words.
 fn started(recovery: &Quiet, took: Duration) -> String {
     let ms = took.as_millis();
+    let replayed = counted(recovery.replayed, "log write");
     match (recovery.replayed, recovery.dropped) {
         (0, 0) => format!("ready after {ms} ms; there was nothing to recover"),
-        (replayed, 0) => format!("ready after {ms} ms; recovery replayed {replayed} log writes"),
-        (replayed, dropped) => format!(
-            "ready after {ms} ms; recovery replayed {replayed} log writes, and left out {dropped} \
-             at the end that were not whole"
+        (_, 0) => format!("ready after {ms} ms; recovery replayed {replayed}"),
+        (_, dropped) => format!(
+            "ready after {ms} ms; recovery replayed {replayed}, and ignored {} at the end",
+            counted(dropped, "incomplete one")
         ),
     }
 }

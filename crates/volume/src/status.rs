@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control;
+use crate::counted::counted;
 use crate::error::Error;
 use crate::events::{Event, KINDS, Level};
 use crate::front::Export;
@@ -274,7 +275,7 @@ impl Status {
         for (index, device) in self.devices.iter().enumerate() {
             let why = match device.health.as_str() {
                 "good" => continue,
-                "errors" => format!("answered {} commands with errors: look at it", device.errors),
+                "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
                 word => format!("is {word}: bring it back, or replace it"),
             };
             needs.push(format!("device {index} ({}) {why}", device.name));
@@ -290,7 +291,7 @@ impl Status {
             let count = self.events.get(kind).copied().unwrap_or_default();
             let is_device = kind.starts_with("device-");
             if level == Level::Error && count > 0 && !is_device {
-                needs.push(format!("{kind}, {count} times: {meaning}; {todo}"));
+                needs.push(format!("{kind}, {}: {meaning}; {todo}", counted(count, "time")));
             }
         }
         self.needs_hand = needs;

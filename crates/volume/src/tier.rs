@@ -3,6 +3,7 @@
 use hostftl_core::{Page, SECTOR};
 use hostftl_format::tier::{ledger_at, parse_ledger};
 
+use crate::counted::counted;
 use crate::error::Error;
 use crate::stack::{Assembly, Member};
 
@@ -46,7 +47,7 @@ fn lost_with_fast(slow: &Member) -> String {
     let named: Vec<String> = named.collect();
     let more = match ranges.len().saturating_sub(NAMED) {
         0 => String::new(),
-        rest => format!(" and {rest} ranges more"),
+        rest => format!(" and {} more", counted(rest as u64, "range")),
     };
     format!("it may hold what is newest in {all} bytes: {}{more}", named.join(", "))
 }

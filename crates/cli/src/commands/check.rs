@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, count};
+use crate::units::{bytes, counted};
 
 /// How often a bar moves, and how often a line says how far it is where nobody watches.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -69,15 +69,14 @@ fn print(checked: &Checked, console: &mut Console) -> Result<(), Failure> {
     let size = bytes(checked.exported_bytes);
     console.line(format!("{}: {verdict}, layer {}, {size}", checked.volume, checked.layer))?;
     if checked.log_writes_replayed + checked.log_writes_dropped > 0 {
-        let replayed = count(checked.log_writes_replayed);
-        let dropped = count(checked.log_writes_dropped);
-        let text = format!("{replayed} log writes applied, {dropped} unfinished ones dropped");
-        console.field("recovery", text)?;
+        let replayed = counted(checked.log_writes_replayed, "log write");
+        let dropped = counted(checked.log_writes_dropped, "incomplete log write");
+        console.field("recovery", format!("{replayed} replayed, {dropped} at the end ignored"))?;
     }
     if let Some(data) = &checked.data {
         let mut text = format!("{} read", bytes(data.read_bytes));
         if data.mended > 0 {
-            text += &format!(", of which parity mended {} places", count(data.mended));
+            text += &format!(", {} repaired from parity", counted(data.mended, "read"));
         }
         console.field("data", text)?;
     }

@@ -186,17 +186,22 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
 }
 
 fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {
-    let kept = created.device_bytes.saturating_sub(created.exported_bytes);
+    let reserved = created.device_bytes.saturating_sub(created.exported_bytes);
     let spare = match spec.layer.kind {
         LayerKind::Passthrough | LayerKind::Shatl | LayerKind::HatlAuto | LayerKind::Tier => {
             String::new()
         }
-        _ => format!(", {} % of it spare", f64::from(spec.layer.spare_permille) / 10.0),
+        _ => {
+            let permille = spec.layer.spare_permille;
+            let share = (created.device_bytes / 1000 * u64::from(permille)).min(reserved);
+            let percent = f64::from(permille) / 10.0;
+            format!(" (of which over-provisioning {}, {percent} %)", bytes(share))
+        }
     };
     console.line(format!("made {}: layer {}", spec.path.display(), spec.layer.kind))?;
     console.field("usable", bytes(created.exported_bytes))?;
-    console
-        .field("kept back", format!("{} of {}{spare}", bytes(kept), bytes(created.device_bytes)))?;
+    let device = bytes(created.device_bytes);
+    console.field("reserved", format!("{} of {device}{spare}", bytes(reserved)))?;
     console.field("memory", format!("{} while it is served", super::memory(&created.memory)))?;
     console.field("answers", super::answers(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::count;
+use crate::units::counted;
 
 /// Run a recording of `serve --record` once more, offline: the layer must do the same again
 ///
@@ -32,8 +32,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             "same": replayed.is_same(),
         }))?,
         false => {
-            let (layer, steps) = (&replayed.layer, count(replayed.steps));
-            console.line(format!("{}: layer {layer}, {steps} steps", args.file.display()))?;
+            let (layer, steps) = (&replayed.layer, counted(replayed.steps, "step"));
+            console.line(format!("{}: layer {layer}, {steps}", args.file.display()))?;
             console.field("digest", &ours)?;
         }
     }

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::ending;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::units::{bytes, count};
+use crate::units::{bytes, counted};
 
 use super::witness::Tracing;
 
@@ -157,17 +157,13 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         })),
         false => {
             traced.iter().try_for_each(|traced| console.line(traced.text()))?;
+            let requests = counted(served.requests, "request");
+            let traffic = format!("{requests} by {}", counted(served.connections, "client"));
             if args.read_only {
-                let (requests, clients) = (count(served.requests), served.connections);
-                let text = format!("stopped: {requests} requests by {clients} clients");
-                return console.line(format!("{text}, nothing was written to the devices"));
+                return console
+                    .line(format!("stopped: {traffic}, nothing was written to the devices"));
             }
-            console.line(format!(
-                "stopped clean: {} requests by {} clients, {} written",
-                count(served.requests),
-                served.connections,
-                bytes(written)
-            ))
+            console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
         }
     }
 }

@@ -4,8 +4,6 @@
 //! - Records are in the order of their times.
 //! - Whoever serves never waits: what does not fit into the queue is counted and left out.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -55,11 +53,9 @@ impl Tracing {
     /// # Errors
     /// When the file can't be made, or its name tells no format.
     pub fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
-        let writer = Writer::create(path, false).map_err(Failure::failed)?;
-        // It tells what clients do, so it is for the owner alone.
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| {
-            Failure::failed(format!("{}: can't set its mode: {error}", path.display()))
-        })?;
+        let mut writer = Writer::create(path, false).map_err(Failure::failed)?;
+        // The trace tells what clients do, so it is for the owner alone.
+        writer.keep_private().map_err(Failure::failed)?;
         let (sender, records) = sync_channel(QUEUE);
         let (queue, left_out) = (Mutex::new(Some(sender)), AtomicU64::new(0));
         let eye = Arc::new(Eye { began: Instant::now(), queue, left_out });
@@ -97,12 +93,12 @@ impl Traced {
     /// In words.
     pub fn text(&self) -> String {
         let Traced { file, records, left_out } = self;
-        let records = crate::units::count(*records);
+        let records = crate::units::counted(*records, "request");
         let rest = match left_out {
             0 => String::new(),
-            some => format!(", {some} left out because the disk was too slow"),
+            some => format!(", {some} more dropped because the disk was too slow"),
         };
-        format!("trace {}: {records} requests{rest}", file.display())
+        format!("trace {}: {records}{rest}", file.display())
     }
 }
 

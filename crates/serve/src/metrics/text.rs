@@ -109,14 +109,14 @@ fn space(sheet: &mut Sheet, space: &Space) {
     let physical = space.physical_bytes as f64;
     sheet.level("physical_bytes", "What that takes on the devices, parity apart", physical);
     let free = space.free_bytes as f64;
-    sheet.level("free_bytes", "What can be written before collection", free);
-    sheet.level("stale_bytes", "What collection could gain", space.stale_bytes as f64);
+    sheet.level("free_bytes", "What can be written before garbage collection", free);
+    sheet.level("stale_bytes", "What garbage collection could gain", space.stale_bytes as f64);
     if let Some(ratio) = space.compression_ratio {
         sheet.level("compression_ratio", "Bytes compressed over what became of them", ratio);
     }
-    sheet.total("repaired", "Reads mended from parity", space.repaired);
+    sheet.total("repaired", "Reads repaired from parity", space.repaired);
     let lost = space.beyond_repair as f64;
-    sheet.level("blocks_beyond_repair", "Blocks that nothing can bring back", lost);
+    sheet.level("blocks_beyond_repair", "Blocks that are lost: nothing can rebuild them", lost);
 }
 
 fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {

@@ -103,7 +103,7 @@ fn corruption_that_nothing_mends_is_told_before_the_error() {
     assert!(corrupt < answered, "{events:?}");
     assert_eq!(events[corrupt].level, Level::Error);
     assert!(events[corrupt].text.contains(&format!("4096 bytes at byte {AT}")), "{events:?}");
-    assert!(running.status().needs_hand.iter().any(|need| need.starts_with("corrupt, 1 times")));
+    assert!(running.status().needs_hand.iter().any(|need| need.starts_with("corrupt, 1 time:")));
     assert_eq!(client.read(0, 4096), noise(0), "all else is there");
     client.write(AT, &noise(7), false).unwrap();
     assert_eq!(read().unwrap(), noise(7), "writing it ends the error");

@@ -9,7 +9,7 @@ use hostftl_sim::Row;
 
 use super::report::summary_columns;
 use super::{charts, verdict};
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, counted};
 
 /// Writes the page to `path`; `again` is the command that makes it again.
 ///
@@ -42,11 +42,11 @@ fn section(page: &mut Page, rows: &[Row]) {
     let first = &rows[0];
     page.section(&format!("{} on {}", first.workload, first.drive));
     page.paragraph(&format!(
-        "The host writes {}, reads {}, flushes {} times, and can address {}. State of the drive \
+        "The host writes {}, reads {}, flushes {}, and can address {}. State of the drive \
          before: {}.",
         bytes(first.host_write_bytes),
         bytes(first.host_read_bytes),
-        count(first.flushes),
+        counted(first.flushes, "time"),
         bytes(first.exported_bytes),
         first.warm,
     ));

@@ -6,7 +6,7 @@ use hostftl_sim::{Latency, Legs, Row};
 use super::{Args, verdict};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, count, nanos, three_digits};
+use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "–";
@@ -38,12 +38,12 @@ pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Fai
 fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
-        "{} on {}: the host writes {}, reads {}, flushes {} times, and can address {}",
+        "{} on {}: the host writes {}, reads {}, flushes {}, and can address {}",
         first.workload,
         first.drive,
         bytes(first.host_write_bytes),
         bytes(first.host_read_bytes),
-        count(first.flushes),
+        counted(first.flushes, "time"),
         bytes(first.exported_bytes),
     ))?;
     let tables = [

@@ -7,7 +7,7 @@ use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, count, nanos};
+use crate::units::{bytes, count, counted, nanos};
 
 /// Prints a status, and what went through `since` an earlier one.
 pub fn print(
@@ -36,7 +36,7 @@ pub fn print(
     }
     if let (Some(leaves), Some(cap)) = (status.facts.get("leaves"), status.facts.get("leaf_cap")) {
         let (leaves, cap) = (count(*leaves), count(*cap));
-        console.field("leaves", format!("{leaves}, of {cap} that are wanted at the most"))?;
+        console.field("leaves", format!("{leaves} of at most {cap}"))?;
     }
     if let Some(ever) = ever(&status.facts) {
         console.field("ever", ever)?;
@@ -66,10 +66,11 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
     let (logical, physical) = (bytes(space.logical_bytes), bytes(space.physical_bytes));
     console.field("holds", format!("{logical} in {physical} before parity{ratio}"))?;
     let (free, stale) = (bytes(space.free_bytes), bytes(space.stale_bytes));
-    console.field("free", format!("{free} at once, {stale} more by collection"))?;
+    console.field("free", format!("{free} now, {stale} more after garbage collection"))?;
     if space.repaired + space.beyond_repair > 0 {
-        let (mended, lost) = (count(space.repaired), count(space.beyond_repair));
-        console.field("repairs", format!("{mended} reads mended, {lost} blocks beyond repair"))?;
+        let repaired = counted(space.repaired, "read");
+        let lost = counted(space.beyond_repair, "block");
+        console.field("repairs", format!("{repaired} repaired from parity, {lost} lost"))?;
     }
     Ok(())
 }
@@ -100,25 +101,24 @@ fn device(one: &DeviceStatus) -> String {
         return format!("{}{role}: MISSING", one.name);
     }
     let way = match (&one.why_not_direct, one.reconnects, &one.trouble) {
-        (_, Some(times), None) => format!("reconnected {times} times"),
+        (_, Some(times), None) => format!("reconnected {}", counted(times, "time")),
         (_, Some(_), Some(trouble)) => trouble.clone(),
         (None, None, _) => "past the page cache".to_owned(),
         (Some(why), None, _) => format!("through the page cache ({why})"),
     };
     let lost = if one.health == "lost" { ", LOST: the volume goes on without it" } else { "" };
-    let (kind, size, errors) = (&one.kind, bytes(one.bytes), one.errors);
+    let (kind, size) = (&one.kind, bytes(one.bytes));
+    let errors = counted(one.errors, "error");
     let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));
-    format!(
-        "{}{role}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors} errors{lost}",
-        one.name
-    )
+    format!("{}{role}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors}{lost}", one.name)
 }
 
 /// What went through since the volume was started.
 fn flow(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
     let (wrote, read) = (bytes(traffic.host_write_bytes), bytes(traffic.host_read_bytes));
-    let (trimmed, flushes) = (bytes(traffic.host_trim_bytes), count(traffic.flushes));
-    let host = format!("wrote {wrote}, read {read}, trimmed {trimmed}, flushed {flushes} times");
+    let trimmed = bytes(traffic.host_trim_bytes);
+    let flushes = counted(traffic.flushes, "time");
+    let host = format!("wrote {wrote}, read {read}, trimmed {trimmed}, flushed {flushes}");
     console.field("host", host)?;
     for step in traffic.waf_stack.iter().filter(|step| step.step != "host") {
         let share = match step.per_host_byte {
@@ -136,7 +136,7 @@ fn flow(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
     }
     let (came, answered) = (count(traffic.requests_in), count(traffic.requests_out));
     let failed = count(traffic.requests_failed);
-    let requests = format!("{came} came, {answered} answered, {failed} of them with an error");
+    let requests = format!("{came} received, {answered} answered, {failed} of them with an error");
     console.field("requests", requests)
 }
 

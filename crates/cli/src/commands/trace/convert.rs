@@ -9,7 +9,7 @@ use super::{source, warn};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::units::count;
+use crate::units::counted;
 
 /// Write a trace of any format as CSV or in the compact binary format
 ///
@@ -60,6 +60,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             "notes": stream.notes(),
             "warnings": stream.notes().warnings(),
         })),
-        false => console.line(format!("{output}: {} requests", count(requests))),
+        false => console.line(format!("{output}: {}", counted(requests, "request"))),
     }
 }

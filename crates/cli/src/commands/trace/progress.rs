@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 
 use crate::interrupt;
-use crate::units::count;
+use crate::units::counted;
 
 /// Commands shorter than this say nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ impl Progress {
     fn look(&mut self) -> bool {
         if self.watched && self.begin.elapsed() > PATIENCE {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-            bar.set_message(format!("{} requests", count(self.requests)));
+            bar.set_message(counted(self.requests, "request"));
             bar.tick();
         }
         interrupt::asked()

@@ -10,7 +10,7 @@ use super::progress::Progress;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::units::count;
+use crate::units::{count, counted};
 
 /// How long to wait for further events.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -111,6 +111,6 @@ fn report(
             "lost": lost,
             "bad": bad,
         })),
-        false => console.line(format!("{output}: {} requests", count(requests))),
+        false => console.line(format!("{output}: {}", counted(requests, "request"))),
     }
 }

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, counted};
 
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
@@ -110,7 +110,7 @@ fn report(
             "figures": figures,
         }));
     }
-    console.line(format!("{output}: {} requests", count(requests)))?;
+    console.line(format!("{output}: {}", counted(requests, "request")))?;
     if figures.is_empty() {
         return Ok(());
     }

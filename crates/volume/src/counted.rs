@@ -1,0 +1,19 @@
+//! A number of things in words, in the singular or the plural.
+
+/// `1 range`, `2 ranges`.
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!(counted(0, "range"), "0 ranges");
+        assert_eq!(counted(1, "range"), "1 range");
+        assert_eq!(counted(21, "range"), "21 ranges");
+    }
+}
