@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use hostftl_core::{Nanos, SECTOR};
 
-pub use crate::plan::{Plan, PlanError};
+pub use crate::plan::{Mode, Plan, PlanError};
 use crate::{log, scrambler, tier, zones};
 
 /// The layers by name.
@@ -438,15 +438,6 @@ pub(crate) fn size_text(bytes: u64) -> String {
         10..20 => format!("{}k", bytes >> 10),
         _ => format!("{bytes}"),
     }
-}
-
-/// How a layer starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Write an empty volume's metadata first.
-    Format,
-    /// Recover what the devices hold.
-    Open,
 }
 
 #[cfg(test)]

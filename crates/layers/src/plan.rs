@@ -4,6 +4,15 @@ use core::fmt;
 
 use hostftl_core::{Limits, SECTOR};
 
+/// How a layer starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Write an empty volume's metadata first.
+    Format,
+    /// Recover what the devices hold.
+    Open,
+}
+
 /// What a configuration needs and gives, known before anything is allocated or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {

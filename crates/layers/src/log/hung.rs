@@ -61,10 +61,10 @@ impl Hung {
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Hung {
-            devices: alloc::vec![NOWHERE; OPS],
-            away: alloc::vec![false; OPS],
+            devices: alloc::vec![NOWHERE; OPS.into()],
+            away: alloc::vec![false; OPS.into()],
             count: 0,
-            waiting: VecDeque::with_capacity(some(OPS)),
+            waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
             pages: (0..some(LOADS)).map(|_| MetaBuf::new(1)).collect(),
             heads: (0..some(HEADS)).map(|_| MetaBuf::new(head)).collect(),
@@ -117,7 +117,7 @@ impl Log {
             let error = DeviceError::Gone;
             out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: true }));
         }
-        for index in 0..OPS {
+        for index in 0..usize::from(OPS) {
             let (token, device) = (Token(index as u64), self.hung.devices[index]);
             let of_it = device != NOWHERE && late >> device & 1 == 1 && !self.hung.away[index];
             if of_it && let Some(op) = self.ops.give_up(token) {

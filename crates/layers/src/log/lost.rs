@@ -33,7 +33,7 @@ pub struct Lost {
 impl Lost {
     /// Begins without the devices of `set`; `most` may be lost in all.
     pub fn new(set: u16, most: u32) -> Self {
-        Lost { set, told: 0, most, unsent: VecDeque::with_capacity(OPS) }
+        Lost { set, told: 0, most, unsent: VecDeque::with_capacity(OPS.into()) }
     }
 
     /// The lost devices, as a set of bits.

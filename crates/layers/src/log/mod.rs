@@ -68,7 +68,7 @@ use hostftl_core::{
 use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::requests::Requests;
+use crate::kit::requests::Requests;
 use append::Stream;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
@@ -81,7 +81,7 @@ pub use layout::{At, Layout};
 use loads::Loads;
 use lost::Lost;
 use map::Map;
-use ops::Ops;
+use ops::{OPS, Ops};
 use order::Order;
 use pace::Pace;
 pub use params::Params;
@@ -221,7 +221,7 @@ impl Log {
             blocks: Blocks::new(),
             requests: Requests::new(),
             trimming: None,
-            ops: Ops::new(config.patience()),
+            ops: Ops::new(OPS, config.patience()),
             lost: Lost::new(missing, config.tolerates()),
             hung: Hung::new(&layout),
             journal,

@@ -1,10 +1,10 @@
 //! Commands in flight: what each token stands for, and until when it is waited for.
 
 use super::journal::Part;
-use crate::flying::Flying;
+use crate::kit::commands::Commands;
 
 /// Commands in flight at once.
-pub const OPS: usize = 1024;
+pub const OPS: u16 = 1024;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,4 +55,4 @@ impl Op {
 }
 
 /// Those in flight.
-pub type Ops = Flying<Op, OPS>;
+pub type Ops = Commands<Op>;

@@ -9,7 +9,7 @@ use hostftl_core::{HostError, HostOp, Nanos, Out, Request, SECTORS_PER_BLOCK};
 
 use super::map::Where;
 use super::{Life, Log};
-use crate::requests::{Active, Kind, count};
+use crate::kit::requests::{Active, Kind, count};
 
 /// Map pages without a mapped block that a trim passes in one go.
 const BLANK_STEP: u32 = 64;

@@ -13,7 +13,7 @@ mod round;
 use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
 
 use crate::config::{LayerConfig, PlanError};
-use crate::requests::Kind;
+use crate::kit::requests::Kind;
 use crate::vsp::layout::Layout;
 use crate::vsp::ops::Op;
 use crate::vsp::{Machine, Scheme};

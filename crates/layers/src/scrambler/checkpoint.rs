@@ -1,22 +1,23 @@
 //! Checkpoints: images of the whole map in one of two areas, in turn, and then a root.
 //!
 //! Invariants
-//! - Images are as old as the moment they were put together; what changed since a checkpoint began
+//! - Images are as old as the moment they were put together. What changed since a checkpoint began
 //!   is in the log from its first page on.
 //! - The root that names the images is written when they and the data that they point at are
 //!   durable. A change in them may be missing in the log: then no slot that it freed was used
 //!   again, so that what an older record in the log says of that sector is there too.
+//! - After a failure no checkpoint goes on. A failed flush may have dropped images that a flush
+//!   beside it did not cover.
 
-use alloc::vec::Vec;
-
-use hostftl_core::{
-    Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{Cause, Command, Event, Gather, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::scrambler::{MAP_ENTRIES, Root, emit_map, emit_root};
 
 use super::layout::Layout;
-use super::ops::Op;
-use super::{Health, Scrambler};
+use super::ops::{Cx, Op};
+use super::space::Space;
+use crate::kit::Life;
+use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::roots::COPIES;
 use crate::planted::{Bug, planted};
 
 /// How far a checkpoint is.
@@ -28,7 +29,7 @@ enum Stage {
     Images(u32),
     /// The images become durable, and the data that they point at.
     Flush,
-    /// Copies of the root are being written.
+    /// Copies of the root are being written, so many.
     Roots(u8),
     /// They become durable.
     Last,
@@ -38,145 +39,139 @@ enum Stage {
 #[derive(Debug)]
 pub struct Checkpoint {
     stage: Stage,
+    uuid: [u8; 16],
     /// The log page with which replay after it begins.
     first_log: u64,
-    bufs: Vec<Option<MetaBuf>>,
-    /// The root that is being written.
+    bufs: [MetaHome; COPIES],
+    /// The root that is durable.
     root: Root,
+    /// The root that is being written.
+    next: Root,
 }
 
 impl Checkpoint {
-    /// None under way.
-    pub fn new(layout: &Layout) -> Self {
-        Checkpoint {
-            stage: Stage::Idle,
-            first_log: 0,
-            bufs: (0..2).map(|_| Some(MetaBuf::new(layout.blocks() as usize))).collect(),
-            root: Root::default(),
-        }
+    /// None under way, and no root.
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+        let buf = || MetaHome::new(layout.blocks() as usize);
+        let (bufs, root) = ([buf(), buf()], Root::default());
+        Checkpoint { stage: Stage::Idle, uuid, first_log: 0, bufs, root, next: root }
     }
 
     /// Whether none is under way.
     pub fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
-}
 
-impl Scrambler {
-    /// Moves the checkpoint on, or begins one.
-    pub fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
-        match self.checkpoint.stage {
-            Stage::Idle => {
-                let due = self.is_log_long();
-                if due {
-                    self.begin_checkpoint();
-                }
-                due
-            }
-            Stage::Images(next) if next < self.layout.area => self.write_image(now, next, out),
-            Stage::Images(_) if self.checkpoint.bufs.iter().all(Option::is_some) => {
-                self.checkpoint.stage = Stage::Flush;
-                self.submit(now, Op::RootFlush, Command::Flush { device: 0 }, out);
+    /// The root that is durable.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Recovery goes on from this root.
+    pub fn adopt(&mut self, root: Root) {
+        assert!(self.is_idle(), "a root is found before one is written");
+        self.root = root;
+    }
+
+    /// Moves the checkpoint on.
+    pub fn pump(&mut self, space: &Space, layout: &Layout, cx: &mut Cx) -> bool {
+        match self.stage {
+            Stage::Images(next) if next < layout.area => self.write_image(next, space, layout, cx),
+            Stage::Images(_) if self.bufs.iter().all(MetaHome::is_home) => {
+                self.stage = Stage::Flush;
+                cx.submit(Op::RootFlush, Command::Flush { device: 0 });
                 true
             }
             _ => false,
         }
     }
 
-    /// Whether replay would read more than half of the ring.
-    pub fn is_log_long(&self) -> bool {
-        self.log_next - self.root.first_log > self.layout.ring_len() / 2
-    }
-
-    /// Begins to write images.
-    pub fn begin_checkpoint(&mut self) {
-        self.checkpoint.first_log = self.log_next;
-        self.checkpoint.stage = Stage::Images(0);
+    /// Begins to write images; replay goes on after them with log page `first_log`.
+    pub fn begin(&mut self, first_log: u64) {
+        assert!(self.is_idle(), "one checkpoint is under way at a time");
+        self.first_log = first_log;
+        self.stage = Stage::Images(0);
     }
 
     /// Writes a page of images.
-    fn write_image(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
-        let Some(at) = self.checkpoint.bufs.iter().position(Option::is_some) else { return false };
+    fn write_image(&mut self, index: u32, space: &Space, layout: &Layout, cx: &mut Cx) -> bool {
+        let Some(at) = self.bufs.iter().position(MetaHome::is_home) else { return false };
         let (area, images) = (1 - self.root.area, self.root.number + 1);
-        let (lba, blocks) = (self.layout.image_at(area, index), self.layout.blocks());
-        let mut buf = self.checkpoint.bufs[at].take().expect("it is there");
+        let (lba, blocks) = (layout.image_at(area, index), layout.blocks());
+        let mut buf = self.bufs[at].lend();
         for (page, i) in buf.pages_mut().iter_mut().zip(0..) {
             let first = (index as usize * blocks as usize + i as usize) * MAP_ENTRIES;
-            let entries = self.map.entries(first, MAP_ENTRIES);
+            let entries = space.map().entries(first, MAP_ENTRIES);
             let at = lba + u64::from(i * SECTORS_PER_BLOCK);
             emit_map(page, images, first as u64, entries, self.uuid, at);
         }
-        self.touched += blocks as usize * MAP_ENTRIES;
-        self.checkpoint.stage = Stage::Images(index + 1);
-        self.counters.checkpoint_written += u64::from(self.layout.page);
+        cx.touch(blocks as usize * MAP_ENTRIES);
+        self.stage = Stage::Images(index + 1);
+        cx.counters().checkpoint_written += u64::from(layout.page);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: blocks }]);
-        let tally = Tally::of(Cause::Checkpoint, self.layout.page);
+        let tally = Tally::of(Cause::Checkpoint, layout.page);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Image { buf: at as u8 }, command, out);
+        cx.submit(Op::Image { buf: at as u8 }, command);
         true
     }
 
     /// A page of images is written.
     pub fn image_written(&mut self, at: u8, command: Command) {
-        let Command::Program { gather, .. } = command else { unreachable!("images are programs") };
-        for piece in gather {
-            let Piece::Meta { buf, .. } = piece else { unreachable!("images are metadata") };
-            self.checkpoint.bufs[at as usize] = Some(buf);
-        }
+        self.bufs[usize::from(at)].take_back(meta_of(command));
     }
 
-    /// A flush of the checkpoint is over. After a failure the checkpoint goes no further: a failed
-    /// flush may have dropped images that this flush then did not cover.
-    pub fn root_flushed(&mut self, now: Nanos, ok: bool, out: &mut Out) {
-        if self.health != Health::Good && !planted(Bug::RootAfterFailure) {
-            return;
+    /// A flush of the checkpoint is over. Whether the root that it wrote is durable.
+    pub fn flushed(&mut self, space: &Space, layout: &Layout, ok: bool, cx: &mut Cx) -> bool {
+        if !ok || !cx.is_good() && !planted(Bug::RootAfterFailure) {
+            return false;
         }
-        match self.checkpoint.stage {
-            Stage::Flush if ok => {
+        match self.stage {
+            Stage::Flush => {
                 let number = self.root.number + 1;
-                let (first_log, area) = (self.checkpoint.first_log, 1 - self.root.area);
+                let (first_log, area) = (self.first_log, 1 - self.root.area);
                 let root = Root { number, images: number, area, first_log, ..self.root };
-                self.write_root(now, root, out);
+                self.write_root(root, space, layout, cx);
+                false
             }
-            Stage::Last if ok => {
-                self.root = self.checkpoint.root;
-                self.checkpoint.stage = Stage::Idle;
-                match self.recovery.is_some() {
-                    true => self.become_ready(out),
-                    false => out.push(Output::Event(Event::CheckpointDone)),
+            Stage::Last => {
+                self.root = self.next;
+                self.stage = Stage::Idle;
+                if cx.life() != Life::Starting {
+                    cx.tell(Event::CheckpointDone);
                 }
+                true
             }
-            _ => {}
+            other => unreachable!("a checkpoint that is at {other:?} waits for no flush"),
         }
     }
 
     /// Writes both copies of a root.
-    pub fn write_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
-        let root = Root { fresh: self.pages.taken(), ..root };
-        self.checkpoint.root = root;
-        self.checkpoint.stage = Stage::Roots(2);
-        for copy in 0..2 {
-            let lba = self.layout.root_at(root.number, copy);
-            let mut buf = self.checkpoint.bufs[copy as usize].take().expect("no image is written");
-            emit_root(&mut buf.pages_mut()[0], &root, self.uuid, lba);
-            self.counters.checkpoint_written += u64::from(SECTORS_PER_BLOCK);
+    pub fn write_root(&mut self, root: Root, space: &Space, layout: &Layout, cx: &mut Cx) {
+        assert!(matches!(self.stage, Stage::Idle | Stage::Flush), "images come before the root");
+        self.next = Root { fresh: space.pages().taken(), ..root };
+        self.stage = Stage::Roots(COPIES as u8);
+        for (copy, home) in self.bufs.iter_mut().enumerate() {
+            let lba = layout.root_at(root.number, copy as u32);
+            let mut buf = home.lend();
+            emit_root(&mut buf.pages_mut()[0], &self.next, self.uuid, lba);
+            cx.counters().checkpoint_written += u64::from(SECTORS_PER_BLOCK);
             let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
             let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
             let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-            self.submit(now, Op::Root { copy: copy as u8 }, command, out);
+            cx.submit(Op::Root { copy: copy as u8 }, command);
         }
     }
 
     /// A copy of the root is written.
-    pub fn root_written(&mut self, now: Nanos, copy: u8, command: Command, out: &mut Out) {
+    pub fn root_written(&mut self, copy: u8, command: Command, cx: &mut Cx) {
         self.image_written(copy, command);
-        let Stage::Roots(left) = self.checkpoint.stage else {
+        let Stage::Roots(left) = self.stage else {
             unreachable!("a root is written by a checkpoint")
         };
-        self.checkpoint.stage = Stage::Roots(left - 1);
-        if left == 1 && self.health == Health::Good {
-            self.checkpoint.stage = Stage::Last;
-            self.submit(now, Op::RootFlush, Command::Flush { device: 0 }, out);
+        self.stage = Stage::Roots(left - 1);
+        if left == 1 && cx.is_good() {
+            self.stage = Stage::Last;
+            cx.submit(Op::RootFlush, Command::Flush { device: 0 });
         }
     }
 }

@@ -14,7 +14,8 @@ use alloc::collections::VecDeque;
 
 use hostftl_format::scrambler::{RECORDS, Record};
 
-use super::PENDING_PAGES;
+use super::layout::PENDING_PAGES;
+use crate::planted::{Bug, planted};
 
 /// Records that may wait for the log.
 pub const PENDING: usize = PENDING_PAGES as usize * RECORDS;
@@ -57,13 +58,12 @@ pub struct Journal {
     most_retiring: usize,
     promised: u32,
     /// Changes so far.
-    pub published: u64,
+    published: u64,
     /// Changes whose records are durable.
-    pub durable: u64,
+    durable: u64,
     /// Changes that somebody waits for.
-    pub demanded: u64,
-    /// The round under way.
-    pub round: Round,
+    demanded: u64,
+    round: Round,
 }
 
 impl Journal {
@@ -86,6 +86,45 @@ impl Journal {
     pub fn memory(slots: u64) -> u64 {
         let retiring = slots.min(RETIRING as u64) * size_of::<(u32, u64)>() as u64;
         retiring + (PENDING * size_of::<Record>()) as u64
+    }
+
+    /// Changes so far.
+    pub fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// Changes whose records are durable.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Changes that somebody waits for.
+    pub fn demanded(&self) -> u64 {
+        self.demanded
+    }
+
+    /// The round under way.
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// The round goes on.
+    ///
+    /// # Panics
+    /// When that is not its next stage.
+    pub fn go(&mut self, next: Round) {
+        let early = planted(Bug::MapBeforeData);
+        let fits = match (self.round, next) {
+            (Round::Idle, Round::Data { upto }) => upto == self.published,
+            (Round::Idle, Round::Ready { .. }) => early,
+            (Round::Data { upto }, Round::Ready { upto: next }) => upto == next,
+            // Of what is ready as many records are written as fit.
+            (Round::Ready { upto }, Round::Writing { upto: next }) => next <= upto,
+            (Round::Writing { upto }, Round::Log { upto: next }) => upto == next,
+            _ => false,
+        };
+        assert!(fits, "a round that is {:?} can't be {next:?} next", self.round);
+        self.round = next;
     }
 
     /// Whether so many slots can be replaced, by so many changes.
@@ -150,8 +189,15 @@ impl Journal {
         self.records.iter().take((upto - self.durable) as usize)
     }
 
-    /// The changes before `upto` are durable.
-    pub fn settle(&mut self, upto: u64) {
+    /// The round is over: the changes before its end are durable.
+    ///
+    /// # Panics
+    /// When its records are not written.
+    pub fn settle(&mut self) {
+        let Round::Log { upto } = self.round else {
+            unreachable!("a round ends when its records are durable")
+        };
+        self.round = Round::Idle;
         self.records.drain(..(upto - self.durable) as usize);
         self.durable = upto;
     }

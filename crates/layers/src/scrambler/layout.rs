@@ -7,10 +7,14 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::scrambler::MAP_ENTRIES;
 
+use super::pages;
 use super::params::Params;
-use super::{FILLS, PENDING_PAGES, pages};
-use crate::config::{LayerConfig, Plan, PlanError};
+use crate::plan::{Plan, PlanError};
 
+/// Pages that are written at the same time.
+pub const FILLS: usize = 16;
+/// Log pages that can wait, and that one round writes.
+pub const PENDING_PAGES: u32 = 4;
 /// Pages of data that the host never gets, at least.
 const LEAST_SPARE: u64 = 8;
 /// The fewest pages of data.
@@ -40,11 +44,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays the device out.
+    /// Lays the device out, with so many thousandths of it that the host never gets.
     ///
     /// # Errors
     /// When it is no device for a scrambler, or too small.
-    pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    pub fn new(params: &Params, spare: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [device] = devices else {
             return Err(PlanError("scrambler takes exactly one device"));
         };
@@ -54,7 +58,7 @@ impl Layout {
                  doesn't: use a drive with hint=true",
             ));
         }
-        let Params { slot, .. } = config.scrambler;
+        let Params { slot, .. } = *params;
         let page = device.map_unit;
         let slot = if slot == 0 { page } else { slot };
         if !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
@@ -65,10 +69,10 @@ impl Layout {
                 "scrambler: a page of the device is 1 to 64 slots: set slot to a divisor of it",
             ));
         }
-        Self::cut(config, device.sectors / u64::from(page), page, slot)
+        Self::cut(spare, device.sectors / u64::from(page), page, slot)
     }
 
-    fn cut(config: &LayerConfig, total: u64, page: u32, slot: u32) -> Result<Self, PlanError> {
+    fn cut(spare: u32, total: u64, page: u32, slot: u32) -> Result<Self, PlanError> {
         let (per_page, blocks) = (page / slot, page / SECTORS_PER_BLOCK);
         let slots = total * u64::from(per_page);
         if slots >= u64::from(u32::MAX) - 1 {
@@ -84,7 +88,7 @@ impl Layout {
         if count < LEAST_PAGES {
             return Err(PlanError("scrambler: the device is too small"));
         }
-        let spare = (count * u64::from(config.spare_permille) / 1000).max(LEAST_SPARE);
+        let spare = (count * u64::from(spare) / 1000).max(LEAST_SPARE);
         let slots = (count - spare.min(count - 1)) * u64::from(per_page);
         let (count, slots) = (count as u32, slots as u32);
         Ok(Layout { page, slot, per_page, area, ring, count, slots })

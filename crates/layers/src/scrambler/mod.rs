@@ -6,8 +6,8 @@
 //!
 //! The map is by slot, a part of a page. The slots of a [`pages`] page that nothing needs are
 //! written by a [`fill`], whatever their number: to the drive the page is overwritten, and what it
-//! held elsewhere is stale. Changes of the map go through the [`journal`], whose [`round`]s make
-//! them durable; a [`checkpoint`] shortens the log.
+//! held elsewhere is stale. Changes of the [`space`] go through the [`journal`], whose [`round`]s
+//! make them durable; a [`checkpoint`] shortens the log.
 //!
 //! Invariants
 //! - Writes and trims are taken on in the order of arrival, and a write is answered when the device
@@ -23,98 +23,54 @@ mod map;
 mod ops;
 mod pages;
 mod params;
+mod read;
 mod recovery;
 mod request;
 mod round;
+mod space;
 mod write;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError, Input, Layer,
-    Limits, MAX_TOUCH, MetaBuf, Nanos, Out, Output, Payload,
-};
-use hostftl_format::scrambler::Root;
+use hostftl_core::{Command, DeviceError, DeviceInfo, Event, MAX_TOUCH, Payload, Request};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::kit::shell::Ended;
+use crate::kit::{Core, Shell};
 use crate::planted::{Bug, planted};
-use crate::requests::Requests;
 use checkpoint::Checkpoint;
-use fill::{Fill, Step};
 use hint::Hint;
 use journal::Journal;
 use layout::Layout;
 use map::Map;
-use ops::{Op, Ops};
+use ops::{Cx, OPS, Op};
 use pages::Pages;
 pub use params::Params;
 use recovery::Recovery;
+use round::Ring;
+use space::Space;
+use write::Writes;
 
-/// Pages that are written at the same time.
-const FILLS: usize = 16;
-/// Log pages that can wait, and that one round writes.
-const PENDING_PAGES: u32 = 4;
-/// The most outputs that one round of the pump makes.
-const ROUND_OUTPUTS: usize = 42;
-
-/// What still works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    Good,
-    /// Writing failed: reads go on, all else gets this error.
-    ReadOnly(HostError),
-    /// The device is gone.
-    Dead,
-}
-
-/// How far the end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Recovering,
-    Running,
-    Stopping,
-    Over,
-}
+/// The layer.
+pub type Scrambler = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Scrambler {
-    plan: Plan,
+pub struct Engine {
     layout: Layout,
-    uuid: [u8; 16],
-    life: Life,
-    health: Health,
-    map: Map,
-    pages: Pages,
-    journal: Journal,
-    ops: Ops,
-    requests: Requests<u64>,
-    fills: Vec<Fill>,
-    /// Fills whose next step is due.
-    sent: VecDeque<u8>,
+    space: Space,
+    writes: Writes,
     hint: Hint,
+    ring: Ring,
     checkpoint: Checkpoint,
     recovery: Option<Recovery>,
-    /// The root that is durable.
-    root: Root,
-    log_buf: Option<MetaBuf>,
-    /// The next log page, and the newest that is known to be durable.
-    log_next: u64,
-    log_durable: u64,
-    /// How often each rule chose a page.
-    rules: [u64; 3],
-    counters: Counters,
-    touched: usize,
-    more: bool,
     told_full: bool,
-    abandoning: bool,
 }
 
 impl Scrambler {
     /// What the layer needs over `devices`, of which there is one.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
-        let layout = Layout::new(config, devices)?;
+        let layout = Layout::new(&config.scrambler, config.spare_permille, devices)?;
         let slots = u64::from(layout.count) * u64::from(layout.per_page);
         let meta = Pages::memory(layout.count.into()) + Journal::memory(slots);
         Ok(layout.plan(Map::memory(layout.slots.into(), slots), meta))
@@ -127,236 +83,155 @@ impl Scrambler {
         buffers: Vec<Payload>,
         mode: Mode,
     ) -> Result<Self, PlanError> {
-        let layout = Layout::new(config, devices)?;
-        let slots = layout.count * layout.per_page;
-        let params = config.scrambler;
-        Ok(Scrambler {
-            plan: Self::plan(config, devices)?,
+        let layout = Layout::new(&config.scrambler, config.spare_permille, devices)?;
+        let uuid = config.uuid;
+        let engine = Engine {
             layout,
-            uuid: config.uuid,
-            life: Life::Recovering,
-            health: Health::Good,
-            map: Map::new(layout.slots, slots),
-            pages: Pages::new(layout.count, layout.per_page, params.util_permille),
-            journal: Journal::new(slots.into()),
-            ops: Ops::new(config.patience()),
-            requests: Requests::new(),
-            fills: buffers.into_iter().map(Fill::new).collect(),
-            sent: VecDeque::with_capacity(FILLS),
-            hint: Hint::new(params.refresh),
-            checkpoint: Checkpoint::new(&layout),
-            recovery: Some(Recovery::new(&layout, mode)),
-            root: Root::default(),
-            log_buf: Some(MetaBuf::new(PENDING_PAGES as usize)),
-            log_next: 1,
-            log_durable: 0,
-            rules: [0; 3],
-            counters: Counters::default(),
-            touched: 0,
-            more: true,
+            space: Space::new(&layout, &config.scrambler),
+            writes: Writes::new(&layout, buffers),
+            hint: Hint::new(config.scrambler.refresh),
+            ring: Ring::new(uuid),
+            checkpoint: Checkpoint::new(&layout, uuid),
+            recovery: Some(Recovery::new(&layout, uuid, mode)),
             told_full: false,
-            abandoning: false,
-        })
+        };
+        Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
 
     /// How often a page was taken because it was fresh, because the device collects it next, and
     /// because it had the fewest used slots.
     pub fn rules(&self) -> [u64; 3] {
-        self.rules
+        self.core().writes.rules()
+    }
+}
+
+impl Engine {
+    /// Begins a checkpoint when the log is long, or moves one on.
+    fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+        let due =
+            self.checkpoint.is_idle() && self.ring.is_long(self.checkpoint.root(), &self.layout);
+        if due {
+            self.checkpoint.begin(self.ring.next());
+        }
+        due || self.checkpoint.pump(&self.space, &self.layout, cx)
     }
 
-    fn is_running(&self) -> bool {
-        self.life == Life::Running
+    fn pump_round(&mut self, cx: &mut Cx) -> bool {
+        let root = self.checkpoint.root();
+        self.ring.pump(self.space.journal_mut(), root, &self.layout, cx)
     }
 
-    /// Does what can be done, round by round, until nothing moves or the step is full.
-    fn pump(&mut self, now: Nanos, out: &mut Out) {
-        self.more = false;
-        loop {
-            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
-                self.more = true;
-                return;
-            }
-            let demanded = self.journal.demanded;
-            let moved = match (self.life, self.health) {
-                (Life::Over, _) => {
-                    self.pump_fills(now, out) || self.pump_read(now, out) || self.pump_write(out)
-                }
-                (_, Health::ReadOnly(_) | Health::Dead) => self.pump_failed(now, out),
-                (Life::Recovering, _) => self.pump_recovery(now, out),
-                (Life::Running | Life::Stopping, _) => self.pump_running(now, out),
-            };
-            if !moved && demanded == self.journal.demanded {
-                return;
-            }
+    fn pump_released(&mut self, cx: &mut Cx) -> bool {
+        let released = self.space.release();
+        cx.touch(released);
+        released > 0
+    }
+
+    /// A flush of a checkpoint is over; with the first root the volume is open.
+    fn root_flushed(&mut self, ok: bool, cx: &mut Cx) {
+        let durable = self.checkpoint.flushed(&self.space, &self.layout, ok, cx);
+        if let Some(recovery) = self.recovery.take_if(|_| durable) {
+            let (replayed, dropped) = recovery.found();
+            cx.become_ready(replayed, dropped);
         }
     }
 
-    /// One thing at a time, so that the outputs of a round are bounded.
-    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
-        self.pump_fills(now, out)
-            || self.pump_read(now, out)
-            || self.pump_retired()
-            || self.pump_write(out)
-            || self.pump_hint(now, out)
-            || self.pump_round(now, out)
-            || self.pump_checkpoint(now, out)
-            || self.answer_durable(out)
-            || self.life == Life::Stopping && self.pump_stop(out)
+    fn recovery(&mut self) -> &mut Recovery {
+        self.recovery.as_mut().expect("the volume is being recovered")
+    }
+}
+
+impl Core for Engine {
+    type Op = Op;
+    type Mark = u64;
+    const ROUND_OUTPUTS: usize = 42;
+
+    fn accept(&mut self, request: Request, cx: &mut Cx) {
+        request::accept(&mut self.space, request, cx);
     }
 
-    fn note_full(&mut self, out: &mut Out) {
-        let full = self.map.mapped() == u64::from(self.layout.slots);
+    fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        let full = ended == Err(DeviceError::NoSpace) && planted(Bug::NoSpaceIsDone);
+        let ok = ended.is_ok() || full;
+        if let Err(error) = ended
+            && op != Op::Hint
+            && !full
+        {
+            cx.counters().device_errors += 1;
+            // A flush of recovery, too: what is read then may not be what is on the medium.
+            let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
+            if error == DeviceError::Gone || lasting {
+                cx.fail(0, error, false);
+            }
+        }
+        let space = &mut self.space;
+        match op {
+            Op::Read { .. } | Op::Zero { .. } => read::done(space, op, command, ok, cx),
+            Op::Merge { .. } | Op::Old { .. } | Op::Data { .. } | Op::Program { .. } => {
+                self.writes.done(op, command, ok, space, cx);
+            }
+            Op::RoundFlush => self.ring.flushed(space.journal_mut(), ok),
+            Op::Log => self.ring.written(space.journal_mut(), command, ok, cx),
+            Op::Hint => self.hint.answered(command, ended, &self.layout, space.pages_mut()),
+            Op::Image { buf } => self.checkpoint.image_written(buf, command),
+            Op::RootFlush => self.root_flushed(ok, cx),
+            Op::Root { copy } => self.checkpoint.root_written(copy, command, cx),
+            Op::Recover { index } => self.recovery().done(index, command, ok),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) -> bool {
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        recovery.pump(&mut self.space, &mut self.ring, &mut self.checkpoint, cx)
+    }
+
+    /// One thing at a time, so that the outputs of a round are bounded.
+    fn run(&mut self, cx: &mut Cx) -> bool {
+        let demanded = self.space.journal().demanded();
+        let moved = self.writes.pump_fills(&mut self.space, cx)
+            || read::pump(&mut self.space, &self.layout, cx)
+            || self.pump_released(cx)
+            || self.writes.pump(&mut self.space, &mut self.hint, cx)
+            || self.hint.pump(cx)
+            || self.pump_round(cx)
+            || self.pump_checkpoint(cx)
+            || request::answer_durable(&self.space, cx);
+        moved || demanded != self.space.journal().demanded()
+    }
+
+    /// Ends the layer when everything is durable.
+    fn stop(&mut self, cx: &mut Cx) -> bool {
+        let journal = self.space.journal_mut();
+        let demanded = journal.demanded();
+        journal.demand(journal.published());
+        let settled = journal.durable() == journal.published();
+        if settled && cx.is_quiet() && self.checkpoint.is_idle() {
+            cx.stopped();
+        }
+        demanded != self.space.journal().demanded()
+    }
+
+    fn wind_down(&mut self, cx: &mut Cx) -> bool {
+        self.writes.pump_fills(&mut self.space, cx)
+            | read::pump(&mut self.space, &self.layout, cx)
+            | self.writes.pump(&mut self.space, &mut self.hint, cx)
+    }
+
+    fn after_step(&mut self, cx: &mut Cx) {
+        let full = self.space.map().mapped() == u64::from(self.layout.slots);
         if full && !self.told_full {
-            out.push(Output::Event(Event::Full));
+            cx.tell(Event::Full);
         }
         self.told_full = full;
     }
 
-    /// Ends the layer when everything is durable.
-    fn pump_stop(&mut self, out: &mut Out) -> bool {
-        self.journal.demand(self.journal.published);
-        let settled = self.journal.durable == self.journal.published;
-        if !settled || !self.ops.is_empty() || !self.checkpoint.is_idle() {
-            return false;
-        }
-        self.life = Life::Over;
-        out.push(Output::Event(Event::Stopped));
-        true
-    }
-
-    /// With a failed device only answering is left.
-    fn pump_failed(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let error = match self.health {
-            Health::ReadOnly(error) => error,
-            _ => HostError::Io,
-        };
-        let mut moved = self.requests.answer_waiting(Err(error), out) || self.pump_fills(now, out);
-        moved |= self.pump_read(now, out) | self.pump_write(out);
-        if self.abandoning {
-            moved |= self.requests.abandon(out);
-        }
-        if self.life == Life::Recovering {
-            return self.give_up("the device failed during recovery", out);
-        }
-        if self.life == Life::Stopping {
-            self.life = Life::Over;
-            out.push(Output::Event(Event::Stopped));
-        }
-        moved
-    }
-
-    fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, op.on_device().then_some(0));
-        out.push(Output::Submit(token, command));
-    }
-
-    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let Done { token, command, result } = done;
-        let full = result == Err(DeviceError::NoSpace) && planted(Bug::NoSpaceIsDone);
-        let (op, ok) = (self.ops.end(token), result.is_ok() || full);
-        if let Err(error) = result
-            && op != Op::Hint
-            && !full
-        {
-            self.counters.device_errors += 1;
-            // A flush of recovery, too: what is read then may not be what is on the medium.
-            let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
-            if error == DeviceError::Gone || lasting {
-                self.fail(error, false, out);
-            }
-        }
-        match op {
-            Op::Read { .. } | Op::Zero { .. } => self.read_done(op, command, ok, out),
-            Op::Merge { .. } | Op::Old { .. } | Op::Data { .. } | Op::Program { .. } => {
-                self.fill_done(op, command, ok);
-            }
-            Op::RoundFlush => self.round_flushed(ok),
-            Op::Log => self.log_written(now, command, ok, out),
-            Op::Hint => self.hinted(command, result),
-            Op::Image { buf } => self.image_written(buf, command),
-            Op::RootFlush => self.root_flushed(now, ok, out),
-            Op::Root { copy } => self.root_written(now, copy, command, out),
-            Op::Recover { index } => self.recovered(index, command, ok),
-        }
-    }
-
-    fn fail(&mut self, error: DeviceError, abandoned: bool, out: &mut Out) {
-        let worse = match error {
-            DeviceError::Gone => Health::Dead,
-            DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
-            DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
-        };
-        let known = match self.health {
-            Health::Good => false,
-            Health::ReadOnly(_) => worse != Health::Dead,
-            Health::Dead => !abandoned || self.abandoning,
-        };
-        self.abandoning |= abandoned;
-        if known {
-            return;
-        }
-        self.health = worse;
-        out.push(Output::Event(Event::DeviceFailed { device: 0, error, abandoned }));
-    }
-}
-
-impl Layer for Scrambler {
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        self.touched = 0;
-        match input {
-            Input::Host(request) => self.accept(request, out),
-            Input::Done(done) => self.done(now, done, out),
-            Input::Timer => {
-                if self.ops.wake().is_some_and(|wake| wake <= now) && self.ops.any_late(now) {
-                    self.fail(DeviceError::Gone, true, out);
-                }
-            }
-            Input::Stop => {
-                assert!(self.requests.are_answered(), "stop comes when every request is answered");
-                if self.life == Life::Running {
-                    self.life = Life::Stopping;
-                } else {
-                    out.push(Output::Event(Event::Stopped));
-                }
-            }
-        }
-        self.pump(now, out);
-        self.note_full(out);
-        assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);
-    }
-
-    fn credits(&self) -> Credits {
-        let requests = if self.is_running() { self.requests.room() } else { 0 };
-        Credits { requests, sectors: self.plan.limits.max_transfer }
-    }
-
-    fn next_timer(&self) -> Option<Nanos> {
-        if self.more { Some(0) } else { self.ops.wake() }
-    }
-
-    fn limits(&self) -> Limits {
-        self.plan.limits
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    fn has_failed(&self) -> bool {
-        self.health != Health::Good
-    }
-
-    fn map_bytes(&self) -> u64 {
-        self.plan.map_bytes
-    }
-
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         let slot = u64::from(self.layout.slot);
+        let map = self.space.map();
         let first = (lba / slot) as u32;
         let end = (lba + sectors).div_ceil(slot).min(u64::from(first) + MAX_TOUCH as u64) as u32;
-        let mapped = self.map.look_up(first).is_some();
-        let same = |logical: &u32| self.map.look_up(*logical).is_some() == mapped;
+        let mapped = map.look_up(first).is_some();
+        let same = |logical: &u32| map.look_up(*logical).is_some() == mapped;
         let run = (first..end).take_while(same).count() as u64;
         (mapped, ((u64::from(first) + run) * slot - lba).min(sectors))
     }
@@ -365,27 +240,12 @@ impl Layer for Scrambler {
         true
     }
 
-    fn idle(&self) -> bool {
-        self.ops.is_empty() && self.requests.is_empty() && !self.more
-    }
-
     fn check(&self) -> Result<(), &'static str> {
-        if self.recovery.is_some() {
-            return Ok(()); // The map is not whole before recovery ends well.
-        }
-        self.map.check()?;
-        let writing = self.fills.iter().filter(|fill| fill.step != Step::Idle);
-        let slots: u64 = writing.clone().map(|fill| u64::from(fill.count())).sum();
-        let used = self.map.mapped() + self.journal.retiring() as u64 + slots;
-        self.pages.check(used, writing.count())
+        let (slots, writing) = self.writes.taken();
+        self.space.check(slots, writing)
     }
 
     fn power_off(&mut self) {
-        self.requests.void();
-        for fill in &mut self.fills {
-            if let Some(payload) = fill.buffer.take() {
-                payload.void();
-            }
-        }
+        self.writes.void();
     }
 }

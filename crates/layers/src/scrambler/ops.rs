@@ -1,9 +1,9 @@
-//! Commands in flight: what each token stands for, and until when it is waited for.
+//! What commands are for, and what the parts take.
 
-use crate::flying::Flying;
+use crate::kit;
 
 /// Commands in flight at once.
-pub const OPS: usize = 1024;
+pub const OPS: u16 = 1024;
 /// Of these, kept for everything that is not a host's read.
 pub const OWN_OPS: usize = 320;
 
@@ -51,12 +51,7 @@ impl Op {
                 | Op::Root { .. }
         )
     }
-
-    /// Whether a device is to answer.
-    pub fn on_device(&self) -> bool {
-        !matches!(self, Op::Zero { .. } | Op::Data { .. })
-    }
 }
 
-/// Those in flight.
-pub type Ops = Flying<Op, OPS>;
+/// What the parts take; a mark counts changes of the map.
+pub type Cx<'a> = kit::Cx<'a, Op, u64>;

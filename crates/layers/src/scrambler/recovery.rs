@@ -7,17 +7,19 @@
 //! page counts; the log ends with the first that is not whole. A page that a later one knows to be
 //! durable and that is not there, or one that can't be read, ends in `Event::Unrecoverable`.
 
-use alloc::vec::Vec;
-
-use hostftl_core::{Cause, Command, Event, MetaBuf, Nanos, Out, Output, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK};
 use hostftl_format::scrambler::{
     LogHead, MAP_ENTRIES, Root, map_entry, parse_log, parse_map, parse_root, record,
 };
 
-use super::layout::Layout;
-use super::ops::Op;
-use super::{Life, PENDING_PAGES, Scrambler};
-use crate::config::Mode;
+use super::checkpoint::Checkpoint;
+use super::layout::{Layout, PENDING_PAGES};
+use super::ops::{Cx, Op};
+use super::round::Ring;
+use super::space::Space;
+use crate::kit::reads::Reads;
+use crate::kit::roots;
+use crate::plan::Mode;
 use crate::planted::{Bug, planted};
 
 /// Map entries or pages counted in one go.
@@ -38,17 +40,26 @@ enum Step {
     Root,
 }
 
+/// The parts of the engine that recovery fills.
+#[derive(Debug)]
+struct Parts<'a> {
+    space: &'a mut Space,
+    ring: &'a mut Ring,
+    checkpoint: &'a mut Checkpoint,
+}
+
 /// The state of an opening volume.
 #[derive(Debug)]
 pub struct Recovery {
     mode: Mode,
+    layout: Layout,
+    uuid: [u8; 16],
     step: Step,
-    /// Sent and not back yet.
-    outstanding: u32,
+    /// Whether the flush is under way.
+    flushing: bool,
     /// How far the step is; what it counts depends on the step.
     cursor: u64,
-    bufs: Vec<Option<MetaBuf>>,
-    failed: [bool; 4],
+    reads: Reads,
     /// The first log page that is not there, once one is not.
     gap: Option<u64>,
     /// The next record of a log page that is being applied, and the next slot of it.
@@ -59,14 +70,15 @@ pub struct Recovery {
 
 impl Recovery {
     /// Nothing read yet.
-    pub fn new(layout: &Layout, mode: Mode) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
+            layout: *layout,
+            uuid,
             step: Step::Flush,
-            outstanding: 0,
+            flushing: false,
             cursor: 0,
-            bufs: (0..4).map(|_| Some(MetaBuf::new(layout.blocks() as usize))).collect(),
-            failed: [false; 4],
+            reads: Reads::new(roots::READS, layout.blocks()),
             gap: None,
             record: (0, 0),
             replayed: 0,
@@ -74,226 +86,197 @@ impl Recovery {
         }
     }
 
+    /// Log pages that were applied, and those behind the end that did not count.
+    pub fn found(&self) -> (u64, u64) {
+        (self.replayed, self.dropped)
+    }
+
     fn go(&mut self, step: Step, cursor: u64) -> bool {
         (self.step, self.cursor) = (step, cursor);
         true
     }
 
-    fn pages(&self, index: usize) -> &[hostftl_core::Page] {
-        self.bufs[index].as_ref().expect("what was read is here").pages()
-    }
-}
-
-impl Scrambler {
-    fn recovery(&mut self) -> &mut Recovery {
-        self.recovery.as_mut().expect("the volume is being recovered")
-    }
-
-    /// The volume can't be opened.
-    pub fn give_up(&mut self, why: &'static str, out: &mut Out) -> bool {
-        self.life = Life::Over;
-        out.push(Output::Event(Event::Unrecoverable(why)));
-        true
-    }
-
     /// One move of recovery.
-    pub fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let recovery = self.recovery();
-        if recovery.outstanding > 0 {
+    pub fn pump(
+        &mut self,
+        space: &mut Space,
+        ring: &mut Ring,
+        checkpoint: &mut Checkpoint,
+        cx: &mut Cx,
+    ) -> bool {
+        if self.flushing || !self.reads.are_back() {
             return false;
         }
-        match recovery.step {
-            Step::Flush if recovery.mode == Mode::Format => {
-                (self.log_next, self.root.first_log, self.root.boundary) = (1, 1, 1);
-                self.recovery().go(Step::Root, 0)
+        let parts = &mut Parts { space, ring, checkpoint };
+        match self.step {
+            Step::Flush if self.mode == Mode::Format => {
+                parts.ring.go_on_with(1);
+                let root = Root { first_log: 1, boundary: 1, ..*parts.checkpoint.root() };
+                parts.checkpoint.adopt(root);
+                self.go(Step::Root, 0)
             }
-            Step::Flush => self.recover(now, 0, Command::Flush { device: 0 }, out),
-            Step::Roots => self.read_roots(now, out),
-            Step::Images => self.read_images(now, out),
-            Step::Log => self.read_log(now, out),
-            Step::Apply => self.apply_some(out),
-            Step::Counts => self.count_some(out),
-            Step::Pages => self.link_some(),
-            Step::Root => self.begin_epoch(now, out),
+            Step::Flush => {
+                self.flushing = true;
+                cx.submit(Op::Recover { index: 0 }, Command::Flush { device: 0 });
+                true
+            }
+            Step::Roots => self.read_roots(parts, cx),
+            Step::Images => self.read_images(parts, cx),
+            Step::Log => self.read_log(parts, cx),
+            Step::Apply => self.apply_some(parts, cx),
+            Step::Counts => self.count_some(parts.space, cx),
+            Step::Pages => self.link_some(parts.space, cx),
+            Step::Root => self.begin_epoch(parts, cx),
         }
     }
 
-    fn recover(&mut self, now: Nanos, index: u8, command: Command, out: &mut Out) -> bool {
-        self.recovery().outstanding += 1;
-        self.submit(now, Op::Recover { index }, command, out);
+    fn read(&mut self, index: u8, lba: u64, cx: &mut Cx) -> bool {
+        let command = self.reads.begin(index.into(), 0, lba, Cause::Map);
+        cx.submit(Op::Recover { index }, command);
         true
-    }
-
-    fn recover_read(&mut self, now: Nanos, index: u8, lba: u64, out: &mut Out) -> bool {
-        let pages = self.layout.blocks();
-        let buf = self.recovery().bufs[index as usize].take().expect("it is not in use");
-        let into = Target::Meta { buf, pages };
-        let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-        self.recover(now, index, command, out)
     }
 
     /// A command of recovery is over.
-    pub fn recovered(&mut self, index: u8, command: Command, ok: bool) {
-        let recovery = self.recovery();
-        recovery.outstanding -= 1;
+    pub fn done(&mut self, index: u8, command: Command, ok: bool) {
         match command {
-            Command::Read { into: Target::Meta { buf, .. }, .. } => {
-                recovery.bufs[index as usize] = Some(buf);
-                recovery.failed[index as usize] = !ok;
-            }
             // When the flush fails, so does the volume.
             Command::Flush { .. } => {
-                recovery.go(Step::Roots, 0);
+                self.flushing = false;
+                self.go(Step::Roots, 0);
             }
-            other => unreachable!("recovery sends no {other:?}"),
+            other => self.reads.end(index.into(), other, ok),
         }
     }
 
-    fn read_roots(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.recovery().cursor == 0 {
-            self.recovery().cursor = 1;
-            for index in 0..4u8 {
-                let lba = self.layout.root_at(u64::from(index / 2), u32::from(index % 2));
-                self.recover_read(now, index, lba, out);
+    fn read_roots(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
+        let lba = |index: u8| self.layout.root_at(u64::from(index / 2), u32::from(index % 2));
+        if self.cursor == 0 {
+            self.cursor = 1;
+            for (index, lba) in [0, 1, 2, 3].map(|index| (index, lba(index))) {
+                self.read(index, lba, cx);
             }
             return true;
         }
-        let mut best: Option<Root> = None;
-        for index in 0..4 {
-            let lba = self.layout.root_at(index as u64 / 2, index as u32 % 2);
-            let (uuid, recovery) = (self.uuid, self.recovery());
-            let found = parse_root(&recovery.pages(index)[0], uuid, lba).ok();
-            let found = found.filter(|_| !recovery.failed[index]);
-            best = best.into_iter().chain(found).max_by_key(|root| root.number);
-        }
-        let failed = self.recovery().failed;
-        let Some(root) = best else {
-            return self.give_up("no root of the volume can be read", out);
+        let parse = |index: usize| {
+            parse_root(&self.reads.pages(index)[0], self.uuid, lba(index as u8)).ok()
         };
-        if failed[0] && failed[1] || failed[2] && failed[3] {
-            return self.give_up("both copies of a root can't be read", out);
-        }
+        let root = match roots::newest(&self.reads, parse, |root| root.number) {
+            Ok(root) => root,
+            Err(why) => return give_up(why, cx),
+        };
         let Layout { page, slot, count, area, .. } = self.layout;
         if (root.page, root.slot, root.count) != (page, slot, count) || root.area > 1 {
-            return self.give_up("the volume was made for another device or with other slots", out);
+            return give_up("the volume was made for another device or with other slots", cx);
         }
-        self.root = root;
-        self.pages.adopt_taken(root.fresh);
+        parts.checkpoint.adopt(root);
+        parts.space.pages_mut().adopt_taken(root.fresh);
         let from = if root.images == 0 { area } else { 0 };
-        self.recovery().go(Step::Images, u64::from(from) * 2)
+        self.go(Step::Images, u64::from(from) * 2)
     }
 
     /// Reads pages of images one by one; the cursor is twice the page, plus one when it is here.
-    fn read_images(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let cursor = self.recovery().cursor;
+    fn read_images(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
+        let (cursor, root) = (self.cursor, *parts.checkpoint.root());
         let index = (cursor / 2) as u32;
         if index >= self.layout.area {
-            let first = self.root.first_log;
-            self.log_next = first;
-            return self.recovery().go(Step::Log, first);
+            parts.ring.go_on_with(root.first_log);
+            return self.go(Step::Log, root.first_log);
         }
-        let lba = self.layout.image_at(self.root.area, index);
-        self.recovery().cursor += 1;
+        let lba = self.layout.image_at(root.area, index);
+        self.cursor += 1;
         if cursor.is_multiple_of(2) {
-            return self.recover_read(now, 0, lba, out);
+            return self.read(0, lba, cx);
         }
-        if self.recovery().failed[0] {
-            return self.give_up("an image of the map can't be read", out);
+        if self.reads.failed(0) {
+            return give_up("an image of the map can't be read", cx);
         }
         let blocks = self.layout.blocks();
-        self.touched += blocks as usize * MAP_ENTRIES;
+        cx.touch(blocks as usize * MAP_ENTRIES);
         for i in 0..blocks {
             let first = u64::from(index * blocks + i) * MAP_ENTRIES as u64;
             let at = lba + u64::from(i * SECTORS_PER_BLOCK);
-            let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-            let page = &recovery.pages(0)[i as usize];
-            if parse_map(page, self.root.images, first, self.uuid, at).is_err() {
-                return self.give_up("an image of the map is damaged or of another age", out);
+            let page = &self.reads.pages(0)[i as usize];
+            if parse_map(page, root.images, first, self.uuid, at).is_err() {
+                return give_up("an image of the map is damaged or of another age", cx);
             }
             for entry in 0..MAP_ENTRIES {
-                self.map.load(first as u32 + entry as u32, map_entry(page, entry));
+                let map = parts.space.map_mut();
+                map.load(first as u32 + entry as u32, map_entry(page, entry));
             }
         }
         true
     }
 
     /// Reads the device page with the log page at the cursor.
-    fn read_log(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let recovery = self.recovery();
-        let (seq, gap) = (recovery.cursor, recovery.gap);
-        let end = self.root.first_log + self.layout.ring_len();
+    fn read_log(&mut self, parts: &Parts, cx: &mut Cx) -> bool {
+        let (seq, gap) = (self.cursor, self.gap);
+        let end = parts.checkpoint.root().first_log + self.layout.ring_len();
         if seq >= gap.map_or(end, |gap| end.min(gap + BEYOND)) {
-            return self.recovery().go(Step::Counts, 0);
+            return self.go(Step::Counts, 0);
         }
-        self.recovery().step = Step::Apply;
+        self.step = Step::Apply;
         let lba = self.layout.log_at(seq - seq % u64::from(self.layout.blocks()));
-        self.recover_read(now, 0, lba, out)
+        self.read(0, lba, cx)
     }
 
     /// The log page at the cursor, if it counts as what it should be.
-    fn log_page(&self) -> Option<LogHead> {
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let seq = recovery.cursor;
-        let page = &recovery.pages(0)[(seq % u64::from(self.layout.blocks())) as usize];
+    fn log_page(&self, root: &Root) -> Option<LogHead> {
+        let seq = self.cursor;
+        let page = &self.reads.pages(0)[(seq % u64::from(self.layout.blocks())) as usize];
         let head = parse_log(page, self.uuid, self.layout.log_at(seq)).ok()?;
-        let of_age = match head.seq < self.root.boundary {
-            true => head.epoch < self.root.epoch,
-            false => head.epoch == self.root.epoch,
+        let of_age = match head.seq < root.boundary {
+            true => head.epoch < root.epoch,
+            false => head.epoch == root.epoch,
         };
         (head.seq == seq && of_age).then_some(head)
     }
 
     /// Applies the log page at the cursor, a part at a time.
-    fn apply_some(&mut self, out: &mut Out) -> bool {
+    fn apply_some(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
         let blocks = u64::from(self.layout.blocks());
-        let recovery = self.recovery();
-        let (seq, gap) = (recovery.cursor, recovery.gap);
-        if recovery.failed[0] {
+        let (seq, gap, root) = (self.cursor, self.gap, *parts.checkpoint.root());
+        if self.reads.failed(0) {
             if gap.is_none() {
-                return self.give_up("a page that may hold log can't be read", out);
+                return give_up("a page that may hold log can't be read", cx);
             }
-            return self.recovery().go(Step::Log, (seq / blocks + 1) * blocks);
+            return self.go(Step::Log, (seq / blocks + 1) * blocks);
         }
-        match (self.log_page(), gap) {
+        match (self.log_page(&root), gap) {
             (Some(head), Some(gap)) if head.durable >= gap => {
-                return self.give_up("a log page that was durable is missing or damaged", out);
+                return give_up("a log page that was durable is missing or damaged", cx);
             }
-            (Some(_), Some(_)) => self.recovery().dropped += 1,
-            (Some(head), None) if !self.apply_records(head) => {
-                return self.give_up("a record in the log makes no sense", out);
+            (Some(_), Some(_)) => self.dropped += 1,
+            (Some(head), None) if !self.apply_records(head, parts.space, cx) => {
+                return give_up("a record in the log makes no sense", cx);
             }
-            (Some(head), None) if self.recovery().record.0 < head.records => return true,
+            (Some(head), None) if self.record.0 < head.records => return true,
             (Some(head), None) => {
-                self.log_next = seq + 1;
-                self.log_durable = self.log_durable.max(head.durable);
-                self.recovery().record = (0, 0);
-                self.recovery().replayed += 1;
+                parts.ring.go_on_with(seq + 1);
+                parts.ring.adopt_durable(head.durable);
+                self.record = (0, 0);
+                self.replayed += 1;
             }
-            (None, None) if self.log_durable >= seq || seq < self.root.boundary => {
-                return self.give_up("a log page that was durable is missing or damaged", out);
+            (None, None) if parts.ring.durable() >= seq || seq < root.boundary => {
+                return give_up("a log page that was durable is missing or damaged", cx);
             }
-            (None, None) => self.recovery().gap = Some(seq),
+            (None, None) => self.gap = Some(seq),
             (None, Some(_)) => {}
         }
         let next = seq + 1;
         let step = if next % blocks == 0 { Step::Log } else { Step::Apply };
-        let end = self.root.first_log + self.layout.ring_len();
-        self.recovery().go(if next >= end { Step::Counts } else { step }, next);
-        if next >= end {
-            self.recovery().cursor = 0;
+        match next >= root.first_log + self.layout.ring_len() {
+            true => self.go(Step::Counts, 0),
+            false => self.go(step, next),
         }
-        true
     }
 
     /// Applies records of the log page at the cursor; false when one makes no sense.
-    fn apply_records(&mut self, head: LogHead) -> bool {
-        let blocks = u64::from(self.layout.blocks());
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let page = recovery.cursor % blocks;
+    fn apply_records(&mut self, head: LogHead, space: &mut Space, cx: &mut Cx) -> bool {
+        let page = self.cursor % u64::from(self.layout.blocks());
         let mut budget = COUNT_STEP;
-        while recovery.record.0 < head.records && budget > 0 {
-            let (index, done) = recovery.record;
-            let record = record(&recovery.pages(0)[page as usize], index as usize);
+        while self.record.0 < head.records && budget > 0 {
+            let (index, done) = self.record;
+            let record = record(&self.reads.pages(0)[page as usize], index as usize);
             let slots = u64::from(self.layout.count) * u64::from(self.layout.per_page);
             let end = |first: u32| u64::from(first) + u64::from(record.count);
             if end(record.logical) > u64::from(self.layout.slots)
@@ -304,67 +287,71 @@ impl Scrambler {
             let some = (record.count - done).min(budget);
             for i in done..done + some {
                 let raw = record.slot.map_or(0, |slot| slot + i + 1);
-                self.map.load(record.logical + i, raw);
+                space.map_mut().load(record.logical + i, raw);
             }
             budget -= some;
-            self.touched += some as usize;
+            cx.touch(some as usize);
             let over = done + some == record.count;
-            recovery.record = if over { (index + 1, 0) } else { (index, done + some) };
+            self.record = if over { (index + 1, 0) } else { (index, done + some) };
         }
         true
     }
 
     /// Counts what is mapped.
-    fn count_some(&mut self, out: &mut Out) -> bool {
-        let from = self.recovery().cursor as u32;
+    fn count_some(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
+        let from = self.cursor as u32;
         let end = (from + COUNT_STEP).min(self.layout.slots);
-        self.touched += (end - from) as usize;
+        cx.touch((end - from) as usize);
         for logical in from..end {
-            match self.map.adopt(logical) {
-                Ok(Some(slot)) => self.pages.adopt(slot),
+            match space.map_mut().adopt(logical) {
+                Ok(Some(slot)) => space.pages_mut().adopt(slot),
                 Ok(None) => {}
-                Err(why) => return self.give_up(why, out),
+                Err(why) => return give_up(why, cx),
             }
         }
         match end < self.layout.slots {
-            true => self.recovery().go(Step::Counts, end.into()),
-            false => self.recovery().go(Step::Pages, 0),
+            true => self.go(Step::Counts, end.into()),
+            false => self.go(Step::Pages, 0),
         }
     }
 
-    fn link_some(&mut self) -> bool {
-        let from = self.recovery().cursor as u32;
-        let taken = self.pages.taken();
+    fn link_some(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
+        let from = self.cursor as u32;
+        let taken = space.pages().taken();
         let end = (from + COUNT_STEP).min(taken);
-        self.touched += (end - from) as usize;
-        (from..end).for_each(|page| self.pages.adopt_page(page));
+        cx.touch((end - from) as usize);
+        (from..end).for_each(|page| space.pages_mut().adopt_page(page));
         match end < taken {
-            true => self.recovery().go(Step::Pages, end.into()),
-            false => self.recovery().go(Step::Root, 0),
+            true => self.go(Step::Pages, end.into()),
+            false => self.go(Step::Root, 0),
         }
     }
 
     /// Writes the root of a new epoch, so that torn log pages never count later.
-    fn begin_epoch(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if !self.checkpoint.is_idle() {
-            return self.pump_checkpoint(now, out);
+    fn begin_epoch(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
+        let Parts { space, ring, checkpoint } = parts;
+        if !checkpoint.is_idle() {
+            return checkpoint.pump(space, &self.layout, cx);
         }
         let Layout { page, slot, count, .. } = self.layout;
-        let epoch = self.root.epoch + u64::from(!planted(Bug::SameEpoch));
-        self.log_durable = self.log_next - 1;
-        self.root = Root { epoch, boundary: self.log_next, page, slot, count, ..self.root };
-        match self.is_log_long() {
-            true => self.begin_checkpoint(),
-            false => self.write_root(now, Root { number: self.root.number + 1, ..self.root }, out),
+        let epoch = checkpoint.root().epoch + u64::from(!planted(Bug::SameEpoch));
+        ring.adopt_durable(ring.next() - 1);
+        let boundary = ring.next();
+        let root = Root { epoch, boundary, page, slot, count, ..*checkpoint.root() };
+        checkpoint.adopt(root);
+        match ring.is_long(&root, &self.layout) {
+            true => checkpoint.begin(ring.next()),
+            false => {
+                let root = Root { number: root.number + 1, ..root };
+                checkpoint.write_root(root, space, &self.layout, cx);
+            }
         }
         true
     }
+}
 
-    /// The new root is durable.
-    pub fn become_ready(&mut self, out: &mut Out) {
-        let recovery = self.recovery.take().expect("the volume is being recovered");
-        self.life = Life::Running;
-        let Recovery { replayed, dropped, .. } = recovery;
-        out.push(Output::Event(Event::Ready { replayed, dropped }));
-    }
+/// The volume can't be opened.
+fn give_up(why: &'static str, cx: &mut Cx) -> bool {
+    cx.give_up(why);
+    true
 }

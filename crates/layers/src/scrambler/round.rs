@@ -1,113 +1,142 @@
-//! Rounds: the map log and the flushes around it.
+//! Rounds: the ring of map log on the device, and the flushes around what goes there.
 
-use hostftl_core::{BLOCK, Cause, Command, Gather, Nanos, Out, Piece, Tally};
-use hostftl_format::scrambler::{LogHead, RECORDS, emit_log};
+use hostftl_core::{BLOCK, Cause, Command, Gather, Piece, Tally};
+use hostftl_format::scrambler::{LogHead, RECORDS, Root, emit_log};
 
-use super::journal::Round;
-use super::ops::Op;
-use super::{PENDING_PAGES, Scrambler};
+use super::journal::{Journal, Round};
+use super::layout::{Layout, PENDING_PAGES};
+use super::ops::{Cx, Op};
+use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
-/// Slots given back in one go.
-const RELEASE_STEP: usize = 1024;
+/// See the module text.
+#[derive(Debug)]
+pub struct Ring {
+    buf: MetaHome,
+    uuid: [u8; 16],
+    /// The next log page.
+    next: u64,
+    /// The newest log page that is known to be durable.
+    durable: u64,
+}
 
-impl Scrambler {
+impl Ring {
+    /// Nothing in it.
+    pub fn new(uuid: [u8; 16]) -> Self {
+        Ring { buf: MetaHome::new(PENDING_PAGES as usize), uuid, next: 1, durable: 0 }
+    }
+
+    /// The next log page.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The newest log page that is known to be durable.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Recovery finds the ring to go on with log page `next`.
+    pub fn go_on_with(&mut self, next: u64) {
+        assert!(next >= self.next, "the log only grows");
+        self.next = next;
+    }
+
+    /// Recovery knows that log pages up to this one were durable.
+    pub fn adopt_durable(&mut self, page: u64) {
+        self.durable = self.durable.max(page);
+    }
+
+    /// Whether replay from the root on would read more than half of the ring.
+    pub fn is_long(&self, root: &Root, layout: &Layout) -> bool {
+        self.next - root.first_log > layout.ring_len() / 2
+    }
+
     /// Begins a round, or writes the log of one.
-    pub fn pump_round(&mut self, now: Nanos, out: &mut Out) -> bool {
-        match self.journal.round {
-            Round::Idle if self.journal.wants_round() => {
-                let upto = self.journal.published;
+    pub fn pump(
+        &mut self,
+        journal: &mut Journal,
+        root: &Root,
+        layout: &Layout,
+        cx: &mut Cx,
+    ) -> bool {
+        match journal.round() {
+            Round::Idle if journal.wants_round() => {
+                let upto = journal.published();
                 if planted(Bug::MapBeforeData) {
-                    self.journal.round = Round::Ready { upto };
+                    journal.go(Round::Ready { upto });
                     return true;
                 }
-                self.journal.round = Round::Data { upto };
-                self.submit(now, Op::RoundFlush, Command::Flush { device: 0 }, out);
+                journal.go(Round::Data { upto });
+                cx.submit(Op::RoundFlush, Command::Flush { device: 0 });
                 true
             }
-            Round::Ready { upto } => self.write_log(now, upto, out),
+            Round::Ready { upto } => self.write(journal, upto, (root, layout), cx),
             _ => false,
         }
     }
 
     /// Writes the records before `upto`, as far as they fit.
-    fn write_log(&mut self, now: Nanos, upto: u64, out: &mut Out) -> bool {
-        let ring = self.layout.ring_len();
-        let room = ring - (self.log_next - self.root.first_log);
-        let to_end = ring - self.log_next % ring;
-        let wanted = (upto - self.journal.durable).div_ceil(RECORDS as u64);
+    fn write(
+        &mut self,
+        journal: &mut Journal,
+        upto: u64,
+        (root, layout): (&Root, &Layout),
+        cx: &mut Cx,
+    ) -> bool {
+        let ring = layout.ring_len();
+        let room = ring - (self.next - root.first_log);
+        let to_end = ring - self.next % ring;
+        let wanted = (upto - journal.durable()).div_ceil(RECORDS as u64);
         let pages = wanted.min(room).min(to_end).min(PENDING_PAGES.into());
         if pages == 0 {
             return false;
         }
-        let upto = upto.min(self.journal.durable + pages * RECORDS as u64);
-        let mut buf = self.log_buf.take().expect("rounds come one after the other");
-        let mut rest = self.journal.records(upto);
-        let mut left = (upto - self.journal.durable) as usize;
-        for (page, seq) in buf.pages_mut()[..pages as usize].iter_mut().zip(self.log_next..) {
+        let upto = upto.min(journal.durable() + pages * RECORDS as u64);
+        let mut buf = self.buf.lend();
+        let mut rest = journal.records(upto);
+        let mut left = (upto - journal.durable()) as usize;
+        cx.touch(left);
+        for (page, seq) in buf.pages_mut()[..pages as usize].iter_mut().zip(self.next..) {
             let records = left.min(RECORDS);
-            let durable = self.log_durable;
-            let head = LogHead { seq, epoch: self.root.epoch, durable, records: records as u32 };
-            emit_log(page, head, rest.by_ref().take(records), self.uuid, self.layout.log_at(seq));
+            let durable = self.durable;
+            let head = LogHead { seq, epoch: root.epoch, durable, records: records as u32 };
+            emit_log(page, head, rest.by_ref().take(records), self.uuid, layout.log_at(seq));
             left -= records;
         }
         drop(rest);
-        self.touched += (upto - self.journal.durable) as usize;
-        let lba = self.layout.log_at(self.log_next);
-        self.log_next += pages;
-        self.journal.round = Round::Writing { upto };
+        let lba = layout.log_at(self.next);
+        self.next += pages;
+        journal.go(Round::Writing { upto });
         let sectors = (pages * BLOCK as u64 / 512) as u32;
-        self.counters.map_written += u64::from(sectors);
+        cx.counters().map_written += u64::from(sectors);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: pages as u32 }]);
         let tally = Tally::of(Cause::Map, sectors);
-        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Log, command, out);
+        cx.submit(Op::Log, Command::Program { device: 0, lba, gather, tally, placement: 0 });
         true
     }
 
     /// The log pages of a round are written.
-    pub fn log_written(&mut self, now: Nanos, command: Command, ok: bool, out: &mut Out) {
-        let Command::Program { gather, .. } = command else { unreachable!("log is a program") };
-        for piece in gather {
-            let Piece::Meta { buf, .. } = piece else { unreachable!("log is metadata") };
-            self.log_buf = Some(buf);
-        }
-        let Round::Writing { upto } = self.journal.round else {
+    pub fn written(&mut self, journal: &mut Journal, command: Command, ok: bool, cx: &mut Cx) {
+        self.buf.take_back(meta_of(command));
+        let Round::Writing { upto } = journal.round() else {
             unreachable!("log is written in a round")
         };
         if ok {
-            self.journal.round = Round::Log { upto };
-            self.submit(now, Op::RoundFlush, Command::Flush { device: 0 }, out);
+            journal.go(Round::Log { upto });
+            cx.submit(Op::RoundFlush, Command::Flush { device: 0 });
         }
     }
 
     /// A flush of a round is over.
-    pub fn round_flushed(&mut self, ok: bool) {
-        match self.journal.round {
-            Round::Data { upto } if ok => self.journal.round = Round::Ready { upto },
-            Round::Log { upto } if ok => {
-                self.journal.settle(upto);
-                self.journal.round = Round::Idle;
-                self.log_durable = self.log_next - 1;
+    pub fn flushed(&mut self, journal: &mut Journal, ok: bool) {
+        match journal.round() {
+            Round::Data { upto } if ok => journal.go(Round::Ready { upto }),
+            Round::Log { .. } if ok => {
+                journal.settle();
+                self.durable = self.next - 1;
             }
             _ => {}
         }
-    }
-
-    /// Gives slots back whose replacement is durable.
-    pub fn pump_retired(&mut self) -> bool {
-        let early = planted(Bug::SlotReusedEarly);
-        let mut moved = false;
-        for _ in 0..RELEASE_STEP {
-            let Some(slot) = self.journal.next_retired(early) else { break };
-            if self.pages.is_read(slot / self.layout.per_page) && !planted(Bug::SlotNotPinned) {
-                break;
-            }
-            self.journal.release_next();
-            self.pages.release(slot);
-            self.touched += 1;
-            moved = true;
-        }
-        moved
     }
 }

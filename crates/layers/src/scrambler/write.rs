@@ -1,38 +1,85 @@
 //! Writes and trims on their way: a page is chosen, a fill goes through its steps, the map changes.
 
-use hostftl_core::{Cause, Command, Gather, HostError, Nanos, Out, Piece, Tally, Target};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, Gather, HostError, Payload, Piece, Tally, Target};
 
 use super::fill::{Fill, Span, Step};
-use super::ops::Op;
+use super::hint::Hint;
+use super::layout::{FILLS, Layout};
+use super::ops::{Cx, Op};
 use super::pages::Rule;
-use super::{Health, Scrambler};
-use crate::requests::Kind;
+use super::request::complete_if_over;
+use super::space::{Space, Taken};
+use crate::kit::requests::Kind;
 
 /// A fill sends at most so many commands at once.
 const FILL_OPS: usize = 40;
 /// Logical slots that are forgotten in one go.
 const TRIM_STEP: u64 = 1024;
 
-impl Scrambler {
+/// The writes under way.
+#[derive(Debug)]
+pub struct Writes {
+    layout: Layout,
+    fills: Vec<Fill>,
+    /// Fills whose next step is due.
+    sent: VecDeque<u8>,
+    /// How often each rule chose a page.
+    rules: [u64; 3],
+}
+
+impl Writes {
+    /// None under way; `buffers` become those of fills.
+    pub fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
+        Writes {
+            layout: *layout,
+            fills: buffers.into_iter().map(Fill::new).collect(),
+            sent: VecDeque::with_capacity(FILLS),
+            rules: [0; 3],
+        }
+    }
+
+    /// How often a page was taken because it was fresh, because the device collects it next, and
+    /// because it had the fewest used slots.
+    pub fn rules(&self) -> [u64; 3] {
+        self.rules
+    }
+
+    /// Slots that are being written, and in how many pages.
+    pub fn taken(&self) -> (u64, usize) {
+        let writing = self.fills.iter().filter(|fill| fill.step != Step::Idle);
+        let slots = writing.clone().map(|fill| u64::from(fill.count())).sum();
+        (slots, writing.count())
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        let buffers = self.fills.iter_mut().filter_map(|fill| fill.buffer.take());
+        buffers.for_each(|buffer| {
+            buffer.void();
+        });
+    }
+
     /// Moves the first write or trim on.
-    pub fn pump_write(&mut self, out: &mut Out) -> bool {
-        let Some(req) = self.requests.first_write() else { return false };
-        let healthy = self.health == Health::Good;
-        let failed = !healthy || self.requests.at(req).error.is_some();
-        let is_over = failed || self.requests.at(req).is_begun();
-        let moved = !is_over && self.write_some(req);
-        if is_over || self.requests.at(req).is_begun() {
-            self.requests.end_write();
-            self.complete_if_over(req, out);
+    pub fn pump(&mut self, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
+        let Some(req) = cx.requests().first_write() else { return false };
+        let failed = !cx.is_good() || cx.request(req).error.is_some();
+        let is_over = failed || cx.request(req).is_begun();
+        let moved = !is_over && self.write_some(req, space, hint, cx);
+        if is_over || cx.request(req).is_begun() {
+            cx.requests().end_write();
+            complete_if_over(space, req, cx);
             return true;
         }
         moved
     }
 
     /// Takes on the next part of a write or trim. Whether it could.
-    fn write_some(&mut self, req: u16) -> bool {
+    fn write_some(&mut self, req: u16, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
         let (slot, per_page) = (u64::from(self.layout.slot), u64::from(self.layout.per_page));
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let (from, last) = (active.lba + active.cursor, active.lba + active.sectors);
         let (kind, at) = (active.kind, active.cursor);
         let logical = from / slot;
@@ -42,35 +89,32 @@ impl Scrambler {
             (Kind::Trim, false) => last.min((logical + 1) * slot),
             _ => last.min((logical + per_page) * slot),
         };
-        if kind == Kind::Trim && (whole || self.map.look_up(logical as u32).is_none()) {
-            return self.forget_some(req, from, end);
+        if kind == Kind::Trim && (whole || space.map().look_up(logical as u32).is_none()) {
+            return self.forget_some(req, (from, end), space, cx);
         }
         let count = end.div_ceil(slot) - logical;
         let span = Span { from, end, at: at as u32 };
-        self.begin_fill(req, span, logical as u32, count as u32)
+        self.begin_fill(req, span, (logical as u32, count as u32), (space, hint), cx)
     }
 
     /// Unmaps logical slots from sector `from` on.
-    fn forget_some(&mut self, req: u16, from: u64, end: u64) -> bool {
+    fn forget_some(
+        &mut self,
+        req: u16,
+        (from, end): (u64, u64),
+        space: &mut Space,
+        cx: &mut Cx,
+    ) -> bool {
         let slot = u64::from(self.layout.slot);
         let logical = (from / slot) as u32;
-        let most = TRIM_STEP.min(self.journal.most_at_once());
+        let most = TRIM_STEP.min(space.journal().most_at_once());
         let count = (end - from).div_ceil(slot).min(most) as u32;
-        if self.is_being_filled(logical, count) || !self.journal.has_room(count, 1) {
+        if self.is_being_filled(logical, count) || !space.journal().has_room(count, 1) {
             return false;
         }
-        self.touched += count as usize;
-        let mut any = false;
-        for logical in logical..logical + count {
-            if let Some(old) = self.map.point(logical, None) {
-                self.journal.retire(old);
-                any = true;
-            }
-        }
-        if any {
-            self.journal.publish_trim(logical, count);
-        }
-        self.requests.at(req).cursor += (u64::from(count) * slot).min(end - from);
+        cx.touch(count as usize);
+        space.forget(logical, count);
+        cx.request(req).cursor += (u64::from(count) * slot).min(end - from);
         true
     }
 
@@ -79,21 +123,25 @@ impl Scrambler {
     }
 
     /// Begins to write up to `count` logical slots to a page. Whether it could.
-    fn begin_fill(&mut self, req: u16, span: Span, logical: u32, count: u32) -> bool {
+    fn begin_fill(
+        &mut self,
+        req: u16,
+        span: Span,
+        (logical, count): (u32, u32),
+        (space, hint): (&mut Space, &mut Hint),
+        cx: &mut Cx,
+    ) -> bool {
         let idle = self.fills.iter().position(|fill| fill.step == Step::Idle);
         let Some(at) = idle else { return false };
-        if self.is_being_filled(logical, count) || !self.journal.has_room(count, count) {
+        if self.is_being_filled(logical, count) || !space.journal().has_room(count, count) {
             return false;
         }
-        let Some((page, rule)) = self.pages.choose() else {
-            return self.starve(req);
+        let Some(Taken { page, rule, mask, held }) = space.take(count) else {
+            return self.starve(req, space, cx);
         };
-        let held = self.pages.used(page) != 0;
-        let mask = self.pages.take(page, count);
         let taken = mask.count_ones();
         self.rules[rule as usize] += 1;
-        self.journal.promise(taken);
-        self.hint.note(rule == Rule::LeastUsed && self.pages.lacks_preferred());
+        hint.note(rule == Rule::LeastUsed && space.pages().lacks_preferred());
         let slot = u64::from(self.layout.slot);
         let end = span.end.min((u64::from(logical) + u64::from(taken)) * slot);
         let fill = &mut self.fills[at];
@@ -101,7 +149,7 @@ impl Scrambler {
         (fill.span, fill.logical) = (Span { end, ..span }, logical);
         let in_a_row = (mask >> mask.trailing_zeros()).trailing_ones() == taken;
         let aligned = span.from.is_multiple_of(slot) && end.is_multiple_of(slot);
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         fill.straight = in_a_row && aligned && active.kind == Kind::Write;
         fill.whole = held && !in_a_row;
         fill.failed = false;
@@ -119,36 +167,37 @@ impl Scrambler {
 
     /// No page has room: what was replaced must become durable first. When there is nothing to
     /// wait for, the request fails; tells whether it did.
-    fn starve(&mut self, req: u16) -> bool {
+    fn starve(&self, req: u16, space: &mut Space, cx: &mut Cx) -> bool {
         if self.fills.iter().any(|fill| fill.step != Step::Idle) {
             return false;
         }
-        if self.journal.is_retiring() {
-            self.journal.demand(self.journal.published);
+        let journal = space.journal_mut();
+        if journal.is_retiring() {
+            journal.demand(journal.published());
             return false;
         }
-        self.requests.at(req).error = Some(HostError::NoSpace);
+        cx.request(req).error = Some(HostError::NoSpace);
         true
     }
 
     /// Moves one fill on to the commands of its step.
-    pub fn pump_fills(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.ops.room() < FILL_OPS {
+    pub fn pump_fills(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
+        if cx.command_room() < FILL_OPS {
             return false;
         }
         let Some(at) = self.sent.pop_front() else { return false };
-        let failed = self.health != Health::Good || self.fills[at as usize].failed;
+        let failed = !cx.is_good() || self.fills[at as usize].failed;
         let fill = &mut self.fills[at as usize];
         if failed && fill.step != Step::Over {
             fill.failed = true;
             fill.step = Step::Over;
         }
         match fill.step {
-            Step::Merge => self.merge(now, at, out),
-            Step::Old => self.fetch_old(now, at, out),
-            Step::Data => self.bring_data(now, at, out),
-            Step::Program => self.program(now, at, out),
-            Step::Over => self.end_fill(at, out),
+            Step::Merge => self.merge(at, cx),
+            Step::Old => self.fetch_old(at, space, cx),
+            Step::Data => self.bring_data(at, cx),
+            Step::Program => self.program(at, space, cx),
+            Step::Over => self.end_fill(at, space, cx),
             Step::Idle => unreachable!("an idle fill has nothing to do"),
         }
         let fill = &self.fills[at as usize];
@@ -158,19 +207,19 @@ impl Scrambler {
         true
     }
 
-    fn merge(&mut self, now: Nanos, at: u8, out: &mut Out) {
+    fn merge(&mut self, at: u8, cx: &mut Cx) {
         let fill = &mut self.fills[at as usize];
         fill.step = Step::Old;
         fill.outstanding = 1;
         let lba = self.layout.data_at(fill.page);
         let into = Target::Data(fill.buffer().view_mut_sectors(0, self.layout.page));
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit(now, Op::Merge { fill: at }, command, out);
+        cx.submit(Op::Merge { fill: at }, command);
     }
 
     /// The first and the last slot may change in part.
-    fn fetch_old(&mut self, now: Nanos, at: u8, out: &mut Out) {
-        let (slot, per_page) = (self.layout.slot, self.layout.per_page);
+    fn fetch_old(&mut self, at: u8, space: &mut Space, cx: &mut Cx) {
+        let slot = self.layout.slot;
         let fill = &mut self.fills[at as usize];
         fill.step = Step::Data;
         let (mask, logical, count) = (fill.mask, fill.logical, fill.count());
@@ -184,20 +233,19 @@ impl Scrambler {
             }
             fill.outstanding += 1;
             let into = fill.buffer().view_mut_sectors(to * slot, slot);
-            let Some(old) = self.map.look_up(logical + index) else {
+            let Some(old) = space.map().look_up(logical + index) else {
                 let command = Command::Place { from: Piece::zero_sectors(slot), into };
-                self.submit(now, Op::Data { fill: at }, command, out);
+                cx.submit(Op::Data { fill: at }, command);
                 continue;
             };
-            let page = old / per_page;
-            self.pages.begin_read(page);
+            let page = space.begin_read(old);
             let (lba, into) = (self.layout.slot_at(old), Target::Data(into));
             let command = Command::Read { device: 0, lba, into, cause: Cause::Host };
-            self.submit(now, Op::Old { fill: at, page }, command, out);
+            cx.submit(Op::Old { fill: at, page }, command);
         }
     }
 
-    fn bring_data(&mut self, now: Nanos, at: u8, out: &mut Out) {
+    fn bring_data(&mut self, at: u8, cx: &mut Cx) {
         let slot = self.layout.slot;
         self.fills[at as usize].step = Step::Program;
         for (first, len, index) in self.fills[at as usize].runs() {
@@ -209,27 +257,27 @@ impl Scrambler {
             let in_request = fill.span.at + (from - fill.span.from) as u32;
             let into = fill.buffer().view_mut_sectors(first * slot + begin, sectors);
             fill.outstanding += 1;
-            let from = match self.requests.at(fill.req).data.as_mut() {
+            let from = match cx.request(fill.req).data.as_mut() {
                 Some(data) => Piece::Data(data.view_sectors(in_request, sectors)),
                 None => Piece::zero_sectors(sectors),
             };
             let command = Command::Place { from, into };
-            self.submit(now, Op::Data { fill: at }, command, out);
+            cx.submit(Op::Data { fill: at }, command);
         }
     }
 
-    fn program(&mut self, now: Nanos, at: u8, out: &mut Out) {
+    fn program(&mut self, at: u8, space: &Space, cx: &mut Cx) {
         let (slot, page) = (self.layout.slot, self.layout.page);
         let fill = &mut self.fills[at as usize];
         fill.step = Step::Over;
         let lba = self.layout.data_at(fill.page);
         if fill.whole {
             fill.outstanding = 1;
-            let used = self.pages.used(fill.page).count_ones() * slot;
+            let used = space.pages().used(fill.page).count_ones() * slot;
             let host = fill.host_sectors();
-            let tally = self.tally(host, used - host, page - used);
+            let tally = tally(host, used - host, page - used, cx);
             let from = self.fills[at as usize].buffer().view_sectors(0, page);
-            return self.program_one(now, at, (lba, Piece::Data(from), tally), out);
+            return program_one(at, lba, Piece::Data(from), tally, cx);
         }
         for (first, len, index) in self.fills[at as usize].runs() {
             let fill = &mut self.fills[at as usize];
@@ -238,34 +286,17 @@ impl Scrambler {
             let (_, end) = fill.part(index + len - 1, slot);
             let (host, sectors) = ((len - 1) * slot + end - begin, len * slot);
             let from = match fill.straight {
-                true => self.requests.data(fill.req).view_sectors(fill.span.at, sectors),
+                true => cx.requests().data(fill.req).view_sectors(fill.span.at, sectors),
                 false => fill.buffer().view_sectors(first * slot, sectors),
             };
-            let tally = self.tally(host, sectors - host, 0);
+            let tally = tally(host, sectors - host, 0, cx);
             let lba = lba + u64::from(first * slot);
-            self.program_one(now, at, (lba, Piece::Data(from), tally), out);
+            program_one(at, lba, Piece::Data(from), tally, cx);
         }
     }
 
-    /// Counts what a program writes: the host's sectors, copies, and what holds nothing.
-    fn tally(&mut self, host: u32, copied: u32, padded: u32) -> Tally {
-        self.counters.gc_copied += u64::from(copied);
-        self.counters.padded += u64::from(padded);
-        let mut tally = Tally::of(Cause::Host, host);
-        tally.add(Cause::Gc, copied);
-        tally.add(Cause::Pad, padded);
-        tally
-    }
-
-    fn program_one(&mut self, now: Nanos, at: u8, what: (u64, Piece, Tally), out: &mut Out) {
-        let (lba, piece, tally) = what;
-        let gather = Gather::from_iter([piece]);
-        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Program { fill: at }, command, out);
-    }
-
     /// A command of a fill is over.
-    pub fn fill_done(&mut self, op: Op, command: Command, ok: bool) {
+    pub fn done(&mut self, op: Op, command: Command, ok: bool, space: &mut Space, cx: &mut Cx) {
         let at = match (op, command) {
             (Op::Merge { fill }, Command::Read { into: Target::Data(into), .. }) => {
                 let it = &mut self.fills[fill as usize];
@@ -274,12 +305,12 @@ impl Scrambler {
                 fill
             }
             (Op::Old { fill, page }, Command::Read { into: Target::Data(into), .. }) => {
-                self.pages.end_read(page);
+                space.end_read(page);
                 let it = &mut self.fills[fill as usize];
                 it.repay(into);
                 if !ok {
                     it.failed = true;
-                    self.requests.at(it.req).error = Some(HostError::Io);
+                    cx.request(it.req).error = Some(HostError::Io);
                 }
                 fill
             }
@@ -287,12 +318,12 @@ impl Scrambler {
                 let it = &mut self.fills[fill as usize];
                 it.repay(into);
                 if let Piece::Data(view) = from {
-                    self.requests.data(it.req).repay(view);
+                    cx.requests().data(it.req).repay(view);
                 }
                 fill
             }
             (Op::Program { fill }, Command::Program { gather, .. }) => {
-                self.programmed(fill, gather, ok);
+                self.programmed(fill, gather, ok, cx);
                 fill
             }
             (op, command) => unreachable!("{op:?} came back with {command:?}"),
@@ -302,41 +333,46 @@ impl Scrambler {
         }
     }
 
-    fn programmed(&mut self, at: u8, gather: Gather, ok: bool) {
+    fn programmed(&mut self, at: u8, gather: Gather, ok: bool, cx: &mut Cx) {
         let fill = &mut self.fills[at as usize];
         fill.outstanding -= 1;
         fill.failed |= !ok;
         for piece in gather {
             let Piece::Data(view) = piece else { unreachable!("a fill writes data") };
             match fill.straight {
-                true => self.requests.data(fill.req).repay(view),
+                true => cx.requests().data(fill.req).repay(view),
                 false => fill.buffer().repay(view),
             }
         }
     }
 
     /// Publishes what a fill wrote, and lets its page go.
-    fn end_fill(&mut self, at: u8, out: &mut Out) {
+    fn end_fill(&mut self, at: u8, space: &mut Space, cx: &mut Cx) {
         let fill = &mut self.fills[at as usize];
         fill.step = Step::Idle;
         let Fill { page, mask, logical, req, failed, .. } = *fill;
-        self.touched += mask.count_ones() as usize;
-        self.journal.keep_promise(mask.count_ones());
-        if !failed {
-            for (first, len, index) in self.fills[at as usize].runs() {
-                let slot = page * self.layout.per_page + first;
-                for i in 0..len {
-                    if let Some(old) = self.map.point(logical + index + i, Some(slot + i)) {
-                        self.journal.retire(old);
-                    }
-                }
-                self.journal.publish_write(logical + index, slot, len);
-            }
-        }
-        self.pages.written(page, if failed { mask } else { 0 });
-        self.requests.part_over(req, true);
-        self.complete_if_over(req, out);
+        cx.touch(mask.count_ones() as usize);
+        let runs = self.fills[at as usize].runs();
+        space.end_write((page, mask), logical, runs, failed);
+        cx.requests().part_over(req, true);
+        complete_if_over(space, req, cx);
     }
+}
+
+/// Counts what a program writes: the host's sectors, copies, and what holds nothing.
+fn tally(host: u32, copied: u32, padded: u32, cx: &mut Cx) -> Tally {
+    cx.counters().gc_copied += u64::from(copied);
+    cx.counters().padded += u64::from(padded);
+    let mut tally = Tally::of(Cause::Host, host);
+    tally.add(Cause::Gc, copied);
+    tally.add(Cause::Pad, padded);
+    tally
+}
+
+fn program_one(fill: u8, lba: u64, piece: Piece, tally: Tally, cx: &mut Cx) {
+    let gather = Gather::from_iter([piece]);
+    let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+    cx.submit(Op::Program { fill }, command);
 }
 
 impl Fill {

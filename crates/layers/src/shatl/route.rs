@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
 
 use crate::config::{LayerConfig, Reclaim};
+use crate::kit::requests::{Kind, SLOTS};
 use crate::planted::{Bug, planted};
-use crate::requests::{Kind, SLOTS};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::{Lost, State};
 use crate::vsp::{Health, Machine};

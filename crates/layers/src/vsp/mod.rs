@@ -46,15 +46,15 @@ use hostftl_core::{
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::kit::requests::Requests;
 use crate::planted::{Bug, planted};
-use crate::requests::Requests;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use direct::Direct;
 use layout::{Layout, STAGES};
 use limbo::Limbo;
 use log::{Log, Mark};
-use ops::{Op, Ops};
+use ops::{OPS, Op, Ops};
 use pool::Pool;
 use queue::Queue;
 use recovery::Recovery;
@@ -160,7 +160,7 @@ impl<S: Scheme> Machine<S> {
             scheme: S::new(config, &layout, own.into_iter()),
             direct: Direct::new(layout.kills),
             log: Log::new(config.uuid, layout.log_pages(), 4 * STAGES as usize),
-            ops: Ops::new(config.patience()),
+            ops: Ops::new(OPS, config.patience()),
             requests: Requests::new(),
             stages: buffers.into_iter().map(Stage::new).collect(),
             order: VecDeque::with_capacity(STAGES as usize),
@@ -254,7 +254,7 @@ impl<S: Scheme> Machine<S> {
             moved |= self.requests.abandon(out);
         }
         if self.life == Life::Recovering {
-            self.give_up("the device failed during recovery", out);
+            self.give_up("a device failed during recovery", out);
         } else if self.life == Life::Stopping {
             self.life = Life::Over;
             out.push(Output::Event(Event::Stopped));

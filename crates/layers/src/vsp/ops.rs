@@ -1,11 +1,11 @@
 //! Commands in flight: what each token stands for, and until when it is waited for.
 
-use crate::flying::Flying;
+use crate::kit::commands::Commands;
 
 use super::log::Point;
 
 /// Commands in flight at once.
-pub const OPS: usize = 512;
+pub const OPS: u16 = 512;
 /// Of these, kept for everything that is not a host's read or write.
 pub const OWN_OPS: usize = 64;
 
@@ -95,4 +95,4 @@ impl Op {
 }
 
 /// Those in flight.
-pub type Ops = Flying<Op, OPS>;
+pub type Ops = Commands<Op>;

@@ -6,8 +6,8 @@
 
 use hostftl_core::{Cause, Command, HostError, Nanos, Out, Piece, Request, Target, View};
 
+use crate::kit::requests::{Kind, count};
 use crate::planted::{Bug, planted};
-use crate::requests::{Kind, count};
 
 use super::ops::{OWN_OPS, Op};
 use super::pool::State;

@@ -6,8 +6,8 @@
 
 use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
 
+use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
-use crate::requests::Kind;
 
 use super::layout::FLOOR;
 use super::ops::{OWN_OPS, Op};

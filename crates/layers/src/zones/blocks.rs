@@ -17,7 +17,7 @@ use super::append::HOST;
 use super::map::At;
 use super::ops::Op;
 use super::row::Row;
-use crate::requests::Kind;
+use crate::kit::requests::Kind;
 
 /// Writes under way at once.
 const WRITES: usize = 64;

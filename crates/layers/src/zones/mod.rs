@@ -51,7 +51,7 @@ use hostftl_format::page::crc32c;
 use hostftl_format::zones::Written;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::requests::Requests;
+use crate::kit::requests::Requests;
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
@@ -59,7 +59,7 @@ use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
 use map::{At, Map};
-use ops::{Op, Ops};
+use ops::{OPS, Op, Ops};
 pub use params::Params;
 use recovery::Recovery;
 use row::Row;
@@ -169,7 +169,7 @@ impl Zones {
             next_front: 0,
             blocks: Blocks::new(),
             requests: Requests::new(),
-            ops: Ops::new(config.patience()),
+            ops: Ops::new(OPS, config.patience()),
             order: Order::new(rows),
             seqs: 0,
             host_seq: 0,
@@ -296,7 +296,7 @@ impl Zones {
         });
         out.push(Output::Event(Event::DeviceFailed { device: 0, error, abandoned }));
         if self.life == Life::Recovering {
-            self.give_up("the device failed during recovery", out);
+            self.give_up("a device failed during recovery", out);
         }
     }
 

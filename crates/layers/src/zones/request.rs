@@ -11,7 +11,7 @@ use hostftl_core::{HostError, Nanos, Out, Request, SECTORS_PER_BLOCK};
 use super::layout::MAX_TRANSFER;
 use super::map::At;
 use super::{Life, Zones};
-use crate::requests::{Active, Kind, count};
+use crate::kit::requests::{Active, Kind, count};
 
 /// Blocks that a trim unmaps in one go.
 const TRIM_STEP: u64 = 2048;

@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Counters, HostError, HostOp, Out, Output, Payload, Reply, Request, Ticket};
 
+use super::life::Health;
+
 /// Requests under way at once.
 pub const SLOTS: usize = 256;
 /// Hanging requests that are answered in one go.
@@ -58,6 +60,17 @@ impl<Mark> Active<Mark> {
             }
             (None, Some(data)) => out.push(Output::Reclaim(data)),
             (None, None) => {}
+        }
+    }
+
+    /// Gives it the error that an engine of such health answers it with.
+    pub fn blame(&mut self, health: Health) {
+        match health {
+            Health::ReadOnly(error) if self.kind != Kind::Read => {
+                self.error.get_or_insert(error);
+            }
+            Health::Good | Health::ReadOnly(_) => {}
+            Health::Dead => self.error = Some(HostError::Io),
         }
     }
 

@@ -1,0 +1,275 @@
+//! What a part of an engine may do in a step, besides changing its own state.
+
+use hostftl_core::{
+    Command, Counters, DeviceError, Event, HostError, Nanos, Out, Output, Request, Token,
+};
+
+use super::commands::Commands;
+use super::life::{Health, Life};
+use super::requests::{self, Active, Requests};
+
+/// What every engine has, whatever it is: the shell owns it, and lends it to the parts as a [`Cx`].
+#[derive(Debug)]
+pub struct Common<Op, Mark> {
+    life: Life,
+    health: Health,
+    /// A command was late: what hangs is answered without its payload.
+    abandoning: bool,
+    commands: Commands<Op>,
+    requests: Requests<Mark>,
+    counters: Counters,
+    exported: u64,
+    /// Map entries that this step touched.
+    touched: usize,
+    /// Whether something was left undone, so that the engine is to be woken at once.
+    more: bool,
+}
+
+impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
+    /// A layer that is to be started, with a table of `most` commands, which are late after the
+    /// `patience` of their device, and that exports so many sectors.
+    pub fn new(most: u16, patience: [Nanos; 16], exported: u64) -> Self {
+        Common {
+            life: Life::Starting,
+            health: Health::Good,
+            abandoning: false,
+            commands: Commands::new(most, patience),
+            requests: Requests::new(),
+            counters: Counters::default(),
+            exported,
+            touched: 0,
+            more: true,
+        }
+    }
+
+    /// A step begins.
+    pub(super) fn begin_step(&mut self) {
+        self.touched = 0;
+    }
+
+    /// A series of rounds begins.
+    pub(super) fn begin_rounds(&mut self) {
+        self.more = false;
+    }
+
+    /// Wakes the engine at once after this step.
+    pub(super) fn leave_rest(&mut self) {
+        self.more = true;
+    }
+
+    pub(super) fn touched(&self) -> usize {
+        self.touched
+    }
+
+    pub(super) fn life(&self) -> Life {
+        self.life
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.health
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(super) fn request_room(&self) -> u32 {
+        self.requests.room()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.commands.is_empty() && self.requests.is_empty() && !self.more
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Nanos> {
+        if self.more { Some(0) } else { self.commands.wake() }
+    }
+
+    /// Whether a command is late that was waited for until now.
+    pub(super) fn is_late(&mut self, now: Nanos) -> bool {
+        self.commands.wake().is_some_and(|wake| wake <= now) && self.commands.any_late(now)
+    }
+
+    /// A command is over: what it was for.
+    pub(super) fn end_command(&mut self, token: Token) -> Op {
+        self.commands.end(token)
+    }
+
+    pub(super) fn stop(&mut self) {
+        assert!(self.requests.are_answered(), "stop comes when every request is answered");
+        self.life.go(Life::Stopping);
+    }
+
+    pub(super) fn void(&mut self) {
+        self.requests.void();
+    }
+}
+
+/// See the module text. An engine names it once, with its own operations and marks.
+#[derive(Debug)]
+pub struct Cx<'a, Op, Mark> {
+    now: Nanos,
+    out: &'a mut Out,
+    /// Outputs that the round may still make.
+    budget: usize,
+    common: &'a mut Common<Op, Mark>,
+}
+
+impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
+    /// A context in which `budget` outputs may be made.
+    pub(super) fn new(
+        now: Nanos,
+        out: &'a mut Out,
+        budget: usize,
+        common: &'a mut Common<Op, Mark>,
+    ) -> Self {
+        Cx { now, out, budget, common }
+    }
+
+    /// Counts outputs against the budget.
+    fn spend(&mut self, before: usize) {
+        let made = before - self.out.room();
+        assert!(made <= self.budget, "a round makes no more outputs than were reserved");
+        self.budget -= made;
+    }
+
+    /// How far the engine has come.
+    pub fn life(&self) -> Life {
+        self.common.life
+    }
+
+    /// Whether the engine runs.
+    pub fn is_running(&self) -> bool {
+        self.common.life == Life::Running
+    }
+
+    /// What of it works.
+    pub fn health(&self) -> Health {
+        self.common.health
+    }
+
+    /// Whether everything works.
+    pub fn is_good(&self) -> bool {
+        self.common.health == Health::Good
+    }
+
+    /// How many more commands can be under way.
+    pub fn command_room(&self) -> usize {
+        self.common.commands.room()
+    }
+
+    /// Whether no command is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.common.commands.is_empty()
+    }
+
+    /// Sends a command, and knows what it was for when it comes back.
+    ///
+    /// # Panics
+    /// When there is no room for it: see [`Cx::command_room`].
+    pub fn submit(&mut self, op: Op, command: Command) {
+        let token = self.common.commands.begin(self.now, op, command.device());
+        self.push(Output::Submit(token, command));
+    }
+
+    /// Tells what happened.
+    pub fn tell(&mut self, event: Event) {
+        self.push(Output::Event(event));
+    }
+
+    fn push(&mut self, output: Output) {
+        let before = self.out.room();
+        self.out.push(output);
+        self.spend(before);
+    }
+
+    /// Counts map entries that were looked at or changed.
+    pub fn touch(&mut self, entries: usize) {
+        self.common.touched += entries;
+    }
+
+    /// What the engine counts.
+    pub fn counters(&mut self) -> &mut Counters {
+        &mut self.common.counters
+    }
+
+    /// A device failed: nothing is written any more. `abandoned` when it did not answer in time.
+    pub fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool) {
+        let fresh = abandoned && !self.common.abandoning;
+        self.common.abandoning |= abandoned;
+        let worse = self.common.health.worsen(Health::after(error));
+        if worse || fresh {
+            self.tell(Event::DeviceFailed { device, error, abandoned });
+        }
+    }
+
+    /// The volume can't be opened.
+    pub fn give_up(&mut self, why: &'static str) {
+        self.common.life.go(Life::Over);
+        self.tell(Event::Unrecoverable(why));
+    }
+
+    /// The volume is open: so many log writes were applied, and so many did not count.
+    pub fn become_ready(&mut self, replayed: u64, dropped: u64) {
+        self.common.life.go(Life::Running);
+        self.tell(Event::Ready { replayed, dropped });
+    }
+
+    /// The layer is closed.
+    pub fn stopped(&mut self) {
+        self.common.life.go(Life::Over);
+        self.tell(Event::Stopped);
+    }
+
+    /// Takes a request in, counted, and tells which it is now; none when it is answered already.
+    /// `pending` is whether a flush finds something that is not durable.
+    pub fn take_request(&mut self, request: Request, pending: bool) -> Option<u16> {
+        requests::count(&mut self.common.counters, &request, pending);
+        let before = self.out.room();
+        let taken = self.common.requests.take(request, self.common.exported, self.out);
+        self.spend(before);
+        taken
+    }
+
+    /// The requests under way.
+    pub fn requests(&mut self) -> &mut Requests<Mark> {
+        &mut self.common.requests
+    }
+
+    /// A request under way.
+    pub fn request(&mut self, req: u16) -> &mut Active<Mark> {
+        self.common.requests.at(req)
+    }
+
+    /// Ends a request that is complete, with the error that the engine's health gives it, and tells
+    /// whether it waits for `mark`.
+    pub fn end_request(&mut self, req: u16, mark: Mark, is_durable: bool) -> bool {
+        let health = self.common.health;
+        self.common.requests.at(req).blame(health);
+        let before = self.out.room();
+        let waits = self.common.requests.end(req, mark, is_durable, self.out);
+        self.spend(before);
+        waits
+    }
+
+    /// Answers the first request that waits; false when none does.
+    pub fn answer_waiting(&mut self, result: Result<(), HostError>) -> bool {
+        let before = self.out.room();
+        let answered = self.common.requests.answer_waiting(result, self.out);
+        self.spend(before);
+        answered
+    }
+
+    /// Whether what hangs is given up.
+    pub(super) fn is_abandoning(&self) -> bool {
+        self.common.abandoning
+    }
+
+    /// Answers some requests whose parts hang.
+    pub(super) fn abandon(&mut self) -> bool {
+        let before = self.out.room();
+        let moved = self.common.requests.abandon(self.out);
+        self.spend(before);
+        moved
+    }
+}

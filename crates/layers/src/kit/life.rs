@@ -1,0 +1,103 @@
+//! How far an engine has come, and what of it still works.
+
+use hostftl_core::{DeviceError, HostError};
+
+/// How far an engine has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Life {
+    /// The volume is being recovered, or made.
+    #[default]
+    Starting,
+    /// Requests are welcome.
+    Running,
+    /// The host is gone: everything becomes durable.
+    Stopping,
+    /// The layer is closed, or could not be opened.
+    Over,
+}
+
+impl Life {
+    /// Goes on to the next stage.
+    ///
+    /// # Panics
+    /// When that is no next stage.
+    pub fn go(&mut self, next: Life) {
+        let fits = matches!(
+            (*self, next),
+            (Life::Starting, Life::Running | Life::Over)
+                | (Life::Running, Life::Stopping)
+                | (Life::Stopping, Life::Over)
+        );
+        assert!(fits, "an engine that is {self:?} can't be {next:?} next");
+        *self = next;
+    }
+}
+
+/// What still works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Everything.
+    #[default]
+    Good,
+    /// Writing failed: reads go on, all else gets this error.
+    ReadOnly(HostError),
+    /// The device is gone.
+    Dead,
+}
+
+impl Health {
+    /// Health after an error of a device, for which nothing is written any more.
+    pub fn after(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Gone => Health::Dead,
+            DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
+            DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
+        }
+    }
+
+    /// What all but reads is answered with; `None` when everything works.
+    pub fn error(self) -> Option<HostError> {
+        match self {
+            Health::Good => None,
+            Health::ReadOnly(error) => Some(error),
+            Health::Dead => Some(HostError::Io),
+        }
+    }
+
+    /// Becomes worse, never better. Whether it did.
+    pub fn worsen(&mut self, worse: Health) -> bool {
+        let worsens = match self {
+            Health::Good => worse != Health::Good,
+            Health::ReadOnly(_) => worse == Health::Dead,
+            Health::Dead => false,
+        };
+        if worsens {
+            *self = worse;
+        }
+        worsens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_becomes_worse_and_never_better() {
+        let mut health = Health::default();
+        assert!(health.worsen(Health::after(DeviceError::NoSpace)));
+        assert!(!health.worsen(Health::after(DeviceError::Media)), "the first error counts");
+        assert_eq!(health.error(), Some(HostError::NoSpace));
+        assert!(health.worsen(Health::after(DeviceError::Gone)));
+        assert!(!health.worsen(Health::ReadOnly(HostError::Io)) && !health.worsen(Health::Good));
+        assert_eq!(health, Health::Dead);
+    }
+
+    #[test]
+    #[should_panic(expected = "can't be Running next")]
+    fn what_is_over_does_not_run_again() {
+        let mut life = Life::default();
+        life.go(Life::Over);
+        life.go(Life::Running);
+    }
+}

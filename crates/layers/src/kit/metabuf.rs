@@ -1,0 +1,86 @@
+//! A metadata buffer that is at home, or lent to a command.
+
+use hostftl_core::{Command, MetaBuf, Page, Piece, Target};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct MetaHome(Option<MetaBuf>);
+
+impl MetaHome {
+    /// A buffer of `pages` zeroed pages, at home.
+    pub fn new(pages: usize) -> Self {
+        MetaHome(Some(MetaBuf::new(pages)))
+    }
+
+    /// Whether the buffer is here.
+    pub fn is_home(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Lends the buffer.
+    ///
+    /// # Panics
+    /// When it is lent already.
+    pub fn lend(&mut self) -> MetaBuf {
+        self.0.take().expect("a metadata buffer is lent once")
+    }
+
+    /// Takes the buffer back.
+    ///
+    /// # Panics
+    /// When it was not lent.
+    pub fn take_back(&mut self, buf: MetaBuf) {
+        assert!(self.0.is_none(), "a metadata buffer comes back once");
+        self.0 = Some(buf);
+    }
+
+    /// The pages.
+    ///
+    /// # Panics
+    /// When the buffer is lent.
+    pub fn pages(&self) -> &[Page] {
+        self.0.as_ref().expect("the metadata buffer is here").pages()
+    }
+}
+
+/// The metadata buffer of a read, a report, or a program that has one.
+///
+/// # Panics
+/// When the command has none.
+pub fn meta_of(command: Command) -> MetaBuf {
+    let found = match command {
+        Command::Read { into: Target::Meta { buf, .. }, .. } => Some(buf),
+        Command::Report { into, .. } => Some(into),
+        Command::Program { gather, .. } => gather.into_iter().find_map(|piece| match piece {
+            Piece::Meta { buf, .. } => Some(buf),
+            _ => None,
+        }),
+        _ => None,
+    };
+    found.expect("the command has a metadata buffer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a metadata buffer is lent once")]
+    fn a_buffer_is_lent_once() {
+        let mut home = MetaHome::new(1);
+        home.lend();
+        assert!(!home.is_home());
+        home.lend();
+    }
+
+    #[test]
+    fn a_buffer_comes_home_with_its_command() {
+        let mut home = MetaHome::new(2);
+        let mut buf = home.lend();
+        buf.pages_mut()[1].0[7] = 9;
+        let into = Target::Meta { buf, pages: 2 };
+        let command = Command::Read { device: 0, lba: 0, into, cause: hostftl_core::Cause::Map };
+        home.take_back(meta_of(command));
+        assert_eq!((home.is_home(), home.pages()[1].0[7]), (true, 9));
+    }
+}

@@ -1,0 +1,54 @@
+//! Roots in two slots, each slot with copies: a root is written into the slot that does not hold
+//! the newest one, so that a cut leaves that one whole.
+
+use super::reads::Reads;
+
+/// Copies of a root in its slot.
+pub const COPIES: usize = 2;
+/// Reads that bring all copies of both slots.
+pub const READS: usize = 2 * COPIES;
+
+/// The newest root of a batch of [`READS`] reads, of which number `slot · COPIES + copy` brought
+/// that copy. `parse` gives the root in a read, if there is a sound one, and `number` its number.
+///
+/// # Errors
+/// When there is none, or when a slot can't be read at all: the newest root may be there.
+pub fn newest<Root>(
+    reads: &Reads,
+    parse: impl Fn(usize) -> Option<Root>,
+    number: impl Fn(&Root) -> u64,
+) -> Result<Root, &'static str> {
+    let sound = (0..READS).filter(|index| !reads.failed(*index)).filter_map(parse);
+    let best = sound.max_by_key(number).ok_or("no root of the volume can be read")?;
+    let is_unreadable = |slot: usize| (0..COPIES).all(|copy| reads.failed(slot * COPIES + copy));
+    match is_unreadable(0) || is_unreadable(1) {
+        true => Err("both copies of a root can't be read"),
+        false => Ok(best),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::Cause;
+
+    use super::*;
+
+    fn reads(failed: [bool; READS]) -> Reads {
+        let mut reads = Reads::new(READS, 1);
+        for (index, failed) in failed.into_iter().enumerate() {
+            let command = reads.begin(index, 0, 0, Cause::Map);
+            reads.end(index, command, !failed);
+        }
+        reads
+    }
+
+    #[test]
+    fn the_newest_of_the_sound_copies_counts() {
+        let numbers = [Some(4), Some(4), None, Some(5)];
+        let newest = |failed| newest(&reads(failed), |index| numbers[index], |it: &u64| *it);
+        assert_eq!(newest([false; 4]), Ok(5));
+        assert_eq!(newest([true, false, true, false]), Ok(5));
+        assert_eq!(newest([false, false, true, true]), Err("both copies of a root can't be read"));
+        assert_eq!(newest([true; 4]), Err("no root of the volume can be read"));
+    }
+}

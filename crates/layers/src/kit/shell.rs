@@ -1,0 +1,255 @@
+//! The one `impl Layer` of the engines: start, stop, failure, deadlines, and the round loop.
+//!
+//! The rule, the same for all:
+//! - A step gives the engine its input, and then goes through rounds until nothing moves, the
+//!   outputs are full, or enough of the map was touched; the rest comes back by a timer.
+//! - While it starts, a failed device ends it as unrecoverable. After that a failed device ends all
+//!   writing: the engine winds down, what waits is answered with the error, and reads go on unless
+//!   the device is gone. What hangs on a device that does not answer is answered without its
+//!   payload.
+//! - A stop of an engine that runs makes everything durable. A stop of one that has failed ends
+//!   when every command is back, or is not waited for any more. A stop before the start is over, or
+//!   after it failed, ends at once.
+
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+use hostftl_core::{
+    Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer, Limits,
+    MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Request, Verdict,
+};
+
+use super::cx::{Common, Cx};
+use super::life::{Health, Life};
+use crate::plan::Plan;
+
+/// How a command ended.
+pub type Ended = Result<Verdict, DeviceError>;
+/// What the parts of an engine take.
+pub type CxOf<'a, C> = Cx<'a, <C as Core>::Op, <C as Core>::Mark>;
+
+/// An engine: what a layer does that others do not.
+pub trait Core: Debug {
+    /// What a command was for.
+    type Op: Copy + Debug;
+    /// What must be durable before a request is answered.
+    type Mark: Copy + Default + Debug;
+    /// The most outputs of one round.
+    const ROUND_OUTPUTS: usize;
+
+    /// Takes a request in.
+    fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
+    /// A command is over. An error that the volume can't live with is told by [`Cx::fail`].
+    fn done(&mut self, op: Self::Op, command: Command, ended: Ended, cx: &mut CxOf<Self>);
+    /// A round of the start, whether anything moved. It ends with [`Cx::become_ready`] or
+    /// [`Cx::give_up`].
+    fn start(&mut self, cx: &mut CxOf<Self>) -> bool;
+    /// A round of work, whether anything moved.
+    fn run(&mut self, cx: &mut CxOf<Self>) -> bool;
+    /// A round of the stop in which nothing else moved, whether anything did. It ends with
+    /// [`Cx::stopped`].
+    fn stop(&mut self, cx: &mut CxOf<Self>) -> bool;
+    /// A round after a failure or after the end, whether anything moved: requests are brought to
+    /// their end.
+    fn wind_down(&mut self, cx: &mut CxOf<Self>) -> bool;
+    /// A step is over, whatever it did.
+    fn after_step(&mut self, _cx: &mut CxOf<Self>) {}
+
+    /// As [`Layer::check`], of a volume that is open.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold, in words.
+    fn check(&self) -> Result<(), &'static str>;
+    /// As [`Layer::power_off`].
+    fn power_off(&mut self);
+    /// As [`Layer::gauges`].
+    fn gauges(&self) -> Option<Gauges> {
+        None
+    }
+    /// As [`Layer::lost_devices`].
+    fn lost_devices(&self) -> u16 {
+        0
+    }
+    /// As [`Layer::lost_ranges`].
+    fn lost_ranges(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+    /// As [`Layer::facts`].
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        Few::new()
+    }
+    /// As [`Layer::mapped`].
+    fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
+        (true, sectors)
+    }
+    /// As [`Layer::has_fast_zeroes`].
+    fn has_fast_zeroes(&self) -> bool {
+        false
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Shell<C: Core> {
+    plan: Plan,
+    common: Common<C::Op, C::Mark>,
+    core: C,
+}
+
+impl<C: Core> Shell<C> {
+    /// An engine that is to be started, with a table of `most` commands, which are late after the
+    /// `patience` of their device.
+    pub fn over(core: C, plan: Plan, most: u16, patience: [Nanos; 16]) -> Self {
+        let common = Common::new(most, patience, plan.limits.exported);
+        Shell { plan, common, core }
+    }
+
+    /// The engine.
+    pub fn core(&self) -> &C {
+        &self.core
+    }
+
+    fn with<T>(
+        &mut self,
+        now: Nanos,
+        out: &mut Out,
+        budget: usize,
+        act: impl FnOnce(&mut C, &mut CxOf<C>) -> T,
+    ) -> T {
+        act(&mut self.core, &mut Cx::new(now, out, budget, &mut self.common))
+    }
+
+    fn take(&mut self, now: Nanos, input: Input, out: &mut Out) {
+        match input {
+            Input::Host(request) => {
+                assert_eq!(self.common.life(), Life::Running, "requests come to a layer that runs");
+                self.with(now, out, MAX_OUTPUTS, |core, cx| core.accept(request, cx));
+            }
+            Input::Done(Done { token, command, result }) => {
+                let op = self.common.end_command(token);
+                self.with(now, out, MAX_OUTPUTS, |core, cx| core.done(op, command, result, cx));
+            }
+            Input::Timer => {
+                if self.common.is_late(now) {
+                    self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Gone, true));
+                }
+            }
+            Input::Stop if self.common.life() == Life::Running => self.common.stop(),
+            Input::Stop => out.push(Output::Event(Event::Stopped)),
+        }
+    }
+
+    /// Goes through rounds until nothing moves or the step is full.
+    fn pump(&mut self, now: Nanos, out: &mut Out) {
+        self.common.begin_rounds();
+        loop {
+            if out.room() < C::ROUND_OUTPUTS || self.common.touched() > MAX_TOUCH / 2 {
+                return self.common.leave_rest();
+            }
+            let (life, health) = (self.common.life(), self.common.health());
+            let moved = self.with(now, out, C::ROUND_OUTPUTS, |core, cx| match (life, health) {
+                (Life::Over, _) => core.wind_down(cx),
+                (_, Health::ReadOnly(_) | Health::Dead) => fail_on(core, cx),
+                (Life::Starting, _) => core.start(cx),
+                (Life::Running, _) => core.run(cx),
+                (Life::Stopping, _) => core.run(cx) || core.stop(cx),
+            });
+            if !moved {
+                return;
+            }
+        }
+    }
+}
+
+/// A round after a failure: only answering is left.
+fn fail_on<C: Core>(core: &mut C, cx: &mut CxOf<C>) -> bool {
+    let error = cx.health().error().expect("something failed");
+    let mut moved = cx.answer_waiting(Err(error));
+    moved |= core.wind_down(cx);
+    if cx.is_abandoning() {
+        moved |= cx.abandon();
+    }
+    match cx.life() {
+        Life::Starting => cx.give_up("a device failed during recovery"),
+        Life::Stopping if cx.is_quiet() || cx.is_abandoning() => cx.stopped(),
+        _ => {}
+    }
+    moved
+}
+
+impl<C: Core> Layer for Shell<C> {
+    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
+        self.common.begin_step();
+        self.take(now, input, out);
+        self.pump(now, out);
+        self.with(now, out, MAX_OUTPUTS, |core, cx| core.after_step(cx));
+        let touched = self.common.touched();
+        assert!(touched <= MAX_TOUCH, "a step touched {touched} map entries");
+    }
+
+    fn credits(&self) -> Credits {
+        let running = self.common.life() == Life::Running;
+        let requests = if running { self.common.request_room() } else { 0 };
+        Credits { requests, sectors: self.plan.limits.max_transfer }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.common.next_timer()
+    }
+
+    fn limits(&self) -> Limits {
+        self.plan.limits
+    }
+
+    fn counters(&self) -> Counters {
+        self.common.counters()
+    }
+
+    fn gauges(&self) -> Option<Gauges> {
+        self.core.gauges()
+    }
+
+    fn lost_devices(&self) -> u16 {
+        self.core.lost_devices()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.common.health() != Health::Good
+    }
+
+    fn lost_ranges(&self) -> Vec<(u64, u64)> {
+        self.core.lost_ranges()
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.plan.map_bytes
+    }
+
+    fn facts(&self) -> Few<(&'static str, u64), 8> {
+        self.core.facts()
+    }
+
+    fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
+        self.core.mapped(lba, sectors)
+    }
+
+    fn has_fast_zeroes(&self) -> bool {
+        self.core.has_fast_zeroes()
+    }
+
+    fn idle(&self) -> bool {
+        self.common.is_idle()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        match self.common.life() {
+            Life::Running | Life::Stopping => self.core.check(),
+            Life::Starting | Life::Over => Ok(()),
+        }
+    }
+
+    fn power_off(&mut self) {
+        self.common.void();
+        self.core.power_off();
+    }
+}

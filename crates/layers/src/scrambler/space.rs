@@ -1,0 +1,170 @@
+//! Which slot of the device holds what, and which may be written: the map, the pages and the
+//! journal, and what changes in all three together.
+//!
+//! Invariant: a slot that a change replaces goes into the journal, and is used until the change is
+//! durable.
+
+use super::journal::Journal;
+use super::layout::Layout;
+use super::map::Map;
+use super::pages::{Pages, Rule};
+use super::params::Params;
+use crate::planted::{Bug, planted};
+
+/// Slots given back in one go.
+const RELEASE_STEP: usize = 1024;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Space {
+    per_page: u32,
+    map: Map,
+    pages: Pages,
+    journal: Journal,
+}
+
+/// Slots of a page that were taken for a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// The page.
+    pub page: u32,
+    /// Why this one.
+    pub rule: Rule,
+    /// The slots of the page.
+    pub mask: u64,
+    /// Whether other slots of the page were used before.
+    pub held: bool,
+}
+
+impl Space {
+    /// Nothing is mapped.
+    pub fn new(layout: &Layout, params: &Params) -> Self {
+        let slots = layout.count * layout.per_page;
+        Space {
+            per_page: layout.per_page,
+            map: Map::new(layout.slots, slots),
+            pages: Pages::new(layout.count, layout.per_page, params.util_permille),
+            journal: Journal::new(slots.into()),
+        }
+    }
+
+    /// The map.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The map, for recovery.
+    pub fn map_mut(&mut self) -> &mut Map {
+        &mut self.map
+    }
+
+    /// The pages.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// The pages, for recovery and hints.
+    pub fn pages_mut(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The journal, for rounds.
+    pub fn journal_mut(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// How many logical slots from `logical` on, `most` at the most, lie one behind the other in
+    /// one page from slot `start` on, or nowhere.
+    pub fn run_length(&self, logical: u32, most: u32, start: Option<u32>) -> u32 {
+        let most = start.map_or(most, |slot| most.min(self.per_page - slot % self.per_page));
+        let follows = |i: &u32| self.map.look_up(logical + *i) == start.map(|slot| slot + *i);
+        1 + (1..most).take_while(follows).count() as u32
+    }
+
+    /// A read of a slot begins: its page.
+    pub fn begin_read(&mut self, slot: u32) -> u32 {
+        let page = slot / self.per_page;
+        self.pages.begin_read(page);
+        page
+    }
+
+    /// A read of a page is over.
+    pub fn end_read(&mut self, page: u32) {
+        self.pages.end_read(page);
+    }
+
+    /// Takes up to `count` slots of the page that is to be written next; `None` when all that has
+    /// room is being written. [`Space::end_write`] follows.
+    pub fn take(&mut self, count: u32) -> Option<Taken> {
+        let (page, rule) = self.pages.choose()?;
+        let held = self.pages.used(page) != 0;
+        let mask = self.pages.take(page, count);
+        self.journal.promise(mask.count_ones());
+        Some(Taken { page, rule, mask, held })
+    }
+
+    /// A write is over: what was taken is not needed when it `failed`, and else holds the logical
+    /// slots from `logical` on. `runs` are as [`super::fill::Fill::runs`] gives them.
+    pub fn end_write(
+        &mut self,
+        (page, mask): (u32, u64),
+        logical: u32,
+        runs: impl Iterator<Item = (u32, u32, u32)>,
+        failed: bool,
+    ) {
+        self.journal.keep_promise(mask.count_ones());
+        for (first, len, index) in runs.filter(|_| !failed) {
+            let slot = page * self.per_page + first;
+            for i in 0..len {
+                if let Some(old) = self.map.point(logical + index + i, Some(slot + i)) {
+                    self.journal.retire(old);
+                }
+            }
+            self.journal.publish_write(logical + index, slot, len);
+        }
+        self.pages.written(page, if failed { mask } else { 0 });
+    }
+
+    /// Unmaps `count` logical slots from `logical` on.
+    pub fn forget(&mut self, logical: u32, count: u32) {
+        let mut any = false;
+        for logical in logical..logical + count {
+            if let Some(old) = self.map.point(logical, None) {
+                self.journal.retire(old);
+                any = true;
+            }
+        }
+        if any {
+            self.journal.publish_trim(logical, count);
+        }
+    }
+
+    /// Gives slots back whose replacement is durable; how many.
+    pub fn release(&mut self) -> usize {
+        let early = planted(Bug::SlotReusedEarly);
+        for released in 0..RELEASE_STEP {
+            let Some(slot) = self.journal.next_retired(early) else { return released };
+            if self.pages.is_read(slot / self.per_page) && !planted(Bug::SlotNotPinned) {
+                return released;
+            }
+            self.journal.release_next();
+            self.pages.release(slot);
+        }
+        RELEASE_STEP
+    }
+
+    /// Compares the tables, while `writing` pages with `taken` slots are being written.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    pub fn check(&self, taken: u64, writing: usize) -> Result<(), &'static str> {
+        self.map.check()?;
+        let used = self.map.mapped() + self.journal.retiring() as u64 + taken;
+        self.pages.check(used, writing)
+    }
+}
