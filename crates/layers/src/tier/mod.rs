@@ -2,7 +2,7 @@
 //!
 //! Source: Kinoshita et al., the multi-SCM SSD; the crash protocol is ours. Pages move whole; the
 //! slow device has a home for each, and a page that the fast one holds too is read and written
-//! there. What makes it crash-safe (docs/ARCHITECTURE.md, "How `tier` stays whole"):
+//! there. What makes it crash-safe (docs/layers/tier.md):
 //!
 //! Invariants
 //! - The directory on the fast device names slots whose content is newer than the slow device's. A
