@@ -102,7 +102,7 @@ impl Log {
     /// has are not needed while it has nothing, but for the rows that the host's segment takes.
     fn copies_floor(&self) -> u32 {
         let (least, most) = (self.layout.restore_floor(), self.layout.gc_floor());
-        match self.all_durable(self.host_stamp) {
+        match self.all_durable(self.durability.host()) {
             true => most.min(least + segments_for(self.layout.slots, self.layout.slots)),
             false => most,
         }
@@ -124,9 +124,9 @@ impl Log {
         };
         let at = self.next_at(stream, floor)?;
         self.disturb();
-        self.stamps += 1;
-        self.segments.stamp = self.stamps;
-        self.rows[row as usize].open(&self.layout, at, stream, self.stamps);
+        let stamp = self.durability.open();
+        self.segments.stamp = stamp;
+        self.rows[row as usize].open(&self.layout, at, stream, stamp);
         let ahead = self.streams[stream as usize].ahead;
         self.rows[row as usize].ahead = ahead.expect("a stream knows its next segment");
         self.segments.row_opened(at.segment);
@@ -256,7 +256,7 @@ impl Log {
         it.has_trims = true;
         let stamp = it.stamp;
         self.note(row, item);
-        self.host_stamp = self.host_stamp.max(stamp);
+        self.durability.host_published(stamp);
         for block in first..first + blocks {
             if !self.map.place(block).is_nowhere() {
                 let old = self.map.set(block, Place::NOWHERE, 0);

@@ -47,7 +47,7 @@ impl Log {
     pub(super) fn calm_down(&mut self, moved: bool, out: &Out) {
         let quiet = self.hung.is_quiet() && self.lost.is_quiet();
         let sound = self.life == Life::Running && self.failed.is_none() && quiet;
-        let waits = self.waits_for_more() || self.may_collect() || !self.all_closed();
+        let waits = self.waits_for_more() || self.may_collect() || !self.durability.all_closed();
         if moved || !sound || waits || out.room() < FULL_ROUND {
             self.disturb();
         }

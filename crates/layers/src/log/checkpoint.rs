@@ -162,32 +162,28 @@ impl Log {
 
     /// Bytes of heads and map pages that recovery would read.
     pub(super) fn delta(&self) -> u64 {
-        let rows = self.order.next.saturating_sub(self.checkpoint.root.replay_from);
+        let rows = self.durability.next().saturating_sub(self.checkpoint.root.replay_from);
         let heads = rows * u64::from(self.layout.head_pages(true));
         (heads + u64::from(self.map.dirty())) * BLOCK as u64
     }
 
     /// What is known of rows and the root.
     fn safe(&self) -> Safe {
-        let unsealed = self.first_unsealed(false).unwrap_or(u64::MAX);
-        let sealed = self.order.first_stamp(self.order.durable, false).unwrap_or(u64::MAX);
-        Safe { stamp: unsealed.min(sealed) - 1, replay_from: self.checkpoint.root.replay_from }
+        let stamp = self.durability.all_up_to(self.unsealed());
+        Safe { stamp, replay_from: self.checkpoint.root.replay_from }
     }
 
     fn stir(&self) -> Stir {
-        (self.segments.changes, self.order.durable, self.order.next, self.stamps)
+        let it = &self.durability;
+        (self.segments.changes, it.durable(), it.next(), it.opened())
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
     fn hasten(&mut self) -> bool {
         let safe = self.safe();
         let Some(stamp) = self.segments.awaited(safe) else { return false };
-        let hurry =
-            stamp > safe.stamp && stamp > self.commit_all && self.is_starved(self.segments.empty());
-        if hurry {
-            self.commit_all = stamp;
-        }
-        hurry
+        let hurry = stamp > safe.stamp && self.is_starved(self.segments.empty());
+        hurry && self.durability.want_all(stamp)
     }
 
     pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
@@ -211,7 +207,7 @@ impl Log {
             Phase::Pages(page) => self.take_image(now, page, out),
             Phase::Directory(page) => self.take_directory(now, page, out),
             Phase::Settle(stamp, seq) => {
-                let ready = self.order.durable >= seq && self.all_durable(stamp)
+                let ready = self.durability.durable() >= seq && self.all_durable(stamp)
                     || planted(Bug::RootBeforeRows);
                 if ready {
                     self.write_root(now, out);
@@ -224,14 +220,15 @@ impl Log {
 
     /// All images are taken: now everything that they show must become durable.
     pub(super) fn settle(&mut self) {
-        self.commit_all = self.stamps;
-        self.checkpoint.begun_at = self.order.next;
-        self.checkpoint.phase = Phase::Settle(self.stamps, self.order.next - 1);
+        let (opened, next) = (self.durability.opened(), self.durability.next());
+        self.durability.want_all(opened);
+        self.checkpoint.begun_at = next;
+        self.checkpoint.phase = Phase::Settle(opened, next - 1);
     }
 
     /// Everything that the images show is durable: the root may say so.
     fn write_root(&mut self, now: Nanos, out: &mut Out) {
-        let root = Root { durable: self.order.durable, ..self.checkpoint.next };
+        let root = Root { durable: self.durability.durable(), ..self.checkpoint.next };
         self.send_root(now, root, out);
     }
 

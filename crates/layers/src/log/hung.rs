@@ -239,7 +239,7 @@ impl Log {
 
     /// A row whose buffers nobody has is idle.
     pub(super) fn retire(&mut self, row: u8) -> bool {
-        let held = self.journal.holds(row, &self.rows[row as usize], self.order.durable);
+        let held = self.journal.holds(row, &self.rows[row as usize], self.durability.durable());
         let idle = !held && (self.is_whole(row) || self.make_whole(row));
         if idle {
             self.rows[row as usize].phase = Phase::Idle;

@@ -137,7 +137,7 @@ impl Log {
 
     /// Writes the row of images.
     pub(super) fn write_images(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.order.next > self.order.durable + 2 * super::write_out::WINDOW {
+        if !self.durability.may_seal() {
             return false;
         }
         let segment = self.checkpoint.images.at.expect("a row of images").segment;
@@ -154,11 +154,10 @@ impl Log {
             true => full,
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
-        let seq = self.order.seal(self.stamps, false);
-        self.durable_all = self.durable_all.min(self.stamps - 1);
+        let seq = self.durability.seal_images();
         let head = Head {
             seq,
-            durable: self.order.durable,
+            durable: self.durability.durable(),
             journal: self.journal.newest(),
             epoch: self.life_number,
             next: self.checkpoint.images.ahead,
@@ -267,7 +266,7 @@ impl Log {
         if images.pending == 0 && self.failed.is_none() {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
-            self.order.written(seq);
+            self.durability.written(seq);
             self.segments.row_written(segment, seq);
         }
     }

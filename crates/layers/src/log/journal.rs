@@ -285,7 +285,7 @@ impl Log {
     /// Whether what a row holds may still be lost with it.
     fn is_at_risk(&self, row: &Row) -> bool {
         let sealed = !matches!(row.phase, Phase::Idle | Phase::Filling | Phase::Closed);
-        row.phase != Phase::Idle && !(sealed && row.seq <= self.order.durable)
+        row.phase != Phase::Idle && !(sealed && row.seq <= self.durability.durable())
     }
 
     /// Makes room for notes: when few go, there are too many for a record.
@@ -341,11 +341,11 @@ impl Log {
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
         }
-        (journal.state, journal.ended) = (State::Dead, self.stamps);
+        (journal.state, journal.ended) = (State::Dead, self.durability.opened());
         (journal.logged, journal.asked) = (0, 0);
         journal.notes.clear();
-        self.commit = self.commit.max(self.host_stamp);
-        self.commit_all = self.commit_all.max(self.stamps);
+        self.durability.want_host(self.durability.host());
+        self.durability.want_all(self.durability.opened());
         let device = journal.device;
         out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
     }
@@ -354,7 +354,8 @@ impl Log {
     pub(super) fn close_journal(&mut self) -> bool {
         let ready = self.journal.is_ready() && self.journal.making.is_none();
         if ready {
-            (self.journal.state, self.journal.ended) = (State::Closed, self.stamps);
+            let ended = self.durability.opened();
+            (self.journal.state, self.journal.ended) = (State::Closed, ended);
         }
         ready
     }

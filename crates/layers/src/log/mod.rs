@@ -24,6 +24,7 @@ mod check;
 mod checkpoint;
 mod collect;
 mod directory;
+mod durability;
 mod ends;
 mod faults;
 mod hung;
@@ -37,7 +38,6 @@ mod mapping;
 mod mend;
 mod moving;
 mod ops;
-mod order;
 mod pace;
 mod params;
 mod pointers;
@@ -74,6 +74,7 @@ use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use directory::Directory;
+use durability::Durability;
 use hung::Hung;
 use journal::Journal;
 use layout::ROWS;
@@ -82,7 +83,6 @@ use loads::Loads;
 use lost::Lost;
 use map::Map;
 use ops::{OPS, Ops};
-use order::Order;
 use pace::Pace;
 pub use params::Params;
 use pointers::Pointers;
@@ -139,21 +139,7 @@ pub struct Log {
     hung: Hung,
     journal: Journal,
     salvage: Salvage,
-    order: Order,
-    /// Rows opened so far, and one.
-    stamps: u64,
-    /// The youngest row in which something of the host's was published.
-    host_stamp: u64,
-    /// All of the host's rows up to this stamp are durable.
-    flushed_stamp: u64,
-    /// What `flushed_stamp` will be after the flush under way.
-    flush_stamp: u64,
-    /// The host's rows up to this stamp must become durable soon.
-    commit: u64,
-    /// All rows up to this stamp must.
-    commit_all: u64,
-    /// All rows up to this stamp are.
-    durable_all: u64,
+    durability: Durability,
     /// Counts versions; its low bits go into checksums and the map.
     generation: u8,
     /// What the rows of this life carry.
@@ -226,14 +212,7 @@ impl Log {
             hung: Hung::new(&layout),
             journal,
             salvage: Salvage::new(&layout),
-            order: Order::new(1),
-            stamps: 1,
-            host_stamp: 0,
-            flushed_stamp: 0,
-            flush_stamp: 0,
-            commit: 0,
-            commit_all: 0,
-            durable_all: 0,
+            durability: Durability::new(1),
             generation: 0,
             life_number: 0,
             collection: Collection::new(&layout),

@@ -85,7 +85,7 @@ impl Log {
             self.calm = None; // It may be sealed.
         }
         if it.of_host {
-            self.host_stamp = self.host_stamp.max(it.stamp);
+            self.durability.host_published(it.stamp);
         }
     }
 

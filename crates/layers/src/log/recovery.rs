@@ -20,7 +20,6 @@ use crate::planted::{Bug, planted};
 use super::layout::Layout;
 use super::loads::Purpose;
 use super::ops::Op;
-use super::order::Order;
 use super::replay::Replay;
 use super::roots::{Search, is_blank};
 use super::row::Phase;
@@ -342,7 +341,7 @@ impl Log {
 
     /// All rows are replayed: the new life begins with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64) -> bool {
-        self.order = Order::new(last + 1);
+        self.durability.go_on_behind(last);
         assert!(self.rows.iter().all(|row| row.phase == Phase::Idle));
         self.clean()
     }

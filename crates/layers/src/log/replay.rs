@@ -15,11 +15,11 @@ use crate::planted::{Bug, planted};
 
 use super::Log;
 use super::append::MAP;
+use super::durability::WINDOW;
 use super::layout::{At, Layout};
 use super::map::Where;
 use super::salvage::Wanted;
 use super::verify::Verify;
-use super::write_out::WINDOW;
 
 /// Entries of a row whose map pages are asked for at once.
 const AHEAD: u32 = 64;

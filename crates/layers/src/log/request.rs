@@ -32,7 +32,8 @@ impl Log {
     /// Takes a request in.
     pub(super) fn accept(&mut self, request: Request, out: &mut Out) {
         let is_flush = matches!(request.op, HostOp::Flush);
-        count(&mut self.counters, &request, self.flushed_stamp < self.host_stamp);
+        let pending = !self.durability.has_host(self.durability.host());
+        count(&mut self.counters, &request, pending);
         let exported = self.plan.limits.exported;
         let Some(req) = self.requests.take(request, exported, out) else { return };
         assert_eq!(self.life, Life::Running, "requests come between ready and stop");
@@ -43,17 +44,18 @@ impl Log {
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
     fn complete(&mut self, req: u16, out: &mut Out) {
-        let (mark, flushed) = (self.host_stamp, self.flushed_stamp);
+        let mark = self.durability.host();
+        let flushed = self.durability.has_host(mark);
         let (failed, dead) = (self.failed, self.abandoning);
         let (moment, logged) = (self.journal.moment(), self.journal.has_all());
         let active = self.requests.at(req);
         let failed = failed.filter(|_| dead || active.kind != Kind::Read);
         active.error = active.error.or(failed);
-        let is_durable = (flushed >= mark || logged) && self.lost.is_told();
+        let is_durable = (flushed || logged) && self.lost.is_told();
         if self.requests.end(req, (mark, moment), is_durable, out) {
             self.disturb();
             if !self.journal.ask() {
-                self.commit = self.commit.max(mark);
+                self.durability.want_host(mark);
             }
         }
     }

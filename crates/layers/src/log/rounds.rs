@@ -101,14 +101,14 @@ impl Log {
         if !self.collection.is_idle() {
             return self.end_collection();
         }
-        if !self.all_durable(self.stamps) {
-            let asked = core::mem::replace(&mut self.commit_all, self.stamps);
-            return asked != self.stamps;
+        let opened = self.durability.opened();
+        if !self.all_durable(opened) {
+            return self.durability.want_all(opened);
         }
         if self.close_journal() {
             return true;
         }
-        if !self.checkpoint.is_current(self.order.next) {
+        if !self.checkpoint.is_current(self.durability.next()) {
             return self.checkpoint.hurry();
         }
         let told = self.lost.is_told() && self.journal.is_told();

@@ -70,7 +70,7 @@ impl Log {
         self.checkpoint.next = Root {
             number: self.checkpoint.root.number + 1,
             epoch: self.life_number,
-            replay_from: self.order.next,
+            replay_from: self.durability.next(),
             durable: 0,
             generation: self.generation,
             lost: self.journal.unneeded(),

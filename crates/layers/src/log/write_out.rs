@@ -13,14 +13,13 @@ use hostftl_format::log::{self, Entry, Head};
 
 use crate::planted::{Bug, planted};
 
+use super::durability::{Unsealed, WINDOW};
 use super::layout::ROWS;
 use super::ops::Op;
 use super::row::{Phase, Row, Stage};
 use super::{Log, OWN_OPS};
 
-/// Rows between device flushes that nobody asked for: this bounds what recovery must verify.
-pub const WINDOW: u64 = 64;
-/// The same where rows that aren't durable keep their buffers.
+/// As [`WINDOW`], where rows that aren't durable keep their buffers.
 const HELD_WINDOW: u64 = 4;
 
 impl Log {
@@ -47,22 +46,16 @@ impl Log {
         buffer.expect("the view is of this row").repay_mut(view);
     }
 
-    /// Whether all rows are closed that a flush or a root waits for.
-    pub(super) fn all_closed(&self) -> bool {
-        self.order.closed == (self.commit, self.commit_all)
-    }
-
     /// Closes rows that a flush or a root waits for.
     pub(super) fn pump_commit(&mut self) -> bool {
-        let wanted = (self.commit, self.commit_all);
-        if self.all_closed() {
-            return false; // Rows that were opened since are younger.
+        if self.durability.all_closed() {
+            return false;
         }
         let (mut moved, mut all) = (false, true);
         for stream in 0..self.streams.len() {
             let Some(row) = self.streams[stream].filling else { continue };
             let it = &self.rows[row as usize];
-            let asked = it.stamp <= self.commit && it.of_host || it.stamp <= self.commit_all;
+            let asked = self.durability.wants(it.stamp, it.of_host);
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
@@ -71,7 +64,7 @@ impl Log {
             }
         }
         if all {
-            self.order.closed = wanted;
+            self.durability.set_closed();
         }
         moved
     }
@@ -96,7 +89,7 @@ impl Log {
     /// Gives a row its number and its head.
     fn seal(&mut self, row: u8) -> bool {
         let it = &self.rows[row as usize];
-        if it.placing > 0 || self.order.next > self.order.durable + 2 * WINDOW {
+        if it.placing > 0 || !self.durability.may_seal() {
             return false;
         }
         let (stamp, of_host) = (it.stamp, it.of_host);
@@ -125,14 +118,13 @@ impl Log {
                 entries += 1;
             }
         }
-        let seq = self.order.seal(stamp, of_host);
-        self.durable_all = self.durable_all.min(stamp - 1);
+        let seq = self.durability.seal(stamp, of_host);
         let it = &mut self.rows[row as usize];
         (it.seq, it.phase) = (seq, Phase::Sealing);
         let last = it.used_chunks() - 1;
         let head = Head {
             seq,
-            durable: self.order.durable,
+            durable: self.durability.durable(),
             journal: self.journal.newest(),
             epoch: self.life_number,
             next: it.ahead,
@@ -356,57 +348,37 @@ impl Log {
             it.phase = Phase::Draining;
             self.active |= 1 << row;
             let (seq, segment) = (it.seq, it.at.segment);
-            self.order.written(seq);
+            self.durability.written(seq);
             self.segments.row_written(segment, seq);
         }
     }
 
-    /// The lowest stamp of a row that is not sealed and has something, of the host or of any.
-    pub(super) fn first_unsealed(&self, of_host: bool) -> Option<u64> {
-        let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
-        self.rows.iter().filter(wanted).map(|it| it.stamp).min()
+    /// The rows that are not sealed and have something.
+    pub(super) fn unsealed(&self) -> Unsealed {
+        let first = |of_host: bool| {
+            let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
+            self.rows.iter().filter(wanted).map(|it| it.stamp).min()
+        };
+        Unsealed { host: first(true), any: first(false) }
     }
 
     /// Whether every row that was opened up to `stamp` is durable.
     pub(super) fn all_durable(&self, stamp: u64) -> bool {
-        let waits = |first: Option<u64>| first.is_some_and(|first| first <= stamp);
-        !waits(self.first_unsealed(false))
-            && !waits(self.order.first_stamp(self.order.durable, false))
+        self.durability.has_all(stamp, self.unsealed())
     }
 
     /// Flushes the devices when somebody waits for that and all is written that it should cover.
     pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let order = &self.order;
-        if order.is_flushing() || order.settled == order.durable {
-            return false;
-        }
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
-        let weighed = (order.settled, order.next, window, self.commit, self.commit_all);
-        if order.weighed == weighed {
+        if self.durability.is_flush_futile(window)
+            || !self.durability.is_flush_due(window, self.unsealed())
+            || out.room() < 20
+        {
             return false;
         }
-        let covers = |stamp: u64, of_host: bool| {
-            let unsealed = self.first_unsealed(of_host).is_none_or(|first| first > stamp);
-            let sealed = order.first_stamp(order.settled, of_host);
-            unsealed && sealed.is_none_or(|first| first > stamp)
-        };
-        let asked = self.commit > self.flushed_stamp && covers(self.commit, true);
-        let all = self.commit_all;
-        let root = all > self.durable_all && covers(all, false);
-        let many = order.settled >= order.durable + window;
-        if !asked && !root && !many {
-            self.order.weighed = weighed;
-            return false;
-        }
-        if out.room() < 20 {
-            return false;
-        }
-        self.order.flushing = Some((self.order.settled, self.layout.devices));
-        // A host's row that is filled, empty or not, may get more: it is not covered.
         let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
-        let unsealed = of_host.map(|it| it.stamp).min().unwrap_or(u64::MAX);
-        let sealed = self.order.first_stamp(self.order.settled, true).unwrap_or(u64::MAX);
-        self.flush_stamp = unsealed.min(sealed).min(self.stamps + 1) - 1;
+        let filling = of_host.map(|it| it.stamp).min();
+        self.durability.begin_flush(self.layout.devices, filling);
         for device in 0..self.layout.devices {
             let device = if planted(Bug::FlushOneMember) { 0 } else { device };
             self.submit(now, Op::Flush, Command::Flush { device }, out);
@@ -416,21 +388,13 @@ impl Log {
 
     /// One device has flushed.
     pub(super) fn flush_done(&mut self, out: &mut Out) {
-        let (seq, left) = self.order.flushing.expect("a flush is under way");
-        if left > 1 {
-            self.order.flushing = Some((seq, left - 1));
+        if !self.durability.device_flushed() {
             return;
         }
-        self.order.flushing = None;
-        if self.failed.is_some() {
-            return;
+        self.durability.end_flush(self.failed.is_none(), self.unsealed());
+        if self.failed.is_none() {
+            self.answer_flushed(out);
         }
-        self.order.made_durable(seq);
-        if self.all_durable(self.commit_all) {
-            self.durable_all = self.commit_all;
-        }
-        self.flushed_stamp = self.flushed_stamp.max(self.flush_stamp);
-        self.answer_flushed(out);
     }
 
     /// Answers what waits for rows that are durable.
@@ -439,7 +403,7 @@ impl Log {
         while out.room() > 4
             && self.lost.is_told()
             && let Some((mark, moment)) = self.requests.waits_for()
-            && (mark <= self.flushed_stamp || self.journal.has(moment))
+            && (self.durability.has_host(mark) || self.journal.has(moment))
         {
             moved |= self.requests.answer_waiting(Ok(()), out);
         }

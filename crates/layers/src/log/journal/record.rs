@@ -90,7 +90,7 @@ impl Log {
         if !has_room || !fits || !all_noted || has_trims {
             self.journal.asked = self.journal.logged;
             self.journal.passed_by += 1;
-            self.commit = self.commit.max(self.host_stamp);
+            self.durability.want_host(self.durability.host());
             return true;
         }
         let mut head = self.journal.head.take().expect("one record at a time");
@@ -108,7 +108,7 @@ impl Log {
             next: 0,
             bytes: 0,
             copies: 0,
-            before: self.order.next,
+            before: self.durability.next(),
             oldest,
             is_sent: false,
         });

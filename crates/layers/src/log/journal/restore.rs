@@ -86,6 +86,6 @@ impl Log {
         self.publish(row, item, None);
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
-        self.host_stamp = self.host_stamp.max(it.stamp);
+        self.durability.host_published(it.stamp);
     }
 }
