@@ -11,6 +11,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
@@ -20,10 +21,12 @@ use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
+use crate::planted::{Bug, planted};
 use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::parse_bytes;
 use crate::transfer::{self, Call, NO_FILE, Transfer};
+use crate::trust::{self, Trust};
 use crate::zoned::{self, Zoned, ZonedName};
 
 /// What a device is made of.
@@ -65,6 +68,7 @@ pub struct Device {
     bytes: u64,
     base: u64,
     len: u64,
+    trust: Arc<Trust>,
     zoned: Option<Zoned>,
     model: Option<Box<dyn Model>>,
 }
@@ -122,6 +126,7 @@ impl Device {
             bytes: 0,
             base: 0,
             len,
+            trust: Arc::default(),
             zoned: None,
             model: None,
         }
@@ -187,6 +192,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
+            trust: Arc::default(),
             zoned: None,
             model: None,
         })
@@ -210,6 +216,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
+            trust: Arc::default(),
             zoned: None,
             model: None,
         })
@@ -227,6 +234,11 @@ impl Device {
         let file = alone::open(name, exclusive, access)?;
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
+        let trust = Trust::new(!direct.is_on());
+        if !direct.is_on() {
+            trust::renew(&file, backing == Backing::Block)
+                .map_err(|error| system(name, "flush what the system still held for it", error))?;
+        }
         // A file would only be cut into fragments.
         let discard = backing == Backing::Block && gains_from_discard(meta.rdev());
         let (name, medium) = (name.into(), Medium::File(file));
@@ -239,6 +251,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
+            trust,
             zoned: None,
             model: None,
         })
@@ -365,7 +378,8 @@ impl Device {
     pub fn clear_window(&self) -> Result<(), IoError> {
         if let Some(zoned) = &self.zoned {
             let Medium::File(file) = &self.medium else { return Err(no_head(&self.name)) };
-            return zoned.clear(file).map_err(|error| system(&self.name, "clear it", error));
+            let cleared = self.trust.flush(|| zoned.clear(file));
+            return cleared.map_err(|error| system(&self.name, "clear it", error));
         }
         let mut transfer = Transfer::reset(0, self.fd(), self.base, self.len);
         match &self.medium {
@@ -386,7 +400,8 @@ impl Device {
     /// What the system or the server says.
     pub fn sync(&self) -> Result<(), IoError> {
         match &self.medium {
-            Medium::File(file) => file.sync_all(),
+            Medium::File(_) if planted(Bug::DeviceFlush) => Ok(()),
+            Medium::File(file) => self.trust.flush(|| file.sync_all()),
             Medium::Remote(remote) => remote.run(Transfer::sync(0, NO_FILE)),
             Medium::Memory(_) | Medium::Absent => Ok(()),
         }
@@ -429,6 +444,10 @@ impl Device {
 
     pub(crate) fn as_file(&self) -> Option<&File> {
         if let Medium::File(file) = &self.medium { Some(file) } else { None }
+    }
+
+    pub(crate) fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     pub(crate) fn fd(&self) -> RawFd {

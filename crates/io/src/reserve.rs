@@ -12,13 +12,16 @@ use hostftl_core::{BLOCK, Page};
 use crate::device::Device;
 use crate::error::IoError;
 use crate::nbd::Shared;
+use crate::planted::{Bug, planted};
 use crate::transfer::{Call, NO_FILE, Transfer};
+use crate::trust::Trust;
 
 /// The two places of a device at which superblocks lie.
 #[derive(Debug)]
 pub struct Reserve {
     name: String,
     medium: Medium,
+    trust: Arc<Trust>,
     /// Where the places begin, in bytes.
     places: [u64; 2],
 }
@@ -54,7 +57,7 @@ impl Device {
             (None, Some(remote)) => Medium::Remote(remote.share()),
             (None, None) => Medium::None,
         };
-        Ok(Reserve { name: name.into(), medium, places })
+        Ok(Reserve { name: name.into(), medium, trust: self.trust().clone(), places })
     }
 }
 
@@ -72,7 +75,10 @@ impl Reserve {
         match &self.medium {
             Medium::File(file) => {
                 file.write_all_at(&page.0, offset).map_err(failed("write to it"))?;
-                file.sync_all().map_err(failed("flush it"))
+                if planted(Bug::ReserveFlush) {
+                    return Ok(());
+                }
+                self.trust.flush(|| file.sync_all()).map_err(failed("flush it"))
             }
             Medium::Remote(remote) => {
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);

@@ -15,6 +15,7 @@ use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::arena::Arena;
+use crate::planted::{Bug, planted};
 use crate::pool::Finished;
 use crate::transfer::{Call, Transfer};
 use crate::waker::Waker;
@@ -106,6 +107,7 @@ impl Ring {
             }
             (Call::Read, None) => opcode::Readv::new(fd, start, count).offset(offset).build(),
             (Call::Write, None) => opcode::Writev::new(fd, start, count).offset(offset).build(),
+            (Call::Sync, _) if planted(Bug::RingFlush) => opcode::Nop::new().build(),
             (Call::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
             (Call::Allocate(mode), _) => {
                 opcode::Fallocate::new(fd, left).offset(offset).mode(mode).build()

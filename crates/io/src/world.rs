@@ -20,6 +20,7 @@ use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::nbd::Remote;
 use crate::overlay::Overlay;
+use crate::planted::{Bug, planted};
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
 use crate::stats::{DeviceStats, Stats};
@@ -154,6 +155,9 @@ impl World {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
             }
+            Some(device) if self.is_lost(device, &command) => {
+                self.finished.push_back(Finished { slot, result: Err(DeviceError::Media) });
+            }
             Some(device) if self.devices[usize::from(device)].is_zoned() => {
                 self.submit_zoned(slot, usize::from(device), &mut command);
             }
@@ -173,6 +177,12 @@ impl World {
             }
         }
         self.flights[slot as usize] = Some((token, command));
+    }
+
+    /// Whether a flush of a device can't be believed any more.
+    fn is_lost(&self, device: u8, command: &Command) -> bool {
+        let trust = self.devices[usize::from(device)].trust();
+        matches!(command, Command::Flush { .. }) && trust.is_lost()
     }
 
     /// See [`Device::follow`]. A model learns nothing from a look.
@@ -208,6 +218,10 @@ impl World {
             return self.finished.push_back(Finished { slot: transfer.slot, result });
         }
         if let Some(remote) = device.as_remote() {
+            if transfer.call() == Call::Sync && planted(Bug::ServerFlush) {
+                let result = Ok(Verdict::default());
+                return self.finished.push_back(Finished { slot: transfer.slot, result });
+            }
             return remote.put(transfer);
         }
         if let Some(memory) = device.as_memory() {
@@ -316,7 +330,7 @@ impl World {
         if self.finished.is_empty() {
             self.pool.collect(&mut self.finished);
         }
-        let Finished { slot, result } = match self.finished.pop_front() {
+        let Finished { slot, mut result } = match self.finished.pop_front() {
             Some(finished) => finished,
             None => {
                 if self.later.is_empty() {
@@ -327,6 +341,9 @@ impl World {
             }
         };
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
+        if let Command::Flush { device, .. } = command {
+            result = self.devices[usize::from(device)].trust().heard(result);
+        }
         self.zoned_over(slot, &command, result);
         self.free.push(slot);
         if let (Err(_), Some(device)) = (result, command.device()) {

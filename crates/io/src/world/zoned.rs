@@ -84,14 +84,14 @@ impl World {
 
     /// Makes durable what was completed, and where the pointers stand.
     fn settle(&mut self, device: usize, wait: Wait) {
-        let fd = self.devices[device].fd();
+        let (fd, trust) = (self.devices[device].fd(), self.devices[device].trust().clone());
         let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
         match keeper {
             Keeper::Memory => self.end(wait.slot, Ok(Verdict::default())),
             Keeper::Kernel => self.start(Transfer::sync(wait.slot, fd), device),
             Keeper::Table(table) => {
                 let mut finished = Vec::new();
-                let settling = table.settle(gate, fd, wait, &mut finished);
+                let settling = table.settle(gate, fd, &trust, wait, &mut finished);
                 finished.into_iter().for_each(|slot| self.end(slot, Ok(Verdict::default())));
                 settling.into_iter().for_each(|it| self.call(device, Task::Settle(it)));
             }

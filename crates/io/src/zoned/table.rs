@@ -10,12 +10,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use hostftl_core::{BLOCK, DeviceError, Page, SECTOR, Segments, Verdict};
 use hostftl_format::zonefile::{self, ENTRIES, Entry};
 
 use super::gate::{Gate, Segment};
+use crate::planted::{Bug, planted};
 use crate::transfer::{self, Call, Transfer};
+use crate::trust::Trust;
 
 /// What is known of a table page.
 #[derive(Clone, Debug)]
@@ -106,6 +109,7 @@ impl Table {
         &mut self,
         gate: &Gate,
         fd: RawFd,
+        trust: &Arc<Trust>,
         wait: Wait,
         finished: &mut Vec<u32>,
     ) -> Option<Settling> {
@@ -137,7 +141,8 @@ impl Table {
         };
         let pages = changed.iter().map(page).collect();
         self.settling = Some((wait.slot, changed));
-        Some(Settling { slot: wait.slot, fd, pages, frees: wait.frees })
+        let trust = trust.clone();
+        Some(Settling { slot: wait.slot, fd, trust, pages, frees: wait.frees })
     }
 
     /// The command of `slot` is over; perhaps it was what was being settled.
@@ -164,6 +169,7 @@ fn entry_of(segment: &Segment) -> Entry {
 pub struct Settling {
     pub slot: u32,
     fd: RawFd,
+    trust: Arc<Trust>,
     pages: Vec<(u64, Box<Page>)>,
     frees: Option<(u64, u64)>,
 }
@@ -174,18 +180,25 @@ impl Settling {
     /// # Errors
     /// What failed first; then the table is as it was.
     pub fn run(mut self) -> Result<Verdict, DeviceError> {
-        transfer::run(&mut Transfer::sync(0, self.fd))?;
+        self.flush()?;
         for (offset, page) in &mut self.pages {
             let mut write = Transfer::new(0, self.fd, Call::Write, *offset, BLOCK as u64);
             write.push(page.0.as_mut_ptr(), BLOCK);
             transfer::run(&mut write)?;
         }
         if !self.pages.is_empty() {
-            transfer::run(&mut Transfer::sync(0, self.fd))?;
+            self.flush()?;
         }
         if let Some((offset, len)) = self.frees {
             transfer::free(self.fd, offset, len);
         }
         Ok(Verdict::default())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        if planted(Bug::SettleFlush) {
+            return Ok(());
+        }
+        self.trust.heard(transfer::run(&mut Transfer::sync(0, self.fd)))
     }
 }
