@@ -10,13 +10,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Payload, Piece, SECTOR,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Piece, SECTOR,
     SECTORS_PER_BLOCK, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::log::{Place, seed};
 
 use super::Log;
-use super::layout::{BLOCK_OPS, SCRATCH};
+use super::buffers::Buffer;
+use super::layout::BLOCK_OPS;
 use super::mapping::Mapping;
 use super::ops::Op;
 use super::rescue::Rescue;
@@ -134,14 +135,6 @@ impl Blocks {
 }
 
 impl Log {
-    /// Scratch of operation `index`: the buffer, and where in it the scratch begins, in bytes.
-    pub(super) fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
-        let per = (self.plan.buffer_sectors / SCRATCH) as usize;
-        let buffer = self.scratch_from + usize::from(index) / per;
-        let from = (usize::from(index) % per) as u32 * SCRATCH * SECTOR as u32;
-        (&mut self.buffers[buffer], from)
-    }
-
     pub(super) fn op(&mut self, index: u8) -> &mut BlockOp {
         self.blocks.list[index as usize].as_mut().expect("an operation under way")
     }
@@ -167,8 +160,8 @@ impl Log {
         }
         if let Some((row, chunk, byte)) = self.row_of(it.place) {
             self.op(index).row = Some(row);
-            let buffer = self.row_buffer(row, chunk.into());
-            let from = self.buffers[buffer].view(byte, it.place.len());
+            let buffer = Buffer::row(row, chunk.into());
+            let from = self.buffers.at(buffer).view(byte, it.place.len());
             return self.expand(now, index, from, out);
         }
         self.read_range(now, index, (it.place.device(), 0), Step::Reading, out);
@@ -189,7 +182,7 @@ impl Log {
         }
         let lba = place.byte() / SECTOR as u64;
         let bytes = self.range_bytes(index);
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         let into = Target::Data(scratch.view_mut(at + to, bytes));
         let command = Command::Read { device, lba, into, cause: Cause::Host };
         self.send(now, index, step, command, out);
@@ -198,7 +191,7 @@ impl Log {
     fn fetch_zeros(&mut self, now: Nanos, index: u8, out: &mut Out) {
         let it = *self.op(index);
         let (step, into, sectors) = if it.writes {
-            let (scratch, at) = self.scratch(index);
+            let (scratch, at) = self.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
         } else {
             let data = self.requests.data(it.req);
@@ -216,7 +209,7 @@ impl Log {
             let data = self.requests.data(it.req);
             (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
         } else {
-            let (scratch, at) = self.scratch(index);
+            let (scratch, at) = self.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
         };
         let raw = it.place.len() == BLOCK as u32;
@@ -229,14 +222,14 @@ impl Log {
     /// Compresses the block that is to be written.
     pub(super) fn pack(&mut self, index: u8, out: &mut Out) {
         let (it, codec) = (*self.op(index), self.codec);
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
         let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
         let into = scratch.view_mut(at + PACKED, most);
         let from = if it.is_whole() && it.data {
             self.requests.data(it.req).view_sectors(it.at, it.sectors)
         } else {
-            let (scratch, at) = self.scratch(index);
+            let (scratch, at) = self.buffers.scratch(index);
             scratch.view(at + PLAIN, BLOCK as u32)
         };
         let seed = seed(it.block, it.generation);
@@ -250,7 +243,7 @@ impl Log {
         if it.is_whole() && it.data {
             return self.requests.data(it.req).view_sectors(it.at, it.sectors);
         }
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         scratch.view(at + PLAIN, BLOCK as u32)
     }
 
@@ -259,7 +252,7 @@ impl Log {
         if it.is_whole() && it.data {
             self.requests.data(it.req).repay(view);
         } else {
-            self.scratch(index).0.repay(view);
+            self.buffers.scratch(index).0.repay(view);
         }
     }
 
@@ -282,7 +275,7 @@ impl Log {
         out: &mut Out,
     ) {
         self.repay_plain(index, from);
-        self.scratch(index).0.repay_mut(into);
+        self.buffers.scratch(index).0.repay_mut(into);
         self.block_goes_on(now, index, verdict, out);
     }
 
@@ -355,31 +348,31 @@ impl Log {
         let it = *self.op(index);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                self.scratch(index).0.repay_mut(view);
+                self.buffers.scratch(index).0.repay_mut(view);
             }
             Command::Unpack { from, into, .. } => {
                 match it.row {
                     Some(row) => {
                         self.disturb(); // The row's buffers may be idle.
-                        self.repay_row(row, from);
+                        self.buffers.repay_row(row, from);
                     }
-                    None => self.scratch(index).0.repay(from),
+                    None => self.buffers.scratch(index).0.repay(from),
                 }
                 if it.step == Step::Expanding {
                     self.requests.data(it.req).repay_mut(into);
                 } else {
-                    self.scratch(index).0.repay_mut(into);
+                    self.buffers.scratch(index).0.repay_mut(into);
                 }
             }
             Command::Pack { from, into, .. } => {
                 self.repay_plain(index, from);
-                self.scratch(index).0.repay_mut(into);
+                self.buffers.scratch(index).0.repay_mut(into);
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view| self.scratch(index).0.repay(view));
-                self.scratch(index).0.repay_mut(into);
+                from.into_iter().for_each(|view| self.buffers.scratch(index).0.repay(view));
+                self.buffers.scratch(index).0.repay_mut(into);
             }
-            Command::Digest { from, .. } => self.scratch(index).0.repay(from),
+            Command::Digest { from, .. } => self.buffers.scratch(index).0.repay(from),
             Command::Place { from, into } => self.repay_place(index, from, into),
             other => unreachable!("{other:?} is no step of a block"),
         }
@@ -391,16 +384,16 @@ impl Log {
             Step::Giving => self.requests.data(it.req).repay_mut(into),
             Step::Placing { row, item } => {
                 let chunk = self.rows[row as usize].items[item as usize].chunk;
-                let buffer = self.row_buffer(row, chunk.into());
-                self.buffers[buffer].repay_mut(into);
+                let buffer = Buffer::row(row, chunk.into());
+                self.buffers.at(buffer).repay_mut(into);
             }
-            _ => self.scratch(index).0.repay_mut(into),
+            _ => self.buffers.scratch(index).0.repay_mut(into),
         }
         let Piece::Data(from) = from else { return };
         match it.step {
             Step::Merging => self.requests.data(it.req).repay(from),
             Step::Placing { .. } if it.place.len() == BLOCK as u32 => self.repay_plain(index, from),
-            _ => self.scratch(index).0.repay(from),
+            _ => self.buffers.scratch(index).0.repay(from),
         }
     }
 
@@ -412,7 +405,7 @@ impl Log {
         } else {
             Piece::zero_sectors(it.sectors)
         };
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
         let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
         self.send(now, index, Step::Merging, Command::Place { from, into }, out);
@@ -423,7 +416,7 @@ impl Log {
         let it = *self.op(index);
         let into = self.requests.data(it.req).view_mut_sectors(it.at, it.sectors);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
         self.send(now, index, Step::Giving, Command::Place { from, into }, out);
     }

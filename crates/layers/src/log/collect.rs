@@ -13,6 +13,7 @@ use hostftl_core::{
 use hostftl_format::log::{self, Head, Place};
 
 use super::Log;
+use super::buffers::Buffer;
 use super::layout::{At, Layout};
 use super::mend::Mend;
 use super::moving::Batch;
@@ -121,11 +122,6 @@ impl Collection {
 }
 
 impl Log {
-    /// The buffer of a chunk of the victim; the one behind the last is for mending.
-    pub(super) fn gc_buffer(&self, chunk: u8) -> usize {
-        self.buffers.len() - 1 - self.layout.width() as usize + usize::from(chunk)
-    }
-
     pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
         match self.collection.phase {
             Phase::Idle => self.choose_victim(out),
@@ -268,8 +264,8 @@ impl Log {
         self.collection.phase = Phase::Reading { asked: true };
         for chunk in 0..self.layout.width() as u8 {
             let Some((from, sectors)) = self.live_range(chunk) else { continue };
-            let buffer = self.gc_buffer(chunk);
-            let into = Target::Data(self.buffers[buffer].view_mut_sectors(from, sectors));
+            let buffer = Buffer::Gc(chunk);
+            let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(from, sectors));
             let at = self.collection.at;
             let command = Command::Read {
                 device: self.layout.device(at.segment, at.slot, chunk.into()),
@@ -301,8 +297,8 @@ impl Log {
         let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
         };
-        let buffer = self.gc_buffer(chunk);
-        self.buffers[buffer].repay_mut(view);
+        let buffer = Buffer::Gc(chunk);
+        self.buffers.at(buffer).repay_mut(view);
         self.collection.outstanding -= 1;
         if let Err(error) = result {
             self.collection.flawed |= u32::from(error == DeviceError::Media) << chunk;

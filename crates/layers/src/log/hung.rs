@@ -14,11 +14,12 @@ use alloc::vec::Vec;
 
 use hostftl_core::{
     Cause, Command, DeviceError, Done, Event, Gather, HostError, MetaBuf, Nanos, Out, Output,
-    Payload, Piece, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Token,
+    Piece, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Token,
 };
 
 use super::Log;
 use super::append::MAP;
+use super::buffers::Buffer;
 use super::layout::{Layout, ROWS};
 use super::loads::LOADS;
 use super::ops::{OPS, Op};
@@ -169,13 +170,13 @@ impl Log {
             }
             Op::GcRead { .. } | Op::GcMend => {
                 let buffer = match op {
-                    Op::GcRead { chunk } => self.gc_buffer(chunk),
+                    Op::GcRead { chunk } => Buffer::Gc(chunk),
                     _ => self.mend_buffer(),
                 };
                 if !self.replace(buffer) {
                     return false;
                 }
-                let view = self.buffers[buffer].view_mut_sectors(0, 1);
+                let view = self.buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }
             Op::Images { .. } => {
@@ -205,7 +206,7 @@ impl Log {
     }
 
     /// Another buffer comes in the place of one that is held. False when none is idle now.
-    fn replace(&mut self, buffer: usize) -> bool {
+    fn replace(&mut self, buffer: Buffer) -> bool {
         let idle = self.rows.iter().position(|row| row.phase == Phase::Idle);
         let Some(spare) = self.spare_buffers(0).next() else {
             let Some(row) = idle else { return false };
@@ -214,20 +215,15 @@ impl Log {
             self.break_row(row as u8);
             return self.replace(buffer);
         };
-        self.buffers.swap(buffer, spare);
+        self.buffers.exchange(buffer, spare);
         true
     }
 
     /// The idle buffers of rows that are not used, but not those of the rows in `but`.
-    fn spare_buffers(&self, but: u32) -> impl Iterator<Item = usize> + '_ {
+    fn spare_buffers(&self, but: u32) -> impl Iterator<Item = Buffer> + '_ {
         let rows = (0..ROWS as u8).filter(move |row| (self.hung.broken & !but) >> row & 1 == 1);
-        let buffers = rows.flat_map(|row| self.buffers_of(row));
-        buffers.filter(|buffer| self.buffers[*buffer].is_idle())
-    }
-
-    fn buffers_of(&self, row: u8) -> core::ops::Range<usize> {
-        let first = self.row_buffer(row, 0);
-        first..first + usize::from(self.layout.devices)
+        let buffers = rows.flat_map(|row| self.buffers.of_row(row));
+        buffers.filter(|buffer| self.buffers.is_idle(*buffer))
     }
 
     /// A row that is over is not used for now. It counts as one of the host's, of which there are
@@ -250,7 +246,7 @@ impl Log {
     }
 
     fn is_whole(&self, row: u8) -> bool {
-        let idle = self.buffers_of(row).all(|buffer| self.buffers[buffer].is_idle());
+        let idle = self.buffers.of_row(row).all(|buffer| self.buffers.is_idle(buffer));
         idle && self.rows[row as usize].heads.len() == 2
     }
 
@@ -264,7 +260,7 @@ impl Log {
         let others = self.hung.broken & !own;
         let donors = (0..ROWS).filter(|it| others >> it & 1 == 1);
         let heads = donors.map(|it| self.rows[it].heads.len()).sum::<usize>();
-        let lacks = self.buffers_of(row).filter(|it| !self.buffers[*it].is_idle()).count();
+        let lacks = self.buffers.of_row(row).filter(|it| !self.buffers.is_idle(*it)).count();
         let lacks_heads = 2 - self.rows[row as usize].heads.len();
         if self.spare_buffers(own).count() < lacks
             || heads + self.hung.row_heads.len() < lacks_heads
@@ -272,10 +268,10 @@ impl Log {
             self.break_row(row);
             return false;
         }
-        for buffer in self.buffers_of(row) {
-            if !self.buffers[buffer].is_idle() {
+        for buffer in self.buffers.of_row(row) {
+            if !self.buffers.is_idle(buffer) {
                 let spare = self.spare_buffers(own).next().expect("they were counted");
-                self.buffers.swap(buffer, spare);
+                self.buffers.exchange(buffer, spare);
             }
         }
         for _ in 0..lacks_heads {
@@ -286,11 +282,6 @@ impl Log {
             self.rows[row as usize].heads.push(head.expect("they were counted"));
         }
         true
-    }
-
-    /// A buffer of the layer by its name: it may have come into another row.
-    pub(super) fn buffer_named(&mut self, id: u32) -> &mut Payload {
-        self.buffers.iter_mut().find(|buffer| buffer.id() == id).expect("a buffer of the layer")
     }
 
     /// A command that was given up is back.
@@ -307,7 +298,7 @@ impl Log {
         }
         match done.command {
             Command::Read { into: Target::Data(view), .. } => {
-                self.buffer_named(view.id()).repay_mut(view);
+                self.buffers.named(view.id()).repay_mut(view);
                 if let Op::Block { index } = op {
                     self.blocks.free.push(index);
                 }
@@ -319,7 +310,7 @@ impl Log {
             Command::Program { gather, .. } => {
                 for piece in gather {
                     match (piece, op) {
-                        (Piece::Data(view), _) => self.buffer_named(view.id()).repay(view),
+                        (Piece::Data(view), _) => self.buffers.named(view.id()).repay(view),
                         (Piece::Meta { buf, .. }, Op::Root { .. }) => {
                             self.checkpoint.take_back(buf)
                         }

@@ -364,9 +364,4 @@ impl Log {
     pub(super) fn journal_to_tell(&self) -> bool {
         self.recovery.is_none() && !self.journal.is_told() && self.all_durable(self.journal.ended)
     }
-
-    /// The buffer of a record's blocks: the one before those of collection.
-    fn journal_buffer(&self) -> usize {
-        self.buffers.len() - 2 - self.layout.width() as usize
-    }
 }

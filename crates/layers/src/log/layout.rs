@@ -394,24 +394,14 @@ impl Layout {
         (at.slot + 1 < self.slots).then_some(At { slot: at.slot + 1, sector: 0, ..at })
     }
 
-    /// Buffers of the layer, and the sectors of each.
-    pub fn buffers(&self) -> (u32, u32) {
-        let sectors = self.chunk.max(SCRATCH);
-        let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
-        let rows = ROWS as u32 * u32::from(self.devices);
-        let record = u32::from(self.journal.is_some());
-        (rows + scratch + record + self.width() + 1, sectors)
-    }
-
-    /// What the layer needs and gives.
-    pub fn plan(&self, gc: GcPolicy) -> Plan {
+    /// What the layer needs and gives, with so many buffers of so many sectors.
+    pub fn plan(&self, gc: GcPolicy, (buffers, buffer_sectors): (u32, u32)) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
             max_transfer: MAX_TRANSFER,
             align: SECTORS_PER_BLOCK,
             ack: Ack::Buffer,
         };
-        let (buffers, buffer_sectors) = self.buffers();
         // The pool; for each page its frame, its image and two marks.
         let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
         let map_bytes = u64::from(self.frames) * map::FRAME_BYTES + tables;

@@ -3,6 +3,7 @@
 use hostftl_core::{Cause, Command, DeviceError, Few, Nanos, Out, Target, Verdict};
 
 use super::Log;
+use super::buffers::Buffer;
 use super::layout::At;
 use super::ops::Op;
 
@@ -49,7 +50,7 @@ impl Log {
         };
         self.mend_goes_on(Mend { busy: true, ..mend });
         let buffer = self.mend_buffer();
-        let view = self.buffers[buffer].view_mut_sectors(mend.from, mend.sectors);
+        let view = self.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
         let lba = self.layout.lba(mend.at) + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
         self.submit(now, Op::GcMend, command, out);
@@ -57,9 +58,9 @@ impl Log {
     }
 
     /// The buffer into which a chunk is read.
-    pub(super) fn mend_buffer(&self) -> usize {
+    pub(super) fn mend_buffer(&self) -> Buffer {
         let mend = self.mending();
-        self.gc_buffer(if mend.next == 0 { mend.chunk } else { self.layout.width() as u8 })
+        if mend.next == 0 { Buffer::Gc(mend.chunk) } else { Buffer::Other }
     }
 
     /// A chunk was read, or is folded in.
@@ -71,12 +72,12 @@ impl Log {
         out: &mut Out,
     ) {
         let mend = self.mending();
-        let sum = self.gc_buffer(mend.chunk);
-        let other = self.gc_buffer(self.layout.width() as u8);
+        let sum = Buffer::Gc(mend.chunk);
+        let other = Buffer::Other;
         match command {
             Command::Read { into: Target::Data(view), .. } => {
                 let first = mend.next == 0;
-                self.buffers[if first { sum } else { other }].repay_mut(view);
+                self.buffers.at(if first { sum } else { other }).repay_mut(view);
                 if result.is_err() {
                     return self.chunk_mended(mend.chunk, false);
                 }
@@ -84,14 +85,14 @@ impl Log {
                     return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
                 }
                 let mut from = Few::new();
-                from.push(self.buffers[other].view_sectors(mend.from, mend.sectors));
-                let into = self.buffers[sum].view_mut_sectors(mend.from, mend.sectors);
+                from.push(self.buffers.at(other).view_sectors(mend.from, mend.sectors));
+                let into = self.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
                 let command = Command::Fold { from, into, keep: true };
                 self.submit(now, Op::GcMend, command, out);
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view| self.buffers[other].repay(view));
-                self.buffers[sum].repay_mut(into);
+                from.into_iter().for_each(|view| self.buffers.at(other).repay(view));
+                self.buffers.at(sum).repay_mut(into);
                 self.mend_goes_on(Mend { busy: false, next: mend.next + 1, ..mend });
             }
             other => unreachable!("{other:?} mends nothing"),

@@ -19,6 +19,7 @@
 mod append;
 mod bits;
 mod blocks;
+mod buffers;
 mod calm;
 mod check;
 mod checkpoint;
@@ -71,6 +72,7 @@ use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::requests::Requests;
 use append::Stream;
 use blocks::Blocks;
+use buffers::Buffers;
 use checkpoint::Checkpoint;
 use collect::Collection;
 use directory::Directory;
@@ -127,9 +129,7 @@ pub struct Log {
     rows: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
     active: u32,
-    /// Of the rows, then scratch, then collection.
-    buffers: Vec<Payload>,
-    scratch_from: usize,
+    buffers: Buffers,
     blocks: Blocks,
     requests: Requests<Mark>,
     /// The map page that is kept for the first trim.
@@ -167,7 +167,8 @@ pub struct Log {
 impl Log {
     /// What the layer needs over `devices`.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
-        Ok(Layout::new(config, devices)?.plan(config.log.gc))
+        let layout = Layout::new(config, devices)?;
+        Ok(layout.plan(config.log.gc, Buffers::needed(&layout)))
     }
 
     /// The layer; `buffers` become its rows and scratch.
@@ -187,7 +188,7 @@ impl Log {
             return Err(PlanError("too many devices are missing"));
         }
         Ok(Log {
-            plan: layout.plan(config.log.gc),
+            plan: layout.plan(config.log.gc, Buffers::needed(&layout)),
             layout,
             uuid: config.uuid,
             codec: config.log.compress,
@@ -202,8 +203,7 @@ impl Log {
             streams: [Stream::default(); STREAMS],
             rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
             active: 0,
-            buffers,
-            scratch_from: ROWS * usize::from(layout.devices),
+            buffers: Buffers::new(buffers, &layout),
             blocks: Blocks::new(),
             requests: Requests::new(),
             trimming: None,
@@ -370,9 +370,7 @@ impl Layer for Log {
     fn power_off(&mut self) {
         self.lost.void();
         self.requests.void();
-        self.buffers.drain(..).for_each(|buffer| {
-            buffer.void();
-        });
+        self.buffers.void();
     }
 }
 

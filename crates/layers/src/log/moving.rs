@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use hostftl_core::{Command, DeviceError, Nanos, Out, Part, Verdict};
 use hostftl_format::log::seed;
 
+use super::buffers::Buffer;
 use super::collect::{Checked, Live};
 use super::map::Where;
 use super::ops::Op;
@@ -125,12 +126,12 @@ impl Log {
             part.from -= first.from;
             part.into -= first.into;
         }
-        let source = self.gc_buffer(chunk);
-        let from = self.buffers[source].view(first.from, last.from + last.len - first.from);
+        let source = Buffer::Gc(chunk);
+        let from = self.buffers.at(source).view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.collection.batch;
         let to = self.rows[row as usize].items[records[0].1 as usize].chunk;
-        let buffer = self.row_buffer(row, to.into());
-        let into = self.buffers[buffer].view_mut(first.into, last.into + last.len - first.into);
+        let buffer = Buffer::row(row, to.into());
+        let into = self.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.collection.outstanding += 1;
         self.submit(now, Op::GcMove, Command::Move { from, into, parts }, out);
     }
@@ -144,9 +145,9 @@ impl Log {
         let batch = &mut self.collection.batch;
         let (row, mut records) = (batch.row, core::mem::take(&mut batch.records));
         let chunk = self.collection.live[records[0].0 as usize].chunk;
-        let source = self.gc_buffer(chunk);
-        self.buffers[source].repay(from);
-        self.repay_row_mut(row, into);
+        let source = Buffer::Gc(chunk);
+        self.buffers.at(source).repay(from);
+        self.buffers.repay_row_mut(row, into);
         for (index, &(record, item)) in records.iter().enumerate() {
             let live = &mut self.collection.live[record as usize];
             let block = live.block;

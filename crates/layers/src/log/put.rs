@@ -6,6 +6,7 @@ use crate::planted::{Bug, planted};
 
 use super::Log;
 use super::blocks::{BlockOp, NOBODY, PACKED, Step};
+use super::buffers::Buffer;
 use super::map::Where;
 use super::ops::Op;
 use super::row::Phase;
@@ -60,13 +61,13 @@ impl Log {
         } else if len == BLOCK as u32 {
             self.plain_view(index)
         } else {
-            let (scratch, at) = self.scratch(index);
+            let (scratch, at) = self.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
         let noted = self.rows[row as usize].items[item as usize];
         self.op(index).place = noted.place;
-        let buffer = self.row_buffer(row, noted.chunk.into());
-        let into = self.buffers[buffer].view_mut(noted.byte, len);
+        let buffer = Buffer::row(row, noted.chunk.into());
+        let into = self.buffers.at(buffer).view_mut(noted.byte, len);
         self.op(index).step = Step::Placing { row, item };
         let command = || Command::Place { from: Piece::Data(from), into };
         self.compute(Op::Block { index }, command, out);

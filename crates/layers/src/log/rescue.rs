@@ -94,7 +94,7 @@ impl Log {
 
     fn rescue_fold(&mut self, now: Nanos, index: u8, next: u32, out: &mut Out) {
         let bytes = self.range_bytes(index);
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         let mut from = Few::new();
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
@@ -114,7 +114,7 @@ impl Log {
     pub(super) fn record_view(&mut self, index: u8) -> View {
         let place = self.op(index).place;
         let skip = (place.byte() % SECTOR as u64) as u32;
-        let (scratch, at) = self.scratch(index);
+        let (scratch, at) = self.buffers.scratch(index);
         scratch.view(at + skip, place.len())
     }
 }

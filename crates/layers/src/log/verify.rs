@@ -15,6 +15,7 @@ use hostftl_format::log::{self, Kind, seed};
 use crate::planted::{Bug, planted};
 
 use super::Log;
+use super::buffers::Buffer;
 use super::layout::At;
 
 /// How far it has come. Chunk `width` is the parity.
@@ -102,8 +103,8 @@ impl Log {
         let parity = self.layout.parity.then_some(width);
         for chunk in (0..chunks).chain(parity) {
             let sectors = self.verified_sectors(chunk);
-            let buffer = self.row_buffer(0, chunk);
-            let into = Target::Data(self.buffers[buffer].view_mut_sectors(0, sectors));
+            let buffer = Buffer::row(0, chunk);
+            let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(0, sectors));
             let (device, lba) = (self.verified_device(chunk), self.layout.lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             self.recover(now, chunk as u16, command, out);
@@ -183,8 +184,8 @@ impl Log {
         let sectors = self.verified_sectors(into);
         let mut sources = Few::new();
         for chunk in next.by_ref().take(MAX_PIECES) {
-            let buffer = self.row_buffer(0, chunk);
-            sources.push(self.buffers[buffer].view_sectors(0, sectors));
+            let buffer = Buffer::row(0, chunk);
+            sources.push(self.buffers.at(buffer).view_sectors(0, sectors));
         }
         let rest = next.next();
         let keep = from > 0;
@@ -193,8 +194,8 @@ impl Log {
             None if into == width => Step::Writing,
             None => Step::Entry(0),
         };
-        let buffer = self.row_buffer(0, into);
-        let target = self.buffers[buffer].view_mut_sectors(0, sectors);
+        let buffer = Buffer::row(0, into);
+        let target = self.buffers.at(buffer).view_mut_sectors(0, sectors);
         let command = Command::Fold { from: sources, into: target, keep };
         self.recover(now, into as u16, command, out);
         true
@@ -221,8 +222,8 @@ impl Log {
         if byte + u64::from(entry.place.len()) > u64::from(self.layout.chunk) * SECTOR as u64 {
             return self.end_here();
         }
-        let buffer = self.row_buffer(0, chunk);
-        let from = self.buffers[buffer].view(byte as u32, entry.place.len());
+        let buffer = Buffer::row(0, chunk);
+        let from = self.buffers.at(buffer).view(byte as u32, entry.place.len());
         let seed = seed(entry.block, entry.place.generation());
         self.recover(now, chunk as u16, Command::Digest { from, seed }, out);
         true
@@ -256,10 +257,10 @@ impl Log {
         let all = (first, first + u64::from(self.verified_sectors(chunk)));
         let (lba, end) = self.lacking(chunk).unwrap_or(all);
         let sectors = (end - lba) as u32;
-        let buffer = self.row_buffer(0, chunk);
+        let buffer = Buffer::row(0, chunk);
         let mut gather = Gather::new();
         let from = (lba - first) as u32;
-        gather.push(Piece::Data(self.buffers[buffer].view_sectors(from, sectors)));
+        gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(from, sectors)));
         let tally = Tally::of(Cause::Parity, sectors);
         self.count_sent(&tally);
         let command = Command::Program { device, lba, gather, tally, placement: stream };
@@ -276,15 +277,15 @@ impl Log {
         out: &mut Out,
     ) {
         let chunk = u32::from(index);
-        let buffer = self.row_buffer(0, chunk);
+        let buffer = Buffer::row(0, chunk);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                self.buffers[buffer].repay_mut(view);
+                self.buffers.at(buffer).repay_mut(view);
                 self.verify().bad |= u32::from(result.is_err()) << chunk;
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view: View| self.repay_row(0, view));
-                self.buffers[buffer].repay_mut(into);
+                from.into_iter().for_each(|view: View| self.buffers.repay_row(0, view));
+                self.buffers.at(buffer).repay_mut(into);
                 if self.verify().step == Step::Writing {
                     self.write_back(now, chunk, out);
                 }
@@ -292,12 +293,12 @@ impl Log {
             Command::Program { gather, .. } => {
                 for piece in gather {
                     if let Piece::Data(view) = piece {
-                        self.buffers[buffer].repay(view);
+                        self.buffers.at(buffer).repay(view);
                     }
                 }
             }
             Command::Digest { from, .. } => {
-                self.buffers[buffer].repay(from);
+                self.buffers.at(buffer).repay(from);
                 self.entry_checked(chunk, result.expect("a checksum in memory can't fail").crc);
             }
             other => unreachable!("{other:?} verifies nothing"),

@@ -7,12 +7,13 @@
 //! whole.
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View, ViewMut,
+    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View,
 };
 use hostftl_format::log::{self, Entry, Head};
 
 use crate::planted::{Bug, planted};
 
+use super::buffers::Buffer;
 use super::durability::{Unsealed, WINDOW};
 use super::layout::ROWS;
 use super::ops::Op;
@@ -23,29 +24,6 @@ use super::{Log, OWN_OPS};
 const HELD_WINDOW: u64 = 4;
 
 impl Log {
-    /// The buffer of chunk `chunk` of a row; the parity comes behind the data.
-    pub(super) fn row_buffer(&self, row: u8, chunk: u32) -> usize {
-        usize::from(row) * usize::from(self.layout.devices) + chunk as usize
-    }
-
-    /// Takes back a view of a row's buffers.
-    pub(super) fn repay_row(&mut self, row: u8, view: View) {
-        let first = self.row_buffer(row, 0);
-        let last = first + usize::from(self.layout.devices);
-        match self.buffers[first..last].iter_mut().find(|it| it.id() == view.id()) {
-            Some(buffer) => buffer.repay(view),
-            None => self.buffer_named(view.id()).repay(view),
-        }
-    }
-
-    /// Takes back a view of a row's buffers that was written.
-    pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
-        let first = self.row_buffer(row, 0);
-        let last = first + usize::from(self.layout.devices);
-        let buffer = self.buffers[first..last].iter_mut().find(|it| it.id() == view.id());
-        buffer.expect("the view is of this row").repay_mut(view);
-    }
-
     /// Closes rows that a flush or a root waits for.
     pub(super) fn pump_commit(&mut self) -> bool {
         if self.durability.all_closed() {
@@ -190,8 +168,8 @@ impl Log {
             return true;
         }
         it.pending += 1;
-        let (buffer, bytes) = (self.row_buffer(row, chunk), from.bytes());
-        let into = self.buffers[buffer].view_mut(at, bytes);
+        let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
+        let into = self.buffers.at(buffer).view_mut(at, bytes);
         self.submit(now, Op::Seal { row }, Command::Place { from, into }, out);
         true
     }
@@ -211,11 +189,11 @@ impl Log {
         it.pending += 1;
         let mut from = Few::new();
         for index in u32::from(chunk)..end {
-            let buffer = self.row_buffer(row, index);
-            from.push(self.buffers[buffer].view(0, size));
+            let buffer = Buffer::row(row, index);
+            from.push(self.buffers.at(buffer).view(0, size));
         }
-        let buffer = self.row_buffer(row, self.layout.width());
-        let into = self.buffers[buffer].view_mut(0, size);
+        let buffer = Buffer::row(row, self.layout.width());
+        let into = self.buffers.at(buffer).view_mut(0, size);
         let keep = chunk > 0 || planted(Bug::OldParity);
         let command = Command::Fold { from, into, keep };
         self.submit(now, Op::Seal { row }, command, out);
@@ -239,9 +217,9 @@ impl Log {
             other => unreachable!("{other:?} does not seal"),
         };
         for view in views {
-            self.repay_row(row, view);
+            self.buffers.repay_row(row, view);
         }
-        self.repay_row_mut(row, into);
+        self.buffers.repay_row_mut(row, into);
         self.rows[row as usize].pending -= 1;
     }
 
@@ -284,8 +262,8 @@ impl Log {
         let mut gather = Gather::new();
         if parity && chunks > 1 {
             let sectors = it.sectors(&self.layout, 0);
-            let buffer = self.row_buffer(row, self.layout.width());
-            gather.push(Piece::Data(self.buffers[buffer].view_sectors(0, sectors)));
+            let buffer = Buffer::row(row, self.layout.width());
+            gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::of(Cause::Parity, sectors));
         }
         // The parity of one chunk is the same once more.
@@ -301,8 +279,8 @@ impl Log {
         let whole = sectors * SECTOR as u32;
         let end = if self.layout.parity && chunks > 1 { whole } else { used };
         if end > head {
-            let buffer = self.row_buffer(row, chunk);
-            gather.push(Piece::Data(self.buffers[buffer].view(head, end - head)));
+            let buffer = Buffer::row(row, chunk);
+            gather.push(Piece::Data(self.buffers.at(buffer).view(head, end - head)));
         }
         if whole > end {
             gather.push(Piece::Zeros(whole - end));
@@ -332,7 +310,7 @@ impl Log {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             match piece {
-                Piece::Data(view) => self.repay_row(row, view),
+                Piece::Data(view) => self.buffers.repay_row(row, view),
                 Piece::Meta { buf, .. } => self.rows[row as usize].heads.push(buf),
                 Piece::Zeros(_) => {}
             }

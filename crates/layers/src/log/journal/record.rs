@@ -7,6 +7,7 @@ use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
 use super::super::OWN_OPS;
+use super::super::buffers::Buffer;
 use super::super::ops::Op;
 use super::{Kept, Log, Part, State};
 use crate::planted::{Bug, planted};
@@ -127,9 +128,9 @@ impl Log {
             }
             let item = self.rows[note.row as usize].items[note.item as usize];
             let len = entry.place.len();
-            let (row, into) = (self.row_buffer(note.row, item.chunk.into()), self.journal_buffer());
-            let from = Piece::Data(self.buffers[row].view(item.byte, len));
-            let into = self.buffers[into].view_mut(making.bytes, len);
+            let (row, into) = (Buffer::row(note.row, item.chunk.into()), Buffer::Journal);
+            let from = Piece::Data(self.buffers.at(row).view(item.byte, len));
+            let into = self.buffers.at(into).view_mut(making.bytes, len);
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
@@ -152,8 +153,8 @@ impl Log {
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf, pages });
         if bytes > 0 {
-            let buffer = self.journal_buffer();
-            gather.push(Piece::Data(self.buffers[buffer].view(0, bytes)));
+            let buffer = Buffer::Journal;
+            gather.push(Piece::Data(self.buffers.at(buffer).view(0, bytes)));
         }
         if sectors * SECTOR as u32 > full {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
@@ -176,17 +177,17 @@ impl Log {
         result: Result<(), DeviceError>,
         out: &mut Out,
     ) {
-        let buffer = self.journal_buffer();
+        let buffer = Buffer::Journal;
         match (part, command) {
             (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
-                self.repay_row(row, from);
-                self.buffers[buffer].repay_mut(into);
+                self.buffers.repay_row(row, from);
+                self.buffers.at(buffer).repay_mut(into);
                 self.journal.making.as_mut().expect("a record is being made").copies -= 1;
             }
             (Part::Write, Command::Program { gather, device, .. }) => {
                 for piece in gather {
                     match piece {
-                        Piece::Data(view) => self.buffers[buffer].repay(view),
+                        Piece::Data(view) => self.buffers.at(buffer).repay(view),
                         Piece::Meta { buf, .. } => self.journal.head = Some(buf),
                         Piece::Zeros(_) => {}
                     }

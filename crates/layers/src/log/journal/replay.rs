@@ -15,6 +15,7 @@ use hostftl_core::{
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
+use super::super::buffers::Buffer;
 use super::super::ops::Op;
 use super::super::replay::Applied;
 use super::{Journal, Log, Part, State};
@@ -227,8 +228,8 @@ impl Log {
         let played = &mut self.journal.played;
         (played.data_at, played.bad, played.unread) = (lba, false, false);
         self.journal.played.pending += 1;
-        let buffer = self.journal_buffer();
-        let into = Target::Data(self.buffers[buffer].view_mut_sectors(0, ring.data));
+        let buffer = Buffer::Journal;
+        let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(0, ring.data));
         let device = self.journal.device;
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
         self.submit(now, Op::Journal(Part::Data), command, out);
@@ -262,8 +263,8 @@ impl Log {
         self.journal.played.step = Step::Check(index + 1, end);
         if entry.kind == Kind::Data {
             self.journal.played.pending += 1;
-            let buffer = self.journal_buffer();
-            let from = self.buffers[buffer].view(at, entry.place.len());
+            let buffer = Buffer::Journal;
+            let from = self.buffers.at(buffer).view(at, entry.place.len());
             let seed = seed(entry.block, entry.place.generation());
             self.submit(now, Op::Journal(Part::Check), Command::Digest { from, seed }, out);
         }
@@ -330,18 +331,18 @@ impl Log {
             return self.making_done(now, part, command, result.map(|_| ()), out);
         }
         self.journal.played.pending -= 1;
-        let buffer = self.journal_buffer();
+        let buffer = Buffer::Journal;
         match (part, command) {
             (Part::Head, Command::Read { into: Target::Meta { buf, .. }, lba, .. }) => {
                 self.head_of_record(buf, lba, result.is_ok());
             }
             (Part::Data, Command::Read { into: Target::Data(view), .. }) => {
-                self.buffers[buffer].repay_mut(view);
+                self.buffers.at(buffer).repay_mut(view);
                 self.journal.played.bad |= result.is_err();
                 self.journal.played.unread |= result.is_err();
             }
             (Part::Check, Command::Digest { from, .. }) => {
-                self.buffers[buffer].repay(from);
+                self.buffers.at(buffer).repay(from);
                 let Step::Check(next, _) = self.journal.played.step else {
                     unreachable!("an entry is being checked")
                 };

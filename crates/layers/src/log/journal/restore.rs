@@ -6,6 +6,7 @@ use hostftl_core::{Command, Nanos, Out, Piece, ViewMut};
 use hostftl_format::log::Kind;
 use hostftl_format::log::journal::bytes_of;
 
+use super::super::buffers::Buffer;
 use super::super::ops::Op;
 use super::replay::{DAMAGED, Step};
 use super::{Log, Part};
@@ -66,9 +67,9 @@ impl Log {
             let record = (entry.block, len, generation);
             let Some((row, item)) = self.append(to, record, entry.crc) else { return false };
             let noted = self.rows[row as usize].items[item as usize];
-            let (from, into) = (self.journal_buffer(), self.row_buffer(row, noted.chunk.into()));
-            let from = Piece::Data(self.buffers[from].view(at, len));
-            let into = self.buffers[into].view_mut(noted.byte, len);
+            let (from, into) = (Buffer::Journal, Buffer::row(row, noted.chunk.into()));
+            let from = Piece::Data(self.buffers.at(from).view(at, len));
+            let into = self.buffers.at(into).view_mut(noted.byte, len);
             self.journal.played.pending += 1;
             let command = Command::Place { from, into };
             self.submit(now, Op::Journal(Part::Restore(row, item)), command, out);
@@ -80,9 +81,9 @@ impl Log {
     /// A block is in its row: the map points there.
     pub(super) fn restored(&mut self, row: u8, item: u32, from: Piece, into: ViewMut) {
         let Piece::Data(view) = from else { unreachable!("a block was copied") };
-        let buffer = self.journal_buffer();
-        self.buffers[buffer].repay(view);
-        self.repay_row_mut(row, into);
+        let buffer = Buffer::Journal;
+        self.buffers.at(buffer).repay(view);
+        self.buffers.repay_row_mut(row, into);
         self.publish(row, item, None);
         let it = &mut self.rows[row as usize];
         it.placing -= 1;

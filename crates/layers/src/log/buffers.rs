@@ -1,0 +1,143 @@
+//! The payload buffers of the layer: those of rows, scratch of block operations, those into which
+//! collection reads, and the one in which a record of the journal is put together.
+//!
+//! Invariant: a view is taken back by the buffer that lent it. A buffer that was exchanged is found
+//! by its name.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use hostftl_core::{Payload, SECTOR, View, ViewMut};
+
+use super::layout::{BLOCK_OPS, Layout, ROWS, SCRATCH};
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// A chunk of a row; the parity comes behind the data.
+    Row(u8, u8),
+    /// A chunk of the victim's row.
+    Gc(u8),
+    /// Another chunk, from which one of the victim is made.
+    Other,
+    /// A record of the journal.
+    Journal,
+}
+
+impl Buffer {
+    /// The buffer of a chunk of a row.
+    pub fn row(row: u8, chunk: u32) -> Self {
+        Buffer::Row(row, chunk as u8)
+    }
+}
+
+/// See the module text. The list is in the order in which the text names them, with that of the
+/// journal before those of collection.
+#[derive(Debug)]
+pub struct Buffers {
+    list: Vec<Payload>,
+    /// Devices, and so buffers of a row.
+    devices: usize,
+    /// Chunks of a row without its parity.
+    width: usize,
+    /// Operations that share a buffer of scratch.
+    per_scratch: usize,
+}
+
+impl Buffers {
+    /// How many there are, and the sectors of each.
+    pub fn needed(layout: &Layout) -> (u32, u32) {
+        let sectors = layout.chunk.max(SCRATCH);
+        let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
+        let rows = ROWS as u32 * u32::from(layout.devices);
+        let record = u32::from(layout.journal.is_some());
+        (rows + scratch + record + layout.width() + 1, sectors)
+    }
+
+    /// The buffers that were asked for.
+    pub fn new(list: Vec<Payload>, layout: &Layout) -> Self {
+        let (count, sectors) = Self::needed(layout);
+        assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
+        let (devices, width) = (layout.devices.into(), layout.width() as usize);
+        Buffers { list, devices, width, per_scratch: (sectors / SCRATCH) as usize }
+    }
+
+    fn index(&self, which: Buffer) -> usize {
+        let other = self.list.len() - 1;
+        match which {
+            Buffer::Row(row, chunk) => {
+                assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
+                usize::from(row) * self.devices + usize::from(chunk)
+            }
+            Buffer::Gc(chunk) => {
+                assert!(usize::from(chunk) < self.width, "collection reads chunks of data");
+                other - self.width + usize::from(chunk)
+            }
+            Buffer::Other => other,
+            Buffer::Journal => other - self.width - 1,
+        }
+    }
+
+    /// A buffer.
+    pub fn at(&mut self, which: Buffer) -> &mut Payload {
+        let index = self.index(which);
+        &mut self.list[index]
+    }
+
+    /// Whether nobody has a view of a buffer.
+    pub fn is_idle(&self, which: Buffer) -> bool {
+        self.list[self.index(which)].is_idle()
+    }
+
+    /// The buffers of a row.
+    pub fn of_row(&self, row: u8) -> impl Iterator<Item = Buffer> + use<> {
+        (0..self.devices as u8).map(move |chunk| Buffer::Row(row, chunk))
+    }
+
+    /// Each of two buffers is used for what the other was for.
+    pub fn exchange(&mut self, one: Buffer, other: Buffer) {
+        let (one, other) = (self.index(one), self.index(other));
+        self.list.swap(one, other);
+    }
+
+    /// Scratch of block operation `index`: the buffer, and where in it the scratch begins, in
+    /// bytes.
+    pub fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
+        let buffer = ROWS * self.devices + usize::from(index) / self.per_scratch;
+        let from = (usize::from(index) % self.per_scratch) as u32 * SCRATCH * SECTOR as u32;
+        (&mut self.list[buffer], from)
+    }
+
+    /// A buffer by its name: it may have come into another row.
+    pub fn named(&mut self, id: u32) -> &mut Payload {
+        self.list.iter_mut().find(|buffer| buffer.id() == id).expect("a buffer of the layer")
+    }
+
+    fn range_of(&self, row: u8) -> Range<usize> {
+        let first = usize::from(row) * self.devices;
+        first..first + self.devices
+    }
+
+    /// Takes back a view of a row's buffers.
+    pub fn repay_row(&mut self, row: u8, view: View) {
+        let range = self.range_of(row);
+        match self.list[range].iter_mut().find(|it| it.id() == view.id()) {
+            Some(buffer) => buffer.repay(view),
+            None => self.named(view.id()).repay(view),
+        }
+    }
+
+    /// Takes back a view of a row's buffers that was written.
+    pub fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
+        let range = self.range_of(row);
+        let buffer = self.list[range].iter_mut().find(|it| it.id() == view.id());
+        buffer.expect("the view is of this row").repay_mut(view);
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        self.list.drain(..).for_each(|buffer| {
+            buffer.void();
+        });
+    }
+}
