@@ -26,6 +26,7 @@ chaos() {
 phase "setup" scripts/setup.sh
 phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
+phase "documents" $cargo run --release --quiet -p xtask -- docs
 phase "imports" $cargo run --release --quiet -p xtask -- imports
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet

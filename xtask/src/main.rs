@@ -1,6 +1,7 @@
-//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports` or
+//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports`, `docs` or
 //! `fill VOLUME SIZE random|hot`.
 
+mod docs;
 mod imports;
 mod tidy;
 
@@ -10,12 +11,14 @@ use std::process::ExitCode;
 use imports::Form;
 
 const USAGE: &str = "usage: cargo run --release -p xtask -- \
-                     tidy | imports [--table|--json|--dot|--record] | fill VOLUME SIZE random|hot";
+                     tidy | docs | imports [--table|--json|--dot|--record] | \
+                     fill VOLUME SIZE random|hot";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(),
+        ["docs"] => run_docs(),
         ["imports"] => run_imports(Form::Line),
         ["imports", "--table"] => run_imports(Form::Table),
         ["imports", "--json"] => run_imports(Form::Json),
@@ -52,6 +55,19 @@ fn run_imports(form: Form) -> anyhow::Result<ExitCode> {
     Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Checks what the documents point at and prints what is not there.
+fn run_docs() -> anyhow::Result<ExitCode> {
+    let repository = docs::read(root())?;
+    let findings = repository.check();
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if !findings.is_empty() {
+        println!("docs: {} not there", findings.len());
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("docs: what {} documents point at is there", repository.documents());
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Checks the whole repository and prints what breaks a rule.
 fn run_tidy() -> anyhow::Result<ExitCode> {
     let report = tidy::check(root())?;
@@ -60,6 +76,8 @@ fn run_tidy() -> anyhow::Result<ExitCode> {
         println!("tidy: {} files follow the rules", report.files);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("tidy: {} findings in {} files", report.findings.len(), report.files);
+    let (number, files) = (report.findings.len(), report.files);
+    let plural = if number == 1 { "" } else { "s" };
+    println!("tidy: {number} finding{plural} in {files} files");
     Ok(ExitCode::FAILURE)
 }

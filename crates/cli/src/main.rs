@@ -30,8 +30,8 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity or conservation is
-violated · 4 the volume needs a hand, as status and check say · 101 a fault of HostFTL itself · 130
-ended by Ctrl-C";
+violated · 4 the volume needs attention, as status and check say · 101 a fault of HostFTL itself ·
+130 ended by Ctrl-C";
 
 #[derive(Subcommand)]
 enum Command {

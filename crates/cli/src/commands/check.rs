@@ -22,7 +22,7 @@ const LINE: Duration = Duration::from_secs(30);
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Look also without members that are not there; they stay members
+    /// Check also when members are missing; they stay members
     #[arg(long)]
     degraded: bool,
     /// Also read everything that is mapped, and name the ranges that can't be read

@@ -28,11 +28,13 @@ pub struct Args {
     /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
     layer: LayerConfig,
-    /// The unit in which the layer writes; 64k unless the layer's parameters say otherwise. With
-    /// `auto` the first device is probed, which overwrites it
+    /// The unit in which the layer writes, best the drive's indirection unit; 64k unless the
+    /// layer's parameters say otherwise. With `auto` the first device is probed, which
+    /// overwrites it
     #[arg(long, value_name = "SIZE|auto", value_parser = superpage)]
     superpage: Option<Superpage>,
-    /// The share of the devices that is kept free for collection; 7% unless they say otherwise
+    /// Over-provisioning: the share of the devices that is kept free for garbage collection; 7%
+    /// (pblk 11%, rrpc 10%) unless the layer's parameters say otherwise
     #[arg(long, value_parser = parse_share)]
     spare: Option<u32>,
     #[command(flatten)]
@@ -51,7 +53,7 @@ struct Log {
     /// Of the layer log: a chunk of each row is parity, on three devices or more
     #[arg(long)]
     parity: bool,
-    /// Of the layer log: both of two devices hold everything
+    /// Of the layer log: each of two devices holds everything
     #[arg(long, conflicts_with = "parity")]
     mirror: bool,
     /// Of the layer log: memory for its map; unless given, all of it up to 64M, and of a larger map

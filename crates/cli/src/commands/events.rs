@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Only those with a number above this one
+    /// Only events with a number above this one
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     since: u64,
     /// Go on until Ctrl-C, or until the volume is not served any more

@@ -31,7 +31,7 @@ pub struct Args {
     /// How many threads work at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: Option<u16>,
-    /// What all draws begin with
+    /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write a page with charts

@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, nanos};
 
-/// Find the superpage of a drive, the grain in which it maps, by timing writes
+/// Find the superpage of a drive, its indirection unit, by timing writes
 ///
 /// It overwrites what the device or file holds, so it asks first. A drive model is probed in
 /// modelled time.
@@ -26,7 +26,7 @@ pub struct Args {
     /// Overwrite what the device holds, without asking
     #[arg(long)]
     yes: bool,
-    /// What all draws begin with
+    /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -31,8 +31,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Go on without members that are not there, for good: what they miss from now on, nothing
-    /// brings back to them. Needed once, as the others remember
+    /// Serve without the members that are missing, DEGRADED: they are out for good, because they
+    /// miss writes from now on. Needed once: the other members remember it
     #[arg(long)]
     degraded: bool,
     /// Write nothing to the devices, ever: recovery goes on in memory, and clients may only read
@@ -72,14 +72,14 @@ pub struct Args {
     /// may be said several times
     #[arg(long, value_name = "NAME", requires = "tls_verify_peer")]
     tls_allow: Vec<String>,
-    /// Tell figures to Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it can read them
+    /// Export metrics for Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it reads them
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Record everything that the layer is told, for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Write down what clients ask as a trace, .csv or .hft, perhaps with .zst behind it; trims and
-    /// zeroing become discards
+    /// Record the clients' requests as a trace, .csv or .hft, perhaps with .zst behind it; trims
+    /// and zeroing become discards
     #[arg(long, value_name = "FILE")]
     record_trace: Option<PathBuf>,
 }

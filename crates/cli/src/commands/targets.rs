@@ -18,7 +18,7 @@ pub struct Args {
     /// The drive and its targets
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What all draws begin with
+    /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

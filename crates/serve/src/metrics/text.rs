@@ -27,9 +27,9 @@ pub fn emit(status: &Status) -> String {
     }
     latencies(&mut sheet, &status.latencies);
     let events = status.events.iter().map(|(kind, count)| (label("kind", kind), *count));
-    sheet.totals("events", "What happened that somebody should hear of, by kind", events);
+    sheet.totals("events", "Events, by kind", events);
     let needs = status.needs_hand.len() as f64;
-    sheet.level("needs_hand", "Things that somebody should do something about", needs);
+    sheet.level("needs_hand", "Problems that an operator should act on", needs);
     let mut text = String::new();
     encode(&mut text, &sheet.0).expect("a string takes everything");
     text
