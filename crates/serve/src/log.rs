@@ -123,7 +123,8 @@ fn write(queue: &Receiver<Message>, gate: &Mutex<Gate>, mut out: impl Write) {
 fn tell_dropped(gate: &Mutex<Gate>, out: &mut impl Write) {
     let dropped = std::mem::take(&mut lock(gate).dropped);
     if dropped > 0 {
-        let text = format!("{dropped} lines were dropped: too many at once, or nobody read them");
+        let lines = if dropped == 1 { "line was" } else { "lines were" };
+        let text = format!("{dropped} {lines} dropped: too many at once, or nobody read them");
         out.write_all(form(Level::Warning, "log", &text).as_bytes()).ok();
     }
 }

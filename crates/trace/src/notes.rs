@@ -132,7 +132,9 @@ impl Notes {
             ));
         }
         if self.widened > 0 {
-            texts.push(format!("{} requests widened to whole sectors of 512 bytes", self.widened));
+            let requests = if self.widened == 1 { "request" } else { "requests" };
+            texts
+                .push(format!("{} {requests} widened to whole sectors of 512 bytes", self.widened));
         }
         if self.backward > 0 {
             texts.push(format!(

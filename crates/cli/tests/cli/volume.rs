@@ -84,6 +84,19 @@ fn with_volume(layer: &str) -> TempDir {
 }
 
 #[test]
+fn create_says_what_it_reserves() {
+    let dir = TempDir::new().expect("there is room");
+    for (layer, share) in [("hard", " (of which over-provisioning 7.00 MiB, 7 %)"), ("shatl", "")] {
+        let (volume, device) = (format!("{layer}.toml"), format!("{layer}.img"));
+        let args = ["create", &volume, "--device", &device, "--size", "100M", "--layer", layer];
+        let (code, out, err) = run(dir.path(), &args);
+        assert_eq!((code, err.as_str()), (0, ""), "{layer}");
+        let reserved = out.lines().find(|line| line.starts_with("  reserved ")).expect("a line");
+        assert!(reserved.ends_with(&format!(" MiB of 100 MiB{share}")), "{reserved}");
+    }
+}
+
+#[test]
 fn a_volume_is_made_served_stopped_checked_and_imported() {
     for layer in ["passthrough", "hard"] {
         let folder = with_volume(layer);

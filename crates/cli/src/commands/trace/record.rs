@@ -96,8 +96,8 @@ fn report(
     let (lost, bad) = (recorder.lost(), recorder.bad());
     if lost > 0 {
         eprintln!(
-            "hostftl: warning: the kernel had no room for {} events: so many requests are missing",
-            count(lost)
+            "hostftl: warning: the kernel had no room for {}: so many requests are missing",
+            counted(lost, "event")
         );
     }
     if bad > 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hostftl_trace::{Info, KindInfo, Sizes};
 
-use crate::units::{bytes, count, nanos, three_digits};
+use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// What stands where there is nothing to say.
 pub const NOTHING: &str = "–";
@@ -46,13 +46,14 @@ pub fn facts(info: &Info) -> Vec<(&'static str, String)> {
 
 fn mix(info: &Info) -> String {
     format!(
-        "{}: {} reads, {} writes ({:.1} % of both), {} flushes, {} discards",
+        "{}: {}, {} ({:.1} % of both), {} {}, {}",
         count(info.requests),
-        count(info.reads.requests),
-        count(info.writes.requests),
+        counted(info.reads.requests, "read"),
+        counted(info.writes.requests, "write"),
         100.0 * info.write_share,
         count(info.flushes),
-        count(info.discards.requests),
+        if info.flushes == 1 { "flush" } else { "flushes" },
+        counted(info.discards.requests, "discard"),
     )
 }
 

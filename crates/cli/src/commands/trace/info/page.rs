@@ -9,7 +9,7 @@ use hostftl_trace::{Curves, Info, KindInfo, Notes};
 use super::{Args, facts};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::units::{bytes, count, nanos, three_digits};
+use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// The page about a trace.
 pub fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Notes) -> Page {
@@ -48,8 +48,8 @@ pub fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Not
 fn lead(info: &Info) -> String {
     let share = 100.0 * info.write_share;
     let mut text = format!(
-        "{} requests{}; {share:.0} % of the transfers write. They touch {}.",
-        count(info.requests),
+        "{}{}; {share:.0} % of the transfers write. They touch {}.",
+        counted(info.requests, "request"),
         if info.duration_ns > 0 {
             format!(" in {}", nanos(info.duration_ns))
         } else {
@@ -60,10 +60,10 @@ fn lead(info: &Info) -> String {
     if let (Some(sizes), Some(pages)) = (&info.writes.size_bytes, &info.writes_per_page) {
         text += &format!(
             " Half of the writes are not larger than {}; a page that is written is written {} \
-             times on average, and the busiest {} times.",
+             times on average, and the busiest {}.",
             bytes(sizes.p50),
             three_digits(pages.mean),
-            count(pages.max)
+            counted(pages.max, "time")
         );
     }
     text
