@@ -101,7 +101,7 @@ impl Campaign {
     /// How long the run may take, judged by what it has seen so far.
     fn limit(&self) -> Duration {
         let Some(limit) = self.goal.limit else { return Duration::MAX };
-        let covered = self.summary.tallies.cover(self.layer.name(), self.goal.events);
+        let covered = self.summary.tallies.cover(self.layer, self.goal.events);
         if covered { limit } else { limit * 2 }
     }
 

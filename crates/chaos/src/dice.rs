@@ -1,5 +1,6 @@
 //! The one source of chance: a seed fixes a whole run.
 
+use hostftl_layers::chaos::Chance;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -40,6 +41,11 @@ impl Dice {
         choices[self.below(choices.len() as u64) as usize]
     }
 
+    /// The only one of `choices`, or one of them; the only one costs no draw.
+    pub fn pick_of_several<T: Copy>(&mut self, choices: &[T]) -> T {
+        if let [only] = choices { *only } else { self.pick(choices) }
+    }
+
     /// The index of one of `weights`, in proportion; at least one is not zero.
     pub fn weigh(&mut self, weights: &[u32]) -> usize {
         let total: u64 = weights.iter().map(|&w| u64::from(w)).sum();
@@ -51,5 +57,11 @@ impl Dice {
             }
         }
         unreachable!("the throw is below the total weight")
+    }
+}
+
+impl Chance for Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        Dice::below(self, n)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use hostftl_layers::LayerKind;
+
 macro_rules! events {
     ($($variant:ident $name:literal $layers:literal,)*) => {
         /// Something worth counting.
@@ -14,13 +16,14 @@ macro_rules! events {
         pub const EVENTS: usize = [$($name,)*].len();
         /// The names, in the order of [`Named`].
         pub const NAMES: [&str; EVENTS] = [$($name,)*];
-        /// The initials of the layers whose runs must have each.
+        /// The letters of the layers whose runs must have each.
         const LAYERS: [&str; EVENTS] = [$($layers,)*];
     };
 }
 
-// The last column: h(ard), p(assthrough), e(xerciser), t(ier), all o(thers), and those others that
-// are not always on zones (b) need the event.
+// The last column: the layers with one of these letters in their registration need the event. They
+// are h(ard), p(assthrough), e(xerciser), t(ier), all o(thers), and of those the ones that are not
+// always on zones (b).
 events! {
     Cut "power cut" "hpeto",
     Killed "process killed, power kept" "hpeto",
@@ -115,20 +118,14 @@ impl Tallies {
     }
 
     /// Name, count, and whether a run of `layer` must have it.
-    pub fn rows(&self, layer: &str) -> impl Iterator<Item = (&'static str, u64, bool)> + '_ {
-        // The others have in common what a run sees that tests anything.
-        let initial = match layer {
-            "hard" | "passthrough" | "exerciser" | "tier" => layer.chars().next().unwrap_or('o'),
-            _ => 'o',
-        };
-        let on_blocks = initial == 'o' && !matches!(layer, "pblk" | "rrpc");
-        let needs =
-            move |layers: &str| layers.contains(initial) || on_blocks && layers.contains('b');
+    pub fn rows(&self, layer: LayerKind) -> impl Iterator<Item = (&'static str, u64, bool)> + '_ {
+        let letters = layer.registration().chaos.events;
+        let needs = move |layers: &str| letters.chars().any(|letter| layers.contains(letter));
         (0..EVENTS).map(move |at| (NAMES[at], self.0[at], needs(LAYERS[at])))
     }
 
     /// Whether all that a run of `layer` must have occurred `least` times.
-    pub fn cover(&self, layer: &str, least: u64) -> bool {
+    pub fn cover(&self, layer: LayerKind, least: u64) -> bool {
         self.rows(layer).all(|(_, count, needed)| !needed || count >= least)
     }
 

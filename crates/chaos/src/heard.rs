@@ -1,7 +1,6 @@
 //! What the layer says of a damaged medium: only what is true, before the answer that comes of it.
 
 use hostftl_core::{HostError, Layer};
-use hostftl_layers::LayerKind;
 
 use crate::events::Named;
 use crate::life::Life;
@@ -52,7 +51,7 @@ impl Life<'_> {
 
     /// What is wrong with an error of a read that nobody was told the reason of.
     pub(crate) fn untold(&self, wish: Wish, error: HostError) -> Option<&'static str> {
-        let tells = self.w.config.kind == LayerKind::Log && error == HostError::Io;
+        let tells = self.w.promises().tells_corrupt && error == HostError::Io;
         if !tells || self.layer.has_failed() {
             return None;
         }

@@ -4,7 +4,6 @@ use hostftl_core::{
     Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, SECTORS_PER_BLOCK,
     Tally, Ticket,
 };
-use hostftl_layers::LayerKind;
 
 use crate::arena::GARBAGE;
 use crate::content::{fill, identify};
@@ -160,10 +159,10 @@ impl Life<'_> {
         }
     }
 
-    /// Whether what a read asks for may be on a dead device alone. `tier` knows what is, and reads
-    /// all else.
+    /// Whether what a read asks for may be on a dead device alone. Some layers know what is, and
+    /// read all else.
     fn is_lost(&self, wish: Wish) -> bool {
-        let tells = self.w.config.kind == LayerKind::Tier && self.excuses == self.deaths;
+        let tells = self.w.promises().knows_lost && self.excuses == self.deaths;
         let end = wish.lba + wish.sectors;
         let overlaps = |&(lba, sectors): &(u64, u64)| wish.lba < lba + sectors && lba < end;
         !tells || self.w.damaged || self.layer.lost_ranges().iter().any(overlaps)

@@ -21,14 +21,14 @@ pub fn choose(
     claims: &mut Claims,
 ) -> Result<Option<DeviceInfo>, String> {
     let mut dice = Dice::new(!seed, layer as u64);
-    if layer != LayerKind::Log || !dice.chance(400) {
+    if !dice.chance(layer.registration().chaos.journal) {
         return Ok(None);
     }
     let journal = swarm.devices as u8;
     swarm.journal = Some(journal);
     if !swarm.parity && dice.chance(700) {
         swarm.mortal = Some(journal);
-        *claims = Claims::of_journal()?;
+        *claims = Claims::of_journal(layer)?;
         swarm.faults = Faults::of(claims, &mut dice);
         swarm.faults.stale |= claims.admits(Row::StaleDevice) && dice.chance(400);
         swarm.deadline = if swarm.faults.hang { 1 << 40 } else { 0 };

@@ -76,9 +76,9 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
 }
 
 fn layers(name: &str) -> Result<Vec<LayerKind>, String> {
-    let all: Vec<_> = LayerKind::ALL.iter().copied().chain([LayerKind::Exerciser]).collect();
+    let all = LayerKind::EVERY;
     match name {
-        "all" => Ok(all),
+        "all" => Ok(all.to_vec()),
         "none" => Ok(vec![LayerKind::Passthrough]),
         _ => match all.iter().find(|layer| layer.name() == name) {
             Some(layer) => Ok(vec![*layer]),
@@ -135,12 +135,9 @@ fn goal(options: &Options) -> Goal {
     }
 }
 
-/// A layer's share of a time limit: those with a map of their own need more.
+/// A layer's share of a time limit.
 fn weight(layer: &LayerKind) -> u32 {
-    match layer {
-        LayerKind::Passthrough | LayerKind::Exerciser => 1,
-        _ => 3,
-    }
+    layer.registration().chaos.weight
 }
 
 fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {

@@ -4,10 +4,10 @@ use hostftl_layers::LayerKind;
 
 const TEXT: &str = include_str!("../../../docs/SEMANTICS.md");
 const MARK: &str = "<!-- matrix: read by crates/chaos -->";
-/// The rows in which `log` says more when it has parity.
-const PARITY: &str = "<!-- log with parity: read by crates/chaos -->";
-/// Those of the faults of its journal's device.
-const JOURNAL: &str = "<!-- log with a journal: read by crates/chaos -->";
+/// The rows in which a layer says more when it has parity.
+const PARITY: &str = "parity";
+/// Those of the faults of a journal's device.
+const JOURNAL: &str = "a journal";
 
 /// What a layer says of a promise or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,30 +84,31 @@ pub const ROWS: [&str; 24] = [
 pub struct Claims([Claim; ROWS.len()]);
 
 impl Claims {
-    /// The claims of `layer` in docs/SEMANTICS.md; `parity` is for a log with parity or a mirror.
+    /// The claims of `layer` in docs/SEMANTICS.md; `parity` is for one with parity or a
+    /// mirror.
     ///
     /// # Errors
     /// The row or column that is missing, or the cell that says something else.
     pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
-        if parity && layer == LayerKind::Log {
-            claims.amend(TEXT, PARITY)?;
+        if parity {
+            claims.amend(TEXT, &mark(layer, PARITY))?;
         }
         Ok(claims)
     }
 
-    /// The claims of `log` where only its journal's device has faults.
+    /// The claims of `layer` where only its journal's device has faults.
     ///
     /// # Errors
     /// As [`Claims::of`].
-    pub fn of_journal() -> Result<Self, String> {
-        let mut claims = parse(TEXT, LayerKind::Log.name())?;
-        claims.amend(TEXT, JOURNAL).map(|()| claims)
+    pub fn of_journal(layer: LayerKind) -> Result<Self, String> {
+        let mut claims = parse(TEXT, layer.name())?;
+        claims.amend(TEXT, &mark(layer, JOURNAL)).map(|()| claims)
     }
 
     /// Puts in what the table behind `mark` says.
     fn amend(&mut self, text: &str, mark: &str) -> Result<(), String> {
-        let (_, table) = text.split_once(mark).ok_or("SEMANTICS.md lacks a table of log")?;
+        let (_, table) = text.split_once(mark).ok_or(format!("SEMANTICS.md lacks {mark}"))?;
         for cells in rows_of(table).skip(2) {
             let key = cells[0].trim_matches('`');
             let row = ROWS.iter().position(|row| *row == key);
@@ -138,6 +139,11 @@ impl Claims {
     pub fn admits(&self, row: Row) -> bool {
         self.get(row) != Claim::NotClaimed
     }
+}
+
+/// What stands before the table of what `layer` says when it has `what`.
+fn mark(layer: LayerKind, what: &str) -> String {
+    format!("<!-- {layer} with {what}: read by crates/chaos -->")
 }
 
 fn parse(text: &str, layer: &str) -> Result<Claims, String> {
@@ -187,19 +193,25 @@ mod tests {
 
     #[test]
     fn every_layer_says_something_of_every_promise_and_fault() {
-        for &layer in LayerKind::ALL.iter().chain(&[LayerKind::Exerciser]) {
+        for &layer in LayerKind::EVERY {
+            let choices = &layer.registration().chaos;
             Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
+            if choices.parity > 0 {
+                Claims::of(layer, true).unwrap_or_else(|why| panic!("{why}"));
+            }
+            if choices.journal > 0 {
+                Claims::of_journal(layer).unwrap_or_else(|why| panic!("{why}"));
+            }
         }
-        Claims::of(LayerKind::Log, true).unwrap_or_else(|why| panic!("{why}"));
-        Claims::of_journal().unwrap_or_else(|why| panic!("{why}"));
     }
 
     #[test]
     fn parity_changes_what_its_table_names_and_nothing_else() {
         let with = |rows: &str| {
             let mut claims = Claims([Claim::NotClaimed; ROWS.len()]);
-            let table = format!("{PARITY}\n| fault | log |\n|---|---|\n{rows}");
-            claims.amend(&table, PARITY).map(|()| claims)
+            let mark = mark(LayerKind::Log, PARITY);
+            let table = format!("{mark}\n| fault | log |\n|---|---|\n{rows}");
+            claims.amend(&table, &mark).map(|()| claims)
         };
         let claims = with("| `dead-device` | kept: so |\n\n| `hang` | kept |").expect("sound");
         assert_eq!(claims.get(Row::DeadDevice), Claim::Kept);

@@ -32,9 +32,9 @@ impl Format {
         if stderr().is_terminal() {
             eprint!("\r\x1b[K");
         }
-        let rows: Vec<_> = summary.tallies.rows(layer.name()).collect();
+        let rows: Vec<_> = summary.tallies.rows(layer).collect();
         let rare = |&(_, count, needed): &(&str, u64, bool)| needed && count < self.least;
-        let fine = summary.tallies.cover(layer.name(), self.least);
+        let fine = summary.tallies.cover(layer, self.least);
         if self.json {
             let events: Vec<_> = rows.iter().map(|row| json!([row.0, row.1, row.2])).collect();
             let line = json!({

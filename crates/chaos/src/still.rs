@@ -9,7 +9,7 @@ use hostftl_core::{
     Cause, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Nanos, Out, Output,
     Payload, Request, SECTOR, SECTORS_PER_BLOCK, Segments, Tally, Ticket, Token,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -198,8 +198,7 @@ impl Still {
     /// device for what it has not.
     pub fn start(case: &Case, image: Image, mode: Mode) -> Result<Self, String> {
         let plan = AnyLayer::plan(&case.config, &case.infos).map_err(|why| why.to_string())?;
-        let hint =
-            if case.config.kind == LayerKind::Scrambler { case.infos[0].map_unit } else { 0 };
+        let hint = if case.config.kind.needs_hint() { case.infos[0].map_unit } else { 0 };
         let mut machine = Machine::default();
         (machine.disks, machine.hint) = (image.0, hint);
         let arena = &mut machine.arena;

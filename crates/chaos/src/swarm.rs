@@ -2,7 +2,7 @@
 
 use hostftl_core::Codec;
 use hostftl_core::Nanos;
-use hostftl_layers::{LayerKind, TierPolicy};
+use hostftl_layers::{Devices, LayerKind, TierPolicy};
 
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
@@ -144,8 +144,8 @@ pub struct Swarm {
     pub aim: u32,
     /// Chance that a life begins with reading the whole volume.
     pub audit: u32,
-    /// Whether `shatl` empties all of its hidden area at once, whatever else is drawn.
-    pub batch: bool,
+    /// Whether a large volume has what its layer then has now and then, whatever else is drawn.
+    pub also: bool,
     /// What else may go wrong.
     pub faults: Faults,
 }
@@ -162,19 +162,12 @@ pub struct Stack {
 impl Stack {
     /// The stack of a seed for `layer`.
     pub fn of(layer: LayerKind, dice: &mut Dice) -> Self {
-        let devices = match layer {
-            LayerKind::Exerciser => dice.between(1, 4) as u32,
-            LayerKind::Log => dice.pick(&[1, 2, 2, 3, 3, 4, 5]),
-            LayerKind::Tier => 2,
-            _ => 1,
-        };
-        let parity = layer == LayerKind::Log && devices > 1 && dice.chance(600);
+        let choices = &layer.registration().chaos;
+        let devices = dice.pick_of_several(choices.devices);
+        let parity = devices > 1 && dice.chance(choices.parity);
         Stack { devices, parity }
     }
 }
-
-/// Spare of a log, in thousandths: with much of it writes are told apart.
-const SPARES: [u32; 6] = [20, 70, 200, 500, 600, 600];
 
 const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
@@ -182,7 +175,7 @@ const SIZES: [Sizes; 6] =
 /// The size of a tier's fast device, from a few pages to more than the directory's first page tells
 /// of, its policy, and the only device to which faults happen.
 fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Option<u8>) {
-    if layer != LayerKind::Tier {
+    if layer.registration().devices != Devices::FastAndSlow {
         return (0, TierPolicy::Lru, None);
     }
     let slots = dice.pick(&[4, 6, 10, 30, 100, 300, 1500]);
@@ -198,12 +191,10 @@ fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Opti
 impl Swarm {
     /// The options of a seed for `layer`.
     pub fn of(layer: LayerKind, stack: Stack, claims: &Claims, dice: &mut Dice) -> Self {
-        let is_log = layer == LayerKind::Log;
+        let choices = &layer.registration().chaos;
         let Stack { devices, parity } = stack;
-        let sizes = if is_log { [32, 32, 64, 64] } else { [16, 16, 32, 64] };
-        let superpage = dice.pick(&sizes);
-        let megabytes =
-            dice.pick(if is_log { &[1, 2, 4, 8, 8, 16, 16] } else { &[1, 1, 1, 2, 2, 4, 8] });
+        let superpage = dice.pick(choices.superpages);
+        let megabytes = dice.pick(choices.megabytes);
         let faults = Faults::of(claims, dice);
         let (fast, tier, mortal) = tiers(layer, dice, superpage);
         let mut swarm = Swarm {
@@ -214,17 +205,19 @@ impl Swarm {
             mortal,
             older: None,
             victim: parity.then(|| dice.below(devices.into()) as u8),
-            sectors: if layer == LayerKind::Exerciser {
-                512
-            } else {
-                megabytes * 2048 + dice.below(256) * 8
+            sectors: match choices.sectors {
+                Some(sectors) => sectors,
+                None => megabytes * 2048 + dice.below(256) * 8,
             },
             superpage,
-            map_unit: if is_log { dice.pick(&[8, superpage]) } else { superpage },
+            map_unit: match choices.has_small_units {
+                true => dice.pick(&[8, superpage]),
+                false => superpage,
+            },
             parity,
             stacked: dice.chance(500),
             compress: dice.pick(&[Codec::Lz4, Codec::Raw]),
-            spare: dice.pick(if is_log { &SPARES[..] } else { &[20, 20, 70, 200] }),
+            spare: dice.pick(choices.spares),
             deadline: if faults.hang { 1 << 40 } else { 0 },
             volatile: claims.admits(Row::VolatileCache) && dice.chance(850),
             discard: dice.chance(500),
@@ -257,10 +250,10 @@ impl Swarm {
             cut_early: dice.pick(&[0, 50, 200, 500]),
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
-            batch: false,
+            also: false,
             faults,
         };
-        if is_log && swarm.stacked {
+        if choices.stacks_flushes && swarm.stacked {
             (swarm.mix[4], swarm.sizes) = (40, Sizes::Small);
         }
         swarm.perhaps_silent(dice);
@@ -279,19 +272,20 @@ impl Swarm {
     /// seeds stay as they are.
     pub fn perhaps_large(&mut self, seed: u64, layer: LayerKind) {
         let mut dice = Dice::new(seed.rotate_left(32) ^ LARGE, layer as u64);
-        if layer == LayerKind::Exerciser || !dice.chance(12) {
+        let Some(large) = layer.registration().chaos.large else { return };
+        if !dice.chance(12) {
             return;
         }
         self.sectors = dice.pick(&[16, 24, 48, 96]) * 2048 + dice.below(256) * 8;
-        if !matches!(layer, LayerKind::Log | LayerKind::Tier) {
-            self.superpage = dice.pick(&[16, 16, 32, 128]);
+        if !large.superpages.is_empty() {
+            self.superpage = dice.pick(large.superpages);
             self.map_unit = self.superpage;
         }
         self.sizes = dice.pick(&[Sizes::Tiny, Sizes::Tiny, Sizes::Small, Sizes::Block]);
         (self.hot.0, self.grain) = (dice.pick(&[0, 0, 300]), 1);
         self.sequential = dice.pick(&[0, 0, 100]);
         self.fill = dice.chance(200);
-        self.batch = layer == LayerKind::Shatl && dice.chance(700);
+        self.also = dice.chance(large.also.0);
         // A trim of the whole volume would empty what is to be filled.
         self.mix = [2, 50, dice.pick(&[0, 0, 0, 1]), 0, dice.pick(&[0, 0, 1, 5])];
         self.fua = dice.pick(&[0, 0, 20]);

@@ -1,8 +1,7 @@
 //! Everything of one seed that outlives a power cut.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
-use hostftl_layers::policy::Separation;
-use hostftl_layers::{AnyLayer, Gather, LayerConfig, LayerKind, Mode, Plan, Reclaim};
+use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, Promises};
 
 use crate::copies::{self, Copied};
 use crate::dice::Dice;
@@ -91,42 +90,12 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
     config.spare_permille = swarm.spare;
     config.log.parity = swarm.parity;
     config.log.compress = swarm.compress;
-    if layer == LayerKind::Tier {
+    if layer.registration().devices == Devices::FastAndSlow {
         config.tier.page = swarm.superpage;
         (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
     }
     config.deadline = swarm.deadline;
     config
-}
-
-/// Chooses parameters that only one layer has.
-fn vary(config: &mut LayerConfig, dice: &mut Dice) {
-    if config.kind == LayerKind::Scrambler {
-        let slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
-        // A page has 64 slots at the most.
-        config.scrambler.slot = if slot * 64 < config.superpage { 0 } else { slot };
-        config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
-        config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
-    }
-    if config.kind == LayerKind::Shatl && dice.chance(300) {
-        config.reclaim = Reclaim::Batch;
-        config.threshold = Some(dice.between(2, 40) as u32);
-    }
-    if config.kind == LayerKind::Log {
-        let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Lifetime];
-        config.log.separation = dice.pick(&rules);
-        if dice.chance(500) {
-            config.log.few_pairs = true;
-            config.log.map_memory = dice.pick(&[None, Some(0), Some(0), Some(128 << 10)]);
-        }
-    }
-    if config.kind == LayerKind::HatlAuto {
-        config.budget = dice.pick(&[None, Some(256 << 10), Some(1 << 20)]);
-    }
-    if config.kind == LayerKind::Mhatl {
-        config.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);
-        config.gather = dice.pick(&[Gather::Lsp, Gather::Lsp, Gather::Vsp]);
-    }
 }
 
 impl World {
@@ -144,9 +113,10 @@ impl World {
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some());
-        vary(&mut config, &mut dice);
-        if swarm.batch {
-            (config.reclaim, config.threshold) = (Reclaim::Batch, None);
+        let choices = &layer.registration().chaos;
+        (choices.vary)(&mut config, &mut dice);
+        if let Some(large) = choices.large.filter(|_| swarm.also) {
+            (large.also.1)(&mut config);
         }
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
@@ -154,12 +124,12 @@ impl World {
             let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
-            info.collection_hint = layer == LayerKind::Scrambler;
+            info.collection_hint = layer.needs_hint();
             if let Some(segments) = segments {
                 info = zoned::info(segments, swarm.volatile);
             }
             let mut infos = vec![info; swarm.devices as usize];
-            if layer == LayerKind::Tier {
+            if layer.registration().devices == Devices::FastAndSlow {
                 infos[0].sectors = swarm.fast;
             }
             infos.extend(journal.clone());
@@ -203,6 +173,11 @@ impl World {
             trace,
             digest: None,
         })
+    }
+
+    /// What the layer promises beside what it claims.
+    pub(crate) fn promises(&self) -> &'static Promises {
+        &self.config.kind.registration().promises
     }
 
     /// Takes over the memory of an earlier seed's world.

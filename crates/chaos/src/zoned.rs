@@ -1,7 +1,8 @@
 //! Zoned devices in a life: which a layer gets, in what order its commands take place, what breaks.
 
 use hostftl_core::{Command, DeviceError, DeviceInfo, DeviceKind, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
+use hostftl_layers::chaos::Strips;
+use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::dice::Dice;
 use crate::disk::{Disk, Refusal};
@@ -14,6 +15,8 @@ use crate::world::{ROOMY, World};
 
 /// Keeps this stream of chance apart from the seed's other one.
 const SALT: u64 = 0x5e67;
+/// Segments of each parallel unit that a layer needs at the least.
+const LEAST_SEGMENTS: u32 = 14;
 /// At most one in so many segments breaks.
 const BAD_SHARE: usize = 32;
 /// So many of a device may be what a layer needs of certain segments: it may fail at any time.
@@ -39,8 +42,8 @@ pub fn choose(
     }
     let mut dice = Dice::new(seed, SALT);
     let mut segments = draw(&mut dice, swarm.sectors);
-    if config.kind.takes_zones() || config.kind == LayerKind::Log {
-        segments = lengthen(segments, config, swarm, &mut dice);
+    if let Some(strips) = &config.kind.registration().chaos.segments {
+        segments = lengthen(segments, strips, config.superpage, swarm.sectors, &mut dice);
     }
     let fits =
         |info: DeviceInfo| AnyLayer::plan(config, &vec![info; swarm.devices as usize]).is_ok();
@@ -73,21 +76,22 @@ fn draw(dice: &mut Dice, sectors: u64) -> Segments {
     }
 }
 
-/// Segments with room for some strips of a layer that writes nothing shorter; for one that wants
-/// many segments in each unit there are few units.
-fn lengthen(it: Segments, config: &LayerConfig, swarm: &Swarm, dice: &mut Dice) -> Segments {
-    let units = if config.kind == LayerKind::Rrpc { it.units.min(2) } else { it.units };
-    // Lines of `pblk` have lists from 64 strips on.
-    let strips = match config.kind {
-        LayerKind::Pblk => dice.pick(&[4, 8, 16, 32]).min(128 / units),
-        _ => dice.pick(&[4, 4, 8, 16]),
-    };
-    let size = config.superpage.next_multiple_of(it.write_best) * strips;
-    let each = swarm.sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
-    let least = if config.kind == LayerKind::Rrpc { 40 * units } else { 14 };
+/// Segments with room for some strips of a layer that writes nothing shorter, so that `sectors` are
+/// there; for one that wants many segments in each unit there are few units.
+fn lengthen(
+    it: Segments,
+    strips: &Strips,
+    superpage: u32,
+    sectors: u64,
+    dice: &mut Dice,
+) -> Segments {
+    let units = it.units.min(strips.units);
+    let count = dice.pick(strips.counts).min(strips.most / units);
+    let size = superpage.next_multiple_of(it.write_best) * count;
+    let each = sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
+    let least = (strips.least * units).max(LEAST_SEGMENTS);
     let max_open = it.max_open / it.units * units;
-    // It must be able to read what it has written.
-    let unreadable = if config.kind == LayerKind::Log { 0 } else { it.unreadable };
+    let unreadable = if strips.reads_at_once { 0 } else { it.unreadable };
     Segments { size, units, max_open, unreadable, count: each.max(least) * units, ..it }
 }
 

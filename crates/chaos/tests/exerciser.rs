@@ -29,7 +29,7 @@ fn report(layer: LayerKind, seed: u64) -> Report {
 fn passes_with(layer: LayerKind, seed: u64, events: &[(&str, u64)]) {
     let report = report(layer, seed);
     for &(event, least) in events {
-        let (_, count, _) = report.tallies.rows(layer.name()).find(|row| row.0 == event).unwrap();
+        let (_, count, _) = report.tallies.rows(layer).find(|row| row.0 == event).unwrap();
         assert!(count >= least, "{layer} {seed}: {event}: {count}, look for another seed");
     }
 }

@@ -57,12 +57,20 @@ impl Console {
     /// # Errors
     /// As [`Console::line`].
     pub fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
-        let mut line = String::new();
+        self.indented("", text)
+    }
+
+    /// As [`Console::paragraph`], with `indent` before each line.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
+        let mut line = String::from(indent);
         for word in text.split(' ') {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-                self.line(std::mem::take(&mut line))?;
-            }
-            if !line.is_empty() {
+            let is_begun = line.len() > indent.len();
+            if is_begun && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+                self.line(std::mem::replace(&mut line, indent.into()))?;
+            } else if is_begun {
                 line.push(' ');
             }
             line.push_str(word);

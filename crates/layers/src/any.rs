@@ -2,61 +2,20 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt::Debug;
 
 use hostftl_core::{
     Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
 };
 
-use crate::config::{LayerConfig, LayerKind, Mode, Plan, PlanError};
-use crate::exerciser::Exerciser;
-use crate::hard::Hard;
-use crate::log::Log;
-use crate::mhatl::Mhatl;
-use crate::passthrough::Passthrough;
-use crate::scrambler::Scrambler;
-use crate::shatl::{HatlAuto, Shatl};
-use crate::tier::Tier;
-use crate::zones::Zones;
-
-/// What only some layers can tell.
-trait Kind: Layer + Debug + Send {
-    fn map_crc(&self) -> Option<u32> {
-        None
-    }
-
-    fn rules(&self) -> [u64; 3] {
-        [0; 3]
-    }
-}
-
-impl Kind for Passthrough {}
-impl Kind for Hard {}
-impl Kind for Mhatl {}
-impl Kind for Shatl {}
-impl Kind for HatlAuto {}
-impl Kind for Log {}
-impl Kind for Tier {}
-impl Kind for Exerciser {}
-
-impl Kind for Scrambler {
-    fn rules(&self) -> [u64; 3] {
-        Scrambler::rules(self)
-    }
-}
-
-impl Kind for Zones {
-    fn map_crc(&self) -> Option<u32> {
-        Some(Zones::map_crc(self))
-    }
-}
+use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::registration::Registered;
 
 /// One layer of any kind. Driver code takes this type and nothing else.
 ///
 /// It is boxed, and no enum, because every crate that holds one would compile how each layer is
 /// dropped.
 #[derive(Debug)]
-pub struct AnyLayer(Box<dyn Kind>);
+pub struct AnyLayer(Box<dyn Registered>);
 
 impl AnyLayer {
     /// What `config` over `devices` needs and gives.
@@ -64,18 +23,7 @@ impl AnyLayer {
     /// # Errors
     /// When the layer can't work on these devices.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
-        match config.kind {
-            LayerKind::Passthrough => Passthrough::plan(devices),
-            LayerKind::Hard => Hard::plan(config, devices),
-            LayerKind::Mhatl => Mhatl::plan(config, devices),
-            LayerKind::Shatl => Shatl::plan(config, devices),
-            LayerKind::HatlAuto => HatlAuto::plan(config, devices),
-            LayerKind::Scrambler => Scrambler::plan(config, devices),
-            LayerKind::Log => Log::plan(config, devices),
-            LayerKind::Tier => Tier::plan(config, devices),
-            LayerKind::Pblk | LayerKind::Rrpc => Zones::plan(config, devices),
-            LayerKind::Exerciser => Exerciser::plan(devices),
-        }
+        (config.kind.registration().plan)(config, devices)
     }
 
     /// The layer, ready for its first `Input::Timer`. `buffers` are as [`AnyLayer::plan`] asked.
@@ -94,20 +42,8 @@ impl AnyLayer {
         let plan = Self::plan(config, devices)?;
         assert_eq!(buffers.len(), plan.buffers as usize, "a layer gets the buffers it asked for");
         assert!(buffers.iter().all(|buffer| buffer.sectors() == plan.buffer_sectors));
-        Ok(AnyLayer(match config.kind {
-            LayerKind::Passthrough => Box::new(Passthrough::new(config, plan)),
-            LayerKind::Hard => Box::new(Hard::new(config, devices, buffers, mode)?),
-            LayerKind::Mhatl => Box::new(Mhatl::new(config, devices, buffers, mode)?),
-            LayerKind::Shatl => Box::new(Shatl::new(config, devices, buffers, mode)?),
-            LayerKind::HatlAuto => Box::new(HatlAuto::new(config, devices, buffers, mode)?),
-            LayerKind::Scrambler => Box::new(Scrambler::new(config, devices, buffers, mode)?),
-            LayerKind::Log => Box::new(Log::new(config, devices, buffers, mode)?),
-            LayerKind::Tier => Box::new(Tier::new(config, devices, buffers, mode)?),
-            LayerKind::Pblk | LayerKind::Rrpc => {
-                Box::new(Zones::new(config, devices, buffers, mode)?)
-            }
-            LayerKind::Exerciser => Box::new(Exerciser::new(plan, devices, buffers)),
-        }))
+        let new = config.kind.registration().new;
+        new(config, devices, buffers, mode).map(AnyLayer)
     }
 
     /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.

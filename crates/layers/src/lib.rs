@@ -1,24 +1,29 @@
 //! Translation layers: pure state machines over 1 to 16 devices.
 //!
-//! [`AnyLayer`] is the one type that drivers hold; a new layer adds a folder, a [`LayerKind`] and
-//! an arm in `any.rs`.
+//! [`AnyLayer`] is the one type that drivers hold. A new layer adds a folder with a registration, a
+//! [`LayerKind`] and a line in `registry.rs`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod any;
+pub mod chaos;
 mod config;
 pub mod exerciser;
 mod hard;
+mod kind;
 mod kit;
 mod log;
 mod mhatl;
+mod parameter;
 mod passthrough;
 mod plan;
 mod planted;
 pub mod policy;
 mod raid5;
+mod registration;
+mod registry;
 mod scrambler;
 mod shatl;
 pub mod targets;
@@ -27,10 +32,15 @@ mod vsp;
 mod zones;
 
 pub use any::AnyLayer;
-pub use config::{Gather, LayerConfig, LayerKind, Mode, Plan, PlanError, Reclaim};
+pub use config::{LayerConfig, Mode, Plan, PlanError};
+pub use kind::LayerKind;
 pub use log::{At as LogAt, Layout as LogLayout};
+pub use mhatl::params::Gather;
+pub use parameter::Parameter;
 pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;
 pub use raid5::Raid5;
-pub use tier::{Params as TierParams, Policy as TierPolicy};
+pub use registration::{Devices, Promises, Registered, Registration};
+pub use shatl::params::Reclaim;
+pub use tier::params::{Params as TierParams, Policy as TierPolicy};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostftl_io::{Access, Device};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -25,9 +25,15 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
-    let layer = layer.and_then(Result::ok).unwrap_or(LayerConfig::new(LayerKind::Passthrough));
-    let journal = journal::bit(&layer, members.first().map_or(1, |it| it.superblock.count.into()));
-    let found = order(members, Vec::new(), Redundancy { devices: layer.tolerates(), journal })?;
+    let count = members.first().map_or(1, |it| it.superblock.count.into());
+    // Of a layer that nobody knows, all devices must be there.
+    let redundancy = match layer.and_then(Result::ok) {
+        Some(layer) => {
+            Redundancy { devices: layer.tolerates(), journal: journal::bit(&layer, count) }
+        }
+        None => Redundancy { devices: 0, journal: 0 },
+    };
+    let found = order(members, Vec::new(), redundancy)?;
     let Assembly { members, superblock, .. } = found;
     let name = |member: &Option<Member>| match member {
         Some(member) => member.device.name().into(),

@@ -12,7 +12,7 @@ use hostftl_io::{
     Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker,
     holder_of,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -92,15 +92,14 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
             lock,
         });
     }
-    // A tier is looked at without a device only to tell what is lost with that.
-    let is_tier = layer.kind == LayerKind::Tier;
+    let knows_lost = layer.kind.registration().promises.knows_lost;
     let redundancy = Redundancy {
-        devices: if is_tier { 1 } else { layer.tolerates() },
+        devices: if knows_lost { 1 } else { layer.tolerates() },
         journal: journal::bit(&layer, config.devices.len()),
     };
     let found = gather(&config.devices, redundancy, options)?;
     verify(path, &config, &found)?;
-    if is_tier && found.missing() != 0 {
+    if knows_lost && found.missing() != 0 {
         return Err(tier::refusal(&found));
     }
     if found.unsaid != 0 && !options.degraded {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hostftl_core::SECTOR;
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerConfig;
 use hostftl_volume::{CreateSpec, Created};
 
 use crate::console::Console;
@@ -25,7 +25,8 @@ pub struct Args {
     /// Make files that do not exist, sparse, of this size
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10
+    /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10; `hostftl layers`
+    /// explains them
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
     layer: LayerConfig,
     /// The unit in which the layer writes, best the drive's indirection unit; 64k unless the
@@ -189,11 +190,9 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
 
 fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {
     let reserved = created.device_bytes.saturating_sub(created.exported_bytes);
-    let spare = match spec.layer.kind {
-        LayerKind::Passthrough | LayerKind::Shatl | LayerKind::HatlAuto | LayerKind::Tier => {
-            String::new()
-        }
-        _ => {
+    let spare = match spec.layer.kind.registration().parameter("spare") {
+        None => String::new(),
+        Some(_) => {
             let permille = spec.layer.spare_permille;
             let share = (created.device_bytes / 1000 * u64::from(permille)).min(reserved);
             let percent = f64::from(permille) / 10.0;

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use hostftl_core::{BLOCK, DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
+use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind};
 use hostftl_volume::Memory;
 
 use crate::console::Console;
@@ -68,8 +68,8 @@ fn devices(sectors: u64, kind: LayerKind) -> Vec<DeviceInfo> {
     let segment = (sectors >> 15).next_power_of_two().clamp(1 << 11, 1 << 22) as u32;
     const PAGE: u32 = 4 * SECTORS_PER_BLOCK;
     let block = DeviceInfo::block(sectors, SECTORS_PER_BLOCK);
-    match kind {
-        LayerKind::Pblk | LayerKind::Rrpc => {
+    match kind.registration().devices {
+        Devices::Zoned => {
             let segments = Segments {
                 size: segment,
                 write_unit: SECTORS_PER_BLOCK,
@@ -81,14 +81,14 @@ fn devices(sectors: u64, kind: LayerKind) -> Vec<DeviceInfo> {
             };
             vec![DeviceInfo { kind: DeviceKind::Zoned(segments), ..block }]
         }
-        LayerKind::Tier => {
+        Devices::FastAndSlow => {
             let fast = sectors / 16;
             [fast, sectors - fast].map(|it| DeviceInfo::block(it, SECTORS_PER_BLOCK)).into()
         }
-        LayerKind::Scrambler => {
+        Devices::Hinting => {
             vec![DeviceInfo { collection_hint: true, ..DeviceInfo::block(sectors, PAGE) }]
         }
-        _ => vec![block],
+        Devices::Block | Devices::Array | Devices::Few => vec![block],
     }
 }
 

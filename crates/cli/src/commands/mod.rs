@@ -5,6 +5,7 @@ pub mod compare;
 pub mod create;
 pub mod events;
 pub mod import;
+pub mod layers;
 pub mod memory;
 pub mod paper;
 pub mod probe;

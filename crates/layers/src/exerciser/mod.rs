@@ -13,6 +13,7 @@
 
 mod expect;
 mod host;
+pub(crate) mod register;
 mod script;
 
 use alloc::vec::Vec;

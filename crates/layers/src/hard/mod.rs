@@ -7,6 +7,7 @@
 //! with the fewest live sectors.
 
 mod map;
+pub(crate) mod register;
 
 use hostftl_core::{Command, DeviceInfo, Nanos, Out, Payload};
 
@@ -62,7 +63,7 @@ impl Scheme for Sectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LayerKind;
+    use crate::kind::LayerKind;
 
     #[test]
     fn the_paper_s_drive_needs_about_512_mib() {

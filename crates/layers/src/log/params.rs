@@ -1,15 +1,12 @@
-//! The parameters of a log volume, as words.
+//! The parameters of a log volume; `register.rs` has their words.
 
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
 
 use hostftl_core::Codec;
 
-use crate::config::{size, size_text};
 use crate::policy::{GcPolicy, Separation};
 
-/// See the key in [`Params::KEYS`] of the same name.
+/// What only `log` can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// How blocks are compressed.
@@ -49,75 +46,11 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The keys, for messages.
-    pub const KEYS: &'static str =
-        "superpage (the chunk), spare, compress, parity, gc, separation, map-memory, journal";
-
     /// So many segments in the order in which a new volume takes them.
     pub(super) fn order(&self, count: u32) -> VecDeque<u32> {
         match self.backwards {
             true => (0..count).rev().collect(),
             false => (0..count).collect(),
-        }
-    }
-
-    /// The parameters as `LayerConfig::parse` reads them.
-    pub fn to_text(self) -> String {
-        let compress = match self.compress {
-            Codec::Raw => String::from("none"),
-            Codec::Lz4 => String::from("lz4"),
-            Codec::Zstd(level) => format!("zstd-{level}"),
-        };
-        let parity = if self.parity { "yes" } else { "no" };
-        let Params { gc, separation, .. } = self;
-        let mut text =
-            format!(":compress={compress}:parity={parity}:gc={gc}:separation={separation}");
-        if self.journal {
-            text += ":journal=yes";
-        }
-        if let Some(memory) = self.map_memory {
-            text += &format!(":map-memory={}", size_text(memory));
-        }
-        text
-    }
-
-    /// Whether there is a parameter of that name.
-    pub fn has(key: &str) -> bool {
-        matches!(key, "compress" | "parity" | "gc" | "separation" | "map-memory" | "journal")
-    }
-
-    /// Sets one of the parameters that there are.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let bad = |want: &str| format!("log: {key}={value}: use {want}");
-        match (key, value) {
-            ("compress", _) => {
-                self.compress = codec(value).ok_or_else(|| {
-                    bad("none, lz4, zstd, or zstd-LEVEL with a level from 1 to 19")
-                })?;
-            }
-            ("parity", "yes" | "no") => self.parity = value == "yes",
-            ("journal", "yes" | "no") => self.journal = value == "yes",
-            ("map-memory", _) => {
-                self.map_memory = Some(size(value).ok_or_else(|| bad("a size, as 256m"))?);
-            }
-            ("parity" | "journal", _) => return Err(bad("yes or no")),
-            ("separation", _) => {
-                self.separation = value.parse().map_err(|word| format!("log: {word}"))?;
-            }
-            _ => self.gc = value.parse().map_err(|word| format!("log: {word}"))?,
-        }
-        Ok(())
-    }
-}
-
-fn codec(word: &str) -> Option<Codec> {
-    match word {
-        "none" => Some(Codec::Raw),
-        "lz4" => Some(Codec::Lz4),
-        "zstd" => Some(Codec::Zstd(3)),
-        _ => {
-            let level = word.strip_prefix("zstd-")?.parse().ok()?;
-            (1..=19).contains(&level).then_some(Codec::Zstd(level))
         }
     }
 }

@@ -278,7 +278,8 @@ mod tests {
     use hostftl_core::DeviceInfo;
 
     use super::*;
-    use crate::config::{LayerConfig, LayerKind};
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
     use crate::policy::Dice;
     use crate::vsp::Scheme;
     use crate::vsp::pool::State;

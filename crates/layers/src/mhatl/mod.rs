@@ -8,6 +8,8 @@
 
 mod gather;
 mod map;
+pub(crate) mod params;
+pub(crate) mod register;
 mod round;
 
 use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
@@ -43,16 +45,16 @@ impl Scheme for Buddies {
 
     /// As the paper counts it: the place of each leaf that the cap allows.
     fn map_bytes(config: &LayerConfig, _layout: &Layout) -> u64 {
-        4 * u64::from(config.leaves)
+        4 * u64::from(config.mhatl.leaves)
     }
 
     fn meta_bytes(config: &LayerConfig, layout: &Layout) -> u64 {
-        let all = Map::memory(layout, config.leaves) + Jobs::memory(layout.superpage);
+        let all = Map::memory(layout, config.mhatl.leaves) + Jobs::memory(layout.superpage);
         all - Self::map_bytes(config, layout)
     }
 
     fn table(config: &LayerConfig, layout: &Layout) -> Map {
-        Map::new(layout, config.leaves)
+        Map::new(layout, config.mhatl.leaves)
     }
 
     fn new(config: &LayerConfig, layout: &Layout, _: impl Iterator<Item = Payload>) -> Self {

@@ -9,12 +9,13 @@
 
 use hostftl_core::{Cause, Event, Nanos, Out, Output};
 
-use crate::config::{Gather, LayerConfig};
+use crate::config::LayerConfig;
 use crate::vsp::Life;
 use crate::vsp::layout::FLOOR;
 use crate::vsp::ops::OWN_OPS;
 
 use super::Mhatl;
+use super::params::Gather;
 
 /// Superpages that gathering leaves free for collection.
 const KEPT_FREE: usize = FLOOR as usize + 8;
@@ -46,8 +47,8 @@ impl Round {
     /// None under way.
     pub fn new(config: &LayerConfig) -> Self {
         Round {
-            cap: config.leaves,
-            gather: config.gather,
+            cap: config.mhatl.leaves,
+            gather: config.mhatl.gather,
             under_way: false,
             victim: None,
             begun: 0,

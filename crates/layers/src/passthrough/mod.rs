@@ -8,6 +8,7 @@
 //! - After a flush failed, whatever the next flushes say, nothing is answered as durable: every
 //!   request but a read is an error. A write that failed is an error of its own request alone.
 
+pub(crate) mod register;
 mod slot;
 
 use alloc::vec::Vec;

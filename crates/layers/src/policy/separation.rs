@@ -102,6 +102,13 @@ impl Separator {
     }
 }
 
+impl Separation {
+    /// What stands for its word in help.
+    pub const WORDS: &'static str = "none|two|lifetime";
+    /// The words that there are, for messages.
+    pub const KNOWN: &'static str = "none, two or lifetime";
+}
+
 impl FromStr for Separation {
     type Err = UnknownWord;
 
@@ -114,7 +121,7 @@ impl FromStr for Separation {
             other => Err(UnknownWord {
                 key: "separation",
                 value: other.to_owned(),
-                known: "none, two or lifetime",
+                known: Separation::KNOWN,
             }),
         }
     }

@@ -52,6 +52,14 @@ impl fmt::Display for UnknownWord {
     }
 }
 
+impl GcPolicy {
+    /// What stands for its word in help.
+    pub const WORDS: &'static str = "greedy|fifo|random|cost-benefit|d-choices:D";
+    /// The words that there are, for messages.
+    pub const KNOWN: &'static str =
+        "greedy, fifo, random, cost-benefit, or d-choices:D with D in 1..256";
+}
+
 impl FromStr for GcPolicy {
     type Err = UnknownWord;
 
@@ -70,7 +78,7 @@ impl FromStr for GcPolicy {
                 .ok_or_else(|| UnknownWord {
                     key: "gc",
                     value: other.to_owned(),
-                    known: "greedy, fifo, random, cost-benefit, or d-choices:D with D in 1..256",
+                    known: GcPolicy::KNOWN,
                 }),
         }
     }

@@ -33,12 +33,12 @@ pub fn layout(config: &LayerConfig, total: u32) -> Result<Layout, PlanError> {
         Ok(Layout { reserve: FLOOR + 8, roomy: true, leaves, kills, ..layout })
     };
     let floor = |lent: u32| Ok(memory::<Overlay>(&with(lent, FEWEST)?));
-    let budget = match config.budget {
+    let budget = match config.shatl.budget {
         Some(budget) if budget < floor(0)? => return Err(least),
         Some(budget) => budget,
         None => u64::from(total) * u64::from(sp) / BUDGET,
     };
-    if config.budget.is_none() && budget < floor(total / 4)? {
+    if config.shatl.budget.is_none() && budget < floor(total / 4)? {
         return with(total / 4, FEWEST);
     }
     let fits = |lent: u32, leaves: u32| {
@@ -70,11 +70,12 @@ mod tests {
     use hostftl_core::DeviceInfo;
 
     use super::*;
-    use crate::config::LayerKind;
+    use crate::kind::LayerKind;
     use crate::vsp::Scheme;
 
     fn planned(budget: Option<u64>, sectors: u64) -> Result<Layout, PlanError> {
-        let config = LayerConfig { budget, ..LayerConfig::new(LayerKind::HatlAuto) };
+        let mut config = LayerConfig::new(LayerKind::HatlAuto);
+        config.shatl.budget = budget;
         super::super::Hidden::<Overlay>::layout(&config, &[DeviceInfo::block(sectors, 128)])
     }
 

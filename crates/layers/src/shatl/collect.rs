@@ -6,12 +6,13 @@
 
 use hostftl_core::{Event, Nanos, Out, Output};
 
-use crate::config::{LayerConfig, Reclaim};
+use crate::config::LayerConfig;
 use crate::vsp::layout::FLOOR;
 use crate::vsp::ops::OWN_OPS;
 use crate::vsp::pool::State;
 use crate::vsp::{Life, Machine};
 
+use super::params::Reclaim;
 use super::{Hidden, HiddenMap};
 
 /// Superpages that are kept free or soon free beside the reserve.
@@ -37,7 +38,7 @@ pub struct Victims {
 impl Victims {
     /// None under way.
     pub fn new(config: &LayerConfig) -> Self {
-        let reclaim = config.reclaim;
+        let reclaim = config.shatl.reclaim;
         Victims { reclaim, victim: None, cursor: 0, failed: false, spilling: false }
     }
 

@@ -26,6 +26,8 @@ mod lend;
 mod map;
 mod moves;
 mod overlay;
+pub(crate) mod params;
+pub(crate) mod register;
 mod route;
 mod spill;
 
@@ -34,7 +36,8 @@ use core::fmt::Debug;
 use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload, SECTORS_PER_BLOCK};
 use hostftl_format::hard::MAP_ENTRIES;
 
-use crate::config::{LayerConfig, LayerKind, PlanError};
+use crate::config::{LayerConfig, PlanError};
+use crate::kind::LayerKind;
 use crate::vsp::direct::Direct;
 use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
 use crate::vsp::ops::Op;
@@ -183,7 +186,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         match config.kind {
             LayerKind::HatlAuto => auto::layout(config, total),
             _ => {
-                let asked = config.hidden / u64::from(config.superpage);
+                let asked = config.shatl.hidden / u64::from(config.superpage);
                 let count = asked.min(u64::from(total / 4)) as u32;
                 hidden(config.superpage, total, (count, 0))
             }

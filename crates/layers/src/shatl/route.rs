@@ -9,13 +9,14 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
 
-use crate::config::{LayerConfig, Reclaim};
+use crate::config::LayerConfig;
 use crate::kit::requests::{Kind, SLOTS};
 use crate::planted::{Bug, planted};
 use crate::vsp::ops::{OWN_OPS, Op};
 use crate::vsp::pool::{Lost, State};
 use crate::vsp::{Health, Machine};
 
+use super::params::Reclaim;
 use super::{Hidden, HiddenMap};
 
 /// Streams whose ends are known.
@@ -43,9 +44,9 @@ pub struct Route {
 impl Route {
     /// Nothing under way.
     pub fn new(config: &LayerConfig) -> Self {
-        let batch = config.reclaim == Reclaim::Batch;
+        let batch = config.shatl.reclaim == Reclaim::Batch;
         Route {
-            threshold: config.direct_from().into(),
+            threshold: config.shatl.direct_from(config.superpage).into(),
             streams: batch.then_some([u64::MAX; STREAMS]),
             oldest: 0,
             waits: false,

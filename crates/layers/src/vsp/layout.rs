@@ -6,7 +6,8 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 
-use crate::config::{LayerConfig, LayerKind, Plan, PlanError};
+use crate::config::{LayerConfig, Plan, PlanError};
+use crate::kind::LayerKind;
 
 use super::checkpoint::Checkpoint;
 use super::direct::Direct;

@@ -7,7 +7,8 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK, Segments};
 use hostftl_format::zones::{ENTRIES, RECORDS};
 
-use crate::config::{LayerConfig, LayerKind, Plan, PlanError};
+use crate::config::{LayerConfig, Plan, PlanError};
+use crate::kind::LayerKind;
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;

@@ -1,7 +1,4 @@
-//! The parameters of `pblk`, as words.
-
-use alloc::format;
-use alloc::string::String;
+//! The parameters of `pblk`; `register.rs` has their words.
 
 use crate::policy::GcPolicy;
 
@@ -15,21 +12,5 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Self {
         Params { gc: GcPolicy::Greedy }
-    }
-}
-
-impl Params {
-    /// The parameters as `LayerConfig::parse` reads them.
-    pub fn to_text(self) -> String {
-        format!(":gc={}", self.gc)
-    }
-
-    /// Sets the parameter that there is.
-    ///
-    /// # Errors
-    /// What is wrong, in words.
-    pub fn set(&mut self, value: &str) -> Result<(), String> {
-        self.gc = value.parse().map_err(|word| format!("pblk: {word}"))?;
-        Ok(())
     }
 }

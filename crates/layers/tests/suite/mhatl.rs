@@ -7,8 +7,9 @@ use hostftl_core::{Layer, SECTOR};
 use hostftl_layers::{Gather, LayerConfig, LayerKind, Mode};
 
 fn config(superpage: u32, gather: Gather) -> LayerConfig {
-    let (leaves, uuid) = (200, [7; 16]);
-    LayerConfig { superpage, gather, leaves, uuid, ..LayerConfig::new(LayerKind::Mhatl) }
+    let mut config = LayerConfig { superpage, uuid: [7; 16], ..LayerConfig::new(LayerKind::Mhatl) };
+    (config.mhatl.gather, config.mhatl.leaves) = (gather, 200);
+    config
 }
 
 const MODES: [Gather; 2] = [Gather::Lsp, Gather::Vsp];
@@ -42,7 +43,8 @@ fn a_flush_survives_a_cut() {
 /// The specification's figures: 1 leaf, 5 after one small write, 128 at the worst.
 #[test]
 fn a_small_write_parts_a_superpage_into_five_leaves() {
-    let config = LayerConfig { leaves: 10_000, ..config(128, Gather::Lsp) };
+    let mut config = config(128, Gather::Lsp);
+    config.mhatl.leaves = 10_000;
     let disk = vec![0; 300 * 128 * SECTOR];
     let mut world = World::start(&config, disk, Mode::Format, 4);
     let write = |world: &mut World, lba: u64, sectors: usize| {
@@ -68,7 +70,8 @@ fn a_small_write_parts_a_superpage_into_five_leaves() {
 #[test]
 fn the_cap_is_a_target_and_never_an_error() {
     for (leaves, exceeded) in [(500, false), (100, true)] {
-        let config = LayerConfig { leaves, ..config(32, Gather::Lsp) };
+        let mut config = config(32, Gather::Lsp);
+        config.mhatl.leaves = leaves;
         let disk = vec![0; 400 * 32 * SECTOR];
         let mut world = World::start(&config, disk, Mode::Format, 6);
         let mut random = Random(11);

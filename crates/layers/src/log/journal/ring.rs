@@ -76,7 +76,7 @@ pub fn split<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LayerKind;
+    use crate::kind::LayerKind;
 
     #[test]
     fn records_lie_within_the_device() {

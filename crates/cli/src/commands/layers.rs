@@ -1,0 +1,80 @@
+//! `hostftl layers`: what each layer does, on what devices, and its parameters.
+
+use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// What each layer does, the devices it works on, and its parameters
+///
+/// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer is
+/// named. No layer, and `none`, is passthrough.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Of these layers alone
+    #[arg(value_name = "LAYER", value_parser = super::layer)]
+    layers: Vec<LayerKind>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the output can't be written.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let kinds = if args.layers.is_empty() { LayerKind::ALL } else { &args.layers };
+    if console.is_json() {
+        return console.value(&kinds.iter().map(|kind| json(*kind)).collect::<Vec<_>>());
+    }
+    for (index, kind) in kinds.iter().enumerate() {
+        if index > 0 {
+            console.line("")?;
+        }
+        text(*kind, console)?;
+    }
+    Ok(())
+}
+
+fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
+    let Registration { name, about, devices, parameters, .. } = kind.registration();
+    console.line(format!("{name}: {about}"))?;
+    console.line(format!("  on {devices}"))?;
+    let config = LayerConfig::new(kind);
+    for parameter in *parameters {
+        let Parameter { key, value, about, .. } = parameter;
+        let default = match default(parameter, &config) {
+            Some(word) => format!("; {word} if not said"),
+            None => String::new(),
+        };
+        console.line(format!("  {key}={value}"))?;
+        console.indented("      ", &format!("{about}{default}"))?;
+    }
+    Ok(())
+}
+
+/// The word that a parameter has when nothing is said.
+fn default(parameter: &Parameter, config: &LayerConfig) -> Option<String> {
+    (parameter.get)(config)
+}
+
+fn json(kind: LayerKind) -> serde_json::Value {
+    let Registration { name, about, devices, parameters, format, .. } = kind.registration();
+    let config = LayerConfig::new(kind);
+    let parameters: Vec<_> = parameters
+        .iter()
+        .map(|it| {
+            serde_json::json!({
+                "key": it.key,
+                "value": it.value,
+                "about": it.about,
+                "default": default(it, &config),
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "layer": name,
+        "about": about,
+        "devices": devices.to_string(),
+        "format": format,
+        "parameters": parameters,
+    })
+}

@@ -1,0 +1,36 @@
+//! What the exerciser tells of itself.
+
+use alloc::boxed::Box;
+
+use crate::chaos::Chaos;
+use crate::kind::LayerKind;
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Exerciser;
+
+impl Registered for Exerciser {}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Exerciser,
+    name: "exerciser",
+    about: "a script that uses every command of the contract; for tests alone",
+    format: 1,
+    devices: Devices::Few,
+    parameters: &[],
+    defaults: |_| {},
+    reads_metadata: false,
+    promises: Promises::USUAL,
+    plan: |_, devices| Exerciser::plan(devices),
+    new: |_, devices, buffers, _| {
+        Ok(Box::new(Exerciser::new(Exerciser::plan(devices)?, devices, buffers)))
+    },
+    chaos: Chaos {
+        devices: &[1, 2, 3, 4],
+        sectors: Some(512),
+        large: None,
+        events: "e",
+        weight: 1,
+        ..Chaos::USUAL
+    },
+};

@@ -1,0 +1,28 @@
+//! The layers as a number: what each is stands in its registration (see [`crate::registry`]).
+
+/// The layers. The order is for good: chaos draws from it, so that a seed stays what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayerKind {
+    /// No translation.
+    Passthrough,
+    /// Small writes are gathered into superpages; every sector is mapped.
+    Hard,
+    /// Every sector has a home; small writes go to a hidden area first.
+    Shatl,
+    /// Blocks are compressed and packed into rows over all devices, with parity.
+    Log,
+    /// A fast device is a write-back cache over a slow one.
+    Tier,
+    /// A zoned device is filled line by line, a line being a segment of each parallel unit.
+    Pblk,
+    /// A zoned device is filled segment by segment, the parallel units in turn.
+    Rrpc,
+    /// The test layer that uses every command; no user may choose it.
+    Exerciser,
+    /// Writes go to what the device collects next.
+    Scrambler,
+    /// Small writes are gathered into superpages; runs of sectors are mapped.
+    Mhatl,
+    /// As `shatl`, with a hidden area as large as a budget of memory allows.
+    HatlAuto,
+}

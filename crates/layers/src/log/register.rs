@@ -1,0 +1,144 @@
+//! What `log` tells of itself.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use hostftl_core::Codec;
+
+use crate::chaos::{Chance, Chaos, Large, Strips};
+use crate::config::LayerConfig;
+use crate::kind::LayerKind;
+use crate::parameter::{self, Parameter, SPARE, SUPERPAGE, size_text, truth, truth_text};
+use crate::policy::{GcPolicy, Separation};
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Log;
+
+impl Registered for Log {}
+
+const COMPRESS: Parameter = Parameter {
+    key: "compress",
+    value: "none|lz4|zstd|zstd-LEVEL",
+    about: "how blocks are compressed; zstd is zstd-3",
+    set: |config, word| {
+        let codec = codec(word);
+        config.log.compress =
+            codec.ok_or("none, lz4, zstd, or zstd-LEVEL with a level from 1 to 19")?;
+        Ok(())
+    },
+    get: |config| {
+        Some(match config.log.compress {
+            Codec::Raw => String::from("none"),
+            Codec::Lz4 => String::from("lz4"),
+            Codec::Zstd(level) => format!("zstd-{level}"),
+        })
+    },
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter { about: "the chunk: what a row has on each device", ..SUPERPAGE },
+    SPARE,
+    COMPRESS,
+    Parameter {
+        key: "parity",
+        value: "yes|no",
+        about: "whether each row has a chunk of parity, and on two devices a mirror, so that any \
+                one device may be lost",
+        set: |config, word| truth(word).map(|yes| config.log.parity = yes),
+        get: |config| Some(truth_text(config.log.parity)),
+    },
+    Parameter {
+        key: "gc",
+        value: GcPolicy::WORDS,
+        about: "which segment is collected next",
+        set: |config, word| {
+            config.log.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
+            Ok(())
+        },
+        get: |config| Some(config.log.gc.to_string()),
+    },
+    Parameter {
+        key: "separation",
+        value: Separation::WORDS,
+        about: "what is kept apart in segments of its own",
+        set: |config, word| {
+            config.log.separation = word.parse().map_err(|_| Separation::KNOWN)?;
+            Ok(())
+        },
+        get: |config| Some(config.log.separation.to_string()),
+    },
+    Parameter {
+        key: "journal",
+        value: "yes|no",
+        about: "whether the last device of the stack is a journal, to which flushes go",
+        set: |config, word| truth(word).map(|yes| config.log.journal = yes),
+        get: |config| config.log.journal.then(|| truth_text(true)),
+    },
+    Parameter {
+        key: "map-memory",
+        value: "SIZE",
+        about: "the memory for map pages; not set, enough for all of a small volume, and a share \
+                of what a large one exports",
+        set: |config, word| {
+            config.log.map_memory = Some(parameter::size(word).ok_or("a size, as 256m")?);
+            Ok(())
+        },
+        get: |config| config.log.map_memory.map(size_text),
+    },
+];
+
+fn codec(word: &str) -> Option<Codec> {
+    match word {
+        "none" => Some(Codec::Raw),
+        "lz4" => Some(Codec::Lz4),
+        "zstd" => Some(Codec::Zstd(3)),
+        _ => {
+            let level = word.strip_prefix("zstd-")?.parse().ok()?;
+            (1..=19).contains(&level).then_some(Codec::Zstd(level))
+        }
+    }
+}
+
+fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
+    let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Lifetime];
+    config.log.separation = dice.pick(&rules);
+    if dice.chance(500) {
+        config.log.few_pairs = true;
+        config.log.map_memory = dice.pick(&[None, Some(0), Some(0), Some(128 << 10)]);
+    }
+}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Log,
+    name: "log",
+    about: "blocks are compressed and packed into rows over all devices, perhaps with parity",
+    format: 2,
+    devices: Devices::Array,
+    parameters: PARAMETERS,
+    defaults: |_| {},
+    reads_metadata: true,
+    promises: Promises {
+        does_without: |config| config.log.parity.into(),
+        tells_corrupt: true,
+        ..Promises::USUAL
+    },
+    plan: Log::plan,
+    new: |config, devices, buffers, mode| Ok(Box::new(Log::new(config, devices, buffers, mode)?)),
+    chaos: Chaos {
+        devices: &[1, 2, 2, 3, 3, 4, 5],
+        parity: 600,
+        journal: 400,
+        megabytes: &[1, 2, 4, 8, 8, 16, 16],
+        superpages: &[32, 32, 64, 64],
+        has_small_units: true,
+        // With much spare writes are told apart.
+        spares: &[20, 70, 200, 500, 600, 600],
+        stacks_flushes: true,
+        large: Some(Large { superpages: &[], ..Large::USUAL }),
+        segments: Some(Strips { reads_at_once: true, ..Strips::USUAL }),
+        vary,
+        ..Chaos::USUAL
+    },
+};

@@ -1,0 +1,29 @@
+//! What `passthrough` tells of itself.
+
+use alloc::boxed::Box;
+
+use crate::chaos::Chaos;
+use crate::kind::LayerKind;
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Passthrough;
+
+impl Registered for Passthrough {}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Passthrough,
+    name: "passthrough",
+    about: "no translation: what the host sends goes to the device as it is",
+    format: 1,
+    devices: Devices::Block,
+    parameters: &[],
+    defaults: |_| {},
+    reads_metadata: false,
+    promises: Promises::USUAL,
+    plan: |_, devices| Passthrough::plan(devices),
+    new: |config, devices, _, _| {
+        Ok(Box::new(Passthrough::new(config, Passthrough::plan(devices)?)))
+    },
+    chaos: Chaos { events: "p", weight: 1, ..Chaos::USUAL },
+};

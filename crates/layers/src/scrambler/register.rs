@@ -1,0 +1,98 @@
+//! What the scrambler tells of itself.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use crate::chaos::{Chance, Chaos};
+use crate::config::LayerConfig;
+use crate::kind::LayerKind;
+use crate::parameter::{Parameter, SPARE, sectors};
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Scrambler;
+
+impl Registered for Scrambler {
+    fn rules(&self) -> [u64; 3] {
+        Scrambler::rules(self)
+    }
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "slot",
+        value: "SIZE|page",
+        about: "the unit of the map: a part of a page of the device, or page for all of one",
+        set: |config, word| {
+            config.scrambler.slot = match word {
+                "page" => 0,
+                _ => {
+                    let fits = sectors(word).filter(|sectors| (1..=128).contains(sectors));
+                    fits.ok_or("a size from 512 to 64k, or page")? as u32
+                }
+            };
+            Ok(())
+        },
+        get: |config| {
+            Some(match config.scrambler.slot {
+                0 => String::from("page"),
+                sectors if sectors % 2 == 0 => format!("{}k", sectors / 2),
+                sectors => format!("{}", sectors * 512),
+            })
+        },
+    },
+    Parameter {
+        key: "util",
+        value: "SHARE",
+        about: "a page takes no more once this share of its slots is used, while others do",
+        set: |config, word| {
+            let share = word.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
+            let share = share.ok_or("a share from 0 to 1")?;
+            config.scrambler.util_permille = (share * 1000.0 + 0.5) as u32;
+            Ok(())
+        },
+        get: |config| {
+            let permille = config.scrambler.util_permille;
+            Some(format!("{}.{:03}", permille / 1000, permille % 1000))
+        },
+    },
+    Parameter {
+        key: "refresh",
+        value: "N",
+        about: "pages written from one question about what the device collects to the next; 0, \
+                never asked",
+        set: |config, word| {
+            config.scrambler.refresh =
+                word.parse().map_err(|_| "a number of writes, 0 for never")?;
+            Ok(())
+        },
+        get: |config| Some(config.scrambler.refresh.to_string()),
+    },
+    SPARE,
+];
+
+fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
+    let slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
+    // A page has 64 slots at the most.
+    config.scrambler.slot = if slot * 64 < config.superpage { 0 } else { slot };
+    config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
+    config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
+}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Scrambler,
+    name: "scrambler",
+    about: "writes go to pages that the device collects next, so that its victims empty themselves",
+    format: 1,
+    devices: Devices::Hinting,
+    parameters: PARAMETERS,
+    defaults: |_| {},
+    reads_metadata: false,
+    promises: Promises::USUAL,
+    plan: Scrambler::plan,
+    new: |config, devices, buffers, mode| {
+        Ok(Box::new(Scrambler::new(config, devices, buffers, mode)?))
+    },
+    chaos: Chaos { vary, ..Chaos::USUAL },
+};

@@ -1,0 +1,128 @@
+//! What `shatl` and `hatl-auto` tell of themselves.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use crate::chaos::{Chance, Chaos, Large};
+use crate::config::LayerConfig;
+use crate::kind::LayerKind;
+use crate::parameter::{self, Parameter, SUPERPAGE, sectors_text, short, size_text};
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::params::Reclaim;
+use super::{HatlAuto, Shatl};
+
+impl Registered for Shatl {}
+impl Registered for HatlAuto {}
+
+const SUPERPAGE_OF_BOTH: Parameter =
+    Parameter { about: "the unit in which the hidden area is written and emptied", ..SUPERPAGE };
+
+const HIDDEN: Parameter = Parameter {
+    key: "hidden",
+    value: "SIZE",
+    about: "the size of the hidden area, to which small writes go first; a quarter of the device \
+            at the most",
+    set: |config, word| {
+        let sectors = parameter::sectors(word).ok_or("a size in whole sectors, as 128m")?;
+        config.shatl.hidden = sectors;
+        Ok(())
+    },
+    get: |config| Some(sectors_text(config.shatl.hidden)),
+};
+
+const MODE: Parameter = Parameter {
+    key: "mode",
+    value: "shatl|ressd",
+    about: "how the hidden area is emptied: shatl, the superpage that touches the fewest logical \
+            ones; ressd, all of it in the order of addresses",
+    set: |config, word| {
+        config.shatl.reclaim = match word {
+            "shatl" => Reclaim::Fewest,
+            "ressd" => Reclaim::Batch,
+            _ => return Err("shatl or ressd"),
+        };
+        Ok(())
+    },
+    get: |config| {
+        Some(String::from(match config.shatl.reclaim {
+            Reclaim::Fewest => "shatl",
+            Reclaim::Batch => "ressd",
+        }))
+    },
+};
+
+const THRESHOLD: Parameter = Parameter {
+    key: "threshold",
+    value: "SIZE",
+    about: "from this length on writes go home; not set, from a superpage on, or with ressd from \
+            32k on",
+    set: |config, word| {
+        config.shatl.threshold = Some(short(word)?).filter(|sectors| *sectors > 0);
+        Ok(())
+    },
+    get: |config| config.shatl.threshold.map(|sectors| sectors_text(sectors.into())),
+};
+
+const BUDGET: Parameter = Parameter {
+    key: "budget",
+    value: "SIZE",
+    about: "the memory that the map may take with all that belongs to it; not set, 4m for each \
+            32g of device",
+    set: |config, word| {
+        config.shatl.budget = Some(parameter::size(word).ok_or("a size, as 4m")?);
+        Ok(())
+    },
+    get: |config| config.shatl.budget.map(size_text),
+};
+
+fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
+    if dice.chance(300) {
+        config.shatl.reclaim = Reclaim::Batch;
+        config.shatl.threshold = Some(dice.between(2, 40) as u32);
+    }
+}
+
+/// All of the hidden area at once, whatever else was drawn.
+fn batch(config: &mut LayerConfig) {
+    (config.shatl.reclaim, config.shatl.threshold) = (Reclaim::Batch, None);
+}
+
+/// See [`crate::registry`].
+pub const SHATL: Registration = Registration {
+    kind: LayerKind::Shatl,
+    name: "shatl",
+    about: "every sector has a home; small writes go to a hidden area first",
+    format: 1,
+    devices: Devices::Block,
+    parameters: &[SUPERPAGE_OF_BOTH, HIDDEN, MODE, THRESHOLD],
+    defaults: |_| {},
+    reads_metadata: false,
+    promises: Promises::USUAL,
+    plan: Shatl::plan,
+    new: |config, devices, buffers, mode| Ok(Box::new(Shatl::new(config, devices, buffers, mode)?)),
+    chaos: Chaos {
+        large: Some(Large { also: (700, batch), ..Large::USUAL }),
+        vary,
+        ..Chaos::USUAL
+    },
+};
+
+/// See [`crate::registry`].
+pub const HATL_AUTO: Registration = Registration {
+    kind: LayerKind::HatlAuto,
+    name: "hatl-auto",
+    about: "as shatl, with a hidden area as large as a budget of memory allows",
+    parameters: &[SUPERPAGE_OF_BOTH, BUDGET],
+    plan: HatlAuto::plan,
+    new: |config, devices, buffers, mode| {
+        Ok(Box::new(HatlAuto::new(config, devices, buffers, mode)?))
+    },
+    chaos: Chaos {
+        vary: |config, dice| {
+            config.shatl.budget = dice.pick(&[None, Some(256 << 10), Some(1 << 20)]);
+        },
+        ..Chaos::USUAL
+    },
+    ..SHATL
+};

@@ -1,0 +1,90 @@
+//! What `tier` tells of itself.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use crate::chaos::{Chaos, Large};
+use crate::kind::LayerKind;
+use crate::parameter::{Parameter, sectors_text, short};
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Tier;
+use super::params::Policy;
+
+impl Registered for Tier {}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "page",
+        value: "SIZE",
+        about: "what moves between the devices at once",
+        set: |config, word| short(word).map(|sectors| config.tier.page = sectors),
+        get: |config| Some(sectors_text(config.tier.page.into())),
+    },
+    Parameter {
+        key: "policy",
+        value: "lru|exclusive|writes|after-N",
+        about: "which pages come to the fast device: lru, all that are read or written; exclusive, \
+                the same, and every eviction writes; writes, those that are written; after-N, those \
+                that are read or written N times",
+        set: |config, word| {
+            let policy = policy(word);
+            config.tier.policy =
+                policy.ok_or("lru, exclusive, writes, or after-N with N from 2 to 255")?;
+            Ok(())
+        },
+        get: |config| {
+            Some(match config.tier.policy {
+                Policy::Lru => String::from("lru"),
+                Policy::Exclusive => String::from("exclusive"),
+                Policy::Writes => String::from("writes"),
+                Policy::After(accesses) => format!("after-{accesses}"),
+            })
+        },
+    },
+    Parameter {
+        key: "free",
+        value: "PERCENT",
+        about: "the share of the fast device that is kept free for the pages that come next",
+        set: |config, word| {
+            let share = word.parse().ok().filter(|share| (1..=50).contains(share));
+            config.tier.free = share.ok_or("a percentage from 1 to 50")?;
+            Ok(())
+        },
+        get: |config| Some(config.tier.free.to_string()),
+    },
+];
+
+fn policy(word: &str) -> Option<Policy> {
+    match word {
+        "lru" => Some(Policy::Lru),
+        "exclusive" => Some(Policy::Exclusive),
+        "writes" => Some(Policy::Writes),
+        _ => {
+            let accesses = word.strip_prefix("after-")?.parse().ok()?;
+            (accesses >= 2).then_some(Policy::After(accesses))
+        }
+    }
+}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Tier,
+    name: "tier",
+    about: "a fast device is a write-back cache over a slow one",
+    format: 1,
+    devices: Devices::FastAndSlow,
+    parameters: PARAMETERS,
+    defaults: |_| {},
+    reads_metadata: false,
+    promises: Promises { knows_lost: true, ..Promises::USUAL },
+    plan: Tier::plan,
+    new: |config, devices, buffers, mode| Ok(Box::new(Tier::new(config, devices, buffers, mode)?)),
+    chaos: Chaos {
+        devices: &[2],
+        large: Some(Large { superpages: &[], ..Large::USUAL }),
+        events: "t",
+        ..Chaos::USUAL
+    },
+};

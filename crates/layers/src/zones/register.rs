@@ -1,0 +1,68 @@
+//! What `pblk` and `rrpc` tell of themselves.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
+use crate::chaos::{Chaos, Strips};
+use crate::kind::LayerKind;
+use crate::parameter::{Parameter, SPARE, SUPERPAGE};
+use crate::policy::GcPolicy;
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::Zones;
+
+impl Registered for Zones {
+    fn map_crc(&self) -> Option<u32> {
+        Some(Zones::map_crc(self))
+    }
+}
+
+const STRIP: Parameter =
+    Parameter { about: "the strip: what is written to a segment at once", ..SUPERPAGE };
+
+const GC: Parameter = Parameter {
+    key: "gc",
+    value: GcPolicy::WORDS,
+    about: "which line is collected next",
+    set: |config, word| {
+        config.zones.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
+        Ok(())
+    },
+    get: |config| Some(config.zones.gc.to_string()),
+};
+
+/// See [`crate::registry`].
+pub const PBLK: Registration = Registration {
+    kind: LayerKind::Pblk,
+    name: "pblk",
+    about: "a zoned device is filled line by line, a line being a segment of each parallel unit",
+    format: 1,
+    devices: Devices::Zoned,
+    parameters: &[STRIP, SPARE, GC],
+    defaults: |config| config.spare_permille = 110,
+    reads_metadata: true,
+    promises: Promises::USUAL,
+    plan: Zones::plan,
+    new: |config, devices, buffers, mode| Ok(Box::new(Zones::new(config, devices, buffers, mode)?)),
+    chaos: Chaos {
+        // Lines have lists from 64 strips on.
+        segments: Some(Strips { counts: &[4, 8, 16, 32], most: 128, ..Strips::USUAL }),
+        events: "o",
+        ..Chaos::USUAL
+    },
+};
+
+/// See [`crate::registry`].
+pub const RRPC: Registration = Registration {
+    kind: LayerKind::Rrpc,
+    name: "rrpc",
+    about: "a zoned device is filled segment by segment, the parallel units in turn",
+    parameters: &[STRIP, SPARE],
+    defaults: |config| config.spare_permille = 100,
+    chaos: Chaos {
+        segments: Some(Strips { units: 2, least: 40, ..Strips::USUAL }),
+        events: "o",
+        ..Chaos::USUAL
+    },
+    ..PBLK
+};
