@@ -82,8 +82,8 @@ pub struct World {
     pub digest: Option<u32>,
 }
 
-/// What the options of a seed say of the layer.
-fn configured(layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
+/// What the options of a seed say of the layer, and what only this layer can be told.
+fn configured(layer: LayerKind, swarm: &Swarm, journal: bool, dice: &mut Dice) -> LayerConfig {
     let mut config = LayerConfig::new(layer);
     config.log.journal = journal;
     config.superpage = swarm.superpage;
@@ -95,6 +95,11 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
         (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
     }
     config.deadline = swarm.deadline;
+    let choices = &layer.registration().chaos;
+    (choices.vary)(&mut config, dice);
+    if let Some(large) = choices.large.filter(|_| swarm.also) {
+        (large.also.1)(&mut config);
+    }
     config
 }
 
@@ -112,12 +117,7 @@ impl World {
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);
-        let mut config = configured(layer, &swarm, journal.is_some());
-        let choices = &layer.registration().chaos;
-        (choices.vary)(&mut config, &mut dice);
-        if let Some(large) = choices.large.filter(|_| swarm.also) {
-            (large.also.1)(&mut config);
-        }
+        let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {

@@ -104,6 +104,10 @@ impl<T: Into<u8>, U> A<T, U> {
     let measured = crate_of(&[("lib.rs", "mod log;\n"), root, one, two]);
     assert_eq!(measured.parts["log"].impls, (3, "Log".into()));
     assert_eq!(measured.parts["log"].hub, (2, "log/mod.rs".into()));
+    let words = ("log/params.rs", "pub struct Params {\n    pub a: u8,\n}\n");
+    let with_words = crate_of(&[("lib.rs", "mod log;\n"), root, one, two, words]);
+    let [with, without] = [&with_words, &measured].map(|it| &it.parts["log"]);
+    assert_eq!((with.files, with.open, with.lines), (4, without.open, without.lines));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::failure::Failure;
 
 /// What each layer does, the devices it works on, and its parameters
 ///
-/// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer is
-/// named. No layer, and `none`, is passthrough.
+/// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer
+/// is named.
 #[derive(clap::Args)]
 pub struct Args {
     /// Of these layers alone
@@ -41,12 +41,10 @@ fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
     let config = LayerConfig::new(kind);
     for parameter in *parameters {
         let Parameter { key, value, about, .. } = parameter;
-        let default = match default(parameter, &config) {
-            Some(word) => format!("; {word} if not said"),
-            None => String::new(),
-        };
-        console.line(format!("  {key}={value}"))?;
-        console.indented("      ", &format!("{about}{default}"))?;
+        let default = default(parameter, &config);
+        let default = default.map_or(String::new(), |word| format!("  [default: {word}]"));
+        console.line(format!("  {key}={value}{default}"))?;
+        console.indented("      ", about)?;
     }
     Ok(())
 }

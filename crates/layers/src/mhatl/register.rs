@@ -20,7 +20,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "leaves",
         value: "N",
-        about: "how many runs of sectors the map wants to have at the most, at 16 bytes each",
+        about: "how many runs of sectors the map wants to have at the most",
         set: |config, word| {
             let leaves = word.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
             config.mhatl.leaves = leaves.ok_or("a number from 1 to 67108864")?;

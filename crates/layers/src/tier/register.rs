@@ -26,8 +26,8 @@ const PARAMETERS: &[Parameter] = &[
         key: "policy",
         value: "lru|exclusive|writes|after-N",
         about: "which pages come to the fast device: lru, all that are read or written; exclusive, \
-                the same, and every eviction writes; writes, those that are written; after-N, those \
-                that are read or written N times",
+                the same, and every eviction writes; writes, those that are written; after-N, \
+                those that are read or written N times",
         set: |config, word| {
             let policy = policy(word);
             config.tier.policy =
