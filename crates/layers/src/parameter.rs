@@ -37,7 +37,7 @@ pub const SUPERPAGE: Parameter = Parameter {
 pub const SPARE: Parameter = Parameter {
     key: "spare",
     value: "PERCENT",
-    about: "the share of the devices that is kept free, so that victims of GC hold little valid data",
+    about: "over-provisioning: the share of the devices that is kept free for GC",
     set: |config, word| {
         let permille = word.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
         let permille = permille.filter(|it| (0.0..900.5).contains(it));

@@ -84,7 +84,7 @@ pub fn measure(tree: &Tree) -> Measured {
     }
 }
 
-/// Whether a file has the words and values of a layer's parameters, and no state: what needs neither
+/// Whether a file has the words and values of a layer's parameters, and no state: it needs neither
 /// assertions nor private fields.
 fn has_words_alone(name: &str) -> bool {
     name.ends_with("/params.rs") || name.ends_with("/register.rs")
