@@ -95,9 +95,15 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
         self.commands.end(token)
     }
 
-    pub(super) fn stop(&mut self) {
+    /// The host is gone. Whether there is nothing to do for that.
+    pub(super) fn stop(&mut self) -> bool {
         assert!(self.requests.are_answered(), "stop comes when every request is answered");
-        self.life.go(Life::Stopping);
+        match self.life {
+            Life::Running => self.life.go(Life::Stopping),
+            Life::Starting => self.life.go(Life::Over),
+            Life::Stopping | Life::Over => {}
+        }
+        self.life == Life::Over
     }
 
     pub(super) fn void(&mut self) {

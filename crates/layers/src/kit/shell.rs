@@ -134,8 +134,8 @@ impl<C: Core> Shell<C> {
                     self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Gone, true));
                 }
             }
-            Input::Stop if self.common.life() == Life::Running => self.common.stop(),
-            Input::Stop => out.push(Output::Event(Event::Stopped)),
+            Input::Stop if self.common.stop() => out.push(Output::Event(Event::Stopped)),
+            Input::Stop => {}
         }
     }
 

@@ -89,9 +89,8 @@ impl Log {
     /// No more goes into a row.
     pub(super) fn close(&mut self, row: u8) {
         let it = &mut self.rows[row as usize];
-        assert_eq!(it.phase, Phase::Filling, "only a row that is filled is closed");
         self.calm = None;
-        it.phase = Phase::Closed;
+        it.go(Phase::Closed);
         self.active |= 1 << row;
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
         self.streams[stream as usize].filling = None;
@@ -112,11 +111,11 @@ impl Log {
         let stream = to.stream;
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held =
-            |row: &&Row| row.phase != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
+            |row: &&Row| row.phase() != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
         if self.rows.iter().filter(held).count() + usize::from(others) >= ROWS {
             return None; // The other streams must be able to go on.
         }
-        let row = self.rows.iter().position(|row| row.phase == Phase::Idle)? as u8;
+        let row = self.rows.iter().position(|row| row.phase() == Phase::Idle)? as u8;
         let floor = match to.copy {
             true if self.recovery.is_some() => self.layout.restore_floor(),
             true => self.copies_floor(),

@@ -207,10 +207,10 @@ impl Log {
 
     /// Another buffer comes in the place of one that is held. False when none is idle now.
     fn replace(&mut self, buffer: Buffer) -> bool {
-        let idle = self.rows.iter().position(|row| row.phase == Phase::Idle);
+        let idle = self.rows.iter().position(|row| row.phase() == Phase::Idle);
         let Some(spare) = self.spare_buffers(0).next() else {
             let Some(row) = idle else { return false };
-            self.rows[row].phase = Phase::Draining;
+            self.rows[row].go(Phase::Draining);
             self.active |= 1 << row;
             self.break_row(row as u8);
             return self.replace(buffer);
@@ -238,7 +238,7 @@ impl Log {
         let held = self.journal.holds(row, &self.rows[row as usize], self.durability.durable());
         let idle = !held && (self.is_whole(row) || self.make_whole(row));
         if idle {
-            self.rows[row as usize].phase = Phase::Idle;
+            self.rows[row as usize].go(Phase::Idle);
             self.active &= !(1 << row);
             self.hung.broken &= !(1 << row);
         }

@@ -284,8 +284,8 @@ impl Log {
 
     /// Whether what a row holds may still be lost with it.
     fn is_at_risk(&self, row: &Row) -> bool {
-        let sealed = !matches!(row.phase, Phase::Idle | Phase::Filling | Phase::Closed);
-        row.phase != Phase::Idle && !(sealed && row.seq <= self.durability.durable())
+        let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
+        row.phase() != Phase::Idle && !(sealed && row.seq <= self.durability.durable())
     }
 
     /// Makes room for notes: when few go, there are too many for a record.

@@ -272,7 +272,7 @@ impl Log {
     pub(super) fn is_its_turn(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
         let it = &self.rows[row as usize];
         let before = |other: &Row| {
-            other.phase == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
+            other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
         };
         !self.rows.iter().any(before) && self.may_enter(now, it.at.segment, out)
     }

@@ -82,7 +82,7 @@ impl Log {
         }
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
-        if it.phase != Phase::Filling && !planted(Bug::RowForgotten) {
+        if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
             self.calm = None; // It may be sealed.
         }
         if it.of_host {

@@ -342,7 +342,7 @@ impl Log {
     /// All rows are replayed: the new life begins with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64) -> bool {
         self.durability.go_on_behind(last);
-        assert!(self.rows.iter().all(|row| row.phase == Phase::Idle));
+        assert!(self.rows.iter().all(|row| row.phase() == Phase::Idle));
         self.clean()
     }
 

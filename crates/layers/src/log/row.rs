@@ -70,8 +70,7 @@ pub struct Item {
 /// See the module text.
 #[derive(Debug)]
 pub struct Row {
-    /// Where in its cycle.
-    pub phase: Phase,
+    phase: Phase,
     /// Its number among all rows ever opened in this life.
     pub stamp: u64,
     /// Its place in the order of replay.
@@ -143,11 +142,36 @@ impl Row {
         }
     }
 
+    /// Where in its cycle.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Goes on in its cycle.
+    ///
+    /// # Panics
+    /// When that is not what comes next, or something under way forbids it.
+    pub fn go(&mut self, next: Phase) {
+        let fits = match (self.phase, next) {
+            (Phase::Idle, Phase::Filling) => self.placing == 0 && self.pending == 0,
+            (Phase::Filling, Phase::Closed) => true,
+            (Phase::Closed, Phase::Sealing) => self.placing == 0,
+            (Phase::Sealing, Phase::Programming) => true,
+            (Phase::Programming, Phase::Draining) => self.pending == 0,
+            // Its buffers come in the place of some that a device holds.
+            (Phase::Idle, Phase::Draining) => true,
+            (Phase::Draining, Phase::Idle) => self.heads.len() == 2,
+            _ => false,
+        };
+        assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
+        self.phase = next;
+    }
+
     /// Begins to fill.
     pub fn open(&mut self, layout: &Layout, at: At, stream: u8, stamp: u64) {
-        assert_eq!(self.phase, Phase::Idle, "only an idle row is opened");
         let full = at.sector == 0;
-        self.phase = Phase::Filling;
+        self.go(Phase::Filling);
         (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
         self.at = at;
@@ -161,7 +185,6 @@ impl Row {
         self.most_items = layout.head_entries(full);
         self.stage = Stage::Fill(0);
         self.of_host = super::append::is_of_host(stream);
-        assert!(self.placing == 0 && self.pending == 0);
     }
 
     /// Whether it can still change what it lists.

@@ -84,6 +84,32 @@ struct Segment {
 }
 
 impl Segment {
+    /// Goes on in its cycle.
+    ///
+    /// # Panics
+    /// When that is not what comes next, or what is in it forbids it.
+    fn go(&mut self, next: State) {
+        let fits = match (self.state, next) {
+            (State::Free, State::Open) => true,
+            (State::Open, State::Full) => self.left && self.rows == 0 && self.live > 0,
+            (State::Full, State::Victim) => self.may_be_victim(),
+            // What can't be moved stays; a settled segment is Full again, or Empty.
+            (State::Victim, State::Open) => true,
+            (State::Open | State::Full, State::Empty) => self.live == 0 && self.rows == 0,
+            (State::Empty, State::Free | State::Retired) => self.live == 0 && self.reads == 0,
+            _ => false,
+        };
+        assert!(fits, "a segment that is {:?} can't be {next:?} next: {self:?}", self.state);
+        self.state = next;
+    }
+
+    /// Recovery finds that nothing needs it, although it may have claimed it.
+    fn found_unused(&mut self, state: State) {
+        let claimed = matches!(self.state, State::Free | State::Open);
+        assert!(claimed && self.live == 0 && self.rows == 0, "nothing needs it: {self:?}");
+        self.state = state;
+    }
+
     /// Whether collection may go through it.
     fn may_be_victim(&self) -> bool {
         self.state == State::Full && !self.of_map && !self.shunned
@@ -214,8 +240,8 @@ impl Segments {
         self.changes += 1;
         let segment = self.free.pop_front().expect("a free segment");
         let it = self.at(segment);
-        assert!(it.state == State::Free && it.live == 0 && it.reads == 0 && it.rows == 0);
-        it.state = State::Open;
+        assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
+        it.go(State::Open);
         it.of_map = stream == MAP;
         it.stream = stream;
         it.left = false;
@@ -228,7 +254,7 @@ impl Segments {
     pub fn claim(&mut self, segment: u32, of_map: bool) {
         let it = self.at(segment);
         if it.state == State::Free {
-            it.state = State::Open;
+            it.go(State::Open);
             it.of_map = of_map;
             it.left = true;
         }
@@ -270,7 +296,7 @@ impl Segments {
         if it.live == 0 {
             return self.emptied(segment);
         }
-        it.state = State::Full;
+        it.go(State::Full);
         it.level = level;
         let it = *it;
         self.full += u64::from(!it.of_map);
@@ -283,7 +309,7 @@ impl Segments {
     fn emptied(&mut self, segment: u32) {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
         self.separator.emptied(stream, age);
-        self.at(segment).state = State::Empty;
+        self.at(segment).go(State::Empty);
         self.changes += 1;
         self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
     }
@@ -413,8 +439,7 @@ impl Segments {
     /// A segment out of use may be opened.
     pub fn release(&mut self, segment: u32) {
         let it = self.at(segment);
-        assert!(it.state == State::Empty && it.live == 0);
-        it.state = State::Free;
+        it.go(State::Free);
         self.changes += 1;
         self.free.push_back(segment);
     }
@@ -439,10 +464,10 @@ impl Segments {
             // What the images show there was replaced by rows that are durable.
             let unused = it.live == 0 && it.last == 0;
             if unused && dirty(index) {
-                self.at(index).state = State::Empty;
+                self.at(index).found_unused(State::Empty);
                 self.dirty.push_back(index);
             } else if unused {
-                self.at(index).state = State::Free;
+                self.at(index).found_unused(State::Free);
                 self.free.push_back(index);
             } else {
                 assert_ne!(it.state, State::Free, "what is live was claimed");

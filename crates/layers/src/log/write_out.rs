@@ -54,7 +54,7 @@ impl Log {
         while left != 0 && self.ops.room() > OWN_OPS / 2 && out.room() >= 8 {
             let row = left.trailing_zeros() as u8;
             left &= left - 1;
-            moved |= match self.rows[row as usize].phase {
+            moved |= match self.rows[row as usize].phase() {
                 Phase::Closed => self.seal(row),
                 Phase::Sealing => self.seal_step(now, row, out),
                 Phase::Draining => self.retire(row),
@@ -77,7 +77,7 @@ impl Log {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
-            let filling = self.rows[first as usize].phase == Phase::Filling;
+            let filling = self.rows[first as usize].phase() == Phase::Filling;
             if filling {
                 self.close(first);
             }
@@ -98,7 +98,8 @@ impl Log {
         }
         let seq = self.durability.seal(stamp, of_host);
         let it = &mut self.rows[row as usize];
-        (it.seq, it.phase) = (seq, Phase::Sealing);
+        it.go(Phase::Sealing);
+        it.seq = seq;
         let last = it.used_chunks() - 1;
         let head = Head {
             seq,
@@ -239,7 +240,7 @@ impl Log {
         it.pending += 1;
         if index + 1 == copies {
             // Not in the next round: the program may be over before that comes.
-            it.phase = Phase::Programming;
+            it.go(Phase::Programming);
             self.active &= !(1 << row);
         }
         let (at, parity) = (it.at, index == it.used_chunks());
@@ -322,8 +323,8 @@ impl Log {
     pub(super) fn chunk_over(&mut self, row: u8) {
         let it = &mut self.rows[row as usize];
         it.pending -= 1;
-        if it.pending == 0 && it.phase == Phase::Programming && self.failed.is_none() {
-            it.phase = Phase::Draining;
+        if it.pending == 0 && it.phase() == Phase::Programming && self.failed.is_none() {
+            it.go(Phase::Draining);
             self.active |= 1 << row;
             let (seq, segment) = (it.seq, it.at.segment);
             self.durability.written(seq);

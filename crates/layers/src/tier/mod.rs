@@ -264,7 +264,12 @@ impl Layer for Tier {
             Input::Host(request) => self.accept(request, out),
             Input::Done(done) => self.done(now, done, out),
             Input::Timer => self.expire(now, out),
-            Input::Stop => self.life = Life::Stopping,
+            Input::Stop if self.life == Life::Running => self.life = Life::Stopping,
+            // What was not opened has nothing to make durable.
+            Input::Stop => {
+                self.life = Life::Over;
+                out.push(Output::Event(Event::Stopped));
+            }
         }
         self.pump(now, out);
     }

@@ -30,7 +30,7 @@ impl Segments {
         self.victims.freed(victim);
         self.full -= 1;
         self.in_full -= u64::from(self.list[victim as usize].live);
-        self.at(victim).state = State::Victim;
+        self.at(victim).go(State::Victim);
     }
 
     /// Makes this one the next victim, whatever would be gained, if it is full.
@@ -51,8 +51,7 @@ impl Segments {
     /// A victim was gone through.
     pub fn collected(&mut self, victim: u32) {
         let it = self.at(victim);
-        assert_eq!(it.state, State::Victim);
-        it.state = State::Open;
+        it.go(State::Open);
         it.shunned = it.live > 0;
         self.settle(victim);
     }

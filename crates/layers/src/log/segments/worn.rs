@@ -17,8 +17,7 @@ impl Segments {
     /// A segment out of use is never opened again.
     pub fn retire(&mut self, segment: u32) {
         let it = self.at(segment);
-        assert!(it.state == State::Empty && it.live == 0);
-        it.state = State::Retired;
+        it.go(State::Retired);
         self.changes += 1;
     }
 
