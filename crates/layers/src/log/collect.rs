@@ -145,6 +145,7 @@ impl Log {
             false => None,
         };
         let Some(victim) = victim else { return false };
+        assert!(self.collection.outstanding == 0, "nothing of another victim is under way");
         self.pace_victim(victim);
         self.counters.gc_runs += 1;
         out.push(Output::Event(Event::GcStarted));
@@ -238,6 +239,7 @@ impl Log {
 
     /// The victim was gone through to its end.
     fn leave_victim(&mut self) {
+        assert!(!self.collection.is_idle(), "a victim that is left had been chosen");
         let victim = self.collection.victim;
         self.pace_on(self.layout.slots);
         self.collection.phase = Phase::Idle;

@@ -127,6 +127,7 @@ impl Log {
 
     pub(super) fn note_image(&mut self, kind: Kind, page: u32, place: Place, crc: u32, old: Place) {
         let images = &mut self.checkpoint.images;
+        assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
         self.segments.add(self.layout.segment_of(place.byte()), place);
@@ -262,6 +263,7 @@ impl Log {
                 images.bufs[chunk as usize] = Some(buf);
             }
         }
+        assert!(images.pending > 0, "a chunk that is written was sent");
         images.pending -= 1;
         if images.pending == 0 && self.failed.is_none() {
             let (seq, segment) = (images.seq, images.segment);

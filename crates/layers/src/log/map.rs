@@ -288,6 +288,7 @@ impl Map {
     }
 
     fn let_go(&mut self, at: usize) {
+        assert!(self.frames[at].state != State::Free, "a frame is let go once");
         self.frames[at].state = State::Free;
         self.free.push(at as u32);
     }
@@ -327,6 +328,7 @@ impl Map {
     /// The image of a page that was invited can't be read.
     pub fn failed(&mut self, page: u32) {
         let at = self.frame(page).expect("the page was invited");
+        assert_eq!(self.frames[at].state, State::Coming, "an image that fails was being read");
         self.frames[at].state = State::Bad;
     }
 
@@ -376,6 +378,7 @@ impl Map {
         self.frames[at].pins += 1; // Eviction must leave it alone.
         while first && self.free.len() as u32 <= others {
             if !self.evict() {
+                assert!(self.frames[at].pins > 0, "a page is let go as often as it was kept");
                 self.frames[at].pins -= 1;
                 return false;
             }

@@ -229,7 +229,8 @@ impl Row {
 
     /// Notes an item for which room was taken; returns its number.
     pub fn push(&mut self, item: Item) -> u32 {
-        assert!((self.items.len() as u32) < self.most_items);
+        assert!(self.phase == Phase::Filling, "items go into a row that is filled");
+        assert!((self.items.len() as u32) < self.most_items, "the head has room for the item");
         self.items.push(item);
         self.items.len() as u32 - 1
     }

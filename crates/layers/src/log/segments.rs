@@ -274,6 +274,7 @@ impl Segments {
     /// Row `seq` in it is on the devices.
     pub fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
+        assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
         it.rows -= 1;
         it.last = it.last.max(seq);
         self.settle(segment);
@@ -394,12 +395,14 @@ impl Segments {
 
     /// A read of a segment is over.
     pub fn unpin(&mut self, segment: u32) {
+        assert!(self.at(segment).reads > 0, "a read that ends had begun");
         self.at(segment).reads -= 1;
         self.changes += u64::from(self.at(segment).reads == 0);
     }
 
     /// A root is begun: what is empty now is free when it is durable.
     pub fn root_begun(&mut self) {
+        assert!(!self.is_rooting, "one root is under way at a time");
         self.roots += 1;
         self.is_rooting = true;
     }
