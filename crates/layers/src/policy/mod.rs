@@ -6,6 +6,7 @@
 
 mod dice;
 mod lists;
+mod own;
 mod saved;
 mod separation;
 mod victims;
@@ -13,6 +14,7 @@ mod words;
 
 pub use dice::Dice;
 pub use lists::Lists;
+pub use own::{OwnPolicy, VictimPolicy};
 pub use separation::{CLASSES, HOT, Separation, Separator};
 pub use victims::Victims;
 pub use words::{Frontiers, GcPolicy, UnknownWord};

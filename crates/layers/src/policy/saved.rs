@@ -25,6 +25,7 @@ impl Victims {
                 lists(all, put);
                 changed.iter().for_each(|&when| put(when));
             }
+            Kind::Own(policy, _) => policy.save(put),
         }
     }
 
@@ -46,6 +47,7 @@ impl Victims {
                     *when = take()?;
                 }
             }
+            Kind::Own(policy, _) => policy.load(take)?,
         }
         Some(victims)
     }

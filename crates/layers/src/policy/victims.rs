@@ -5,12 +5,14 @@
 //! - A change costs O(1); a pick costs at most O(pages per segment), or O(D) for `d-choices:D`.
 //! - Ages are in host writes, so every clock picks alike.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
 use super::dice::Dice;
 use super::lists::Lists;
+use super::own::VictimPolicy;
 use super::words::GcPolicy;
 
 /// The sealed segments in an order without meaning, so that one can be drawn.
@@ -78,6 +80,8 @@ pub(super) enum Kind {
     Choices(Set, u32),
     /// By live pages, and for each segment when a page of it last died.
     CostBenefit(Lists, Vec<u64>),
+    /// Whatever it knows, and the bytes of that.
+    Own(Box<dyn VictimPolicy>, u64),
 }
 
 /// See the module text. Live pages are counted by the pool and told here.
@@ -98,6 +102,9 @@ impl Victims {
             GcPolicy::Random => Kind::Choices(Set::new(segments, seed), 1),
             GcPolicy::DChoices(count) => Kind::Choices(Set::new(segments, seed), count),
             GcPolicy::CostBenefit => Kind::CostBenefit(lists(), vec![0; segments as usize]),
+            GcPolicy::Own(own) => {
+                Kind::Own((own.new)(segments, pages), (own.memory)(segments, pages))
+            }
         };
         Victims { kind, pages }
     }
@@ -109,6 +116,7 @@ impl Victims {
             GcPolicy::Greedy | GcPolicy::Fifo => Lists::memory(segments, pages),
             GcPolicy::Random | GcPolicy::DChoices(_) => each,
             GcPolicy::CostBenefit => Lists::memory(segments, pages) + each,
+            GcPolicy::Own(own) => (own.memory)(segments, pages),
         }
     }
 
@@ -119,6 +127,7 @@ impl Victims {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.bytes(),
             Kind::Choices(set, _) => set.at.len() as u64 * each,
             Kind::CostBenefit(lists, changed) => lists.bytes() + changed.len() as u64 * each,
+            Kind::Own(_, bytes) => *bytes,
         }
     }
 
@@ -132,6 +141,7 @@ impl Victims {
                 lists.push(segment, live);
                 changed[segment as usize] = now;
             }
+            Kind::Own(policy, _) => policy.sealed(segment, live, now),
         }
     }
 
@@ -145,6 +155,7 @@ impl Victims {
                 lists.relink(segment, to);
                 changed[segment as usize] = now;
             }
+            Kind::Own(policy, _) => policy.changed(segment, to, now),
         }
     }
 
@@ -156,6 +167,7 @@ impl Victims {
             Kind::CostBenefit(lists, changed) => {
                 oldest_and_emptiest(lists, changed, self.pages, now)
             }
+            Kind::Own(policy, _) => policy.pick(now, &live),
         }
     }
 
@@ -175,6 +187,7 @@ impl Victims {
                 lists.remove(segment);
             }
             Kind::Choices(set, _) => set.remove(segment),
+            Kind::Own(policy, _) => policy.freed(segment),
         }
     }
 }
@@ -225,7 +238,7 @@ mod tests {
         match policy {
             GcPolicy::Greedy => all.iter().all(|other| picked.live <= other.live),
             GcPolicy::Fifo => all.iter().all(|other| picked.sealed <= other.sealed),
-            GcPolicy::Random | GcPolicy::DChoices(_) => true,
+            GcPolicy::Random | GcPolicy::DChoices(_) | GcPolicy::Own(_) => true,
             GcPolicy::CostBenefit if picked.live == 0 => true,
             GcPolicy::CostBenefit => {
                 let best = picked.value(now) * (1.0 + 1e-9);

@@ -6,6 +6,8 @@ use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 
+use super::own::{NAMED, OwnPolicy};
+
 /// The most segments that `d-choices` may compare.
 const MAX_CHOICES: u32 = 256;
 
@@ -23,6 +25,8 @@ pub enum GcPolicy {
     /// The one with the largest `age · (1 − u) / 2u`, where `u` is its live share and `age` the
     /// host writes since a page of it last died.
     CostBenefit,
+    /// One that has a file of its own.
+    Own(&'static OwnPolicy),
 }
 
 /// Where copies of collection go.
@@ -75,6 +79,7 @@ impl FromStr for GcPolicy {
                 .and_then(|count| count.parse().ok())
                 .filter(|count| (1..=MAX_CHOICES).contains(count))
                 .map(GcPolicy::DChoices)
+                .or(NAMED.iter().find(|own| own.word == other).map(|own| GcPolicy::Own(own)))
                 .ok_or_else(|| UnknownWord {
                     key: "gc",
                     value: other.to_owned(),
@@ -92,6 +97,7 @@ impl fmt::Display for GcPolicy {
             GcPolicy::Random => f.write_str("random"),
             GcPolicy::DChoices(count) => write!(f, "d-choices:{count}"),
             GcPolicy::CostBenefit => f.write_str("cost-benefit"),
+            GcPolicy::Own(own) => f.write_str(own.word),
         }
     }
 }

@@ -10,6 +10,7 @@ mod log_zoned;
 mod memory;
 mod mhatl;
 mod no_alloc;
+mod own_policy;
 mod shatl;
 mod tier;
 mod zones;
