@@ -47,6 +47,7 @@ pub fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     let measured = measure(&Tree::read(&root.join(SOURCES))?);
     let path = root.join(TABLE);
     let text = fs::read_to_string(&path).with_context(|| format!("can't read {TABLE}"))?;
+    let text = if form == Form::Record { ratchet::merged(&text) } else { text };
     let table = ratchet::read(&text)?;
     let largest = measured.circles.first().map_or(0, Vec::len);
     match form {

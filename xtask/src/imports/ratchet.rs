@@ -61,7 +61,15 @@ impl Allowed {
 /// The table by part.
 pub type Table = BTreeMap<String, Allowed>;
 
-/// Reads the table.
+/// `text` without the marks of a conflict of two branches; what both allow is in it twice then.
+pub fn merged(text: &str) -> String {
+    let is_mark = |line: &&str| {
+        ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
+    };
+    text.lines().filter(|line| !is_mark(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// Reads the table. Of a part that is in it twice the stricter figures count.
 ///
 /// # Errors
 /// At a line that is no row.
@@ -74,7 +82,9 @@ pub fn read(text: &str) -> anyhow::Result<Table> {
         let [circle, impls, fields, open, density] = numbers[..] else {
             bail!("'{line}' has not one part and five numbers");
         };
-        table.insert(words[0].to_owned(), Allowed { circle, impls, fields, open, density });
+        let row = Allowed { circle, impls, fields, open, density };
+        let row = table.get(words[0]).map_or(row, |other: &Allowed| other.and(row));
+        table.insert(words[0].to_owned(), row);
     }
     Ok(table)
 }

@@ -126,6 +126,10 @@ fn the_table_becomes_stricter_only() {
     assert_eq!(worse.len(), 3, "{worse:?}");
     assert!(worse[0].contains("18 fields of `A`; 17 at most"), "{worse:?}");
     assert_eq!(ratchet::read(&ratchet::record(&table, &bad)).unwrap(), table);
+    let conflict = "<<<<<<< HEAD\na 8 4 16 7 3\n=======\na 9 4 16 6 3\n>>>>>>> mine\n";
+    assert!(ratchet::read(conflict).is_err());
+    let merged = ratchet::read(&ratchet::merged(conflict)).unwrap();
+    assert_eq!(merged, ratchet::read("a 8 4 16 6 3").unwrap());
     assert!(ratchet::read("a 1 2 3").is_err());
     assert!(ratchet::read("a 1 2 3 4 x").is_err());
 }
