@@ -1,8 +1,21 @@
 //! The layers as a number: what each is stands in its registration (see [`crate::registry`]).
 
-/// The layers. The order is for good: chaos draws from it, so that a seed stays what it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LayerKind {
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// The layers. The order is for good: chaos draws from it, and seeds stay what they were.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum LayerKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl LayerKind {
+            /// How many there are.
+            pub(crate) const COUNT: usize = [$(LayerKind::$kind),*].len();
+        }
+    };
+}
+
+kinds! {
     /// No translation.
     Passthrough,
     /// Small writes are gathered into superpages; every sector is mapped.

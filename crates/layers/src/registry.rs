@@ -13,7 +13,7 @@ use crate::{exerciser, hard, log, mhatl, passthrough, scrambler, shatl, tier, zo
 
 /// Every layer, in the order in which users see them; those behind the first [`OFFERED`] no user
 /// may choose.
-const LAYERS: [&Registration; 11] = [
+const LAYERS: [&Registration; LayerKind::COUNT] = [
     &passthrough::register::REGISTRATION,
     &hard::register::REGISTRATION,
     &mhatl::register::REGISTRATION,
@@ -26,12 +26,12 @@ const LAYERS: [&Registration; 11] = [
     &zones::register::RRPC,
     &exerciser::register::REGISTRATION,
 ];
-const OFFERED: usize = LAYERS.len() - 1;
+const OFFERED: usize = LayerKind::COUNT - 1;
 
-const KINDS: [LayerKind; LAYERS.len()] = {
-    let mut kinds = [LayerKind::Passthrough; LAYERS.len()];
+const KINDS: [LayerKind; LayerKind::COUNT] = {
+    let mut kinds = [LayerKind::Passthrough; LayerKind::COUNT];
     let mut at = 0;
-    while at < LAYERS.len() {
+    while at < LayerKind::COUNT {
         kinds[at] = LAYERS[at].kind;
         at += 1;
     }
@@ -40,10 +40,10 @@ const KINDS: [LayerKind; LAYERS.len()] = {
 
 /// Where in [`LAYERS`] each kind is, by its number. A kind that is not registered, or twice, does
 /// not compile.
-const PLACES: [usize; LAYERS.len()] = {
-    let mut places = [usize::MAX; LAYERS.len()];
+const PLACES: [usize; LayerKind::COUNT] = {
+    let mut places = [usize::MAX; LayerKind::COUNT];
     let mut at = 0;
-    while at < LAYERS.len() {
+    while at < LayerKind::COUNT {
         assert!(places[KINDS[at] as usize] == usize::MAX, "a layer is registered twice");
         places[KINDS[at] as usize] = at;
         at += 1;
