@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use hostftl_core::{Payload, SECTOR, View, ViewMut};
 
-use super::layout::{BLOCK_OPS, Layout, ROWS, SCRATCH};
+use crate::log::layout::{BLOCK_OPS, Layout, ROWS, SCRATCH};
 
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

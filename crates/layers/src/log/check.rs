@@ -2,13 +2,13 @@
 
 use hostftl_format::log::{GRAIN, Place};
 
-use super::Log;
-use super::map::Where;
+use crate::log::Log;
+use crate::log::map::Where;
 
 impl Log {
     /// Whether the live counts are the sums of what the map and the directory point at. Of pages
     /// that are away nothing is known: with any, no sum may be greater than its count.
-    pub(super) fn check_live(&self) -> Result<(), &'static str> {
+    pub(in crate::log) fn check_live(&self) -> Result<(), &'static str> {
         let mut live = alloc::vec![0_u32; self.layout.segments as usize];
         let mut add = |place: Place| {
             let segment = self.layout.segment_of(place.byte());

@@ -9,14 +9,14 @@
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, GRAIN, MOST_BYTES, PAIRS, room};
 
-use super::map;
-use super::pointers::Pointers;
-use super::roots::ROOT_ZONES;
 use crate::config::{LayerConfig, Plan, PlanError};
+use crate::log::checkpoint::roots::ROOT_ZONES;
+use crate::log::map;
+use crate::log::zoned::write_pointers::Pointers;
 use crate::policy::{CLASSES, GcPolicy};
 
-use super::journal::{Ring, segments_for, split};
-use super::segments::Segments;
+use crate::log::journal::{Ring, segments_for, split};
+use crate::log::segments::Segments;
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;

@@ -16,49 +16,26 @@
 //! - A segment is written again only when a root is durable that needs nothing of it.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
-mod append;
-mod bits;
-mod blocks;
 mod buffers;
-mod calm;
 mod check;
 mod checkpoint;
-mod collect;
-mod directory;
+mod completion;
 mod durability;
-mod ends;
-mod faults;
-mod hung;
-mod images;
+mod fast_path;
+mod gc;
+mod host;
 mod journal;
 mod layout;
-mod loads;
-mod lost;
 mod map;
-mod mapping;
-mod mend;
-mod moving;
 mod ops;
-mod pace;
 pub(crate) mod params;
-mod pointers;
-mod put;
 mod recovery;
+mod redundancy;
 pub(crate) mod register;
-mod replay;
-mod report;
-mod request;
-mod rescue;
-mod roots;
 mod rounds;
 mod row;
-mod salvage;
-mod sane;
 mod segments;
-mod sift;
-mod snapshot;
-mod verify;
-mod write_out;
+mod zoned;
 
 use alloc::vec::Vec;
 
@@ -71,29 +48,29 @@ use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::requests::Requests;
-use append::Stream;
-use blocks::Blocks;
 use buffers::Buffers;
 use checkpoint::Checkpoint;
-use collect::Collection;
-use directory::Directory;
+use checkpoint::roots::Roots;
 use durability::Durability;
-use hung::Hung;
+use gc::Collection;
+use gc::throttle::Pace;
+use host::blocks::Blocks;
+use host::requests::Mark;
 use journal::Journal;
 use layout::ROWS;
 pub use layout::{At, Layout};
-use loads::Loads;
-use lost::Lost;
 use map::Map;
+use map::directory::Directory;
+use map::page_reads::Loads;
 use ops::{OPS, Ops};
-use pace::Pace;
-use pointers::Pointers;
 use recovery::Recovery;
-use request::Mark;
-use roots::Roots;
+use redundancy::failed_devices::Lost;
+use redundancy::metadata::Salvage;
+use redundancy::timed_out::Hung;
 use row::Row;
-use salvage::Salvage;
+use row::append::Stream;
 use segments::Segments;
+use zoned::write_pointers::Pointers;
 
 /// Commands kept for everything that is not a block operation.
 const OWN_OPS: usize = 512;
@@ -156,7 +133,7 @@ pub struct Log {
     gauges: Gauges,
     touched: usize,
     more: bool,
-    /// What [`Segments::changes`] was when the layer became [`calm`]; `None` when it is not.
+    /// What [`Segments::changes`] was when the layer became [`fast_path`]; `None` when it is not.
     calm: Option<u64>,
     /// Sectors that were read until the volume was ready.
     start_read: u64,

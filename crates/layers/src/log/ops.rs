@@ -1,7 +1,7 @@
 //! Commands in flight: what each token stands for, and until when it is waited for.
 
-use super::journal::Part;
 use crate::kit::commands::Commands;
+use crate::log::journal::Part;
 
 /// Commands in flight at once.
 pub const OPS: u16 = 1024;

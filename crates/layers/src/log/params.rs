@@ -47,7 +47,7 @@ impl Default for Params {
 
 impl Params {
     /// So many segments in the order in which a new volume takes them.
-    pub(super) fn order(&self, count: u32) -> VecDeque<u32> {
+    pub(in crate::log) fn order(&self, count: u32) -> VecDeque<u32> {
         match self.backwards {
             true => (0..count).rev().collect(),
             false => (0..count).collect(),

@@ -13,7 +13,7 @@ use crate::parameter::{self, Parameter, SPARE, SUPERPAGE, size_text, truth, trut
 use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
-use super::Log;
+use crate::log::Log;
 
 impl Registered for Log {}
 

@@ -2,7 +2,7 @@
 
 use hostftl_core::{Event, HostError, MAX_TOUCH, Nanos, Out, Output};
 
-use super::{Life, Log};
+use crate::log::{Life, Log};
 
 /// The most outputs that one round of the pump makes.
 const ROUND_OUTPUTS: usize = 24;
@@ -12,7 +12,7 @@ pub const FULL_ROUND: usize = 40;
 
 impl Log {
     /// Does what can be done, round by round, until nothing moves or the step is full.
-    pub(super) fn pump(&mut self, now: Nanos, out: &mut Out) {
+    pub(in crate::log) fn pump(&mut self, now: Nanos, out: &mut Out) {
         self.more = false;
         loop {
             if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
@@ -85,7 +85,7 @@ impl Log {
     }
 
     /// Everything between an open row and a durable one.
-    pub(super) fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
         let mut moved = self.pump_commit();
         moved |= self.pump_rows(now, out);
         moved |= self.pump_journal(now, out);

@@ -6,10 +6,10 @@ use hostftl_core::{
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
-use super::super::OWN_OPS;
-use super::super::buffers::Buffer;
-use super::super::ops::Op;
 use super::{Kept, Log, Part, State};
+use crate::log::OWN_OPS;
+use crate::log::buffers::Buffer;
+use crate::log::ops::Op;
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
@@ -34,7 +34,7 @@ pub struct Making {
 
 impl Log {
     /// The next step of the record under way, or the first of a new one.
-    pub(in super::super) fn pump_journal(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_journal(&mut self, now: Nanos, out: &mut Out) -> bool {
         let asked = self.journal.is_ready() && self.journal.asked > self.journal.logged;
         match self.journal.making {
             Some(making) if making.is_sent => false,
@@ -45,11 +45,7 @@ impl Log {
     }
 
     /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
-    pub(in super::super) fn pump_first_record(
-        &mut self,
-        now: Nanos,
-        out: &mut Out,
-    ) -> Option<bool> {
+    pub(in crate::log) fn pump_first_record(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
         if self.journal.state != State::Starting || self.journal.begun {
             return None;
         }

@@ -15,10 +15,10 @@ use hostftl_core::{
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
-use super::super::buffers::Buffer;
-use super::super::ops::Op;
-use super::super::replay::Applied;
 use super::{Journal, Log, Part, State};
+use crate::log::buffers::Buffer;
+use crate::log::ops::Op;
+use crate::log::recovery::replay::Applied;
 use crate::planted::{Bug, planted};
 
 /// Why a volume is not opened.
@@ -83,7 +83,7 @@ impl Journal {
 
 impl Log {
     /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
-    pub(in super::super) fn begin_journal(&mut self, root: &Root) -> Result<(), &'static str> {
+    pub(in crate::log) fn begin_journal(&mut self, root: &Root) -> Result<(), &'static str> {
         self.journal.next = root.journal + 1;
         let is_needed = root.lost & self.journal.bit() != self.journal.bit();
         if !is_needed {
@@ -100,7 +100,7 @@ impl Log {
     }
 
     /// Reads the heads; `None` when that is done.
-    pub(in super::super) fn scan_journal(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+    pub(in crate::log) fn scan_journal(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
         let Step::Scan(slot) = self.journal.played.step else { return None };
         if self.journal.played.pending > 0 {
             return Some(false);
@@ -175,20 +175,20 @@ impl Log {
     }
 
     /// A row of this life knows that record `number` was durable.
-    pub(in super::super) fn row_knows(&mut self, number: u64) {
+    pub(in crate::log) fn row_knows(&mut self, number: u64) {
         let played = &mut self.journal.played;
         played.told = played.told.max(number);
     }
 
     /// Why the volume can't be opened with the records that were played, if it can't.
-    pub(in super::super) fn lacks_records(&self) -> Option<&'static str> {
+    pub(in crate::log) fn lacks_records(&self) -> Option<&'static str> {
         let played = &self.journal.played;
         let lacks = played.step != Step::Unneeded && played.newest < played.told;
         (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
     /// Plays the next record if its turn comes before row `row`; `None` when it does not.
-    pub(in super::super) fn play_journal(
+    pub(in crate::log) fn play_journal(
         &mut self,
         now: Nanos,
         row: u64,
@@ -319,7 +319,7 @@ impl Log {
     }
 
     /// A command of the journal is over.
-    pub(in super::super) fn journal_done(
+    pub(in crate::log) fn journal_done(
         &mut self,
         now: Nanos,
         part: Part,

@@ -6,10 +6,10 @@ use hostftl_core::{Command, Nanos, Out, Piece, ViewMut};
 use hostftl_format::log::Kind;
 use hostftl_format::log::journal::bytes_of;
 
-use super::super::buffers::Buffer;
-use super::super::ops::Op;
 use super::replay::{DAMAGED, Step};
 use super::{Log, Part};
+use crate::log::buffers::Buffer;
+use crate::log::ops::Op;
 
 /// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
 /// those that their stream opens ahead.
@@ -19,14 +19,14 @@ pub fn segments_for(rows: u32, slots: u32) -> u32 {
 
 impl Log {
     /// All rows and records were played. Whether anything may have to go into rows.
-    pub(in super::super) fn begin_restoring(&mut self) -> bool {
+    pub(in crate::log) fn begin_restoring(&mut self) -> bool {
         let played = &mut self.journal.played;
         (played.next, played.step) = (0, Step::Begin);
         !played.records.is_empty()
     }
 
     /// Goes on with that; `None` when it is done.
-    pub(in super::super) fn pump_restore(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+    pub(in crate::log) fn pump_restore(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
         let played = &self.journal.played;
         let waits = played.pending > 0 && !matches!(played.step, Step::Apply(..));
         let Some(record) = played.records.get(played.next).copied() else {

@@ -1,0 +1,282 @@
+//! Rows of images: metadata from end to end, so the layer makes their parity itself.
+//!
+//! Invariant: a row is filled, or its chunks are on their way; no image is taken meanwhile.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    BLOCK, Cause, Command, Gather, MetaBuf, Nanos, Out, Page, Piece, SECTORS_PER_BLOCK, Tally,
+};
+use hostftl_format::log::{self, Entry, Head, Kind, Place};
+
+use crate::log::Log;
+use crate::log::layout::{At, Layout};
+use crate::log::ops::Op;
+use crate::log::row::append::MAP;
+
+/// The row of images that is being filled or written.
+#[derive(Debug)]
+pub struct Images {
+    pub at: Option<At>,
+    pub ahead: u32,
+    /// For each device, in the order of the row's chunks.
+    pub bufs: Vec<Option<MetaBuf>>,
+    /// Images so far.
+    pub count: u32,
+    /// Pages of the row before the first of them.
+    head: u32,
+    /// Whether what `entries` lists is not on the devices.
+    unwritten: bool,
+    pub entries: Vec<Entry>,
+    /// Chunks on their way.
+    pub pending: u32,
+    pub seq: u64,
+    pub segment: u32,
+}
+
+impl Images {
+    pub fn new(layout: &Layout) -> Self {
+        let pages = (layout.chunk / SECTORS_PER_BLOCK) as usize;
+        Images {
+            at: None,
+            ahead: 0,
+            bufs: (0..layout.devices).map(|_| Some(MetaBuf::new(pages))).collect(),
+            count: 0,
+            head: 0,
+            unwritten: false,
+            entries: Vec::with_capacity(layout.head_entries(true) as usize),
+            pending: 0,
+            seq: 0,
+            segment: 0,
+        }
+    }
+}
+
+impl Images {
+    fn index_of(&self, page: u32) -> Option<usize> {
+        let is_it = |entry: &Entry| entry.kind == Kind::Map && entry.block == u64::from(page);
+        self.entries.iter().position(is_it).filter(|_| self.unwritten)
+    }
+
+    /// Whether the image of a map page is not on the devices.
+    pub fn has(&self, page: u32) -> bool {
+        self.index_of(page).is_some()
+    }
+
+    /// The image of a map page that is not on the devices; `None` while it is on its way there.
+    pub fn image(&self, page: u32) -> Option<&Page> {
+        let at = self.index_of(page)? + self.head as usize;
+        let per = self.bufs.iter().flatten().map(|buf| buf.pages().len()).next()?;
+        self.bufs[at / per].as_ref().map(|buf| &buf.pages()[at % per])
+    }
+}
+
+impl Log {
+    /// How many images fit into a row, and how many pages its head takes.
+    fn images_room(&self, at: At) -> (u32, u32) {
+        let full = at.sector == 0;
+        let chunks = if full { self.layout.width() } else { 1 };
+        let pages = chunks * ((self.layout.chunk - at.sector) / SECTORS_PER_BLOCK);
+        let head = self.layout.head_pages(full);
+        ((pages - head).min(self.layout.head_entries(full)), head)
+    }
+
+    /// No image fits now: the row is written, or there is no segment for one.
+    pub(in crate::log) fn images_full(&mut self, now: Nanos, out: &mut Out) -> bool {
+        self.checkpoint.images.count > 0 && self.write_images(now, out)
+    }
+
+    /// Where the next image goes; `None` when the row is full or can't be opened.
+    pub(in crate::log) fn image_place(&mut self) -> Option<Place> {
+        if self.checkpoint.images.at.is_none() {
+            let at = self.next_at(MAP, 0)?;
+            let ahead = self.streams[MAP as usize].ahead.expect("a stream knows its next segment");
+            self.segments.row_opened(at.segment);
+            let head = self.images_room(at).1;
+            let images = &mut self.checkpoint.images;
+            (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
+            (images.head, images.unwritten) = (head, true);
+            images.entries.clear();
+        }
+        let images = &self.checkpoint.images;
+        let at = images.at.expect("a row is open");
+        let (room, head) = self.images_room(at);
+        if images.count == room {
+            return None;
+        }
+        let page = images.count + head;
+        let per = self.layout.chunk / SECTORS_PER_BLOCK;
+        let device = self.layout.device(at.segment, at.slot, page / per);
+        let lba = self.layout.lba(at) + u64::from(page % per * SECTORS_PER_BLOCK);
+        Some(Place::new(device, lba * 512, BLOCK as u32, 0))
+    }
+
+    /// The buffer of the next image, and the page in it.
+    pub(in crate::log) fn image_buffer(&mut self) -> (MetaBuf, usize) {
+        let at = self.checkpoint.images.at.expect("a row is open");
+        let page = self.checkpoint.images.count + self.images_room(at).1;
+        let per = self.layout.chunk / SECTORS_PER_BLOCK;
+        let buf = self.checkpoint.images.bufs[(page / per) as usize].take();
+        (buf.expect("no image is on its way"), (page % per) as usize)
+    }
+
+    pub(in crate::log) fn put_back(&mut self, buf: MetaBuf) {
+        let empty = self.checkpoint.images.bufs.iter_mut().find(|it| it.is_none());
+        *empty.expect("it was taken from there") = Some(buf);
+    }
+
+    pub(in crate::log) fn note_image(
+        &mut self,
+        kind: Kind,
+        page: u32,
+        place: Place,
+        crc: u32,
+        old: Place,
+    ) {
+        let images = &mut self.checkpoint.images;
+        assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
+        images.entries.push(Entry { kind, block: page.into(), place, crc });
+        images.count += 1;
+        self.segments.add(self.layout.segment_of(place.byte()), place);
+        if !old.is_nowhere() {
+            self.segments.kill(self.layout.segment_of(old.byte()), old);
+        }
+    }
+
+    /// Writes the row of images.
+    pub(in crate::log) fn write_images(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if !self.durability.may_seal() {
+            return false;
+        }
+        let segment = self.checkpoint.images.at.expect("a row of images").segment;
+        if self.layout.zoned && !self.may_enter(now, segment, out) {
+            return false;
+        }
+        let at = self.checkpoint.images.at.take().expect("a row of images");
+        let per = self.layout.chunk / SECTORS_PER_BLOCK;
+        let total = self.checkpoint.images.count + self.images_room(at).1;
+        let chunks = total.div_ceil(per);
+        let pages = |chunk: u32| (total - chunk * per).min(per);
+        let (align, parity, full) = (self.layout.align, self.layout.parity, self.layout.chunk);
+        let sectors = |chunk: u32| match chunk + 1 < chunks || parity && chunks > 1 {
+            true => full,
+            false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
+        };
+        let seq = self.durability.seal_images();
+        let head = Head {
+            seq,
+            durable: self.durability.durable(),
+            journal: self.journal.newest(),
+            epoch: self.life_number,
+            next: self.checkpoint.images.ahead,
+            entries: self.checkpoint.images.entries.len() as u32,
+            first_sectors: sectors(0),
+            last_sectors: sectors(chunks - 1),
+            chunks: chunks as u8,
+            stream: MAP,
+        };
+        self.checkpoint.images.seq = seq;
+        self.checkpoint.images.segment = at.segment;
+        self.emit_head(at, &head);
+        self.fold_images(total, chunks);
+        let copies = chunks + u32::from(self.layout.parity);
+        for chunk in 0..copies {
+            let parity = chunk == chunks;
+            let buf = match parity {
+                true => self.checkpoint.images.bufs.len() - 1,
+                false => chunk as usize,
+            };
+            let like = if parity { 0 } else { chunk };
+            self.send_images(now, at, (buf, chunk), (pages(like), sectors(like)), parity, out);
+        }
+        self.checkpoint.images.pending = copies;
+        self.checkpoint.images.count = 0;
+        self.advance(MAP, at, sectors(0));
+        true
+    }
+
+    fn emit_head(&mut self, at: At, head: &Head) {
+        let images = &mut self.checkpoint.images;
+        let buf = images.bufs[0].as_mut().expect("no image is on its way");
+        for (index, entry) in images.entries.iter().enumerate() {
+            log::put_entry(buf, index as u32, entry);
+        }
+        log::seal(buf, &self.uuid, self.layout.lba(at), head);
+    }
+
+    /// The parity of a row of images, which are metadata: the layer makes it itself.
+    fn fold_images(&mut self, total: u32, chunks: u32) {
+        if !self.layout.parity {
+            return;
+        }
+        let per = self.layout.chunk / SECTORS_PER_BLOCK;
+        let bufs = &mut self.checkpoint.images.bufs;
+        let mut parity = bufs.last_mut().and_then(Option::take).expect("no image is on its way");
+        for (index, page) in parity.pages_mut().iter_mut().enumerate() {
+            page.0.fill(0);
+            for chunk in 0..chunks {
+                if chunk * per + (index as u32) < total {
+                    let buf = bufs[chunk as usize].as_ref().expect("no image is on its way");
+                    let other = &buf.pages()[index];
+                    page.0.iter_mut().zip(&other.0).for_each(|(sum, byte)| *sum ^= byte);
+                }
+            }
+        }
+        *bufs.last_mut().expect("a device") = Some(parity);
+    }
+
+    fn send_images(
+        &mut self,
+        now: Nanos,
+        at: At,
+        (buf, chunk): (usize, u32),
+        (pages, sectors): (u32, u32),
+        parity: bool,
+        out: &mut Out,
+    ) {
+        let device = match parity {
+            true => self.layout.parity_device(at.segment, at.slot),
+            false => self.layout.device(at.segment, at.slot, chunk),
+        };
+        let meta = self.checkpoint.images.bufs[buf].take().expect("no image is on its way");
+        let pad = sectors - pages * SECTORS_PER_BLOCK;
+        let mut gather = Gather::new();
+        gather.push(Piece::Meta { buf: meta, pages });
+        if pad > 0 {
+            gather.push(Piece::zero_sectors(pad));
+        }
+        let tally = if parity {
+            Tally::of(Cause::Parity, sectors)
+        } else {
+            // The head is what replay reads: it is log, as in every row.
+            let head = if chunk == 0 { self.images_room(at).1 * SECTORS_PER_BLOCK } else { 0 };
+            let mut tally = Tally::of(Cause::Checkpoint, sectors - pad - head);
+            tally.add(Cause::Map, head);
+            tally.add(Cause::Pad, pad);
+            tally
+        };
+        self.count_sent(&tally);
+        let lba = self.layout.lba(at);
+        let command = Command::Program { device, lba, gather, tally, placement: MAP };
+        self.submit(now, Op::Images { chunk: buf as u8 }, command, out);
+    }
+
+    /// A chunk of images is written.
+    pub(in crate::log) fn images_done(&mut self, chunk: u8, command: Command) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let images = &mut self.checkpoint.images;
+        for piece in gather {
+            if let Piece::Meta { buf, .. } = piece {
+                images.bufs[chunk as usize] = Some(buf);
+            }
+        }
+        assert!(images.pending > 0, "a chunk that is written was sent");
+        images.pending -= 1;
+        if images.pending == 0 && self.failed.is_none() {
+            let (seq, segment) = (images.seq, images.segment);
+            images.unwritten = false;
+            self.durability.written(seq);
+            self.segments.row_written(segment, seq);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Checkpoints: images (see [`snapshot`]), and a root that points at them.
+//!
+//! Images are records of a stream of their own. They show the map as it was at one moment; the root
+//! says which row was next then, and replay begins there. What rows that were open at that moment
+//! list is in the images already, and replaying it changes nothing. A root may count only when
+//! every row to which its images point is durable.
+//!
+//! Invariants
+//! - One checkpoint at a time; images go to the devices a row at a time.
+//! - What an older root points at stays untouched until the next one is durable.
+
+pub(in crate::log) mod images;
+pub(in crate::log) mod roots;
+pub(in crate::log) mod snapshot;
+
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally,
+    Verdict,
+};
+use hostftl_format::log::{self, Place, Root};
+
+use crate::planted::{Bug, planted};
+
+use crate::log::checkpoint::images::Images;
+use crate::log::layout::{At, Layout};
+use crate::log::ops::Op;
+use crate::log::row::append::MAP;
+use crate::log::segments::Safe;
+use crate::log::{Life, Log};
+
+/// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
+/// it is durable as much again may come.
+const DELTA: u64 = 96 << 20;
+/// Segments that devices are told to forget at once: one that does not answer keeps the commands.
+const MOST_DISCARDED: u32 = 32;
+
+/// How far the checkpoint has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Idle,
+    /// Marks what has images in this segment, from this page on, to be written elsewhere.
+    Moving(u32, u32),
+    /// Images of the counts, from this page on.
+    Counts(u32),
+    /// Images of map pages, from this page on.
+    Pages(u32),
+    /// The old image of a map page is read, to be written elsewhere.
+    Carrying,
+    /// Images of directory pages, from this page on.
+    Directory(u32),
+    /// All rows up to this stamp, and row `seq`, must be durable.
+    Settle(u64, u64),
+    /// Zones for the root are made ready, with so many more commands.
+    Turn(u32),
+    /// This copy of the root is written, to so many more devices.
+    Root(u32, u8),
+    /// This copy becomes durable, on so many more devices.
+    Flush(u32, u8),
+}
+
+/// What must change before segments become free or a root is wanted: the segments, the last durable
+/// row, the next row, and the row that was opened last.
+type Stir = (u64, u64, u64, u64);
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Checkpoint {
+    pub phase: Phase,
+    pub images: Images,
+    /// Where the images of the directory's pages are, and of the counts.
+    top: Vec<(Place, u32)>,
+    /// The last root that is durable, and the one that is being made.
+    pub root: Root,
+    pub next: Root,
+    /// The last root that is on all devices.
+    pub everywhere: u64,
+    /// When no empty segment was out of use, and when no root was wanted: while nothing has
+    /// changed since, that is so.
+    seen: Stir,
+    weighed: Stir,
+    bufs: Vec<MetaBuf>,
+    /// Segments that devices have been told to forget, and have not all answered.
+    discarded: u32,
+    wanted: bool,
+    /// Changes since the images were taken, so that a root can be known to be the last.
+    begun_at: u64,
+}
+
+impl Checkpoint {
+    pub fn new(layout: &Layout) -> Self {
+        Checkpoint {
+            phase: Phase::Idle,
+            images: Images::new(layout),
+            top: alloc::vec![(Place::NOWHERE, 0); layout.tops() as usize],
+            root: Root::default(),
+            next: Root::default(),
+            everywhere: 0,
+            seen: Stir::default(),
+            weighed: Stir::default(),
+            bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
+            discarded: 0,
+            wanted: false,
+            begun_at: 0,
+        }
+    }
+
+    /// Where the image of page `at` is of those that the root points at, and its CRC.
+    pub fn top(&self, at: u32) -> (Place, u32) {
+        self.top[at as usize]
+    }
+
+    /// Sets where that image is.
+    pub fn set_top(&mut self, at: u32, place: Place, crc: u32) {
+        self.top[at as usize] = (place, crc);
+    }
+
+    /// A checkpoint begins.
+    pub fn begin(&mut self) {
+        assert_eq!(self.phase, Phase::Idle, "one checkpoint at a time");
+        self.wanted = false;
+    }
+
+    /// The buffer of a root comes back late.
+    pub fn take_back(&mut self, buf: MetaBuf) {
+        self.bufs.push(buf);
+    }
+
+    /// Whether no root is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether nothing but images was written since the last root, if `next` is the next row.
+    pub fn is_current(&self, next: u64) -> bool {
+        self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0
+    }
+
+    /// A root is needed soon. False when one is already on its way.
+    pub fn hurry(&mut self) -> bool {
+        let new = !self.wanted && self.phase == Phase::Idle;
+        self.wanted |= new;
+        new
+    }
+}
+
+impl Log {
+    /// Whether the host or collection can't go on, and could with `more` free segments.
+    fn is_starved(&self, more: u32) -> bool {
+        let (free, floor) = (self.segments.free(), self.layout.gc_floor());
+        let most = self.layout.reserve + 1;
+        let soon = self.layout.lead / 4;
+        // A root takes time, in which the host goes on.
+        free < most + soon && more > soon
+            || free < most && free + more >= most
+            || free <= floor + 1 && more > 0
+    }
+
+    /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
+    /// go on, or when replay would become long.
+    fn wants_checkpoint(&self) -> bool {
+        self.is_starved(self.segments.empty()) && self.segments.awaited(self.safe()).is_none()
+            || self.delta() > DELTA
+    }
+
+    /// Bytes of heads and map pages that recovery would read.
+    pub(in crate::log) fn delta(&self) -> u64 {
+        let rows = self.durability.next().saturating_sub(self.checkpoint.root.replay_from);
+        let heads = rows * u64::from(self.layout.head_pages(true));
+        (heads + u64::from(self.map.dirty())) * BLOCK as u64
+    }
+
+    /// What is known of rows and the root.
+    fn safe(&self) -> Safe {
+        let stamp = self.durability.all_up_to(self.unsealed());
+        Safe { stamp, replay_from: self.checkpoint.root.replay_from }
+    }
+
+    fn stir(&self) -> Stir {
+        let it = &self.durability;
+        (self.segments.changes, it.durable(), it.next(), it.opened())
+    }
+
+    /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
+    fn hasten(&mut self) -> bool {
+        let safe = self.safe();
+        let Some(stamp) = self.segments.awaited(safe) else { return false };
+        let hurry = stamp > safe.stamp && self.is_starved(self.segments.empty());
+        hurry && self.durability.want_all(stamp)
+    }
+
+    pub(in crate::log) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if out.room() < if self.layout.zoned { 36 } else { 20 } {
+            return false;
+        }
+        match self.checkpoint.phase {
+            Phase::Idle => {
+                let stir = self.stir();
+                let stirred = core::mem::replace(&mut self.checkpoint.weighed, stir) != stir;
+                let begin = self.checkpoint.wanted
+                    || self.map.is_crowded()
+                    || stirred && self.wants_checkpoint();
+                if begin {
+                    self.begin_checkpoint();
+                }
+                begin
+            }
+            Phase::Moving(segment, page) => self.mark_images_in(segment, page),
+            Phase::Counts(number) => self.take_counts(now, number, out),
+            Phase::Pages(page) => self.take_image(now, page, out),
+            Phase::Directory(page) => self.take_directory(now, page, out),
+            Phase::Settle(stamp, seq) => {
+                let ready = self.durability.durable() >= seq && self.all_durable(stamp)
+                    || planted(Bug::RootBeforeRows);
+                if ready {
+                    self.write_root(now, out);
+                }
+                ready
+            }
+            Phase::Carrying | Phase::Turn(_) | Phase::Root(..) | Phase::Flush(..) => false,
+        }
+    }
+
+    /// All images are taken: now everything that they show must become durable.
+    pub(in crate::log) fn settle(&mut self) {
+        let (opened, next) = (self.durability.opened(), self.durability.next());
+        self.durability.want_all(opened);
+        self.checkpoint.begun_at = next;
+        self.checkpoint.phase = Phase::Settle(opened, next - 1);
+    }
+
+    /// Everything that the images show is durable: the root may say so.
+    fn write_root(&mut self, now: Nanos, out: &mut Out) {
+        let root = Root { durable: self.durability.durable(), ..self.checkpoint.next };
+        self.send_root(now, root, out);
+    }
+
+    /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
+    pub(in crate::log) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
+        let everywhere = self.checkpoint.everywhere;
+        let lost = self.lost.set() | root.lost & self.journal.bit();
+        let of_this_life = root.epoch == self.life_number;
+        let journal = if of_this_life { self.journal.newest() } else { root.journal };
+        self.checkpoint.next = Root { lost, everywhere, journal, ..root };
+        match self.layout.zoned {
+            true => self.send_root_in_turn(now, out),
+            false => self.send_copy(now, 0, out),
+        }
+    }
+
+    pub(in crate::log) fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
+        let root = self.checkpoint.next;
+        for device in 0..self.layout.devices {
+            if self.lost.has(device) && !self.layout.zoned {
+                // Its buffer may be in a command that hangs.
+                self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                continue;
+            }
+            let (at, gap) = match self.layout.zoned {
+                true => self.enter_root_zone(device, copy),
+                false => (self.layout.root_at(root.number, copy), 0),
+            };
+            let mut buf = self.checkpoint.bufs.pop().expect("a root for each device");
+            let pairs = self.checkpoint.top.iter().copied();
+            log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
+            let (gather, tally) = self.root_gather(buf, gap);
+            self.count_sent(&tally);
+            let lba = at - u64::from(gap);
+            let command = Command::Program { device, lba, gather, tally, placement: MAP };
+            self.submit(now, Op::Root { device }, command, out);
+        }
+        self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
+    }
+
+    /// A root behind `gap` sectors of zeros, filled up to what a device takes.
+    fn root_gather(&self, buf: MetaBuf, gap: u32) -> (Gather, Tally) {
+        let pages = buf.pages().len() as u32;
+        let fill = if self.layout.zoned { self.layout.root_stride() - self.layout.root } else { 0 };
+        let mut gather = Gather::new();
+        if gap > 0 {
+            gather.push(Piece::zero_sectors(gap));
+        }
+        gather.push(Piece::Meta { buf, pages });
+        if fill > 0 {
+            gather.push(Piece::zero_sectors(fill));
+        }
+        let mut tally = Tally::of(Cause::Checkpoint, self.layout.root);
+        tally.add(Cause::Pad, gap + fill);
+        (gather, tally)
+    }
+
+    /// A root was written to a device, or the device flushed after it.
+    pub(in crate::log) fn root_done(&mut self, now: Nanos, command: Command, out: &mut Out) {
+        if let Command::Program { gather, .. } = command {
+            for piece in gather {
+                if let Piece::Meta { buf, .. } = piece {
+                    self.checkpoint.bufs.push(buf);
+                }
+            }
+        }
+        let devices = self.layout.devices;
+        let sound = self.failed.is_none();
+        self.checkpoint.phase = match self.checkpoint.phase {
+            Phase::Root(_, 1) if sound && self.roots.again => {
+                let root = self.checkpoint.next;
+                return self.send_root(now, root, out);
+            }
+            Phase::Root(copy, 1) if sound => {
+                for device in 0..devices {
+                    self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                }
+                Phase::Flush(copy, devices)
+            }
+            Phase::Root(copy, left) => Phase::Root(copy, left - 1),
+            Phase::Flush(0, 1) if sound => return self.send_copy(now, 1, out),
+            Phase::Flush(1, 1) if sound => {
+                self.root_durable(out);
+                Phase::Idle
+            }
+            Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
+            other => unreachable!("no root is on its way in {other:?}"),
+        };
+    }
+
+    /// What the root before this one needed may be written again.
+    fn root_durable(&mut self, out: &mut Out) {
+        self.checkpoint.root = self.checkpoint.next;
+        self.segments.root_durable();
+        self.roots.made_durable();
+        self.map.root_durable();
+        if self.life != Life::Recovering || !planted(Bug::ClaimUntold) {
+            self.checkpoint.everywhere = self.checkpoint.root.number;
+        }
+        self.journal.told(self.checkpoint.root.lost);
+        self.lost.told(self.checkpoint.root.lost & !self.journal.bit());
+        if self.life != Life::Recovering {
+            out.push(Output::Event(Event::CheckpointDone));
+        }
+        self.more = true;
+    }
+
+    /// Frees segments that no root needs any more.
+    pub(in crate::log) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let seen = self.stir();
+        let many = self.checkpoint.discarded == MOST_DISCARDED;
+        if self.checkpoint.seen == seen || many || out.room() < 20 || self.ops.room() < 16 {
+            return false;
+        }
+        let empty = self.segments.empty() > 0 || !self.segments.is_clean();
+        let Some(segment) = empty.then(|| self.segments.reclaim(self.safe())).flatten() else {
+            self.checkpoint.seen = seen;
+            return empty && self.hasten();
+        };
+        if self.layout.zoned {
+            self.erase(now, segment, out);
+            return true;
+        }
+        let at = At { segment, slot: 0, sector: 0 };
+        let sectors = u64::from(self.layout.slots * self.layout.chunk);
+        let (lba, devices) = (self.layout.lba(at), 0..self.layout.devices);
+        self.discarding[segment as usize] = 0;
+        for device in devices {
+            if self.discard[device as usize] {
+                self.discarding[segment as usize] += 1;
+                let command = Command::Reset { device, lba, sectors };
+                self.submit(now, Op::Discard { segment }, command, out);
+            }
+        }
+        match self.discarding[segment as usize] {
+            0 => self.segments.release(segment),
+            _ => self.checkpoint.discarded += 1,
+        }
+        true
+    }
+
+    /// A device forgot a segment.
+    pub(in crate::log) fn discarded(
+        &mut self,
+        now: Nanos,
+        segment: u32,
+        command: &Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        if self.layout.zoned {
+            return self.erase_goes_on(now, segment, command, result, out);
+        }
+        let left = &mut self.discarding[segment as usize];
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        self.checkpoint.discarded -= 1;
+        if self.failed.is_none() {
+            self.segments.release(segment);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The images of a checkpoint: of the counts of live grains, of the map pages that changed, and of
+//! the directory above them, all as they were at one moment.
+//!
+//! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
+
+use hostftl_core::{MAX_TOUCH, MetaBuf, Nanos, Out, Page};
+use hostftl_format::log::{self, Begin, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
+
+use crate::log::Log;
+use crate::log::checkpoint::Phase;
+use crate::log::layout::At;
+use crate::log::map::bits::Next;
+use crate::log::map::page_reads::Purpose;
+
+/// Pages of the directory's table that are looked at in one go.
+const LOOK: u32 = MAX_TOUCH as u32 / 16;
+
+impl Log {
+    /// Begins a checkpoint: first with what has to move.
+    pub(in crate::log) fn begin_checkpoint(&mut self) {
+        self.checkpoint.begin();
+        let surplus = self.segments.surplus_map(2 * self.layout.map_segments);
+        self.checkpoint.phase = match surplus.or_else(|| self.hurt_map()) {
+            Some(segment) => Phase::Moving(segment, 0),
+            None => Phase::Counts(0),
+        };
+        if self.checkpoint.phase == Phase::Counts(0) {
+            self.freeze();
+        }
+    }
+
+    /// Marks the pages whose images lie in `segment`, so that it becomes empty.
+    pub(in crate::log) fn mark_images_in(&mut self, segment: u32, from: u32) -> bool {
+        let end = (from + LOOK).min(self.layout.pages);
+        for page in from..end {
+            if self.lies_in(self.directory.place(page), segment) {
+                self.map.mark(page);
+            }
+        }
+        self.touched += LOOK as usize;
+        self.checkpoint.phase = Phase::Moving(segment, end);
+        if end == self.layout.pages {
+            for number in 0..self.layout.directories {
+                if self.lies_in(self.checkpoint.top(number).0, segment) {
+                    self.directory.mark(number);
+                }
+            }
+            self.checkpoint.phase = Phase::Counts(0);
+            self.freeze();
+        }
+        true
+    }
+
+    fn lies_in(&self, place: Place, segment: u32) -> bool {
+        !place.is_nowhere() && self.layout.segment_of(place.byte()) == segment
+    }
+
+    /// The moment that the root will show.
+    fn freeze(&mut self) {
+        self.segments.root_begun();
+        self.map.freeze();
+        // A root must know where each stream will begin.
+        for stream in 0..STREAMS as u8 {
+            let it = &mut self.streams[stream as usize];
+            if it.ahead.is_none() && self.segments.uses(stream) {
+                it.ahead = Some(self.segments.open(stream));
+            }
+        }
+        let streams = core::array::from_fn(|stream| self.replay_begins(stream as u8));
+        self.checkpoint.next = Root {
+            number: self.checkpoint.root.number + 1,
+            epoch: self.life_number,
+            replay_from: self.durability.next(),
+            durable: 0,
+            generation: self.generation,
+            lost: self.journal.unneeded(),
+            everywhere: 0,
+            mapped: self.map.mapped(),
+            journal: 0,
+            life: self.life_number,
+            streams,
+        };
+    }
+
+    /// Where the first row of a stream lies that is not sealed.
+    fn replay_begins(&self, stream: u8) -> Option<Begin> {
+        let it = &self.streams[stream as usize];
+        let unsealed = self.rows.iter().filter(|row| row.stream == stream && row.is_unsealed());
+        let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
+        let next = it.next.map(|at| (at, it.ahead));
+        let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
+        let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
+        Some(Begin { segment, slot, sector, ahead })
+    }
+
+    /// The next image goes to the place and the page of the buffer that are given; `None` when none
+    /// can be taken now.
+    fn next_image(&mut self) -> Option<(Place, MetaBuf, usize)> {
+        let place = self.image_place()?;
+        let (buf, index) = self.image_buffer();
+        Some((place, buf, index))
+    }
+
+    /// Takes the image of page `number` of the counts.
+    pub(in crate::log) fn take_counts(&mut self, now: Nanos, number: u32, out: &mut Out) -> bool {
+        if self.checkpoint.images.pending > 0 {
+            return false;
+        }
+        if number == self.layout.counts {
+            self.checkpoint.phase = Phase::Pages(0);
+            return true;
+        }
+        let Some((place, mut buf, index)) = self.next_image() else {
+            return self.images_full(now, out);
+        };
+        let first = number * COUNTS as u32;
+        let last = (first + COUNTS as u32).min(self.layout.segments);
+        let counts = (first..last).map(|segment| self.segments.count(segment));
+        log::emit_counts(&mut buf.pages_mut()[index], number, counts);
+        self.touched += COUNTS;
+        self.put_on_top(Kind::Counts, number, place, (buf, index));
+        self.checkpoint.phase = Phase::Counts(number + 1);
+        true
+    }
+
+    /// Takes the image of the next map page of the snapshot.
+    pub(in crate::log) fn take_image(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
+        if self.checkpoint.images.pending > 0 {
+            return false;
+        }
+        let (next, looked) = self.map.next_due(page);
+        self.touched += looked;
+        let Next::At(page) = next else {
+            self.checkpoint.phase = match next {
+                Next::Later(page) => Phase::Pages(page),
+                _ => Phase::Directory(0),
+            };
+            return true;
+        };
+        let Some((place, mut buf, index)) = self.next_image() else {
+            return self.images_full(now, out);
+        };
+        self.touched += PAIRS;
+        let taken = self.map.emit(page, &mut buf.pages_mut()[index]);
+        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
+        self.put_back(buf);
+        if !taken {
+            let may = self.may_load(out);
+            if may {
+                self.checkpoint.phase = Phase::Carrying;
+                self.load(now, (Kind::Map, page), Purpose::Carry, out);
+            }
+            return may;
+        }
+        self.note_page(page, place, crc);
+        true
+    }
+
+    fn note_page(&mut self, page: u32, place: Place, crc: u32) {
+        let old = self.directory.set(page, place, crc);
+        self.note_image(Kind::Map, page, place, crc, old);
+        self.checkpoint.phase = Phase::Pages(page + 1);
+    }
+
+    /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
+    /// One that can't be read stays where it is.
+    pub(in crate::log) fn carry_image(&mut self, page: u32, image: Option<&Page>) {
+        self.checkpoint.phase = Phase::Pages(page + 1);
+        self.map.has_image(page);
+        let Some(image) = image else { return };
+        let (place, mut buf, index) = self.next_image().expect("there was room for it");
+        buf.pages_mut()[index].0.copy_from_slice(&image.0);
+        self.put_back(buf);
+        let (_, crc) = self.directory.get(page);
+        self.note_page(page, place, crc);
+    }
+
+    /// Takes the image of the next page of the directory that changed.
+    pub(in crate::log) fn take_directory(
+        &mut self,
+        now: Nanos,
+        number: u32,
+        out: &mut Out,
+    ) -> bool {
+        if self.checkpoint.images.pending > 0 {
+            return false;
+        }
+        let (next, looked) = self.directory.next_dirty(number);
+        self.touched += looked;
+        if let Next::Later(number) = next {
+            self.checkpoint.phase = Phase::Directory(number);
+            return true;
+        }
+        let Next::At(number) = next else {
+            if self.checkpoint.images.count > 0 {
+                return self.write_images(now, out);
+            }
+            self.settle();
+            return true;
+        };
+        let Some((place, mut buf, index)) = self.next_image() else {
+            return self.images_full(now, out);
+        };
+        self.directory.emit(number, &mut buf.pages_mut()[index]);
+        self.touched += PAIRS;
+        self.put_on_top(Kind::Directory, number, place, (buf, index));
+        self.checkpoint.phase = Phase::Directory(number + 1);
+        true
+    }
+
+    /// Notes an image to which the root will point.
+    fn put_on_top(
+        &mut self,
+        kind: Kind,
+        number: u32,
+        place: Place,
+        (buf, index): (MetaBuf, usize),
+    ) {
+        let crc = log::page_crc(&buf.pages()[index], &self.uuid);
+        self.put_back(buf);
+        let at = if kind == Kind::Counts { self.layout.directories + number } else { number };
+        let (old, _) = self.checkpoint.top(at);
+        self.checkpoint.set_top(at, place, crc);
+        self.note_image(kind, number, place, crc, old);
+    }
+}

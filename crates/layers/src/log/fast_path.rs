@@ -1,0 +1,69 @@
+//! Rounds that are cut short: while nothing but blocks moves on their way into rows that are being
+//! filled, there is nothing else to look for.
+//!
+//! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
+//! makes the layer calm. From then on a round looks at requests and blocks only, until something
+//! [disturbs](Log::disturb) it: any input but a request and the end of a computation, and whatever
+//! a block changes that others wait for.
+//!
+//! Invariant: what a round would find behind requests and blocks is the same as when the layer
+//! became calm: nothing.
+
+use hostftl_core::{Done, Out};
+
+use crate::log::ops::Op;
+use crate::log::rounds::FULL_ROUND;
+use crate::log::{Life, Log};
+use crate::planted::{Bug, planted};
+
+impl Log {
+    /// The rest of a round may find something to do.
+    #[inline]
+    pub(in crate::log) fn disturb(&mut self) {
+        self.calm = None;
+    }
+
+    /// Whether the rest of a round finds nothing to do.
+    #[inline]
+    pub(in crate::log) fn is_calm(&self) -> bool {
+        self.calm == Some(self.segments.changes) && !self.map.is_crowded()
+    }
+
+    /// A command is over: only the computations of blocks leave the layer calm.
+    #[inline]
+    pub(in crate::log) fn disturbed_by(&mut self, op: Op, done: &Done) {
+        let of_block = matches!(op, Op::Block { .. }) && done.command.device().is_none();
+        if !of_block || done.result.is_err() {
+            self.disturb();
+        }
+    }
+
+    /// A round begins in which everything is looked for.
+    pub(in crate::log) fn begin_to_calm(&mut self) {
+        self.calm = Some(self.segments.changes);
+    }
+
+    /// That round is over, and whether anything `moved`.
+    pub(in crate::log) fn calm_down(&mut self, moved: bool, out: &Out) {
+        let quiet = self.hung.is_quiet() && self.lost.is_quiet();
+        let sound = self.life == Life::Running && self.failed.is_none() && quiet;
+        let waits = self.waits_for_more() || self.may_collect() || !self.durability.all_closed();
+        if moved || !sound || waits || out.room() < FULL_ROUND {
+            self.disturb();
+        }
+    }
+
+    /// Whether a block waits for its page or for room, or a request for more than that one of the
+    /// blocks ends: each end is followed by a round, calm or not, that begins another.
+    #[inline]
+    pub(in crate::log) fn waits_for_more(&self) -> bool {
+        let of_request = self.requests.any_unbegun() && self.may_begin_block();
+        let of_block = !self.blocks.waiting.is_empty() || self.blocks.mapping.any();
+        (of_request || of_block) && !planted(Bug::WaitForgotten)
+    }
+
+    /// Whether a block may bring about that there is a victim.
+    fn may_collect(&self) -> bool {
+        self.collection.is_idle() && self.wants_collection()
+    }
+}

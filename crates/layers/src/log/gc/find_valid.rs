@@ -1,0 +1,90 @@
+//! Finds out what of a victim's row is valid: its entries against the map, whose pages may have to
+//! come.
+
+use hostftl_core::{Nanos, Out, SECTOR};
+use hostftl_format::log::{self, Entry, Kind};
+
+use crate::log::Log;
+use crate::log::gc::{Checked, Live, Phase};
+use crate::log::layout::At;
+use crate::log::map::Where;
+
+/// Entries of a row whose map pages are asked for before they are needed.
+const AHEAD: u32 = 32;
+
+impl Log {
+    /// Finds out what of the row is live, as far as the pages of the map are here.
+    pub(in crate::log) fn sift(&mut self, now: Nanos, from: u32, out: &mut Out) -> bool {
+        let head = self.collection.head.take().expect("the head's buffer is here");
+        let entries = self.collection.entries;
+        if from == 0 {
+            let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
+            self.map.look_ahead(blocks.map(|entry| entry.block));
+        }
+        let mut next = from;
+        while next < entries && self.sift_entry(now, log::entry(&head, next), out) {
+            next += 1;
+        }
+        let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
+        for entry in ahead {
+            if self.is_live(&entry) != Some(false) {
+                self.fetch_page(now, self.map.page_of(entry.block), out);
+            }
+        }
+        self.touched += (next - from) as usize;
+        self.collection.head = Some(head);
+        self.collection.phase = Phase::Sifting(next);
+        if next == entries {
+            self.collection.cursor = 0;
+            self.collection.phase = Phase::Reading { asked: false };
+            if self.collection.live.is_empty() {
+                self.next_row();
+            }
+        }
+        next > from || next == entries
+    }
+
+    /// What is known of an entry of a block: whether it is still there.
+    fn is_live(&mut self, entry: &Entry) -> Option<bool> {
+        if entry.kind != Kind::Data || entry.block >= self.map.len() {
+            return Some(false);
+        }
+        self.pair(entry.block).map(|(place, _)| place == entry.place)
+    }
+
+    /// Whether it is known if an entry is live; notes it if so.
+    fn sift_entry(&mut self, now: Nanos, entry: Option<Entry>, out: &mut Out) -> bool {
+        let Some(entry) = entry else { return true };
+        match self.is_live(&entry) {
+            Some(true) => self.note_live(self.collection.at, entry),
+            Some(false) => {}
+            // What maps it can't be read: it stays where it is.
+            None => return self.keep_page(now, self.map.page_of(entry.block), out) == Where::Bad,
+        }
+        true
+    }
+
+    /// Gets a map page that is needed next, and keeps it until another is.
+    pub(in crate::log) fn keep_page(&mut self, now: Nanos, page: u32, out: &mut Out) -> Where {
+        if self.collection.held == Some(page) {
+            return self.map.state(page);
+        }
+        self.end_keep();
+        let state = self.hold_page(now, page, 0, out);
+        self.collection.held = (state != Where::Away).then_some(page);
+        state
+    }
+
+    pub(in crate::log) fn end_keep(&mut self) {
+        if let Some(page) = self.collection.held.take() {
+            self.map.unpin(page);
+        }
+    }
+
+    fn note_live(&mut self, at: At, entry: Entry) {
+        let Entry { block, place, crc, .. } = entry;
+        let Some(chunk) = self.layout.chunk_on(at.segment, at.slot, place.device()) else { return };
+        let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
+        self.collection.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
+    }
+}

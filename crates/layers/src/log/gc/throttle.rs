@@ -1,0 +1,89 @@
+//! How fast the host may write while segments are few: as fast as collection gains room, so that no
+//! write waits for a whole victim.
+//!
+//! Room is given out row by row of the victim, each with its share of what the victim gains. When
+//! all segments of the lead are there the host gets twice what is gained, when none is left
+//! nothing: so it settles in between, wherever it meets what the host wants.
+//!
+//! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
+
+use crate::log::layout::Layout;
+use crate::log::row::append::To;
+use crate::log::{Life, Log};
+
+/// What the host has at most, in rows: a short rest may be made up for.
+const MOST_ROWS: u64 = 2;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Pace {
+    /// What the host may write, in bytes; the last record may overdraw it.
+    room: i64,
+    most: i64,
+    /// What each slot of the victim gains, in bytes.
+    gain: u64,
+    /// Slots of the victim that were paid out.
+    paid: u32,
+}
+
+impl Pace {
+    pub fn new(layout: &Layout) -> Self {
+        let most = (MOST_ROWS * layout.row_blocks() * 4096) as i64;
+        Pace { room: most, most, gain: 0, paid: 0 }
+    }
+
+    /// A victim of so many slots that gains `bytes` is begun.
+    fn begin(&mut self, bytes: u64, slots: u32) {
+        (self.gain, self.paid) = (bytes / u64::from(slots), 0);
+    }
+
+    /// The first `slots` slots were gone through; of what they gain the host gets `share` 256ths.
+    fn pay(&mut self, slots: u32, share: u64) {
+        let more = self.gain * u64::from(slots - self.paid) * share / 256;
+        self.room = self.most.min(self.room + more as i64);
+        self.paid = slots;
+    }
+}
+
+impl Log {
+    /// Segments above the reserve that are or will be free.
+    fn lead_left(&self) -> u32 {
+        let left = self.segments.free() + self.segments.empty();
+        left.saturating_sub(self.layout.reserve)
+    }
+
+    /// Whether free segments are getting few.
+    pub(in crate::log) fn wants_collection(&self) -> bool {
+        self.lead_left() < self.layout.lead
+    }
+
+    /// Whether collection itself will soon find no free segment: cuts in a row each left one open
+    /// that holds little. Then only the victim that is done first helps.
+    pub(in crate::log) fn is_short(&self) -> bool {
+        self.segments.free() <= self.layout.gc_floor() + 2
+    }
+
+    /// A victim is begun.
+    pub(in crate::log) fn pace_victim(&mut self, victim: u32) {
+        self.pace.begin(self.segments.gain(victim), self.layout.slots);
+    }
+
+    /// So many slots of the victim were gone through.
+    pub(in crate::log) fn pace_on(&mut self, slots: u32) {
+        let (left, lead) = (self.lead_left(), self.layout.lead);
+        self.pace.pay(slots, u64::from(512 * left.min(lead) / lead));
+    }
+
+    /// Whether what wants room has to wait for collection.
+    pub(in crate::log) fn is_paced(&self, to: To) -> bool {
+        let few = self.wants_collection() && !self.collection.is_idle();
+        !to.copy && few && self.pace.room <= 0 && self.life == Life::Running
+    }
+
+    /// The host took `bytes` bytes of room.
+    pub(in crate::log) fn pace_taken(&mut self, bytes: u32) {
+        if self.wants_collection() && !self.collection.is_idle() {
+            self.pace.room -= i64::from(bytes);
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Block operations: one block of a read or a write, from its beginning to its end.
+//!
+//! Invariants
+//! - At most one operation writes a block, so that the order of items in rows is the order of
+//!   versions.
+//! - An operation has one command under way, or waits for room in a row.
+//! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Piece, SECTOR,
+    SECTORS_PER_BLOCK, Target, Verdict, View, ViewMut,
+};
+use hostftl_format::log::{Place, seed};
+
+use crate::log::Log;
+use crate::log::buffers::Buffer;
+use crate::log::layout::BLOCK_OPS;
+use crate::log::map::updates::Mapping;
+use crate::log::ops::Op;
+use crate::log::redundancy::record::Rescue;
+
+/// Where the plain block begins in the scratch, in bytes.
+pub const PLAIN: u32 = 16 * SECTOR as u32;
+/// Where the packed block begins.
+pub const PACKED: u32 = PLAIN + BLOCK as u32;
+/// A packed block is no longer than this, or it stays as it is.
+const MOST_PACKED: u32 = BLOCK as u32 - 64;
+
+/// What an operation is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The page that says where its record is comes into memory.
+    Mapping,
+    /// Its record is read from a device.
+    Reading,
+    /// The record is expanded into the host's buffer.
+    Expanding,
+    /// The record is expanded into the scratch, or that is filled with zeros.
+    Plain,
+    /// The record is made from other chunks; see [`crate::log::redundancy::record`].
+    Rescuing(Rescue),
+    /// Part of the plain block goes to the host, or zeros do.
+    Giving,
+    /// The host's part goes into the plain block.
+    Merging,
+    /// The block is compressed.
+    Packing,
+    /// The record is ready for a row.
+    Waiting { len: u32, crc: u32 },
+    /// The block is zeros: a row has to list that.
+    Unmapping,
+    /// The record goes into row `row` as item `item`.
+    Placing { row: u8, item: u32 },
+}
+
+/// See the module text.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockOp {
+    pub req: u16,
+    pub block: u64,
+    /// The host's part: the first sector within the block, and how many.
+    pub from: u32,
+    pub sectors: u32,
+    /// Where in the host's buffer that is, in sectors.
+    pub at: u32,
+    /// Whether it writes; without `data` it writes zeros.
+    pub writes: bool,
+    pub data: bool,
+    /// Whether its page is kept in memory for it.
+    pub pinned: bool,
+    pub generation: u8,
+    pub place: Place,
+    pub crc: u32,
+    /// The row from which it reads.
+    pub row: Option<u8>,
+    /// Whether the segment of `place` is kept for it: what is read may turn out wrong, and then the
+    /// other chunks of the row are read.
+    pub holds: bool,
+    /// Where the record lies that had to be made from other chunks.
+    pub rescued: Option<Place>,
+    /// Whether the medium could not give it, or not as it was written.
+    pub flawed: bool,
+    pub step: Step,
+}
+
+impl BlockOp {
+    pub fn is_whole(&self) -> bool {
+        self.sectors == SECTORS_PER_BLOCK
+    }
+}
+
+/// All operations, and those that wait for a row.
+#[derive(Debug)]
+pub struct Blocks {
+    pub list: Vec<Option<BlockOp>>,
+    pub free: Vec<u8>,
+    /// The blocks that are written, in no order.
+    pub writing: Vec<u64>,
+    pub waiting: VecDeque<u8>,
+    /// Those whose pages are to come.
+    pub mapping: Mapping,
+}
+
+/// Of an operation: no request waits for it.
+pub const NOBODY: u16 = u16::MAX;
+
+impl Blocks {
+    pub fn new() -> Self {
+        Blocks {
+            list: alloc::vec![None; BLOCK_OPS],
+            free: (0..BLOCK_OPS as u8).rev().collect(),
+            writing: Vec::with_capacity(BLOCK_OPS),
+            waiting: VecDeque::with_capacity(BLOCK_OPS),
+            mapping: Mapping::new(),
+        }
+    }
+
+    /// Whether a block in `first..end` is being written.
+    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+        self.writing.iter().any(|block| (first..end).contains(block))
+    }
+
+    fn written(&mut self, block: u64) {
+        let at = self.writing.iter().position(|it| *it == block);
+        self.writing.swap_remove(at.expect("it was being written"));
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.list.iter().all(Option::is_none)
+    }
+}
+
+impl Log {
+    pub(in crate::log) fn op(&mut self, index: u8) -> &mut BlockOp {
+        self.blocks.list[index as usize].as_mut().expect("an operation under way")
+    }
+
+    #[inline]
+    pub(in crate::log) fn send(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        step: Step,
+        command: Command,
+        out: &mut Out,
+    ) {
+        self.op(index).step = step;
+        self.submit(now, Op::Block { index }, command, out);
+    }
+
+    /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
+    pub(in crate::log) fn fetch(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        if it.place.is_nowhere() {
+            return self.fetch_zeros(now, index, out);
+        }
+        if let Some((row, chunk, byte)) = self.row_of(it.place) {
+            self.op(index).row = Some(row);
+            let buffer = Buffer::row(row, chunk.into());
+            let from = self.buffers.at(buffer).view(byte, it.place.len());
+            return self.expand(now, index, from, out);
+        }
+        self.read_range(now, index, (it.place.device(), 0), Step::Reading, out);
+    }
+
+    /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
+    pub(in crate::log) fn read_range(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (device, to): (u8, u32),
+        step: Step,
+        out: &mut Out,
+    ) {
+        let place = self.op(index).place;
+        if !core::mem::replace(&mut self.op(index).holds, true) {
+            self.segments.pin(self.layout.segment_of(place.byte()));
+        }
+        let lba = place.byte() / SECTOR as u64;
+        let bytes = self.range_bytes(index);
+        let (scratch, at) = self.buffers.scratch(index);
+        let into = Target::Data(scratch.view_mut(at + to, bytes));
+        let command = Command::Read { device, lba, into, cause: Cause::Host };
+        self.send(now, index, step, command, out);
+    }
+
+    fn fetch_zeros(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let (step, into, sectors) = if it.writes {
+            let (scratch, at) = self.buffers.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
+        } else {
+            let data = self.requests.data(it.req);
+            (Step::Giving, data.view_mut_sectors(it.at, it.sectors), it.sectors)
+        };
+        let command = Command::Place { from: Piece::zero_sectors(sectors), into };
+        self.send(now, index, step, command, out);
+    }
+
+    /// Checks and expands a record.
+    pub(in crate::log) fn expand(&mut self, now: Nanos, index: u8, from: View, out: &mut Out) {
+        let it = *self.op(index);
+        let whole = it.is_whole() && !it.writes;
+        let (step, into) = if whole {
+            let data = self.requests.data(it.req);
+            (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
+        } else {
+            let (scratch, at) = self.buffers.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
+        };
+        let raw = it.place.len() == BLOCK as u32;
+        let codec = if raw { Codec::Raw } else { self.codec };
+        let seed = seed(it.block, it.place.generation());
+        let command = Command::Unpack { from, into, codec, seed, crc: it.crc };
+        self.send(now, index, step, command, out);
+    }
+
+    /// Compresses the block that is to be written.
+    pub(in crate::log) fn pack(&mut self, index: u8, out: &mut Out) {
+        let (it, codec) = (*self.op(index), self.codec);
+        let (scratch, at) = self.buffers.scratch(index);
+        // What can't be packed fits nowhere, but whether it is zeros is seen.
+        let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
+        let into = scratch.view_mut(at + PACKED, most);
+        let from = if it.is_whole() && it.data {
+            self.requests.data(it.req).view_sectors(it.at, it.sectors)
+        } else {
+            let (scratch, at) = self.buffers.scratch(index);
+            scratch.view(at + PLAIN, BLOCK as u32)
+        };
+        let seed = seed(it.block, it.generation);
+        self.op(index).step = Step::Packing;
+        self.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed }, out);
+    }
+
+    /// What is written, as it came.
+    pub(in crate::log) fn plain_view(&mut self, index: u8) -> View {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            return self.requests.data(it.req).view_sectors(it.at, it.sectors);
+        }
+        let (scratch, at) = self.buffers.scratch(index);
+        scratch.view(at + PLAIN, BLOCK as u32)
+    }
+
+    fn repay_plain(&mut self, index: u8, view: View) {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            self.requests.data(it.req).repay(view);
+        } else {
+            self.buffers.scratch(index).0.repay(view);
+        }
+    }
+
+    /// A command of an operation is over.
+    pub(in crate::log) fn block_done(&mut self, now: Nanos, index: u8, done: Done, out: &mut Out) {
+        self.repay(index, done.command);
+        match done.result {
+            Ok(verdict) => self.block_goes_on(now, index, verdict, out),
+            Err(error) => self.block_failed(now, index, error, out),
+        }
+    }
+
+    /// The block of an operation is compressed.
+    pub(in crate::log) fn pack_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (from, into): (View, ViewMut),
+        verdict: Verdict,
+        out: &mut Out,
+    ) {
+        self.repay_plain(index, from);
+        self.buffers.scratch(index).0.repay_mut(into);
+        self.block_goes_on(now, index, verdict, out);
+    }
+
+    /// What an operation wanted to be copied is copied.
+    pub(in crate::log) fn place_done(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        (from, into): (View, ViewMut),
+        out: &mut Out,
+    ) {
+        self.repay_place(index, Piece::Data(from), into);
+        self.block_goes_on(now, index, Verdict::default(), out);
+    }
+
+    /// Why an operation does not go on, if it does not.
+    pub(in crate::log) fn stopped(&self, writes: bool) -> Option<HostError> {
+        self.failed.filter(|_| writes || self.abandoning)
+    }
+
+    /// What a command of an operation did is done.
+    fn block_goes_on(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
+        let it = self.op(index);
+        let (step, writes) = (it.step, it.writes);
+        if let Some(error) = self.stopped(writes) {
+            return self.end_block(index, Some(error), out);
+        }
+        match step {
+            Step::Reading => {
+                let from = self.record_view(index);
+                self.expand(now, index, from, out);
+            }
+            Step::Rescuing(step) => self.rescue_goes_on(now, index, (step, verdict), out),
+            Step::Expanding => {
+                self.let_go(index);
+                self.end_block(index, None, out);
+            }
+            Step::Giving => self.end_block(index, None, out),
+            Step::Plain => {
+                self.let_go(index);
+                match writes {
+                    true => self.merge(now, index, out),
+                    false => self.give(now, index, out),
+                }
+            }
+            Step::Merging => self.pack(index, out),
+            Step::Packing => self.packed(index, verdict),
+            Step::Placing { row, item } => {
+                self.placed(index, row, item);
+                self.end_block(index, None, out);
+            }
+            Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
+                unreachable!("it has no command")
+            }
+        }
+    }
+
+    /// What was read is right: nothing else of its segment is needed.
+    fn let_go(&mut self, index: u8) {
+        let it = self.op(index);
+        let place = it.place;
+        if core::mem::take(&mut it.holds) {
+            self.segments.unpin(self.layout.segment_of(place.byte()));
+        }
+    }
+
+    /// Takes back what a command borrowed.
+    #[inline]
+    fn repay(&mut self, index: u8, command: Command) {
+        let it = *self.op(index);
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                self.buffers.scratch(index).0.repay_mut(view);
+            }
+            Command::Unpack { from, into, .. } => {
+                match it.row {
+                    Some(row) => {
+                        self.disturb(); // The row's buffers may be idle.
+                        self.buffers.repay_row(row, from);
+                    }
+                    None => self.buffers.scratch(index).0.repay(from),
+                }
+                if it.step == Step::Expanding {
+                    self.requests.data(it.req).repay_mut(into);
+                } else {
+                    self.buffers.scratch(index).0.repay_mut(into);
+                }
+            }
+            Command::Pack { from, into, .. } => {
+                self.repay_plain(index, from);
+                self.buffers.scratch(index).0.repay_mut(into);
+            }
+            Command::Fold { from, into, .. } => {
+                from.into_iter().for_each(|view| self.buffers.scratch(index).0.repay(view));
+                self.buffers.scratch(index).0.repay_mut(into);
+            }
+            Command::Digest { from, .. } => self.buffers.scratch(index).0.repay(from),
+            Command::Place { from, into } => self.repay_place(index, from, into),
+            other => unreachable!("{other:?} is no step of a block"),
+        }
+    }
+
+    fn repay_place(&mut self, index: u8, from: Piece, into: ViewMut) {
+        let it = *self.op(index);
+        match it.step {
+            Step::Giving => self.requests.data(it.req).repay_mut(into),
+            Step::Placing { row, item } => {
+                let chunk = self.rows[row as usize].items[item as usize].chunk;
+                let buffer = Buffer::row(row, chunk.into());
+                self.buffers.at(buffer).repay_mut(into);
+            }
+            _ => self.buffers.scratch(index).0.repay_mut(into),
+        }
+        let Piece::Data(from) = from else { return };
+        match it.step {
+            Step::Merging => self.requests.data(it.req).repay(from),
+            Step::Placing { .. } if it.place.len() == BLOCK as u32 => self.repay_plain(index, from),
+            _ => self.buffers.scratch(index).0.repay(from),
+        }
+    }
+
+    /// The host's part, or zeros, into the plain block.
+    fn merge(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let from = if it.data {
+            Piece::Data(self.requests.data(it.req).view_sectors(it.at, it.sectors))
+        } else {
+            Piece::zero_sectors(it.sectors)
+        };
+        let (scratch, at) = self.buffers.scratch(index);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
+        self.send(now, index, Step::Merging, Command::Place { from, into }, out);
+    }
+
+    /// The part that the host wants out of the plain block.
+    fn give(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        let into = self.requests.data(it.req).view_mut_sectors(it.at, it.sectors);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let (scratch, at) = self.buffers.scratch(index);
+        let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
+        self.send(now, index, Step::Giving, Command::Place { from, into }, out);
+    }
+
+    fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict) {
+        if bytes == ALL_ZEROS {
+            self.gauges.zeros += 1;
+            return self.wait_for_row(index, Step::Unmapping);
+        }
+        // What does not fit stays as it is.
+        let len = if bytes == 0 { BLOCK as u32 } else { bytes };
+        self.count_packed(len);
+        self.wait_for_row(index, Step::Waiting { len, crc });
+    }
+
+    pub(in crate::log) fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
+        let it = self.blocks.list[index as usize].take().expect("an operation under way");
+        if error.is_some()
+            && let Step::Placing { row, .. } = it.step
+        {
+            self.rows[row as usize].placing -= 1;
+        }
+        if it.holds {
+            self.segments.unpin(self.layout.segment_of(it.place.byte()));
+        }
+        if it.writes {
+            self.blocks.written(it.block);
+        }
+        if it.pinned {
+            self.map.unpin(self.map.page_of(it.block));
+        }
+        if it.req == NOBODY {
+            return self.blocks.free.push(index);
+        }
+        match error.is_none() && it.rescued.is_some() && !it.writes {
+            true => self.begin_repair(index, it),
+            false => self.blocks.free.push(index),
+        }
+        let active = self.requests.at(it.req);
+        active.outstanding -= 1;
+        active.error = active.error.or(error);
+        self.complete_if_over(it.req, out);
+    }
+}

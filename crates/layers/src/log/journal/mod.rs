@@ -1,0 +1,367 @@
+//! The journal: what a flush covers goes to a device of its own, and rows fill up all the same.
+//!
+//! Without a journal a flush seals the rows that are open, however little they hold. With one it
+//! writes one [`record`]: all that the host has published since the last one and that is not
+//! durable yet, as it lies in the rows. The rows are sealed when they are full. After a cut the
+//! records are played between the rows ([`replay`]), and what no row has is put into new rows
+//! ([`restore`]).
+//!
+//! Order. Every publication of the host has an order, the `clock`. A record holds all of them up
+//! to its own moment, and it is replayed before the row whose number was next then. So a row that
+//! is sealed later must list nothing of which a record before it has a newer version: an item
+//! knows when it was replaced ([`Journal::has`]), and a row that can't know yet waits for the
+//! record under way ([`Journal::is_unsure`]).
+//!
+//! Invariants
+//! - One record is under way at a time, so only the newest can be torn.
+//! - A record is kept until every row is durable that has anything of it, and the slot behind the
+//!   newest record is free: a torn record never lies over one that is needed.
+//! - Rows that aren't durable keep their buffers, so that a record can be made of them.
+//! - An empty record of a life is durable before the first root of that life says that the journal
+//!   is needed; roots and rows name the newest record that is durable. So an older copy of the
+//!   device is found out when it lacks one of these ([`Log::lacks_records`]).
+//! - When the journal is full, a record would be too long, or a row lists a trim and has no number
+//!   yet, rows are sealed as without a journal; when its device fails, from then on.
+
+mod record;
+mod replay;
+mod restore;
+mod ring;
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{DeviceError, Event, Few, MetaBuf, Out, Output};
+use hostftl_format::log::Place;
+use hostftl_format::log::journal::MOST_PAGES;
+
+use crate::log::Log;
+use crate::log::layout::Layout;
+use crate::log::row::{Item, NO_HEIR, Phase, Row};
+use crate::planted::{Bug, planted};
+use record::Making;
+use replay::Played;
+pub use restore::segments_for;
+pub use ring::{Ring, split};
+
+/// Publications that are remembered for the next record.
+const MOST_NOTES: usize = 4096;
+
+/// What the journal is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The volume has none.
+    None,
+    /// The volume is being recovered.
+    Starting,
+    /// Flushes go to it.
+    Ready,
+    /// Its device is missing, or failed.
+    Dead,
+    /// The layer stops: everything is in rows.
+    Closed,
+}
+
+/// What a command of the journal was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An item of a row is copied into the record.
+    Copy(u8),
+    /// The record is written.
+    Write,
+    /// The record becomes durable.
+    Flush,
+    /// The head of a record comes.
+    Head,
+    /// What a record holds comes.
+    Data,
+    /// A block's record is checked.
+    Check,
+    /// A block's record goes into a new row, as this item.
+    Restore(u8, u32),
+}
+
+/// Something that the host published, and that no record has.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    row: u8,
+    item: u32,
+    stamp: u64,
+}
+
+/// A record that is durable, and that a row needs which is not.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    number: u64,
+    upto: u64,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Journal {
+    ring: Ring,
+    device: u8,
+    state: State,
+    /// Whether the durable root says that the journal is not needed, as a bit of `Root::lost`.
+    told: u16,
+    /// The order of the host's last publication.
+    clock: u64,
+    /// Everything up to this is durable.
+    logged: u64,
+    /// A record up to this is asked for.
+    asked: u64,
+    notes: VecDeque<Note>,
+    /// Notes up to this were given up, because they were too many for a record.
+    unlisted: u64,
+    making: Option<Making>,
+    kept: VecDeque<Kept>,
+    /// The number of the next record; they go on from life to life.
+    next: u64,
+    /// Whether the first record of this life is durable.
+    begun: bool,
+    head: Option<MetaBuf>,
+    /// Rows up to this stamp hold what the journal held when it was given up.
+    ended: u64,
+    /// Flushes that sealed rows although there is a journal.
+    passed_by: u64,
+    played: Played,
+}
+
+impl Journal {
+    pub fn new(layout: &Layout, missing: u16) -> Self {
+        let device = layout.devices;
+        let state = match layout.journal {
+            None => State::None,
+            Some(_) if missing >> device & 1 == 1 => State::Dead,
+            Some(_) => State::Starting,
+        };
+        let ring = layout.journal.unwrap_or_default();
+        let heads = if state == State::None { 0 } else { MOST_PAGES as usize };
+        let notes = if state == State::None { 0 } else { MOST_NOTES };
+        Journal {
+            ring,
+            device,
+            state,
+            told: 0,
+            clock: 0,
+            logged: 0,
+            asked: 0,
+            notes: VecDeque::with_capacity(notes),
+            unlisted: 0,
+            making: None,
+            kept: VecDeque::with_capacity(ring.slots as usize),
+            next: 1,
+            begun: false,
+            head: Some(MetaBuf::new(heads)),
+            ended: 0,
+            passed_by: 0,
+            played: Played::default(),
+        }
+    }
+
+    /// Whether `device` is the journal's.
+    pub fn is(&self, device: u8) -> bool {
+        self.state != State::None && device == self.device
+    }
+
+    /// The device, if what is read from it in recovery must be made durable first.
+    pub fn device_to_flush(&self) -> Option<u8> {
+        (self.state == State::Starting).then_some(self.device)
+    }
+
+    /// Whether a place lies in the journal.
+    pub fn is_place(&self, place: Place) -> bool {
+        self.is(place.device()) && !place.is_nowhere()
+    }
+
+    /// The journal's bit in a set of devices.
+    pub fn bit(&self) -> u16 {
+        if self.state == State::None { 0 } else { 1 << self.device }
+    }
+
+    /// Its bit if it is lost.
+    pub fn lost(&self) -> u16 {
+        if self.state == State::Dead { self.bit() } else { 0 }
+    }
+
+    /// Its bit if a volume can be recovered without it once what is open now is durable.
+    pub fn unneeded(&self) -> u16 {
+        if matches!(self.state, State::Starting | State::Ready) { 0 } else { self.bit() }
+    }
+
+    /// A durable root says `lost`.
+    pub fn told(&mut self, lost: u16) {
+        self.told = lost & self.bit();
+    }
+
+    /// Whether a durable root says whether the journal is needed.
+    pub fn is_told(&self) -> bool {
+        self.told == self.unneeded()
+    }
+
+    /// The newest record that is durable.
+    pub fn newest(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// Whether flushes go to it.
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// The volume is recovered.
+    pub fn open(&mut self) {
+        if self.state == State::Starting {
+            self.state = State::Ready;
+        }
+    }
+
+    /// The order of what was published last; never durable without a journal.
+    pub fn moment(&self) -> u64 {
+        if self.is_ready() { self.clock } else { u64::MAX }
+    }
+
+    /// Whether everything up to `moment` is durable.
+    pub fn has(&self, moment: u64) -> bool {
+        moment <= self.logged
+    }
+
+    /// Whether all that was published is durable.
+    pub fn has_all(&self) -> bool {
+        self.is_ready() && self.logged == self.clock
+    }
+
+    /// Asks for a record of all that was published; false when rows have to be sealed instead.
+    pub fn ask(&mut self) -> bool {
+        self.asked = self.clock;
+        self.is_ready()
+    }
+
+    /// Whether the record under way decides what a row with these items lists.
+    pub fn is_unsure(&self, items: &[Item]) -> bool {
+        let Some(making) = &self.making else { return false };
+        let between = self.logged + 1..=making.upto;
+        items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
+    }
+
+    /// Whether a row that is sealed now lists an item: nothing that is replayed before the row is
+    /// newer. Rows with the stamps in `open` have no number yet.
+    pub fn lists(&self, item: &Item, open: &[u64]) -> bool {
+        let later = open.contains(&item.heir) && !self.has(item.replaced);
+        item.heir == NO_HEIR || later || planted(Bug::HeirIgnored)
+    }
+
+    /// Whether a row's buffers are needed although it is written.
+    pub fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
+        let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
+        copied || self.is_ready() && row.of_host && row.seq > durable
+    }
+
+    /// Tells how many records rows need, and how many flushes sealed rows all the same.
+    pub fn tell(&self, facts: &mut Few<(&'static str, u64), 8>) {
+        if self.state != State::None {
+            facts.push(("journal_records", self.kept.len() as u64));
+            facts.push(("journal_passed_by", self.passed_by));
+        }
+    }
+}
+
+impl Log {
+    /// The host published item `item` of a row.
+    pub(in crate::log) fn note(&mut self, row: u8, item: u32) {
+        if !self.journal.is_ready() {
+            return;
+        }
+        if self.journal.notes.len() == MOST_NOTES {
+            self.forget_some();
+        }
+        self.journal.clock += 1;
+        let it = &mut self.rows[row as usize];
+        if it.first_order == 0 {
+            it.first_order = self.journal.clock;
+        }
+        self.journal.notes.push_back(Note { row, item, stamp: it.stamp });
+    }
+
+    /// Whether what a row holds may still be lost with it.
+    fn is_at_risk(&self, row: &Row) -> bool {
+        let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
+        row.phase() != Phase::Idle && !(sealed && row.seq <= self.durability.durable())
+    }
+
+    /// Makes room for notes: when few go, there are too many for a record.
+    fn forget_some(&mut self) {
+        self.forget_durable();
+        if self.journal.notes.len() > MOST_NOTES / 2 {
+            let from = self.journal.making.map_or(0, |making| making.count as usize);
+            self.journal.notes.truncate(from);
+            self.journal.unlisted = self.journal.clock;
+        }
+    }
+
+    /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
+    /// noted too; but none of the record under way.
+    fn forget_durable(&mut self) {
+        let from = self.journal.making.map_or(0, |making| making.count as usize);
+        let mut notes = core::mem::take(&mut self.journal.notes);
+        let mut kept = 0;
+        for at in 0..notes.len() {
+            let note = notes[at];
+            let row = &self.rows[note.row as usize];
+            let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
+            if at < from || row.stamp == note.stamp && self.is_at_risk(row) && is_wanted() {
+                notes[kept] = note;
+                kept += 1;
+            }
+        }
+        self.touched += notes.len();
+        notes.truncate(kept);
+        self.journal.notes = notes;
+    }
+
+    /// The order of the first publication that may be lost with its row.
+    fn first_at_risk(&self) -> u64 {
+        let at_risk = self.rows.iter().filter(|row| row.first_order > 0 && self.is_at_risk(row));
+        at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
+    }
+
+    /// Forgets records of which all rows are durable; the number of the oldest that is left.
+    fn oldest_record(&mut self) -> u64 {
+        let first = self.first_at_risk();
+        let early = planted(Bug::JournalFreedEarly);
+        let kept = &mut self.journal.kept;
+        while kept.front().is_some_and(|it| it.upto < first || early) {
+            kept.pop_front();
+        }
+        kept.front().map_or(self.journal.next, |it| it.number)
+    }
+
+    /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
+    pub(in crate::log) fn journal_failed(&mut self, error: DeviceError, out: &mut Out) {
+        let journal = &mut self.journal;
+        if matches!(journal.state, State::Dead | State::Closed) {
+            return;
+        }
+        (journal.state, journal.ended) = (State::Dead, self.durability.opened());
+        (journal.logged, journal.asked) = (0, 0);
+        journal.notes.clear();
+        self.durability.want_host(self.durability.host());
+        self.durability.want_all(self.durability.opened());
+        let device = journal.device;
+        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+    }
+
+    /// Everything is durable in rows: the journal is not needed any more. False when that is known.
+    pub(in crate::log) fn close_journal(&mut self) -> bool {
+        let ready = self.journal.is_ready() && self.journal.making.is_none();
+        if ready {
+            let ended = self.durability.opened();
+            (self.journal.state, self.journal.ended) = (State::Closed, ended);
+        }
+        ready
+    }
+
+    /// Whether a root has yet to say that the journal is not needed, and may.
+    pub(in crate::log) fn journal_to_tell(&self) -> bool {
+        self.recovery.is_none() && !self.journal.is_told() && self.all_durable(self.journal.ended)
+    }
+}

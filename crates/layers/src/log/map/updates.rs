@@ -1,0 +1,176 @@
+//! How a block operation begins: it needs the page that says where its record is, and may have to
+//! wait for that.
+//!
+//! Invariant: an operation that writes keeps its page in memory to its end.
+
+use alloc::collections::VecDeque;
+
+use hostftl_core::{HostError, Nanos, Out, SECTORS_PER_BLOCK};
+use hostftl_format::log::{GENERATIONS, Place};
+
+use crate::log::host::blocks::{BlockOp, Step};
+use crate::log::layout::BLOCK_OPS;
+use crate::log::map::Where;
+use crate::log::{Log, OWN_OPS};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Mapping {
+    waiting: VecDeque<u8>,
+    /// Loads that were over when these were last looked at.
+    seen: u64,
+    /// Whether one of them has no page that is coming.
+    refused: bool,
+}
+
+impl Mapping {
+    pub fn new() -> Self {
+        Mapping { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
+    }
+
+    /// Whether an operation waits for its page.
+    pub fn any(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+impl Log {
+    /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
+    pub(in crate::log) fn begin_read(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        from: u64,
+        sectors: u32,
+        out: &mut Out,
+    ) -> bool {
+        if !self.may_begin_block() || self.ops.room() <= OWN_OPS {
+            return false;
+        }
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        self.map.try_again(self.map.page_of(block));
+        let index = self.begin(req, block, (from, sectors), (false, true));
+        self.look_up(now, index, out);
+        true
+    }
+
+    /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
+    pub(in crate::log) fn begin_write(
+        &mut self,
+        now: Nanos,
+        req: u16,
+        (from, sectors): (u64, u32),
+        data: bool,
+        out: &mut Out,
+    ) -> bool {
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        if !self.may_begin_block()
+            || self.ops.room() <= OWN_OPS
+            || self.blocks.any_write_in(block, block + 1)
+        {
+            return false;
+        }
+        self.map.try_again(self.map.page_of(block));
+        if self.hold_page(now, self.map.page_of(block), self.map.reserve(), out) == Where::Away {
+            return false;
+        }
+        let index = self.begin(req, block, (from, sectors), (true, data));
+        self.blocks.writing.push(block);
+        self.look_up(now, index, out);
+        true
+    }
+
+    /// What a block operation does once it is known where its record is.
+    fn go_on(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = self.op(index);
+        if it.writes && it.is_whole() {
+            self.pack(index, out);
+        } else {
+            self.fetch(now, index, out);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        req: u16,
+        block: u64,
+        (from, sectors): (u64, u32),
+        (writes, data): (bool, bool),
+    ) -> u8 {
+        let index = self.blocks.free.pop().expect("a free operation was seen");
+        let active = self.requests.at(req);
+        let at = active.cursor as u32;
+        active.cursor += u64::from(sectors);
+        active.outstanding += 1;
+        self.generation = self.generation.wrapping_add(1) % GENERATIONS;
+        self.touched += 1;
+        self.blocks.list[index as usize] = Some(BlockOp {
+            req,
+            block,
+            from: (from % u64::from(SECTORS_PER_BLOCK)) as u32,
+            sectors,
+            at,
+            writes,
+            data,
+            pinned: writes,
+            generation: self.generation,
+            place: Place::NOWHERE,
+            crc: 0,
+            row: None,
+            holds: false,
+            rescued: None,
+            flawed: false,
+            step: Step::Mapping,
+        });
+        index
+    }
+
+    /// Finds out where the record of an operation is, or lets it wait for that.
+    fn look_up(&mut self, now: Nanos, index: u8, out: &mut Out) {
+        let it = self.op(index);
+        let (block, replaces) = (it.block, it.writes && it.is_whole());
+        if replaces && self.map.state(self.map.page_of(block)) == Where::Here {
+            self.map.look_ahead(core::iter::once(block)); // It is buried when the new one is there.
+            return self.pack(index, out);
+        }
+        if let Some((place, crc)) = self.pair(block) {
+            let it = self.op(index);
+            (it.place, it.crc) = (place, crc);
+            return self.go_on(now, index, out);
+        }
+        let state = self.fetch_page(now, self.map.page_of(block), out);
+        self.op(index).step = Step::Mapping;
+        self.blocks.mapping.refused |= state != Where::Coming;
+        self.blocks.mapping.waiting.push_back(index);
+    }
+
+    /// Goes on with the operations whose pages have come.
+    #[inline]
+    pub(in crate::log) fn pump_mapping(&mut self, now: Nanos, out: &mut Out) -> bool {
+        self.blocks.mapping.any() && self.map_some(now, out)
+    }
+
+    fn map_some(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mapping = &mut self.blocks.mapping;
+        let seen = core::mem::replace(&mut mapping.seen, self.loads.arrivals);
+        if seen == mapping.seen && !mapping.refused {
+            return false;
+        }
+        mapping.refused = false;
+        let count = mapping.waiting.len();
+        for _ in 0..count {
+            let index = self.blocks.mapping.waiting.pop_front().expect("it was counted");
+            let block = self.op(index).block;
+            let page = self.map.page_of(block);
+            if out.room() <= 12 {
+                self.blocks.mapping.refused = true;
+                self.blocks.mapping.waiting.push_back(index);
+            } else if self.map.state(page) == Where::Bad {
+                self.end_block(index, Some(HostError::Io), out);
+            } else {
+                self.look_up(now, index, out);
+            }
+        }
+        self.blocks.mapping.waiting.len() < count
+    }
+}

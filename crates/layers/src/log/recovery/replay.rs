@@ -1,0 +1,397 @@
+//! Replay: the rows since the root, in the order of their numbers, up to the first that is missing
+//! or not whole.
+//!
+//! Each stream is a chain: a row says how long it is, and in which segment the stream goes on. A
+//! row that a later head knows to be durable is taken as it is; the others are verified first (see
+//! [`super::verify`]).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTORS_PER_BLOCK, Target};
+use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place, Root, STREAMS};
+
+use crate::planted::{Bug, planted};
+
+use crate::log::Log;
+use crate::log::durability::WINDOW;
+use crate::log::layout::{At, Layout};
+use crate::log::map::Where;
+use crate::log::recovery::verify::Verify;
+use crate::log::redundancy::metadata::Wanted;
+use crate::log::row::append::MAP;
+
+/// Entries of a row whose map pages are asked for at once.
+const AHEAD: u32 = 64;
+
+/// What became of an entry.
+pub enum Applied {
+    /// It was applied, or there is nothing to do.
+    Yes,
+    /// Its page is to come.
+    Later,
+    /// It can't be.
+    Never(&'static str),
+}
+
+/// A row that was found.
+#[derive(Debug)]
+pub struct Found {
+    pub head: Head,
+    pub at: At,
+    pub buf: MetaBuf,
+}
+
+/// The rows of one stream.
+#[derive(Debug, Default)]
+struct Chain {
+    /// Where the next row may be; `None` at the end.
+    at: Option<At>,
+    /// The segment where the stream went on, if it left that one before its end.
+    ahead: Option<u32>,
+    next: Option<Found>,
+}
+
+impl Chain {
+    /// There is no row where the next one may be: the stream ended, or had left the segment.
+    fn end(&mut self) {
+        self.at = self.ahead.take().map(|segment| At { segment, slot: 0, sector: 0 });
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Replay {
+    chains: [Chain; STREAMS],
+    bufs: Vec<MetaBuf>,
+    epoch: u32,
+    /// The first row to replay, and the one that is looked for.
+    from: u64,
+    expected: u64,
+    /// All rows up to this one are known to be durable.
+    durable: u64,
+    /// Rows that are found and not applied.
+    queue: VecDeque<Found>,
+    /// The first entry of the first of them that is not applied.
+    entry: u32,
+    /// Whether no more rows are looked for.
+    found_all: bool,
+    pub verify: Verify,
+    applied: u64,
+    dropped: u64,
+}
+
+impl Replay {
+    pub fn new(layout: &Layout) -> Self {
+        let pages = layout.head_pages(true) as usize;
+        let bufs = 2 * WINDOW as usize + 2 * STREAMS;
+        Replay {
+            chains: Default::default(),
+            bufs: (0..bufs).map(|_| MetaBuf::new(pages)).collect(),
+            epoch: 0,
+            from: 0,
+            expected: 0,
+            durable: 0,
+            queue: VecDeque::with_capacity(bufs),
+            entry: 0,
+            found_all: false,
+            verify: Verify::default(),
+            applied: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Begins where `root` says.
+    pub fn begin(&mut self, root: &Root) {
+        self.epoch = root.epoch;
+        self.from = root.replay_from;
+        self.expected = root.replay_from;
+        self.durable = root.durable;
+        for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
+            chain.at =
+                begin.map(|Begin { segment, slot, sector, .. }| At { segment, slot, sector });
+            chain.ahead = begin.and_then(|begin| begin.ahead);
+        }
+    }
+
+    /// Rows that were applied, and rows that were found but not whole.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.applied, self.dropped)
+    }
+}
+
+impl Log {
+    pub(in crate::log) fn replay(&mut self) -> &mut Replay {
+        &mut self.recovery().replay
+    }
+
+    pub(in crate::log) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+        if self.recovery().pending > 0 {
+            return false;
+        }
+        if let Some(moved) = self.scan_journal(now, out) {
+            return moved;
+        }
+        if !self.replay().found_all {
+            return self.read_heads(now, out) || self.take_next() || self.apply_durable(now, out);
+        }
+        let Some(first) = self.replay().queue.front() else {
+            if let Some(moved) = self.play_journal(now, u64::MAX, out) {
+                return moved;
+            }
+            if let Some(why) = self.lacks_records() {
+                self.give_up(why, out);
+                return false;
+            }
+            let last = self.replay().expected - 1;
+            return self.begin_life(last);
+        };
+        let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
+        let trusted = of_map || seq <= self.replay().durable || planted(Bug::RowsUnverified);
+        match trusted || self.replay().verify.is_over() {
+            true => self.apply_first(now, out),
+            false => self.pump_verify(now, out),
+        }
+    }
+
+    /// Reads the next head of each chain.
+    fn read_heads(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        for stream in 0..STREAMS {
+            let chain = &self.replay().chains[stream];
+            let Some(at) = chain.at.filter(|_| chain.next.is_none()) else { continue };
+            if at.segment >= self.layout.segments || at.slot >= self.layout.slots {
+                self.replay().chains[stream].at = None;
+                continue;
+            }
+            let buf = self.replay().bufs.pop().expect("a buffer for each chain");
+            let pages = self.layout.head_pages(at.sector == 0);
+            let device = self.layout.device(at.segment, at.slot, 0);
+            let lba = self.layout.lba(at);
+            let into = Target::Meta { buf, pages };
+            let command = Command::Read { device, lba, into, cause: Cause::Map };
+            self.recover(now, stream as u16, command, out);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Whether `buf` is the head of the next row of a stream, read at `lba`, with so many chunks.
+    pub(in crate::log) fn is_next_head(
+        &self,
+        stream: u16,
+        buf: &MetaBuf,
+        lba: u64,
+        chunks: u32,
+    ) -> bool {
+        let head = self.next_head(stream, buf, lba);
+        head.is_some_and(|head| u32::from(head.chunks) == chunks)
+    }
+
+    fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
+        let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
+        let head = log::open(buf, &self.uuid, lba)?;
+        let at = replay.chains[usize::from(stream)].at?;
+        let sane = self.layout.admits_head(&head, at);
+        let next = sane && head.epoch == replay.epoch && head.seq >= replay.expected;
+        (next && u16::from(head.stream) == stream).then_some(head)
+    }
+
+    /// A head was read from its device, or made from the others, or could not be.
+    pub(in crate::log) fn head_read(&mut self, stream: u16, buf: MetaBuf) {
+        let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
+        let head = self.next_head(stream, &buf, self.layout.lba(at));
+        self.row_knows(head.map_or(0, |head| head.journal));
+        let replay = self.replay();
+        let chain = &mut replay.chains[stream as usize];
+        match head {
+            Some(head) => chain.next = Some(Found { head, at, buf }),
+            None => {
+                chain.end();
+                replay.bufs.push(buf);
+            }
+        }
+    }
+
+    /// The device has answered: is that the head, or what it should have been?
+    pub(in crate::log) fn head_came(
+        &mut self,
+        stream: u16,
+        command: Command,
+        failed: bool,
+        out: &mut Out,
+    ) {
+        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
+            unreachable!("a head comes back")
+        };
+        let found = !failed && self.next_head(stream, &buf, lba).is_some();
+        if !found && self.layout.parity {
+            return self.salvage(Wanted::Chain(stream), (device, lba, pages), buf);
+        }
+        if failed {
+            self.replay().bufs.push(buf);
+            if self.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
+                self.replay().chains[usize::from(stream)].end();
+                return;
+            }
+            return self.fail(device, DeviceError::Media, false, out);
+        }
+        self.head_read(stream, buf);
+    }
+
+    /// Takes the row that is next in order, from whichever chain has it.
+    fn take_next(&mut self) -> bool {
+        let replay = self.replay();
+        if replay.queue.front().is_some_and(|it| it.head.seq <= replay.durable) {
+            return false; // These are applied first: their buffers are needed.
+        }
+        let expected = replay.expected;
+        let comes = |seq| seq == expected || planted(Bug::ReplayDisorder);
+        let is_next = |chain: &Chain| chain.next.as_ref().is_some_and(|it| comes(it.head.seq));
+        let Some(stream) = replay.chains.iter().position(is_next) else {
+            replay.found_all = true;
+            for chain in &mut replay.chains {
+                if let Some(found) = chain.next.take() {
+                    replay.dropped += 1;
+                    replay.bufs.push(found.buf);
+                }
+            }
+            return true;
+        };
+        let found = replay.chains[stream].next.take().expect("it was there just now");
+        replay.expected += 1;
+        replay.durable = replay.durable.max(found.head.durable);
+        let (after, ahead) =
+            (self.layout.after(found.at, found.head.first_sectors), found.head.next);
+        let may_leave = after.is_some() && self.layout.zoned;
+        let chain = &mut self.replay().chains[stream];
+        chain.at = after.or(Some(At { segment: ahead, slot: 0, sector: 0 }));
+        chain.ahead = may_leave.then_some(ahead);
+        let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
+        self.segments.claim_row(segment, of_map, found.head.seq);
+        self.replay().queue.push_back(found);
+        true
+    }
+
+    /// Applies the first row that is known to be durable.
+    fn apply_durable(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let replay = self.replay();
+        let durable = replay.durable;
+        let ready = replay.queue.front().is_some_and(|it| it.head.seq <= durable);
+        ready && self.apply_first(now, out)
+    }
+
+    /// Does once more what the first row in the queue lists, as far as the pages are here.
+    fn apply_first(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let (seq, from) = (self.first_found().head.seq, self.replay().entry);
+        if from == 0
+            && let Some(moved) = self.play_journal(now, seq, out)
+        {
+            return moved;
+        }
+        let found = self.replay().queue.pop_front().expect("a row to apply");
+        let mut next = from;
+        while next < found.head.entries && self.failed.is_none() {
+            let entry = log::entry(&found.buf, next);
+            match entry.map_or(Applied::Yes, |entry| self.apply(now, entry, out)) {
+                Applied::Yes => next += 1,
+                Applied::Later => break,
+                Applied::Never(why) => self.give_up(why, out),
+            }
+        }
+        if next < found.head.entries {
+            self.ask_for_pages(now, &found, next, out);
+            self.replay().entry = next;
+            self.replay().queue.push_front(found);
+            return next > from;
+        }
+        let replay = self.replay();
+        (replay.entry, replay.verify) = (0, Verify::default());
+        replay.applied += 1;
+        replay.bufs.push(found.buf);
+        true
+    }
+
+    /// Asks for the map pages of the next entries of a row.
+    fn ask_for_pages(&mut self, now: Nanos, found: &Found, from: u32, out: &mut Out) {
+        let entries = from..found.head.entries.min(from + AHEAD);
+        for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
+            let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
+            if changes && entry.block < self.map.len() {
+                self.fetch_page(now, self.map.page_of(entry.block), out);
+            }
+        }
+    }
+
+    fn apply(&mut self, now: Nanos, entry: Entry, out: &mut Out) -> Applied {
+        if entry.kind == Kind::Data && !self.is_sound(entry.place) {
+            return Applied::Never("a row lists what can't be");
+        }
+        self.apply_sound(now, entry, out)
+    }
+
+    /// Applies an entry whose place is known to be one.
+    pub(in crate::log) fn apply_sound(
+        &mut self,
+        now: Nanos,
+        entry: Entry,
+        out: &mut Out,
+    ) -> Applied {
+        let Entry { kind, block, place, crc } = entry;
+        self.touched += 1;
+        let end = match kind {
+            Kind::Map | Kind::Directory | Kind::Counts => return Applied::Yes,
+            Kind::Trim => block.saturating_add(place.bits()),
+            Kind::Data => block + 1,
+        };
+        let page = self.map.page_of(block);
+        let sound = block < end && end <= self.map.len() && self.map.page_of(end - 1) == page;
+        if !sound {
+            return Applied::Never("a row lists what can't be");
+        }
+        match self.fetch_page(now, page, out) {
+            Where::Here => {}
+            Where::Bad => return Applied::Never("an image of the map can't be read"),
+            Where::Away if self.loads.is_idle() && self.may_load(out) => {
+                return Applied::Never("replay needs more map memory than there is");
+            }
+            Where::Away | Where::Coming => return Applied::Later,
+        }
+        let place = if kind == Kind::Data { place } else { Place::NOWHERE };
+        (block..end).for_each(|block| self.point(block, place, crc));
+        self.touched += (end - block) as usize;
+        Applied::Yes
+    }
+
+    /// Points a block somewhere else.
+    fn point(&mut self, block: u64, place: Place, crc: u32) {
+        if self.map.place(block).is_nowhere() && place.is_nowhere() {
+            return;
+        }
+        let old = self.map.set(block, place, crc);
+        if !place.is_nowhere() && !self.journal.is_place(place) {
+            let segment = self.layout.segment_of(place.byte());
+            self.segments.claim(segment, false);
+            self.segments.add(segment, place);
+        }
+        if !old.is_nowhere() && !self.journal.is_place(old) {
+            self.segments.kill(self.layout.segment_of(old.byte()), old);
+        }
+    }
+
+    /// The first row in the queue.
+    pub(in crate::log) fn first_found(&mut self) -> &Found {
+        self.replay().queue.front().expect("a row to verify")
+    }
+
+    /// The first row in the queue is not whole: the log ends before it.
+    pub(in crate::log) fn end_here(&mut self) -> bool {
+        let replay = self.replay();
+        let first = replay.queue.front().expect("a row that is not whole").head.seq;
+        replay.dropped += replay.queue.len() as u64;
+        replay.expected = first;
+        replay.queue.clear();
+        replay.verify = Verify::default();
+        true
+    }
+}

@@ -1,0 +1,74 @@
+//! What roots, heads and records may say. A sound checksum proves nothing of a disk that somebody
+//! else wrote: what can't be is taken for damage, before anything is reckoned with it.
+
+use hostftl_format::log::journal::Record;
+use hostftl_format::log::{Begin, Head, Place, Root};
+
+use hostftl_core::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
+
+use crate::log::layout::{At, Layout};
+
+/// No count of anything ever gets there: a billion a second take a century.
+const MOST: u64 = 1 << 62;
+/// As many lives as there may ever be; some are left for those to come.
+const MOST_LIVES: u32 = u32::MAX - (1 << 16);
+
+impl Layout {
+    /// Whether a root may say this.
+    pub fn admits_root(&self, root: &Root) -> bool {
+        let Root { number, replay_from, durable, everywhere, journal, .. } = *root;
+        let counts = [number, replay_from, durable, everywhere, journal];
+        let devices = u32::from(self.devices) + u32::from(self.journal.is_some());
+        let begins = |begin: &Begin| {
+            begin.segment < self.segments && begin.slot < self.slots && begin.sector < self.chunk
+        };
+        counts.iter().all(|count| *count < MOST)
+            && replay_from > 0
+            && everywhere <= number
+            && root.life < MOST_LIVES
+            && root.epoch <= root.life
+            && root.mapped <= self.blocks
+            && u32::from(root.lost) >> devices == 0
+            && root.streams.iter().flatten().all(begins)
+    }
+
+    /// Whether the head of a row at `at` may say this.
+    pub fn admits_head(&self, head: &Head, at: At) -> bool {
+        let Head { first_sectors, last_sectors, .. } = *head;
+        let chunks = u32::from(head.chunks);
+        let most = if at.sector == 0 { self.width() } else { 1 };
+        let lengths = [first_sectors, last_sectors];
+        head.seq < MOST
+            && head.journal < MOST
+            && (1..=most).contains(&chunks)
+            && lengths.iter().all(|it| it.is_multiple_of(SECTORS_PER_BLOCK) && *it <= self.chunk)
+            && first_sectors > 0
+            && at.sector < self.chunk
+            && first_sectors <= self.chunk - at.sector
+    }
+
+    /// Whether a record of the journal may say this.
+    pub fn admits_record(&self, record: &Record) -> bool {
+        let counts = [record.number, record.oldest, record.before];
+        counts.iter().all(|count| *count < MOST) && record.number > 0
+    }
+
+    /// Whether a record of a block or of an image may lie there: within one chunk of one segment.
+    pub fn admits_place(&self, place: Place) -> bool {
+        let begin = self.first() * SECTOR as u64;
+        let Some(byte) = place.byte().checked_sub(begin) else { return false };
+        let (column, chunk) = (u64::from(self.column), u64::from(self.chunk));
+        let (sector, segment) = (byte / SECTOR as u64 % column, byte / SECTOR as u64 / column);
+        let end = byte % (SECTOR as u64) + sector % chunk * SECTOR as u64 + u64::from(place.len());
+        place.device() < self.devices
+            && segment < u64::from(self.segments)
+            && sector / chunk < u64::from(self.slots)
+            && end <= chunk * SECTOR as u64
+    }
+
+    /// Whether the image of a page may lie there.
+    pub fn admits_image(&self, place: Place) -> bool {
+        let aligned = place.byte().is_multiple_of(SECTOR as u64);
+        self.admits_place(place) && place.len() as usize == BLOCK && aligned
+    }
+}

@@ -1,0 +1,101 @@
+//! Rebuilds a chunk of the victim from parity.
+
+use hostftl_core::{Cause, Command, DeviceError, Few, Nanos, Out, Target, Verdict};
+
+use crate::log::Log;
+use crate::log::buffers::Buffer;
+use crate::log::layout::At;
+use crate::log::ops::Op;
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mend {
+    at: At,
+    /// The first sector of the chunk that is wanted, and how many.
+    from: u32,
+    sectors: u32,
+    chunk: u8,
+    /// Chunks of the row.
+    chunks: u32,
+    /// What is read next: 0 is the parity, `n` is chunk `n − 1`.
+    next: u32,
+    /// Whether a command is under way.
+    busy: bool,
+}
+
+impl Mend {
+    /// Makes `sectors` sectors from `from` on of a chunk of the row at `at`, which has so many.
+    pub fn new(at: At, (from, sectors): (u32, u32), (chunk, chunks): (u8, u32)) -> Self {
+        Mend { at, from, sectors, chunk, chunks, next: 0, busy: false }
+    }
+}
+
+impl Log {
+    /// Reads the next chunk; the first goes where the sum will be.
+    pub(in crate::log) fn pump_mend(&mut self, now: Nanos, mut mend: Mend, out: &mut Out) -> bool {
+        if mend.busy || self.ops.room() == 0 {
+            return false;
+        }
+        if mend.next == u32::from(mend.chunk) + 1 {
+            mend.next += 1;
+        }
+        if mend.next > mend.chunks {
+            self.chunk_mended(mend.chunk, true);
+            return true;
+        }
+        let At { segment, slot, .. } = mend.at;
+        let device = match mend.next {
+            0 => self.layout.parity_device(segment, slot),
+            chunk => self.layout.device(segment, slot, chunk - 1),
+        };
+        self.mend_goes_on(Mend { busy: true, ..mend });
+        let buffer = self.mend_buffer();
+        let view = self.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
+        let lba = self.layout.lba(mend.at) + u64::from(mend.from);
+        let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
+        self.submit(now, Op::GcMend, command, out);
+        true
+    }
+
+    /// The buffer into which a chunk is read.
+    pub(in crate::log) fn mend_buffer(&self) -> Buffer {
+        let mend = self.mending();
+        if mend.next == 0 { Buffer::Gc(mend.chunk) } else { Buffer::Other }
+    }
+
+    /// A chunk was read, or is folded in.
+    pub(in crate::log) fn gc_mend_done(
+        &mut self,
+        now: Nanos,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+        out: &mut Out,
+    ) {
+        let mend = self.mending();
+        let sum = Buffer::Gc(mend.chunk);
+        let other = Buffer::Other;
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                let first = mend.next == 0;
+                self.buffers.at(if first { sum } else { other }).repay_mut(view);
+                if result.is_err() {
+                    return self.chunk_mended(mend.chunk, false);
+                }
+                if first {
+                    return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
+                }
+                let mut from = Few::new();
+                from.push(self.buffers.at(other).view_sectors(mend.from, mend.sectors));
+                let into = self.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
+                let command = Command::Fold { from, into, keep: true };
+                self.submit(now, Op::GcMend, command, out);
+            }
+            Command::Fold { from, into, .. } => {
+                from.into_iter().for_each(|view| self.buffers.at(other).repay(view));
+                self.buffers.at(sum).repay_mut(into);
+                self.mend_goes_on(Mend { busy: false, next: mend.next + 1, ..mend });
+            }
+            other => unreachable!("{other:?} mends nothing"),
+        }
+    }
+}

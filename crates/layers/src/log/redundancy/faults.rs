@@ -1,0 +1,122 @@
+//! What turns out to be damaged when it is read, told before the answer that comes of it.
+//!
+//! Invariants
+//! - A device that is lost, or fails now, is told of as a device: what it holds is not damaged.
+//! - What was mended is told once it has its checksum again.
+
+use hostftl_core::{DeviceError, Event, HostError, Nanos, Out, Output, SECTOR, SECTORS_PER_BLOCK};
+
+use crate::planted::{Bug, planted};
+
+use crate::log::Log;
+use crate::log::gc::{Checked, Live};
+use crate::log::host::blocks::Step;
+
+/// With less room for outputs, telling waits.
+const TELLS: usize = 12;
+
+impl Log {
+    /// A command of a block operation failed: its record is made in another way, or given up.
+    pub(in crate::log) fn block_failed(
+        &mut self,
+        now: Nanos,
+        index: u8,
+        error: DeviceError,
+        out: &mut Out,
+    ) {
+        let it = *self.op(index);
+        let fetches =
+            matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
+        self.op(index).flawed |= fetches && error == DeviceError::Media;
+        if self.can_be_rescued(index) {
+            return self.begin_rescue(now, index, out);
+        }
+        match self.stopped(it.writes) {
+            Some(stopped) => self.end_block(index, Some(stopped), out),
+            None => self.give_up_record(index, out),
+        }
+    }
+
+    /// Nothing gives the record of an operation back.
+    pub(in crate::log) fn give_up_record(&mut self, index: u8, out: &mut Out) {
+        let it = *self.op(index);
+        if it.flawed && !planted(Bug::CorruptUntold) {
+            tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, out);
+        }
+        self.end_block(index, Some(HostError::Io), out);
+    }
+
+    /// The record of an operation was made from the other chunks of its row.
+    pub(in crate::log) fn record_mended(&mut self, index: u8, out: &mut Out) {
+        self.gauges.repaired += 1;
+        let it = *self.op(index);
+        if it.flawed && planted(Bug::MendedAsCorrupt) {
+            tell_corrupt(it.block, 1, out);
+        } else if it.flawed {
+            let sectors = self.range_bytes(index) / SECTOR as u32;
+            let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
+            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+        }
+    }
+
+    /// Metadata was made from the other chunks of its row.
+    pub(in crate::log) fn metadata_mended(
+        &mut self,
+        (device, lba, pages): (u8, u64, u32),
+        out: &mut Out,
+    ) {
+        if !self.lost.has(device) {
+            let sectors = pages * SECTORS_PER_BLOCK;
+            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+        }
+    }
+
+    /// A map page is nowhere to be had: nobody knows where its blocks are.
+    pub(in crate::log) fn page_is_gone(&self, page: u32, device: u8, out: &mut Out) {
+        if self.lost.has(device) || self.failed.is_some() {
+            return;
+        }
+        let first = page.checked_sub(1).map_or(0, |before| self.map.end_of(before));
+        let blocks = self.plan.limits.exported / u64::from(SECTORS_PER_BLOCK);
+        let end = self.map.end_of(page).min(blocks);
+        tell_corrupt(first, (end - first) as u32, out);
+    }
+
+    /// Tells one thing of the victim's row that was not told yet. False when there is none.
+    pub(in crate::log) fn tell_row(&mut self, out: &mut Out) -> bool {
+        if self.collection.flawed == 0 {
+            return false;
+        }
+        if out.room() < TELLS {
+            self.more = true;
+            return true;
+        }
+        let gone = |live: &Live| live.state == Checked::Gone;
+        if let Some(at) = self.collection.live.iter().position(gone) {
+            let Live { block, place, .. } = self.collection.live[at];
+            self.collection.live[at].state = Checked::Told;
+            if self.pair(block).is_none_or(|(now, _)| now == place) {
+                tell_corrupt(block, 1, out);
+            }
+            return true;
+        }
+        let chunk = self.collection.flawed.trailing_zeros() as u8;
+        self.collection.flawed &= !(1 << chunk);
+        let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
+        if let Some((from, sectors)) = self.live_range(chunk)
+            && !self.collection.live.iter().any(told)
+        {
+            let at = self.collection.at;
+            let device = self.layout.device(at.segment, at.slot, chunk.into());
+            let lba = self.layout.lba(at) + u64::from(from);
+            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+        }
+        true
+    }
+}
+
+fn tell_corrupt(first: u64, blocks: u32, out: &mut Out) {
+    let lba = first * u64::from(SECTORS_PER_BLOCK);
+    let sectors = blocks * SECTORS_PER_BLOCK;
+    out.push(Output::Event(Event::Corrupt { lba, sectors }));
+}

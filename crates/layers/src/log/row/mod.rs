@@ -1,0 +1,264 @@
+//! Rows: what is gathered in buffers until it is written to the devices at once.
+//!
+//! Invariants
+//! - A row goes Idle → Filling → Closed → Sealing → Programming → (Draining) → Idle, one way round.
+//! - Items are in the order in which room was taken for them; what they list was put in by a
+//!   command that is over, once `placing` is 0.
+//! - A row gets its sequence number when it is sealed; from then on no item changes.
+
+pub(in crate::log) mod append;
+pub(in crate::log) mod place;
+pub(in crate::log) mod write_out;
+
+use alloc::vec::Vec;
+
+use hostftl_core::{MetaBuf, SECTOR};
+use hostftl_format::log::{Kind, Place};
+
+use crate::log::layout::{At, Layout};
+
+/// Of an item: nothing has taken it over.
+pub const NO_HEIR: u64 = 0;
+/// Of an item: it was too late when it came.
+pub const DEAD: u64 = u64::MAX;
+
+/// Where a row is in its cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not in use.
+    Idle,
+    /// Takes items.
+    Filling,
+    /// Takes no more items.
+    Closed,
+    /// Its parity is being made.
+    Sealing,
+    /// On its way to the devices.
+    Programming,
+    /// Written, but its buffers are still read.
+    Draining,
+}
+
+/// What is done next to a row that is being sealed; the number is a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The head goes before the data and zeros behind it, so that parity can be made of the whole.
+    Fill(u8),
+    /// Chunks are folded into the parity.
+    Fold(u8),
+    /// Chunks are written.
+    Write(u8),
+}
+
+/// Something that the row's head may list.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// The block, or the first of a trim, or the page.
+    pub block: u64,
+    /// Where in the row, or the length of a trim.
+    pub place: Place,
+    /// The record's CRC.
+    pub crc: u32,
+    /// The row (by its stamp) that has a newer version, [`NO_HEIR`], or [`DEAD`].
+    pub heir: u64,
+    /// When that came, if there is an heir; see [`crate::log::journal::Journal::moment`].
+    pub replaced: u64,
+    /// The chunk of the row where it begins.
+    pub chunk: u8,
+    /// The byte in that chunk.
+    pub byte: u32,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Row {
+    phase: Phase,
+    /// Its number among all rows ever opened in this life.
+    pub stamp: u64,
+    /// Its place in the order of replay.
+    pub seq: u64,
+    /// The order of the first publication of the host in it, or 0.
+    pub first_order: u64,
+    /// Whose it is.
+    pub stream: u8,
+    /// Where it lies.
+    pub at: At,
+    /// Data chunks that it may have.
+    pub chunks: u8,
+    /// Bytes of each chunk.
+    pub size: u32,
+    /// The chunk that is filled now.
+    pub chunk: u8,
+    /// Bytes used of each chunk.
+    pub used: [u32; 16],
+    /// Bytes of each chunk that are copies.
+    pub copied: [u32; 16],
+    /// Whether it lists trims.
+    pub has_trims: bool,
+    /// Pages of the head.
+    pub head_pages: u32,
+    /// See the module text.
+    pub items: Vec<Item>,
+    /// Entries that the head has room for.
+    pub most_items: u32,
+    /// Commands under way that bring data.
+    pub placing: u32,
+    /// Commands under way that seal or write it.
+    pub pending: u32,
+    /// How far sealing has come.
+    pub stage: Stage,
+    /// Whether it is for the host's data.
+    pub of_host: bool,
+    /// The segment where the stream goes on after this one.
+    pub ahead: u32,
+    /// Head pages: the last is the head, the first its copy where one chunk is mirrored.
+    pub heads: Vec<MetaBuf>,
+}
+
+impl Row {
+    /// An idle row.
+    pub fn new(layout: &Layout) -> Self {
+        let pages = layout.head_pages(true);
+        Row {
+            phase: Phase::Idle,
+            stamp: 0,
+            seq: 0,
+            first_order: 0,
+            stream: 0,
+            at: At::default(),
+            chunks: 0,
+            size: 0,
+            chunk: 0,
+            used: [0; 16],
+            copied: [0; 16],
+            has_trims: false,
+            head_pages: 0,
+            items: Vec::with_capacity(layout.head_entries(true) as usize),
+            most_items: 0,
+            placing: 0,
+            pending: 0,
+            stage: Stage::Fill(0),
+            of_host: false,
+            ahead: 0,
+            heads: (0..2).map(|_| MetaBuf::new(pages as usize)).collect(),
+        }
+    }
+
+    /// Where in its cycle.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Goes on in its cycle.
+    ///
+    /// # Panics
+    /// When that is not what comes next, or something under way forbids it.
+    pub fn go(&mut self, next: Phase) {
+        let fits = match (self.phase, next) {
+            (Phase::Idle, Phase::Filling) => self.placing == 0 && self.pending == 0,
+            (Phase::Filling, Phase::Closed) => true,
+            (Phase::Closed, Phase::Sealing) => self.placing == 0,
+            (Phase::Sealing, Phase::Programming) => true,
+            (Phase::Programming, Phase::Draining) => self.pending == 0,
+            // Its buffers come in the place of some that a device holds.
+            (Phase::Idle, Phase::Draining) => true,
+            (Phase::Draining, Phase::Idle) => self.heads.len() == 2,
+            _ => false,
+        };
+        assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
+        self.phase = next;
+    }
+
+    /// Begins to fill.
+    pub fn open(&mut self, layout: &Layout, at: At, stream: u8, stamp: u64) {
+        let full = at.sector == 0;
+        self.go(Phase::Filling);
+        (self.stamp, self.first_order) = (stamp, 0);
+        self.stream = stream;
+        self.at = at;
+        self.chunks = if full { layout.width() as u8 } else { 1 };
+        self.size = (layout.chunk - at.sector) * SECTOR as u32;
+        self.chunk = 0;
+        (self.used, self.copied, self.has_trims) = ([0; 16], [0; 16], false);
+        self.head_pages = layout.head_pages(full);
+        self.used[0] = self.head_pages * 4096;
+        self.items.clear();
+        self.most_items = layout.head_entries(full);
+        self.stage = Stage::Fill(0);
+        self.of_host = crate::log::row::append::is_of_host(stream);
+    }
+
+    /// Whether it can still change what it lists.
+    pub fn is_unsealed(&self) -> bool {
+        matches!(self.phase, Phase::Filling | Phase::Closed)
+    }
+
+    /// Whether its records are read from its buffers.
+    pub fn is_buffered(&self) -> bool {
+        !matches!(self.phase, Phase::Idle | Phase::Draining)
+    }
+
+    /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
+    pub fn take(&mut self, len: u32) -> Option<(u8, u32)> {
+        if self.items.len() as u32 >= self.most_items {
+            return None;
+        }
+        let room = len.next_multiple_of(hostftl_format::log::GRAIN);
+        while self.used[self.chunk as usize] + room > self.size {
+            if self.chunk + 1 == self.chunks {
+                return None;
+            }
+            self.chunk += 1;
+        }
+        let byte = self.used[self.chunk as usize];
+        self.used[self.chunk as usize] += room;
+        Some((self.chunk, byte))
+    }
+
+    /// Whether a record of `len` bytes would follow the last one in the same chunk.
+    pub fn continues(&self, len: u32) -> bool {
+        let room = len.next_multiple_of(hostftl_format::log::GRAIN);
+        self.phase == Phase::Filling
+            && (self.items.len() as u32) < self.most_items
+            && self.used[self.chunk as usize] + room <= self.size
+    }
+
+    /// Whether nothing was put in.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Notes an item for which room was taken; returns its number.
+    pub fn push(&mut self, item: Item) -> u32 {
+        assert!(self.phase == Phase::Filling, "items go into a row that is filled");
+        assert!((self.items.len() as u32) < self.most_items, "the head has room for the item");
+        self.items.push(item);
+        self.items.len() as u32 - 1
+    }
+
+    /// The item of the record that begins at `byte` of `chunk`.
+    pub fn find(&mut self, chunk: u8, byte: u32) -> Option<&mut Item> {
+        let from = self.items.partition_point(|it| (it.chunk, it.byte) < (chunk, byte));
+        let here =
+            self.items[from..].iter_mut().take_while(|it| (it.chunk, it.byte) == (chunk, byte));
+        here.into_iter().find(|it| it.kind != Kind::Trim)
+    }
+
+    /// Sectors that chunk `chunk` takes on its device.
+    pub fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
+        // Parity is of whole chunks, so that it can be used without knowing the row.
+        if chunk + 1 < self.used_chunks() || layout.parity && self.used_chunks() > 1 {
+            return layout.chunk;
+        }
+        let used = self.used[chunk as usize].div_ceil(SECTOR as u32);
+        used.next_multiple_of(layout.align).min(self.size / SECTOR as u32)
+    }
+
+    /// Data chunks that have anything.
+    pub fn used_chunks(&self) -> u32 {
+        u32::from(self.chunk) + 1
+    }
+}

@@ -1,0 +1,391 @@
+//! From a closed row to durable media.
+//!
+//! A row is sealed when all its data is in: then it gets its sequence number and its head, and the
+//! parity is made. Its chunks go to all devices at once. A flush is answered when all rows with the
+//! host's data up to it are written, with all rows of lower numbers, and the devices have flushed
+//! since: recovery takes rows in the order of their numbers and ends before the first that is not
+//! whole.
+
+use hostftl_core::{
+    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View,
+};
+use hostftl_format::log::{self, Entry, Head};
+
+use crate::planted::{Bug, planted};
+
+use crate::log::buffers::Buffer;
+use crate::log::durability::{Unsealed, WINDOW};
+use crate::log::layout::ROWS;
+use crate::log::ops::Op;
+use crate::log::row::{Phase, Row, Stage};
+use crate::log::{Log, OWN_OPS};
+
+/// As [`WINDOW`], where rows that aren't durable keep their buffers.
+const HELD_WINDOW: u64 = 4;
+
+impl Log {
+    /// Closes rows that a flush or a root waits for.
+    pub(in crate::log) fn pump_commit(&mut self) -> bool {
+        if self.durability.all_closed() {
+            return false;
+        }
+        let (mut moved, mut all) = (false, true);
+        for stream in 0..self.streams.len() {
+            let Some(row) = self.streams[stream].filling else { continue };
+            let it = &self.rows[row as usize];
+            let asked = self.durability.wants(it.stamp, it.of_host);
+            if asked && it.is_empty() {
+                all = false;
+            } else if asked {
+                self.close(row);
+                moved = true;
+            }
+        }
+        if all {
+            self.durability.set_closed();
+        }
+        moved
+    }
+
+    /// Seals and writes rows, a command at a time.
+    pub(in crate::log) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let mut moved = false;
+        let mut left = self.active;
+        while left != 0 && self.ops.room() > OWN_OPS / 2 && out.room() >= 8 {
+            let row = left.trailing_zeros() as u8;
+            left &= left - 1;
+            moved |= match self.rows[row as usize].phase() {
+                Phase::Closed => self.seal(row),
+                Phase::Sealing => self.seal_step(now, row, out),
+                Phase::Draining => self.retire(row),
+                _ => false,
+            };
+        }
+        moved
+    }
+
+    /// Gives a row its number and its head.
+    fn seal(&mut self, row: u8) -> bool {
+        let it = &self.rows[row as usize];
+        if it.placing > 0 || !self.durability.may_seal() {
+            return false;
+        }
+        let (stamp, of_host) = (it.stamp, it.of_host);
+        // The numbers of a stream's rows go up from place to place.
+        let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
+        if self.rows.iter().any(before) || self.journal.is_unsure(&it.items) {
+            return false;
+        }
+        if let Some(first) = self.trims_before(row) {
+            let filling = self.rows[first as usize].phase() == Phase::Filling;
+            if filling {
+                self.close(first);
+            }
+            return filling;
+        }
+        let mut open = [0; ROWS];
+        for (slot, row) in open.iter_mut().zip(&self.rows) {
+            *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
+        }
+        let mut buf = self.rows[row as usize].heads.pop().expect("nothing is sealed with it");
+        let mut entries = 0;
+        for item in &self.rows[row as usize].items {
+            if self.journal.lists(item, &open) {
+                let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
+                log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
+                entries += 1;
+            }
+        }
+        let seq = self.durability.seal(stamp, of_host);
+        let it = &mut self.rows[row as usize];
+        it.go(Phase::Sealing);
+        it.seq = seq;
+        let last = it.used_chunks() - 1;
+        let head = Head {
+            seq,
+            durable: self.durability.durable(),
+            journal: self.journal.newest(),
+            epoch: self.life_number,
+            next: it.ahead,
+            entries,
+            first_sectors: it.sectors(&self.layout, 0),
+            last_sectors: it.sectors(&self.layout, last),
+            chunks: last as u8 + 1,
+            stream: it.stream,
+        };
+        let protected = self.layout.parity && last > 0;
+        it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
+        let address = self.layout.lba(it.at);
+        log::seal(&mut buf, &self.uuid, address, &head);
+        if self.layout.parity && !protected {
+            let pages = it.head_pages as usize;
+            it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
+        }
+        it.heads.push(buf);
+        self.touched += entries as usize;
+        true
+    }
+
+    /// The row of the host's other stream that must be sealed before this one: it has trims, and
+    /// what came after them, perhaps to this row, must be replayed after them.
+    fn trims_before(&self, row: u8) -> Option<u8> {
+        let it = &self.rows[row as usize];
+        let before =
+            |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
+        if !it.of_host {
+            return None;
+        }
+        self.rows.iter().position(before).map(|index| index as u8)
+    }
+
+    fn seal_step(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
+        match self.rows[row as usize].stage {
+            Stage::Fill(step) => self.fill_step(now, row, step, out),
+            Stage::Fold(chunk) => self.fold_step(now, row, chunk, out),
+            Stage::Write(chunk) => self.write_step(now, row, chunk, out),
+        }
+    }
+
+    /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
+    fn fill_step(&mut self, now: Nanos, row: u8, step: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        let (chunks, size) = (it.used_chunks(), it.size);
+        if u32::from(step) > chunks {
+            let over = it.pending == 0;
+            if over {
+                it.stage = Stage::Fold(0);
+            }
+            return over;
+        }
+        it.stage = Stage::Fill(step + 1);
+        let (from, chunk, at) = if step == 0 {
+            let buf = it.heads.pop().expect("a row has two heads");
+            (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
+        } else {
+            let used = it.used[usize::from(step) - 1];
+            (Piece::Zeros(size - used), u32::from(step) - 1, used)
+        };
+        if at == size {
+            return true;
+        }
+        it.pending += 1;
+        let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
+        let into = self.buffers.at(buffer).view_mut(at, bytes);
+        self.submit(now, Op::Seal { row }, Command::Place { from, into }, out);
+        true
+    }
+
+    fn fold_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        if it.pending > 0 {
+            return false;
+        }
+        let (chunks, size) = (it.used_chunks(), it.size);
+        if u32::from(chunk) >= chunks {
+            it.stage = Stage::Write(0);
+            return true;
+        }
+        let end = chunks.min(u32::from(chunk) + MAX_PIECES as u32);
+        it.stage = Stage::Fold(end as u8);
+        it.pending += 1;
+        let mut from = Few::new();
+        for index in u32::from(chunk)..end {
+            let buffer = Buffer::row(row, index);
+            from.push(self.buffers.at(buffer).view(0, size));
+        }
+        let buffer = Buffer::row(row, self.layout.width());
+        let into = self.buffers.at(buffer).view_mut(0, size);
+        let keep = chunk > 0 || planted(Bug::OldParity);
+        let command = Command::Fold { from, into, keep };
+        self.submit(now, Op::Seal { row }, command, out);
+        true
+    }
+
+    /// A step of sealing in memory is over.
+    pub(in crate::log) fn seal_done(&mut self, row: u8, command: Command) {
+        let mut views = Few::<View, MAX_PIECES>::new();
+        let into = match command {
+            Command::Place { from, into } => {
+                if let Piece::Meta { buf, .. } = from {
+                    self.rows[row as usize].heads.push(buf);
+                }
+                into
+            }
+            Command::Fold { from, into, .. } => {
+                views = from;
+                into
+            }
+            other => unreachable!("{other:?} does not seal"),
+        };
+        for view in views {
+            self.buffers.repay_row(row, view);
+        }
+        self.buffers.repay_row_mut(row, into);
+        self.rows[row as usize].pending -= 1;
+    }
+
+    /// Writes chunk `chunk`; the parity is the one behind the last.
+    fn write_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+        let it = &mut self.rows[row as usize];
+        let index = u32::from(chunk);
+        if index == 0 && it.pending > 0 {
+            return false;
+        }
+        if index == 0 && self.layout.zoned && !self.is_its_turn(now, row, out) {
+            return false;
+        }
+        let it = &mut self.rows[row as usize];
+        let copies = it.used_chunks() + u32::from(self.layout.parity);
+        it.stage = Stage::Write(chunk + 1);
+        it.pending += 1;
+        if index + 1 == copies {
+            // Not in the next round: the program may be over before that comes.
+            it.go(Phase::Programming);
+            self.active &= !(1 << row);
+        }
+        let (at, parity) = (it.at, index == it.used_chunks());
+        let (gather, tally) = self.chunk_of(row, index);
+        let device = match parity {
+            true => self.layout.parity_device(at.segment, at.slot),
+            false => self.layout.device(at.segment, at.slot, index),
+        };
+        self.count_sent(&tally);
+        let (lba, placement) = (self.layout.lba(at), self.rows[row as usize].stream);
+        let command = Command::Program { device, lba, gather, tally, placement };
+        self.submit(now, Op::Chunk { row, copy: chunk }, command, out);
+        true
+    }
+
+    /// What chunk `index` of a row is made of, and why its sectors are written.
+    fn chunk_of(&mut self, row: u8, index: u32) -> (Gather, Tally) {
+        let it = &mut self.rows[row as usize];
+        let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
+        let mut gather = Gather::new();
+        if parity && chunks > 1 {
+            let sectors = it.sectors(&self.layout, 0);
+            let buffer = Buffer::row(row, self.layout.width());
+            gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(0, sectors)));
+            return (gather, Tally::of(Cause::Parity, sectors));
+        }
+        // The parity of one chunk is the same once more.
+        let chunk = if parity { 0 } else { index };
+        let (sectors, used) = (it.sectors(&self.layout, chunk), it.used[chunk as usize]);
+        let copied = it.copied[chunk as usize].div_ceil(SECTOR as u32);
+        let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
+        if chunk == 0 {
+            let buf = it.heads.pop().expect("a row has two heads");
+            gather.push(Piece::Meta { buf, pages: it.head_pages });
+        }
+        // What parity was made of has its zeros in the buffer, so that whole sectors are written.
+        let whole = sectors * SECTOR as u32;
+        let end = if self.layout.parity && chunks > 1 { whole } else { used };
+        if end > head {
+            let buffer = Buffer::row(row, chunk);
+            gather.push(Piece::Data(self.buffers.at(buffer).view(head, end - head)));
+        }
+        if whole > end {
+            gather.push(Piece::Zeros(whole - end));
+        }
+        if parity {
+            return (gather, Tally::of(Cause::Parity, sectors));
+        }
+        let mut tally = Tally::of(Cause::Map, head / SECTOR as u32);
+        let data = (used - head).div_ceil(SECTOR as u32);
+        tally.add(Cause::Gc, copied.min(data));
+        tally.add(Cause::Host, data.saturating_sub(copied));
+        tally.add(Cause::Pad, sectors - data - head / SECTOR as u32);
+        (gather, tally)
+    }
+
+    pub(in crate::log) fn count_sent(&mut self, tally: &Tally) {
+        let counters = &mut self.counters;
+        counters.gc_copied += u64::from(tally.get(Cause::Gc));
+        counters.padded += u64::from(tally.get(Cause::Pad));
+        counters.map_written += u64::from(tally.get(Cause::Map));
+        counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+        counters.journal_written += u64::from(tally.get(Cause::Journal));
+    }
+
+    /// A chunk of a row is written.
+    pub(in crate::log) fn chunk_done(&mut self, row: u8, command: Command) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        for piece in gather {
+            match piece {
+                Piece::Data(view) => self.buffers.repay_row(row, view),
+                Piece::Meta { buf, .. } => self.rows[row as usize].heads.push(buf),
+                Piece::Zeros(_) => {}
+            }
+        }
+        self.chunk_over(row);
+    }
+
+    /// The program of a chunk is over, or was given up.
+    pub(in crate::log) fn chunk_over(&mut self, row: u8) {
+        let it = &mut self.rows[row as usize];
+        it.pending -= 1;
+        if it.pending == 0 && it.phase() == Phase::Programming && self.failed.is_none() {
+            it.go(Phase::Draining);
+            self.active |= 1 << row;
+            let (seq, segment) = (it.seq, it.at.segment);
+            self.durability.written(seq);
+            self.segments.row_written(segment, seq);
+        }
+    }
+
+    /// The rows that are not sealed and have something.
+    pub(in crate::log) fn unsealed(&self) -> Unsealed {
+        let first = |of_host: bool| {
+            let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
+            self.rows.iter().filter(wanted).map(|it| it.stamp).min()
+        };
+        Unsealed { host: first(true), any: first(false) }
+    }
+
+    /// Whether every row that was opened up to `stamp` is durable.
+    pub(in crate::log) fn all_durable(&self, stamp: u64) -> bool {
+        self.durability.has_all(stamp, self.unsealed())
+    }
+
+    /// Flushes the devices when somebody waits for that and all is written that it should cover.
+    pub(in crate::log) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
+        if self.durability.is_flush_futile(window)
+            || !self.durability.is_flush_due(window, self.unsealed())
+            || out.room() < 20
+        {
+            return false;
+        }
+        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
+        let filling = of_host.map(|it| it.stamp).min();
+        self.durability.begin_flush(self.layout.devices, filling);
+        for device in 0..self.layout.devices {
+            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
+            self.submit(now, Op::Flush, Command::Flush { device }, out);
+        }
+        true
+    }
+
+    /// One device has flushed.
+    pub(in crate::log) fn flush_done(&mut self, out: &mut Out) {
+        if !self.durability.device_flushed() {
+            return;
+        }
+        self.durability.end_flush(self.failed.is_none(), self.unsealed());
+        if self.failed.is_none() {
+            self.answer_flushed(out);
+        }
+    }
+
+    /// Answers what waits for rows that are durable.
+    pub(in crate::log) fn answer_flushed(&mut self, out: &mut Out) -> bool {
+        let mut moved = false;
+        while out.room() > 4
+            && self.lost.is_told()
+            && let Some((mark, moment)) = self.requests.waits_for()
+            && (self.durability.has_host(mark) || self.journal.has(moment))
+        {
+            moved |= self.requests.answer_waiting(Ok(()), out);
+        }
+        moved
+    }
+}

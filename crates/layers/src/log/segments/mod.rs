@@ -1,0 +1,499 @@
+//! Segments: what state each is in, and how much of it is live.
+//!
+//! Invariants
+//! - A segment is in `free` exactly when it is Free, in `empty` exactly when it is Empty, and
+//!   offered as a victim exactly when it is Full, none of the map's, and not shunned.
+//! - `live` is the sum of the lengths of the records in it to which the map or the directory
+//!   points, each rounded up to the grain.
+//! - An empty segment is free only when the rows that say so are durable, and none of its own is
+//!   replayed: until then it may have the only durable version of something. One of the map's is
+//!   free when a root that was begun after it became empty is durable.
+
+mod counts;
+mod victim;
+mod worn;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_format::log::{GRAIN, Place};
+
+use crate::policy::{GcPolicy, Separator, Victims};
+
+use crate::log::layout::Layout;
+use crate::log::params::Params;
+use crate::log::row::append::MAP;
+use crate::planted::{Bug, planted};
+
+/// How finely victims are told apart.
+const LEVELS: u32 = 64;
+
+/// When the clock begins: what an earlier life wrote is old.
+const BEGIN: u64 = 1 << 40;
+
+/// Of a segment that an earlier life filled: nobody knows with what.
+const UNKNOWN: u8 = u8::MAX;
+
+/// Empty segments that are looked at for one that is out of use.
+const LOOK: usize = 16;
+
+/// What a segment is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing in it counts.
+    Free,
+    /// A stream fills it, or will do so next, or rows of it are on their way to the devices.
+    Open,
+    /// Nothing more will be written to it.
+    Full,
+    /// It is being collected.
+    Victim,
+    /// Nothing in it is live.
+    Empty,
+    /// Nothing in it is live, and a device can't write it any more.
+    Retired,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    state: State,
+    /// In grains.
+    live: u32,
+    /// Reads under way.
+    reads: u32,
+    /// Rows that are not on the devices yet.
+    rows: u16,
+    /// Whether its stream has left it.
+    left: bool,
+    /// Whether it holds images of the map.
+    of_map: bool,
+    /// The stream that fills it, or [`UNKNOWN`].
+    stream: u8,
+    /// Whether it was gone through and has something live still, which nothing can bring back.
+    shunned: bool,
+    level: u8,
+    /// The number of its last row.
+    last: u64,
+    /// When what it holds was written by the host, in the mean, and of how many records.
+    written: f64,
+    records: u32,
+    /// What [`Segments::count`] was when the last root was begun, if something changed since.
+    counted: u32,
+    /// That root.
+    counted_at: u32,
+}
+
+impl Segment {
+    /// Goes on in its cycle.
+    ///
+    /// # Panics
+    /// When that is not what comes next, or what is in it forbids it.
+    fn go(&mut self, next: State) {
+        let fits = match (self.state, next) {
+            (State::Free, State::Open) => true,
+            (State::Open, State::Full) => self.left && self.rows == 0 && self.live > 0,
+            (State::Full, State::Victim) => self.may_be_victim(),
+            // What can't be moved stays; a settled segment is Full again, or Empty.
+            (State::Victim, State::Open) => true,
+            (State::Open | State::Full, State::Empty) => self.live == 0 && self.rows == 0,
+            (State::Empty, State::Free | State::Retired) => self.live == 0 && self.reads == 0,
+            _ => false,
+        };
+        assert!(fits, "a segment that is {:?} can't be {next:?} next: {self:?}", self.state);
+        self.state = next;
+    }
+
+    /// Recovery finds that nothing needs it, although it may have claimed it.
+    fn found_unused(&mut self, state: State) {
+        let claimed = matches!(self.state, State::Free | State::Open);
+        assert!(claimed && self.live == 0 && self.rows == 0, "nothing needs it: {self:?}");
+        self.state = state;
+    }
+
+    /// Whether collection may go through it.
+    fn may_be_victim(&self) -> bool {
+        self.state == State::Full && !self.of_map && !self.shunned
+    }
+
+    /// Live grains of the host's data.
+    fn of_data(&self) -> u32 {
+        if self.of_map { 0 } else { self.live }
+    }
+}
+
+/// A segment in which nothing is live.
+#[derive(Clone, Copy, Debug)]
+struct Empty {
+    segment: u32,
+    /// Roots that were begun before.
+    roots: u64,
+    /// Rows that were opened before: they say that it is empty.
+    stamp: u64,
+}
+
+/// What must be known of rows and roots before a segment is used again.
+#[derive(Clone, Copy, Debug)]
+pub struct Safe {
+    /// All rows up to this stamp are durable.
+    pub stamp: u64,
+    /// The durable root replays no row before this one.
+    pub replay_from: u64,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Segments {
+    list: Vec<Segment>,
+    free: VecDeque<u32>,
+    empty: VecDeque<Empty>,
+    /// Those that nothing needed when the volume was opened, and that have to be erased.
+    dirty: VecDeque<u32>,
+    victims: Victims,
+    capacity: u32,
+    /// Blocks that the host wrote: the clock of all policies.
+    now: u64,
+    separator: Separator,
+    /// Live grains of all.
+    total: u64,
+    /// Full segments with the host's data, and live grains in them.
+    full: u64,
+    in_full: u64,
+    /// Roots begun so far.
+    roots: u64,
+    is_rooting: bool,
+    /// Rows that were opened so far.
+    pub stamp: u64,
+    /// Counts what may make a segment free.
+    pub changes: u64,
+}
+
+fn grains(len: u32) -> u32 {
+    len.div_ceil(GRAIN)
+}
+
+impl Segments {
+    /// All of them free.
+    pub fn new(layout: &Layout, params: &Params) -> Self {
+        let count = layout.segments;
+        let segment = Segment {
+            state: State::Free,
+            live: 0,
+            reads: 0,
+            rows: 0,
+            left: false,
+            of_map: false,
+            stream: UNKNOWN,
+            shunned: false,
+            level: 0,
+            last: 0,
+            written: 0.0,
+            records: 0,
+            counted: 0,
+            counted_at: 0,
+        };
+        Segments {
+            list: alloc::vec![segment; count as usize],
+            free: params.order(count),
+            empty: VecDeque::with_capacity(count as usize),
+            dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
+            victims: Victims::new(params.gc, count, LEVELS, 1),
+            capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
+            now: BEGIN,
+            separator: Separator::new(params.separation, layout.classes),
+            total: 0,
+            full: 0,
+            in_full: 0,
+            roots: 0,
+            is_rooting: false,
+            stamp: 0,
+            changes: 0,
+        }
+    }
+
+    /// Bytes of what is known of segments.
+    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+        let each = size_of::<Segment>() + size_of::<u32>() + size_of::<Empty>();
+        each as u64 * u64::from(layout.segments) + Victims::memory(gc, layout.segments, LEVELS)
+    }
+
+    fn at(&mut self, segment: u32) -> &mut Segment {
+        &mut self.list[segment as usize]
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// How many are empty, and free after the next root.
+    pub fn empty(&self) -> u32 {
+        self.empty.len() as u32
+    }
+
+    /// Whether rows of it are not on the devices yet.
+    pub fn has_rows(&self, segment: u32) -> bool {
+        self.list[segment as usize].rows > 0
+    }
+
+    /// Takes a free one for a stream.
+    pub fn open(&mut self, stream: u8) -> u32 {
+        self.changes += 1;
+        let segment = self.free.pop_front().expect("a free segment");
+        let it = self.at(segment);
+        assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
+        it.go(State::Open);
+        it.of_map = stream == MAP;
+        it.stream = stream;
+        it.left = false;
+        (it.written, it.records) = (0.0, 0);
+        it.shunned = false;
+        segment
+    }
+
+    /// Takes this one, as recovery found it in use.
+    pub fn claim(&mut self, segment: u32, of_map: bool) {
+        let it = self.at(segment);
+        if it.state == State::Free {
+            it.go(State::Open);
+            it.of_map = of_map;
+            it.left = true;
+        }
+    }
+
+    /// As [`Segments::claim`], for one with row `seq`, which replay needs until the next root.
+    pub fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
+        self.claim(segment, of_map);
+        self.at(segment).last = seq;
+    }
+
+    /// A row in it was opened.
+    pub fn row_opened(&mut self, segment: u32) {
+        self.at(segment).rows += 1;
+    }
+
+    /// Row `seq` in it is on the devices.
+    pub fn row_written(&mut self, segment: u32, seq: u64) {
+        let it = self.at(segment);
+        assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
+        it.rows -= 1;
+        it.last = it.last.max(seq);
+        self.settle(segment);
+    }
+
+    /// Its stream has gone on to another.
+    pub fn leave(&mut self, segment: u32) {
+        self.at(segment).left = true;
+        self.settle(segment);
+    }
+
+    /// A segment that is full, or empty, is known as such.
+    pub fn settle(&mut self, segment: u32) {
+        let now = self.now;
+        let level = self.level(segment);
+        let it = self.at(segment);
+        if it.state != State::Open || !it.left || it.rows > 0 {
+            return;
+        }
+        if it.live == 0 {
+            return self.emptied(segment);
+        }
+        it.go(State::Full);
+        it.level = level;
+        let it = *it;
+        self.full += u64::from(!it.of_map);
+        self.in_full += u64::from(it.of_data());
+        if !it.of_map && !it.shunned {
+            self.victims.sealed(segment, level.into(), now);
+        }
+    }
+
+    fn emptied(&mut self, segment: u32) {
+        let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
+        self.separator.emptied(stream, age);
+        self.at(segment).go(State::Empty);
+        self.changes += 1;
+        self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
+    }
+
+    fn level(&self, segment: u32) -> u8 {
+        let live = u64::from(self.list[segment as usize].live);
+        (live * u64::from(LEVELS)).div_ceil(self.capacity.into()).min(LEVELS.into()) as u8
+    }
+
+    /// A record in it is pointed at from now on.
+    pub fn add(&mut self, segment: u32, place: Place) {
+        self.freeze(segment);
+        self.at(segment).live += grains(place.len());
+        self.total += u64::from(grains(place.len()));
+    }
+
+    /// A record that the host wrote came to a segment: now, or when it was written to segment
+    /// `from`.
+    pub fn aged(&mut self, segment: u32, from: Option<u32>) {
+        self.now += u64::from(from.is_none());
+        let when = from.map_or(self.now as f64, |from| self.list[from as usize].written);
+        let it = self.at(segment);
+        it.records += 1;
+        it.written += (when - it.written) / f64::from(it.records);
+    }
+
+    /// How many blocks the host wrote since it wrote what a segment holds, in the mean.
+    fn age(&self, segment: u32) -> f64 {
+        self.now as f64 - self.list[segment as usize].written
+    }
+
+    /// The stream of a write that replaces what lies in a segment, if it replaces anything.
+    pub fn stream_of_write(&self, replaced: Option<u32>) -> u8 {
+        match replaced {
+            Some(segment) => self.separator.of_write(self.age(segment)),
+            None => self.separator.of_new(),
+        }
+    }
+
+    /// The stream of copies of what a segment holds.
+    pub fn stream_of_copy(&self, segment: u32) -> u8 {
+        self.separator.of_copy(self.list[segment as usize].stream, self.age(segment))
+    }
+
+    /// Whether anything may come to a stream.
+    pub fn uses(&self, stream: u8) -> bool {
+        stream == MAP || self.separator.uses(stream)
+    }
+
+    /// A record in it is no longer pointed at.
+    pub fn kill(&mut self, segment: u32, place: Place) {
+        self.freeze(segment);
+        let it = self.at(segment);
+        it.live = it.live.checked_sub(grains(place.len())).expect("what dies was live");
+        self.total -= u64::from(grains(place.len()));
+        let it = self.list[segment as usize];
+        if it.state != State::Full {
+            return;
+        }
+        self.in_full -= if it.of_map { 0 } else { u64::from(grains(place.len())) };
+        self.full -= u64::from(!it.of_map && it.live == 0);
+        let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
+        if live == 0 {
+            if offered {
+                self.victims.freed(segment);
+            }
+            return self.emptied(segment);
+        }
+        let level = self.level(segment);
+        if level != old {
+            self.at(segment).level = level;
+            if offered {
+                self.victims.live_changed(segment, level.into(), self.now);
+            }
+        }
+    }
+
+    /// A read of a segment begins.
+    pub fn pin(&mut self, segment: u32) {
+        self.at(segment).reads += 1;
+    }
+
+    /// A read of a segment is over.
+    pub fn unpin(&mut self, segment: u32) {
+        assert!(self.at(segment).reads > 0, "a read that ends had begun");
+        self.at(segment).reads -= 1;
+        self.changes += u64::from(self.at(segment).reads == 0);
+    }
+
+    /// A root is begun: what is empty now is free when it is durable.
+    pub fn root_begun(&mut self) {
+        assert!(!self.is_rooting, "one root is under way at a time");
+        self.roots += 1;
+        self.is_rooting = true;
+    }
+
+    /// The root that was begun last is durable.
+    pub fn root_durable(&mut self) {
+        self.is_rooting = false;
+        self.changes += 1;
+    }
+
+    /// Whether nothing needs the segment: neither a reader, nor replay, nor what is on media.
+    fn is_needless(&self, empty: &Empty, safe: Safe) -> bool {
+        let it = &self.list[empty.segment as usize];
+        let behind_root = empty.roots < self.roots && !self.is_rooting;
+        let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
+        let early = planted(Bug::SegmentBeforeRoot);
+        it.reads == 0 && (behind_root || known && !it.of_map || early)
+    }
+
+    /// Takes the next segment that is now out of use.
+    pub fn reclaim(&mut self, safe: Safe) -> Option<u32> {
+        if let Some(segment) = self.dirty.pop_front() {
+            return Some(segment);
+        }
+        let at = self.empty.iter().take(LOOK).position(|empty| self.is_needless(empty, safe))?;
+        self.empty.remove(at).map(|empty| empty.segment)
+    }
+
+    /// The last of the rows that say of empty segments that they are, if those need nothing but
+    /// that these rows become durable.
+    pub fn awaited(&self, safe: Safe) -> Option<u64> {
+        let all = Safe { stamp: u64::MAX, ..safe };
+        let waits = self.empty.iter().take(LOOK).filter(|empty| self.is_needless(empty, all));
+        waits.map(|empty| empty.stamp).max()
+    }
+
+    /// A segment out of use may be opened.
+    pub fn release(&mut self, segment: u32) {
+        let it = self.at(segment);
+        it.go(State::Free);
+        self.changes += 1;
+        self.free.push_back(segment);
+    }
+
+    /// The oldest full segment with images of the map, when there are more than `most` of them.
+    pub fn surplus_map(&self, most: u32) -> Option<u32> {
+        let full = |it: &&Segment| it.of_map && it.state == State::Full;
+        let all = self.list.iter().enumerate().filter(|(_, it)| full(it));
+        if all.clone().count() <= most as usize {
+            return None;
+        }
+        all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
+    }
+
+    /// Finds out which are free, after recovery has claimed those in use; those that are `dirty`
+    /// have to be erased first.
+    pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool) {
+        self.changes += 1;
+        self.free.clear();
+        for index in 0..self.list.len() as u32 {
+            let it = self.list[index as usize];
+            // What the images show there was replaced by rows that are durable.
+            let unused = it.live == 0 && it.last == 0;
+            if unused && dirty(index) {
+                self.at(index).found_unused(State::Empty);
+                self.dirty.push_back(index);
+            } else if unused {
+                self.at(index).found_unused(State::Free);
+                self.free.push_back(index);
+            } else {
+                assert_ne!(it.state, State::Free, "what is live was claimed");
+                self.settle(index);
+            }
+        }
+    }
+
+    /// Bytes that are live, for which free segments have room, and that collection could gain.
+    pub fn space(&self) -> (u64, u64, u64) {
+        let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
+        let free = (self.free.len() + self.empty.len()) as u64 * each;
+        let stale = (self.full * each).saturating_sub(self.in_full);
+        (self.total * grain, free * grain, stale * grain)
+    }
+
+    /// Whether a segment can't be collected because its device can't read it.
+    pub fn any_shunned(&self) -> bool {
+        self.list.iter().any(|it| it.shunned && it.state == State::Full)
+    }
+
+    /// The live grains of a segment.
+    pub fn live(&self, segment: u32) -> u32 {
+        self.list[segment as usize].live
+    }
+}
