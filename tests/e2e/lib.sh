@@ -51,7 +51,7 @@ ok() {
 }
 
 skip() {
-    printf 'SKIP %s %s: %s\n' "$name" "$layer" "$1" >&3
+    printf 'SKIP %s %s: %s\n' "$name" "$layer" "$1" | tee -a "${HOSTFTL_SKIPPED:-/dev/null}" >&3
     exit 77
 }
 

@@ -36,7 +36,7 @@ fn workloads() -> Vec<(&'static str, String)> {
     ];
     match std::env::var("HOSTFTL_TRACES") {
         Ok(folder) => found.push(("mariadb-oltp", format!("{folder}/mariadb-oltp.csv.zst"))),
-        Err(_) => eprintln!("mariadb-oltp is skipped: HOSTFTL_TRACES names no folder of traces"),
+        Err(_) => hostftl_skip::skipped("mariadb-oltp: HOSTFTL_TRACES names no folder of traces"),
     }
     found
 }

@@ -253,7 +253,7 @@ fn a_zoned_file_obeys_the_rules() {
 #[test]
 fn a_zoned_block_device_obeys_the_rules() {
     let Ok(name) = std::env::var("HOSTFTL_ZONED") else {
-        return println!("skipped: HOSTFTL_ZONED names no zoned block device");
+        return hostftl_skip::skipped("HOSTFTL_ZONED names no zoned block device");
     };
     for engine in ENGINES {
         obey(|| {

@@ -12,6 +12,7 @@ use crate::common::{Ask, Script, sparse, start};
 use hostftl_core::{Credits, DeviceError, Event, HostError, Layer, Payload, Reply};
 use hostftl_io::{Device, EngineKind, Host, Pull};
 use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_skip::skipped;
 
 /// An ext4 file system of its own.
 struct Freezer(PathBuf);
@@ -32,7 +33,7 @@ impl Freezer {
             && succeeds("fsfreeze", &["--freeze", path])
             && succeeds("fsfreeze", &["--unfreeze", path]);
         if !mounted {
-            eprintln!("SKIPPED: a device that hangs needs root, mkfs.ext4, mount and fsfreeze");
+            skipped("a device that hangs needs root, mkfs.ext4, mount and fsfreeze");
         }
         let freezer = Freezer(at);
         mounted.then_some(freezer)

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_skip::skipped;
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
 
@@ -38,7 +39,7 @@ fn told(what: &str, engine: &str) -> Option<Vec<String>> {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     if let Some(line) = text.lines().find(|line| line.starts_with(SKIPPED)) {
-        eprintln!("{line}");
+        skipped(&line[SKIPPED.len()..]);
         return None;
     }
     Some(text.lines().filter_map(|line| line.strip_prefix("told ")).map(String::from).collect())
@@ -65,7 +66,7 @@ const UNREGISTERED: &str = "buffers are not registered: raise `ulimit -l`";
 fn with_little_locked_memory_io_uring_serves() {
     let Some(told) = told("much locked memory", "") else { return };
     if told[0] != "io_uring" {
-        return eprintln!("{SKIPPED}unregistered buffers need io_uring: {told:?}");
+        return skipped(format_args!("unregistered buffers need io_uring: {told:?}"));
     }
     assert_eq!(told[1..], [UNREGISTERED]);
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hostftl_skip::skipped;
 use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile};
 
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
@@ -379,8 +380,7 @@ fn an_unknown_format_is_said() {
 #[test]
 fn real_heads_are_detected_and_read() {
     let Some(folder) = std::env::var_os("HOSTFTL_TRACES") else {
-        eprintln!("skipped: HOSTFTL_TRACES names no folder of traces");
-        return;
+        return skipped("HOSTFTL_TRACES names no folder of traces");
     };
     let heads = [
         ("msr-hm_0-head.csv", Format::Msr, 1_000, 492),

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hostftl_skip::skipped;
 use hostftl_trace::{Op, Record, Recorder};
 
 /// A loop device that is gone when it is dropped.
@@ -41,11 +42,11 @@ struct Block([u8; 8192]);
 fn a_loop_device_is_recorded() {
     let device = match Loop::new() {
         Ok(device) => device,
-        Err(why) => return eprintln!("skipped: no loop device: {why}"),
+        Err(why) => return skipped(format_args!("no loop device: {why}")),
     };
     let mut recorder = match Recorder::start(&device.0) {
         Ok(recorder) => recorder,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skipped(why),
     };
     let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&device.0);
     let file = direct.expect("the loop device can be written");

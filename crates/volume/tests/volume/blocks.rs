@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use hostftl_layers::LayerKind::{self, Hard};
+use hostftl_skip::skipped;
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{CreateSpec, StartOptions, Status, check, create, open, replay};
 
@@ -21,7 +22,7 @@ impl Loop {
         let mut setup = Command::new("losetup");
         let output = setup.args(["--find", "--show"]).arg(path).stderr(Stdio::null()).output();
         let Some(output) = output.ok().filter(|output| output.status.success()) else {
-            eprintln!("SKIPPED: block devices need root and losetup");
+            skipped("block devices need root and losetup");
             return None;
         };
         Some(Loop(String::from_utf8(output.stdout).unwrap().trim().into()))
@@ -34,7 +35,7 @@ impl Loop {
         let digit = if turns { "1" } else { "0" };
         let zeroes = fs::read_to_string(queue.join("write_zeroes_max_bytes")).unwrap_or_default();
         if fs::write(queue.join("rotational"), digit).is_err() || zeroes.trim() == "0" {
-            eprintln!("SKIPPED: discards need a loop device that has them, and says that it turns");
+            skipped("discards need a loop device that has them, and says that it turns");
             return None;
         }
         Some(())

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
+use hostftl_skip::skipped;
 use hostftl_volume::front::{JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
 
@@ -152,8 +153,7 @@ fn a_full_file_system_is_an_error_and_no_crash() {
     for layer in LayerKind::of_blocks() {
         let place = Place::new();
         let Some(small) = Small::mount(place.path("small"), "24M") else {
-            eprintln!("SKIPPED: a full file system needs root to mount a small one");
-            return;
+            return skipped("a full file system needs root to mount a small one");
         };
         let device = small.0.join("d0").to_str().unwrap().to_string();
         let spec = CreateSpec { devices: vec![device], ..place.spec(layer) };
@@ -186,8 +186,7 @@ fn put_content(device: &Path) {
 fn a_create_by_force_that_fails_says_what_is_lost() {
     let place = Place::new();
     let Some(small) = Small::mount(place.path("small"), "24K") else {
-        eprintln!("SKIPPED: a full file system needs root to mount a small one");
-        return;
+        return skipped("a full file system needs root to mount a small one");
     };
     let path = small.0.join("d0");
     put_content(&path);
