@@ -4,7 +4,7 @@ LAYER ?= all
 RUNS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench chaos fuzz fmt clean
+.PHONY: help setup build demo test bench chaos fuzz live fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,11 @@ chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exe
 
 fuzz: setup ## mutated input for every parser: RUNS=n per target
 	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS)
+
+live: setup ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
+	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-layers --test suite far -- --ignored --nocapture
 
 fmt: setup ## format the code
 	@scripts/cargo.sh fmt --all

@@ -153,7 +153,7 @@ fn passthrough_is_whole_at_256_tib() {
 
 /// 4 GiB of tables, most of which nobody touches.
 #[test]
-#[ignore = "takes 4 GiB of address space: HACKING.md has the command"]
+#[ignore = "takes 4 GiB of address space: `make live`"]
 fn log_is_whole_at_256_tib() {
     let mut config = LayerConfig { superpage: 2048, ..LayerConfig::new(LayerKind::Log) };
     (config.log.backwards, config.log.map_memory) = (true, Some(0));

@@ -36,9 +36,12 @@ impl Client {
             stream.write_all(&out)?;
             out.clear();
             let mut more = [0; 4096];
-            match stream.read(&mut more)? {
-                0 => return Err(Error::other("the server hung up")),
-                got => input.extend_from_slice(&more[..got]),
+            match stream.read(&mut more) {
+                Ok(0) => return Err(Error::other("the server hung up")),
+                Ok(got) => input.extend_from_slice(&more[..got]),
+                // A ring that this thread closed before may interrupt a read that has a timeout.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -197,7 +197,7 @@ fn layers_on_zones_go_on_at_their_defaults() {
 
 /// All habits, on volumes of 4 GiB: some minutes.
 #[test]
-#[ignore = "takes minutes: HACKING.md has the command"]
+#[ignore = "takes minutes: `make live`"]
 fn every_layer_goes_on_whatever_the_host_does() {
     for layer in ["shatl:mode=ressd", "shatl", "hatl-auto", "hard", "mhatl", "mhatl:gather=vsp"] {
         over_blocks(layer, &[4096], 1024, &HABITS);
