@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use imports::Form;
 
 const USAGE: &str = "usage: cargo run --release -p xtask -- \
-                     tidy | docs | imports [--table|--json|--dot|--record] | \
+                     tidy | docs | imports [--table [FOLDER]|--json|--dot|--record] | \
                      fill VOLUME SIZE random|hot";
 
 fn main() -> ExitCode {
@@ -21,6 +21,9 @@ fn main() -> ExitCode {
         ["docs"] => run_docs(),
         ["imports"] => run_imports(Form::Line),
         ["imports", "--table"] => run_imports(Form::Table),
+        ["imports", "--table", folder] => {
+            imports::table_of(Path::new(folder)).map(|()| ExitCode::SUCCESS)
+        }
         ["imports", "--json"] => run_imports(Form::Json),
         ["imports", "--dot"] => run_imports(Form::Dot),
         ["imports", "--record"] => run_imports(Form::Record),

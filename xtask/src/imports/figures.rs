@@ -22,11 +22,18 @@ pub struct Figures {
     pub open: u32,
     /// Most files of the part that lead to one of its files, and that file.
     pub hub: (u32, String),
+    /// Lines that change state: see [`super::source::Source::changes`].
+    pub changes: u32,
     /// Assertions.
     pub asserts: u32,
 }
 
 impl Figures {
+    /// Lines that change state for each assertion; `None` without any.
+    pub fn changes_each(&self) -> Option<f64> {
+        (self.asserts > 0).then(|| f64::from(self.changes) / f64::from(self.asserts))
+    }
+
     /// Assertions in 1,000 lines, rounded: a line more or less is no change.
     pub fn density(&self) -> u32 {
         let lines = self.lines.max(1);
@@ -57,6 +64,7 @@ pub fn measure(tree: &Tree) -> Measured {
         if !has_words_alone(&file.name) {
             part.lines += file.source.lines;
             part.asserts += file.source.asserts;
+            part.changes += file.source.changes;
             part.open += file.source.structs.iter().map(|it| it.open).sum::<u32>();
         }
         for it in &file.source.structs {

@@ -39,6 +39,15 @@ pub enum Form {
     Record,
 }
 
+/// Prints the table of the sources in `folder`, of this crate or another.
+///
+/// # Errors
+/// When a file can't be read.
+pub fn table_of(folder: &Path) -> anyhow::Result<()> {
+    print!("{}", show::table(&measure(&Tree::read(folder)?)));
+    Ok(())
+}
+
 /// Measures the repository at `root`, prints it as `form` and gives what became worse, in words.
 ///
 /// # Errors

@@ -7,8 +7,17 @@ use super::figures::Measured;
 /// A table, and the files of each circle.
 pub fn table(measured: &Measured) -> String {
     let mut text = format!(
-        "{:<13} {:>5} {:>6} {:>6}  {:<20} {:<22} {:>5}  {:<25} {:>12}\n",
-        "part", "files", "lines", "circle", "impls", "fields", "open", "hub", "asserts/1000"
+        "{:<13} {:>5} {:>6} {:>6}  {:<20} {:<22} {:>5}  {:<25} {:>12} {:>14}\n",
+        "part",
+        "files",
+        "lines",
+        "circle",
+        "impls",
+        "fields",
+        "open",
+        "hub",
+        "asserts/1000",
+        "changes/assert"
     );
     for (part, it) in &measured.parts {
         let named = |(count, name): &(u32, String)| match count {
@@ -20,18 +29,23 @@ pub fn table(measured: &Measured) -> String {
         writeln!(
             text,
             "{part:<13} {files:>5} {lines:>6} {circle:>6}  {impls:<20} {fields:<22} {open:>5}  \
-             {hub:<25} {:>12}",
-            it.density()
+             {hub:<25} {:>12} {:>14}",
+            it.density(),
+            it.changes_each().map_or_else(|| String::from("-"), |each| format!("{each:.1}"))
         )
         .expect("a string takes all");
     }
     let sum =
         |of: fn(&super::figures::Figures) -> u32| measured.parts.values().map(of).sum::<u32>();
-    let (lines, asserts) = (sum(|it| it.lines), sum(|it| it.asserts));
-    let all = (sum(|it| it.files), sum(|it| it.open), asserts * 1000 / lines.max(1));
-    let (files, open, density) = all;
-    writeln!(text, "all: {files} files, {lines} lines, {open} open fields, {density} asserts/1000")
-        .expect("a string takes all");
+    let (files, lines, open) = (sum(|it| it.files), sum(|it| it.lines), sum(|it| it.open));
+    let (asserts, changes) = (sum(|it| it.asserts), sum(|it| it.changes));
+    let each = f64::from(changes) / f64::from(asserts.max(1));
+    writeln!(
+        text,
+        "all: {files} files, {lines} lines, {open} open fields, {asserts} assertions, one for \
+         {each:.1} of {changes} lines that change state"
+    )
+    .expect("a string takes all");
     for circle in &measured.circles {
         let names = circle.join(" ");
         writeln!(text, "circle of {}: {names}", circle.len()).expect("a string takes all");
@@ -48,7 +62,7 @@ pub fn json(measured: &Measured) -> String {
             |(count, name): &(u32, String)| format!("{{\"count\":{count},\"of\":\"{name}\"}}");
         format!(
             "{{\"part\":\"{part}\",\"files\":{},\"lines\":{},\"circle\":{},\"impls\":{},\
-             \"fields\":{},\"open\":{},\"hub\":{},\"asserts\":{}}}",
+             \"fields\":{},\"open\":{},\"hub\":{},\"asserts\":{},\"changes\":{}}}",
             it.files,
             it.lines,
             it.circle,
@@ -56,7 +70,8 @@ pub fn json(measured: &Measured) -> String {
             named(&it.fields),
             it.open,
             named(&it.hub),
-            it.asserts
+            it.asserts,
+            it.changes
         )
     });
     let circles = measured.circles.iter().map(|circle| list(circle.iter().map(quote).collect()));

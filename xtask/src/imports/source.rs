@@ -38,6 +38,8 @@ pub struct Source {
     pub impls: BTreeSet<Path>,
     /// How many times `assert!`, `assert_eq!` and `assert_ne!` stand in it.
     pub asserts: u32,
+    /// Lines that assign to a field, or to what a place points at or holds, or change a collection.
+    pub changes: u32,
     /// Lines that have code.
     pub lines: u32,
 }
@@ -51,6 +53,7 @@ pub fn read(text: &str) -> Source {
     let lines: BTreeSet<usize> = kept.iter().map(|token| token.line).collect();
     source.lines = lines.len() as u32;
     source.tests = test_modules(&all);
+    source.changes = changes(&kept);
     source.walk(&kept);
     source
 }
@@ -87,6 +90,50 @@ fn test_modules(all: &[Token<'_>]) -> BTreeSet<String> {
     let starts = (0..all.len()).filter(|&at| reads(all, at, &FOR_TESTS));
     let names = starts.map(|at| at + FOR_TESTS.len()).filter(|&at| reads(all, at, &["mod"]));
     names.filter_map(|at| all.get(at + 1)).map(|name| name.text.to_owned()).collect()
+}
+
+/// Methods of collections that change them.
+const CHANGERS: [&str; 15] = [
+    "push",
+    "push_back",
+    "push_front",
+    "pop",
+    "pop_back",
+    "pop_front",
+    "insert",
+    "remove",
+    "swap_remove",
+    "clear",
+    "retain",
+    "drain",
+    "extend",
+    "truncate",
+    "fill",
+];
+
+/// How many lines assign to what outlives them (`a.b = c`, `a[b] += c`, `*a = b`), or change a
+/// collection.
+fn changes(all: &[Token<'_>]) -> u32 {
+    let mut lines = BTreeSet::new();
+    let ends = |token: &Token<'_>| [";", "{", "}", "=>"].contains(&token.text);
+    for statement in all.split(ends).filter(|statement| !statement.is_empty()) {
+        lines.extend(assigns(statement));
+        let calls = statement.windows(3).filter(|it| it[0].text == "." && it[2].text == "(");
+        let calls = calls.filter(|it| CHANGERS.contains(&it[1].text));
+        lines.extend(calls.map(|it| it[1].line));
+    }
+    lines.len() as u32
+}
+
+/// The line in which a statement assigns to a field, or to what a place points at or holds.
+fn assigns(statement: &[Token<'_>]) -> Option<usize> {
+    let at = statement.iter().position(|token| token.text == "=")?;
+    let is =
+        |at: usize, signs: &[&str]| statement.get(at).is_some_and(|it| signs.contains(&it.text));
+    let compares = is(at + 1, &["="]) || at > 0 && is(at - 1, &["!", "<", ">", "."]);
+    let declares = ["let", "const", "static", "type", "if", "while", "pub", "#", "use", "for"];
+    let is_place = statement[..at].iter().any(|token| [".", "[", "*"].contains(&token.text));
+    (is_place && !compares && !is(0, &declares)).then_some(statement[at].line)
 }
 
 impl Source {

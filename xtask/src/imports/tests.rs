@@ -98,6 +98,23 @@ impl<T: Into<u8>, U> A<T, U> {
         it.structs.iter().map(|it| (it.name.as_str(), it.fields, it.open)).collect();
     assert_eq!(found, [("A", 3, 2), ("B", 2, 1)]);
     assert_eq!((it.impls.len(), it.asserts), (1, 2));
+    let changes = "fn f(&mut self, b: &mut u8) {
+    self.a = 1;
+    self.a += 1;
+    self.list[0] |= 2;
+    *b = 3;
+    self.queue.push_back(7);
+    let c = self.a;
+    if self.a == c && self.a <= 3 {}
+    let mut d = 4;
+    d = 5;
+    match c {
+        0 => self.a = 6,
+        _ => {}
+    }
+}
+";
+    assert_eq!(source::read(changes).changes, 6);
     let one = ("log/one.rs", "use super::Log;\nimpl Log {}\n");
     let two = ("log/two.rs", "impl Drop for super::Log {}\n");
     let root = ("log/mod.rs", "pub struct Log { a: u8 }\nimpl Log {}\nimpl Clone for Other {}\n");
