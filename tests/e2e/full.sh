@@ -34,7 +34,7 @@ fill() {
     grep -qE 'No space left|Input/output error' "$dir/nbd_fio.out" || fail "it is another error"
 }
 
-"$hostftl" create "$dir/vol.toml" --device "$disk/vol.img" --size 256M --layer "$layer"
+"$hostftl" create "$dir/vol.toml" --device "$disk/vol.img" --size 256M --sparse --layer "$layer"
 serve vol --on-failure serve-errors 2>"$dir/serve.err"
 io 'write -P 7 0 4M' 'write -P 8 4M 4M' flush || fail "the first writes fail"
 fill

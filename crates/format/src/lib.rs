@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod assemble;
 pub mod hard;
+pub mod letters;
 pub mod log;
 pub mod page;
 pub mod planted;

@@ -31,6 +31,7 @@
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
+use crate::letters::is_unseen;
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
@@ -239,7 +240,7 @@ impl Superblock {
             return Err("the layer");
         }
         // A label is printed: one from a foreign disk must not command the terminal.
-        if self.label.as_str().chars().any(char::is_control) {
+        if self.label.as_str().chars().any(is_unseen) {
             return Err("the label");
         }
         self.check_members()

@@ -3,8 +3,9 @@
 //! Invariants
 //! - At most [`QUEUE`] lines wait. What does not fit, or comes faster than [`BURST`] and then
 //!   [`RATE`] lines a second, is dropped and counted, and a later line says how much.
-//! - A line is one line: control characters are escaped, and it is cut at [`LONGEST`] characters.
+//! - A line is one line: what is not seen is escaped, and it is cut at [`LONGEST`] characters.
 
+use hostftl_format::letters::is_unseen;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -145,10 +146,7 @@ fn plain(text: &str) -> String {
                 break;
             }
             letter if letter.is_control() => plain.extend(letter.escape_default()),
-            // These turn the direction of what follows.
-            '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                plain.extend(letter.escape_unicode());
-            }
+            letter if is_unseen(letter) => plain.extend(letter.escape_unicode()),
             letter => plain.push(letter),
         }
     }

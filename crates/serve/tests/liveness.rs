@@ -99,6 +99,7 @@ fn live(layer: &str, devices: Devices, scale: Scale) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().join("v.toml");
     let created = create(&CreateSpec {
+        allocate: false,
         path: path.clone(),
         devices: devices.names(folder.path(), scale.bytes),
         size: matches!(devices, Devices::Zoned(_)).then_some(scale.bytes),
@@ -194,6 +195,7 @@ fn layers_on_zones_lose_nothing_and_go_on() {
 fn a_block_that_differs_is_found() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let spec = CreateSpec {
+        allocate: false,
         path: folder.path().join("v.toml"),
         devices: Devices::Files(1).names(folder.path(), 8 * MIB),
         size: None,

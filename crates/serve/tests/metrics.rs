@@ -19,6 +19,7 @@ fn ask(metrics: &Metrics, request: &str) -> String {
 fn figures_are_there_until_it_is_closed_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let spec = CreateSpec {
+        allocate: false,
         path: folder.path().join("v.toml"),
         devices: vec!["mem:64M".into(), "mem:64M".into(), "mem:64M".into()],
         size: None,

@@ -13,6 +13,7 @@ fn clients_are_told_that_it_is_read_only_and_writes_are_not_permitted() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, sock) = (folder.path().join("v.toml"), folder.path().join("v.sock"));
     let spec = CreateSpec {
+        allocate: false,
         path: path.clone(),
         devices: vec![folder.path().join("d0").display().to_string()],
         size: Some(64 << 20),

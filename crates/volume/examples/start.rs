@@ -64,6 +64,7 @@ fn make(volume: &Path, size: u64) -> Result<LayerConfig, Any> {
     layer.log.compress = hostftl_core::Codec::Raw;
     let (path, label) = (volume.to_path_buf(), String::new());
     let made = create(&CreateSpec {
+        allocate: false,
         path,
         devices: vec![name],
         size: Some(size),

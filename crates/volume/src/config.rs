@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hostftl_core::Nanos;
+use hostftl_format::letters::is_unseen;
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
@@ -71,8 +72,10 @@ impl Config {
                        drive:DRIVE@PATH nor the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));
         }
-        if config.label.chars().any(char::is_control) {
-            return Err(wrong("the label has control characters".into()));
+        if config.label.chars().any(is_unseen) {
+            return Err(wrong(
+                "the label has characters that are not seen, or turn what follows".into(),
+            ));
         }
         config.layer_config().map_err(wrong)?;
         config.check_deadlines().map_err(wrong)?;

@@ -11,12 +11,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{Ack, Page, SECTOR};
+use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
+use crate::allocate::allocate;
 use crate::blank::find_content;
 use crate::busy::user_of;
 use crate::config::{Config, Draft};
@@ -38,6 +40,8 @@ pub struct CreateSpec {
     pub devices: Vec<String>,
     /// The size in bytes of files that do not exist yet.
     pub size: Option<u64>,
+    /// Whether all of these files is allocated, else they are sparse.
+    pub allocate: bool,
     /// The layer and its parameters.
     pub layer: LayerConfig,
     /// What the owner calls the volume.
@@ -102,6 +106,9 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
         draft.publish()?;
         return Ok(created);
     }
+    if spec.allocate {
+        created.notes.extend(allocate_files(&created.config, &undo)?);
+    }
     let superblocks = superblocks(spec, &created, &devices);
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
     format(spec, machine.driver, draft, &superblocks, &held)?;
@@ -165,8 +172,11 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     if Text::<64>::new(&label).is_none() {
         return Err(config_error(&spec.path, "the label is longer than 64 bytes".into()));
     }
-    if label.chars().any(char::is_control) {
-        return Err(config_error(&spec.path, "the label has control characters".into()));
+    if label.chars().any(is_unseen) {
+        return Err(config_error(
+            &spec.path,
+            "the label has characters that are not seen, or turn what follows".into(),
+        ));
     }
     Ok(Config { uuid: Uuid::new_v4(), label, layer, devices, deadlines: BTreeMap::new() })
 }
@@ -227,6 +237,18 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Allocates the files that were made, but for those of models of drives. What should be known.
+fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
+    let mut notes = Vec::new();
+    for name in &config.devices {
+        let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
+        if let Some(path) = undo.made.iter().find(|made| **made == Path::new(&path)) {
+            notes.extend(allocate(path)?);
+        }
+    }
+    Ok(notes)
 }
 
 /// What the device holds, in words; an error unless it may be destroyed.

@@ -11,6 +11,9 @@ pub enum Error {
     /// A device or the engine.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// A device failed such that nothing can be written any more.
+    #[error("{0}")]
+    Failed(String),
     /// The layer could not be started or stopped.
     #[error("{source}: {troubles}")]
     Recovery {

@@ -1,6 +1,7 @@
 //! A real stack with its data: made, opened, served, looked at, closed.
 #![forbid(unsafe_code)]
 
+mod allocate;
 mod blank;
 mod busy;
 mod check;

@@ -295,13 +295,18 @@ impl Running {
     /// Does what is queued, makes everything durable and closes the layer. The last status.
     ///
     /// # Errors
-    /// When the driver failed, or the recording could not be written.
+    /// When the driver failed, the recording could not be written, or nothing could be written to
+    /// the devices any more, also when that came with the stop: then the volume is closed, but what
+    /// was not flushed before is not durable.
     pub fn stop(mut self) -> Result<Status, Error> {
         self.join()?;
         if let Some(recording) = self.recording.take() {
             recording.finish()?;
         }
-        Ok(self.live.status())
+        match self.live.failure() {
+            Some(why) => Err(Error::Failed(why)),
+            None => Ok(self.live.status()),
+        }
     }
 
     fn join(&mut self) -> Result<(), Error> {

@@ -98,7 +98,15 @@ fn spec(layer: LayerKind, folder: &Path) -> CreateSpec {
         _ => (vec![name("d")], Some(size)),
     };
     let layer = LayerConfig::new(layer);
-    CreateSpec { path: folder.join("v"), devices, size, layer, label: String::new(), force: false }
+    CreateSpec {
+        allocate: false,
+        path: folder.join("v"),
+        devices,
+        size,
+        layer,
+        label: String::new(),
+        force: false,
+    }
 }
 
 fn measure(layer: LayerKind) {

@@ -22,9 +22,13 @@ pub struct Args {
     /// again for each device of the stack
     #[arg(long = "device", value_name = "DEVICE", required = true)]
     devices: Vec<String>,
-    /// Make files that do not exist, sparse, of this size
+    /// Make files that do not exist, of this size, all of it allocated
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
+    /// Make them sparse: a file takes room when it is written, and the volume fails when the file
+    /// system is full then
+    #[arg(long, requires = "size")]
+    sparse: bool,
     /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10; `hostftl layers`
     /// explains them
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
@@ -130,6 +134,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         path: args.volume,
         devices,
         size: args.size,
+        allocate: !args.sparse,
         layer,
         label: args.label,
         force: args.force,

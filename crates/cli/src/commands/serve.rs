@@ -139,15 +139,11 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         serve(server, &running, args.on_failure, console)
     });
     drop(metrics);
-    let failure = running.failure();
     // The volume is closed clean also when the server failed.
     let status = running.stop();
     lines.finish(LAST_WORDS);
     let traced = tracing.map(Tracing::finish).transpose();
     let (served, status, traced) = (served?, status?, traced?);
-    if let Some(why) = failure {
-        return Err(Failure::failed(why));
-    }
     let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
     match console.is_json() {
         true => console.value(&serde_json::json!({

@@ -83,6 +83,7 @@ fn without_locked_memory_one_of_the_engines_serves() {
 fn serve() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let spec = CreateSpec {
+        allocate: false,
         path: folder.path().join("v.toml"),
         devices: vec![folder.path().join("d0").to_str().unwrap().into()],
         size: Some(32 << 20),

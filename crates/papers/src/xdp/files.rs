@@ -97,6 +97,7 @@ pub fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
     let folder = tempfile::tempdir().map_err(|why| failed(&why))?;
     let name = |index| folder.path().join(format!("d{index}")).display().to_string();
     let spec = CreateSpec {
+        allocate: false,
         path: folder.path().join("xdp.toml"),
         devices: (0..DEVICES).map(name).collect(),
         size: Some(if options.full { LARGE } else { SMALL }),

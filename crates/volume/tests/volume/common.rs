@@ -32,6 +32,7 @@ impl Place {
     pub fn spec(&self, layer: LayerKind) -> CreateSpec {
         let model = if layer.needs_hint() { "drive:mlc-32g:capacity=64m@" } else { "" };
         CreateSpec {
+            allocate: false,
             path: self.path("v.toml"),
             devices: vec![match layer {
                 LayerKind::Pblk => format!("zoned:{}?zone=1m&units=2&best=16k", self.name("d0")),

@@ -1,5 +1,6 @@
 //! Volumes as their users meet them.
 
+mod allocate;
 mod blocks;
 mod common;
 mod formats;

@@ -15,6 +15,7 @@ const FILES: [&str; 3] = ["d0", "d1", "d2"];
 /// What makes `v.toml` over three files.
 fn spec(place: &Place) -> CreateSpec {
     CreateSpec {
+        allocate: false,
         path: place.path("v.toml"),
         devices: FILES.map(|name| place.name(name)).into(),
         size: Some(48 * MIB),

@@ -10,6 +10,7 @@ use crate::common::{Client, MIB, Place};
 fn spec(place: &Place, layer: &str) -> CreateSpec {
     let file = place.folder.path().join("segments");
     CreateSpec {
+        allocate: false,
         path: place.folder.path().join("v.toml"),
         devices: vec![format!("zoned:{}?zone=256k&units=2&write=4k", file.display())],
         size: Some(64 * MIB),

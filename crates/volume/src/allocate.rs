@@ -1,0 +1,45 @@
+//! Room on the file system for the files that a volume is made of, all of it at once: a volume in a
+//! sparse file finds out in the middle of a write that there is none.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::io::Errno;
+
+use crate::error::{Error, device, file};
+
+/// Allocates all of a file. What should be known, when its file system can't.
+///
+/// # Errors
+/// When the file system has no room for it: nothing, or a part, is allocated then.
+pub fn allocate(path: &Path) -> Result<Option<String>, Error> {
+    let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
+    let size = opened.metadata().map_err(file(path, "look at it"))?.len();
+    let name = path.display().to_string();
+    let room = fstatvfs(&opened).map(|it| it.f_bavail.saturating_mul(it.f_frsize));
+    let full = |room: u64| {
+        let why = format!(
+            "needs {size} bytes, and its file system has {room} left: choose a smaller --size or \
+             another file system, or --sparse, which takes room when it is written"
+        );
+        device(&name, why)
+    };
+    if let Some(room) = room.ok().filter(|room| *room < size) {
+        return Err(full(room));
+    }
+    loop {
+        match fallocate(&opened, FallocateFlags::empty(), 0, size) {
+            Ok(()) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => return Err(full(room.unwrap_or(0))),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                return Ok(Some(format!(
+                    "{name} is sparse, because its file system can't allocate: see that it does \
+                     not become full"
+                )));
+            }
+            Err(error) => return Err(file(path, "allocate it")(error.into())),
+        }
+    }
+}
