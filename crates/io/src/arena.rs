@@ -4,9 +4,12 @@
 //! - A buffer is free, or it is owned by exactly one [`Lease`] or one `Payload` of its number.
 //! - Buffers do not overlap, and none moves while the arena lives.
 //! - The layer's own buffers are issued once, and never wait behind the host's.
+//! - No two arenas of a process have buffers with the same number, so that a payload of another arena
+//!   is never taken for one of this.
 
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hostftl_core::{BLOCK, Payload, SECTOR};
@@ -29,6 +32,9 @@ pub const HOST_CLASSES: [Class; 3] = [
     Class { bytes: 1 << 20, count: 24 },
 ];
 
+/// The number of the first buffer of the next arena.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Arena {
@@ -37,6 +43,8 @@ pub struct Arena {
     classes: Vec<Placed>,
     free: Mutex<Free>,
     room: Condvar,
+    /// Of each buffer, whether a payload owns it.
+    issued: Vec<AtomicBool>,
 }
 
 /// The free buffers.
@@ -71,7 +79,10 @@ impl Arena {
     /// When the kernel gives no memory.
     pub fn new(host: &[Class], layer: Class) -> io::Result<Arc<Self>> {
         assert!(!host.is_empty() && host.is_sorted_by_key(|class| class.bytes));
-        let (mut first, mut offset) = (0, 0);
+        let count = host.iter().map(|class| class.count).sum::<u32>() + layer.count;
+        let (mut first, mut offset) = (NEXT.fetch_add(count, Ordering::Relaxed), 0);
+        assert!(first.checked_add(count).is_some(), "numbers of buffers are used up");
+        let issued = (0..count).map(|_| AtomicBool::new(false)).collect();
         let mut classes = Vec::new();
         for class in host.iter().copied().chain([layer]) {
             assert_eq!(class.bytes as usize % BLOCK, 0, "buffers are whole blocks");
@@ -82,7 +93,7 @@ impl Arena {
         let numbers = |placed: &Placed| (placed.first..placed.first + placed.class.count).rev();
         let lists = classes.iter().map(|placed| numbers(placed).collect()).collect();
         let (region, free) = (Region::new(offset)?, Mutex::new(Free { lists, waiting: 0 }));
-        Ok(Arc::new(Arena { region, classes, free, room: Condvar::new() }))
+        Ok(Arc::new(Arena { region, classes, free, room: Condvar::new(), issued }))
     }
 
     /// The longest lease in bytes.
@@ -130,13 +141,45 @@ impl Arena {
         let ids = std::mem::take(self.free().lists.last_mut().expect("as above"));
         assert_eq!(ids.len(), class.count as usize, "the layer's buffers are issued once");
         assert!(sectors as usize * SECTOR <= class.bytes as usize, "buffers that are too short");
-        ids.into_iter().map(|id| Payload::issue(id, sectors)).collect()
+        ids.into_iter().map(|id| self.issue(id, sectors)).collect()
+    }
+
+    /// A payload that owns buffer `id` from now on.
+    fn issue(&self, id: u32, sectors: u32) -> Payload {
+        let before = self.issued[self.index(id)].swap(true, Ordering::Relaxed);
+        assert!(!before, "a buffer has one owner");
+        Payload::issue(id, sectors)
     }
 
     /// The lease behind a payload that a layer has given back.
+    ///
+    /// # Panics
+    /// When this arena issued no such payload, or has it back already.
     pub fn adopt(self: &Arc<Self>, payload: Payload) -> Lease {
         let bytes = payload.sectors() * SECTOR as u32;
-        Lease { arena: self.clone(), id: payload.surrender(), bytes }
+        let id = payload.surrender();
+        let before = self.issued[self.index(id)].swap(false, Ordering::Relaxed);
+        assert!(before, "a payload comes back once, to the arena that issued it");
+        Lease { arena: self.clone(), id, bytes }
+    }
+
+    /// The place of a buffer among all of the arena.
+    ///
+    /// # Panics
+    /// When the arena has no buffer of that number.
+    fn index(&self, id: u32) -> usize {
+        let index = id.checked_sub(self.classes[0].first).map(|index| index as usize);
+        let index = index.filter(|index| *index < self.issued.len());
+        index.expect("the buffer is one of this arena")
+    }
+
+    /// The class of a buffer.
+    ///
+    /// # Panics
+    /// As [`Arena::index`].
+    fn class_of(&self, id: u32) -> usize {
+        self.index(id);
+        self.classes.partition_point(|placed| placed.first <= id) - 1
     }
 
     /// The address of `len` bytes from `from` in buffer `id`.
@@ -144,8 +187,7 @@ impl Arena {
     /// # Panics
     /// When they are not within the buffer.
     pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
-        let index = self.classes.partition_point(|placed| placed.first <= id) - 1;
-        let placed = &self.classes[index];
+        let placed = &self.classes[self.class_of(id)];
         let size = placed.class.bytes;
         assert!(from.checked_add(len).is_some_and(|end| end <= size), "a view past its buffer");
         let offset = placed.offset + (id - placed.first) as usize * size as usize;
@@ -162,7 +204,7 @@ impl Arena {
     }
 
     fn give_back(&self, id: u32) {
-        let index = self.classes.partition_point(|placed| placed.first <= id) - 1;
+        let index = self.class_of(id);
         let mut free = self.free();
         free.lists[index].push(id);
         let waited_for = free.waiting > 0;
@@ -186,7 +228,7 @@ impl Lease {
     pub fn into_payload(self) -> Payload {
         let lease = std::mem::ManuallyDrop::new(self);
         assert_eq!(lease.bytes as usize % SECTOR, 0, "a payload is whole sectors");
-        let payload = Payload::issue(lease.id, lease.bytes / SECTOR as u32);
+        let payload = lease.arena.issue(lease.id, lease.bytes / SECTOR as u32);
         // SAFETY: the lease is never used again, so its share of the arena is released once.
         drop(unsafe { std::ptr::read(&lease.arena) });
         payload
@@ -272,5 +314,22 @@ mod tests {
         assert_eq!(buffers.len(), 3);
         buffers.into_iter().for_each(|buffer| drop(arena.adopt(buffer)));
         assert!(arena.try_lease(65536).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "the buffer is one of this arena")]
+    fn a_payload_of_another_arena_is_refused() {
+        let (mine, other) = (arena(), arena());
+        other.adopt(mine.lease(512).into_payload());
+    }
+
+    #[test]
+    #[should_panic(expected = "a payload comes back once")]
+    fn a_payload_comes_back_once() {
+        let arena = arena();
+        let payload = arena.lease(512).into_payload();
+        let forged = Payload::issue(payload.id(), 1);
+        drop(arena.adopt(payload));
+        arena.adopt(forged);
     }
 }
