@@ -4,8 +4,8 @@
 //! - A buffer is free, or it is owned by exactly one [`Lease`] or one `Payload` of its number.
 //! - Buffers do not overlap, and none moves while the arena lives.
 //! - The layer's own buffers are issued once, and never wait behind the host's.
-//! - No two arenas of a process have buffers with the same number, so that a payload of another arena
-//!   is never taken for one of this.
+//! - No two arenas of a process have buffers with the same number, so that a payload of another
+//!   arena is never taken for one of this.
 
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
