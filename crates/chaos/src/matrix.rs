@@ -189,6 +189,8 @@ fn cells(line: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use hostftl_layers::{LayerConfig, Registration};
+
     use super::*;
 
     #[test]
@@ -201,6 +203,22 @@ mod tests {
             }
             if choices.journal > 0 {
                 Claims::of_journal(layer).unwrap_or_else(|why| panic!("{why}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_registration_promises_what_the_matrix_claims() {
+        for &layer in LayerKind::EVERY {
+            let Registration { promises, chaos, .. } = layer.registration();
+            let mut config = LayerConfig::new(layer);
+            for parity in [false, true].into_iter().filter(|parity| !parity || chaos.parity > 0) {
+                config.log.parity = parity;
+                let claims = Claims::of(layer, parity).unwrap_or_else(|why| panic!("{why}"));
+                let goes_on = claims.get(Row::DeadDevice) == Claim::Kept;
+                assert_eq!(config.tolerates() > 0, goes_on, "{layer}, parity: {parity}");
+                assert!(!promises.tells_corrupt || claims.admits(Row::DataRot), "{layer}");
+                assert!(!promises.knows_lost || claims.admits(Row::DeadDevice), "{layer}");
             }
         }
     }

@@ -14,7 +14,7 @@ mod words;
 
 pub use dice::Dice;
 pub use lists::Lists;
-pub use own::{OwnPolicy, VictimPolicy};
+pub use own::{OwnPolicy, OwnSeparation, VictimPolicy};
 pub use separation::{CLASSES, HOT, Separation, Separator};
 pub use victims::Victims;
 pub use words::{Frontiers, GcPolicy, UnknownWord};

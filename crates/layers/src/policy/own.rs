@@ -1,6 +1,7 @@
-//! A victim policy in a file of its own: what it implements, and how it is named.
+//! Victim policies and placement policies in files of their own: what they implement, and how they
+//! are named.
 //!
-//! docs/HACKING.md has the recipe, and `crates/layers/tests/suite/own_policy.rs` one that is whole.
+//! docs/HACKING.md has the recipes, and `crates/layers/tests/suite/own_policy.rs` one of each.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
@@ -51,5 +52,29 @@ impl PartialEq for OwnPolicy {
 
 impl Eq for OwnPolicy {}
 
-/// The policies of this kind that users may choose by their words.
+/// A placement policy: which writes share a segment. Ages and the lifespan are in blocks that the
+/// host wrote; the lifespan is that of hot segments lately, infinite before one is known.
+#[derive(Debug)]
+pub struct OwnSeparation {
+    /// Its word, as in `separation=WORD`. Two policies are the same if their words are.
+    pub word: &'static str,
+    /// The class of a write of the host that replaces a version of such an age, `None` for one that
+    /// replaces nothing, and for trims: 0, which is hot, or 1.
+    pub of_write: fn(age: Option<f64>, lifespan: f64) -> u8,
+    /// The class of a copy from a segment of class `from` and such an age: 2 to 5.
+    pub of_copy: fn(from: u8, age: f64, lifespan: f64) -> u8,
+}
+
+impl PartialEq for OwnSeparation {
+    fn eq(&self, other: &Self) -> bool {
+        self.word == other.word
+    }
+}
+
+impl Eq for OwnSeparation {}
+
+/// The placement policies of this kind that users may choose by their words.
+pub const NAMED_SEPARATIONS: &[&OwnSeparation] = &[];
+
+/// The victim policies of this kind that users may choose by their words.
 pub const NAMED: &[&OwnPolicy] = &[];

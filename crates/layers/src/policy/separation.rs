@@ -11,6 +11,7 @@ use alloc::borrow::ToOwned;
 use core::fmt;
 use core::str::FromStr;
 
+use super::own::{NAMED_SEPARATIONS, OwnSeparation};
 use super::words::UnknownWord;
 
 /// Classes of what is written.
@@ -33,6 +34,8 @@ pub enum Separation {
     Two,
     /// Writes by how long they will live, copies by how long they have lived.
     Lifetime,
+    /// As a policy says that has a file of its own.
+    Own(&'static OwnSeparation),
 }
 
 /// See the module text. Ages are in blocks that the host wrote.
@@ -48,10 +51,14 @@ pub struct Separator {
 }
 
 impl Separator {
-    /// A separator that has seen nothing yet, with at most so many classes: 2, 4 or 6.
+    /// A separator that has seen nothing yet, with at most so many classes: 2, 4 or 6. A policy of
+    /// its own file has six or is `two`.
     pub fn new(rule: Separation, classes: u8) -> Self {
-        let rule =
-            if classes <= COPIES && rule == Separation::Lifetime { Separation::Two } else { rule };
+        let rule = match rule {
+            Separation::Lifetime if classes <= COPIES => Separation::Two,
+            Separation::Own(_) if usize::from(classes) < CLASSES => Separation::Two,
+            rule => rule,
+        };
         let copies = if rule == Separation::Lifetime { classes - COPIES } else { 1 };
         Separator { rule, copies, lifespan: f64::INFINITY, sum: 0.0, samples: 0 }
     }
@@ -62,18 +69,31 @@ impl Separator {
             Separation::None => class == HOT,
             Separation::Two => class == HOT || class == COPIES,
             Separation::Lifetime => class < COPIES + self.copies,
+            Separation::Own(_) => usize::from(class) < CLASSES,
         }
     }
 
     /// The class of a write of the host that replaces a version of such an age.
     pub fn of_write(&self, age: f64) -> u8 {
+        if let Separation::Own(own) = self.rule {
+            return self.own_write(own, Some(age));
+        }
         let cold = self.rule == Separation::Lifetime && age >= self.lifespan;
         if cold { COLD } else { HOT }
     }
 
     /// The class of what replaces nothing, and of trims.
     pub fn of_new(&self) -> u8 {
+        if let Separation::Own(own) = self.rule {
+            return self.own_write(own, None);
+        }
         if self.rule == Separation::Lifetime { COLD } else { HOT }
+    }
+
+    fn own_write(&self, own: &OwnSeparation, age: Option<f64>) -> u8 {
+        let class = (own.of_write)(age, self.lifespan);
+        assert!(class < COPIES, "{}: class {class} is none of the host's writes", own.word);
+        class
     }
 
     /// The class of a copy from a segment of class `from` and such an age.
@@ -85,6 +105,12 @@ impl Separator {
             Separation::Two => COPIES,
             Separation::Lifetime if from == HOT => COPIES,
             Separation::Lifetime => COPIES + (1 + old()).min(self.copies - 1),
+            Separation::Own(own) => {
+                let class = (own.of_copy)(from, age, self.lifespan);
+                let is_of_copies = (usize::from(COPIES)..CLASSES).contains(&class.into());
+                assert!(is_of_copies, "{}: class {class} is none of copies", own.word);
+                class
+            }
         }
     }
 
@@ -118,11 +144,14 @@ impl FromStr for Separation {
             "none" => Ok(Separation::None),
             "two" => Ok(Separation::Two),
             "lifetime" => Ok(Separation::Lifetime),
-            other => Err(UnknownWord {
-                key: "separation",
-                value: other.to_owned(),
-                known: Separation::KNOWN,
-            }),
+            other => {
+                let own = NAMED_SEPARATIONS.iter().find(|own| own.word == other);
+                own.map(|own| Separation::Own(own)).ok_or_else(|| UnknownWord {
+                    key: "separation",
+                    value: other.to_owned(),
+                    known: Separation::KNOWN,
+                })
+            }
         }
     }
 }
@@ -133,6 +162,7 @@ impl fmt::Display for Separation {
             Separation::None => "none",
             Separation::Two => "two",
             Separation::Lifetime => "lifetime",
+            Separation::Own(own) => own.word,
         })
     }
 }

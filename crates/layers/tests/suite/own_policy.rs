@@ -1,13 +1,17 @@
-//! A victim policy that is no part of the crate, from its decision to volumes that it collects:
-//! the example of docs/HACKING.md.
+//! A victim policy and a placement policy that are no part of the crate, from their decisions to
+//! volumes that work by them: the examples of docs/HACKING.md.
 //!
 //! Windowed greedy (Hu et al., SYSTOR 2009): the victim is the segment with the fewest valid pages
 //! among those that were sealed first. With a window of one it is `fifo`.
+//!
+//! Bands: host writes and copies go by age alone, whatever segment a copy comes from.
 
 use std::collections::BTreeMap;
 
 use hostftl_core::{Layer, SECTOR};
-use hostftl_layers::policy::{GcPolicy, OwnPolicy, VictimPolicy, Victims};
+use hostftl_layers::policy::{
+    GcPolicy, OwnPolicy, OwnSeparation, Separation, Separator, VictimPolicy, Victims,
+};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 use crate::common::World;
@@ -112,10 +116,11 @@ fn it_goes_on_from_where_it_was_saved() {
     assert!(load(&numbers[..3], 40).is_none(), "a number is missing");
 }
 
-/// A `log` volume that turns over three times under a policy: its bytes and GC's runs and copies.
-fn turned_over(gc: GcPolicy) -> (Vec<u8>, u64) {
-    let mut config = LayerConfig { superpage: 32, ..LayerConfig::new(LayerKind::Log) };
-    config.log.gc = gc;
+/// A `log` volume that turns over under policies: its bytes, and how many segments were collected.
+fn turned_over(gc: GcPolicy, separation: Separation, spare_permille: u32) -> (Vec<u8>, u64) {
+    let log = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: 32, spare_permille, ..log };
+    (config.log.gc, config.log.separation) = (gc, separation);
     let mut world = World::start(&config, vec![0; 600 * 32 * SECTOR], Mode::Format, 1);
     let mut versions = vec![0; world.layer.limits().exported as usize * 3 / 4];
     churn(&mut world, &mut versions, &mut Random(3), 4000, 37);
@@ -127,9 +132,53 @@ fn turned_over(gc: GcPolicy) -> (Vec<u8>, u64) {
 
 #[test]
 fn a_volume_is_collected_by_it() {
+    let turned_over = |gc| turned_over(gc, Separation::Two, 70);
     let (fifo, runs) = turned_over(GcPolicy::Fifo);
     let (oldest, _) = turned_over(GcPolicy::Own(&OLDEST));
     assert!(runs > 10 && oldest == fifo, "a window of one is fifo, in every byte");
     let (_, wider) = turned_over(GcPolicy::Own(&WINDOWED));
     assert!(wider < runs, "a window of 16 collects {wider} segments, one of one {runs}");
+}
+
+/// The band of an age: longer than one, four and sixteen lifespans of hot segments.
+fn band(age: f64, lifespan: f64) -> u8 {
+    [1.0, 4.0, 16.0].iter().filter(|bound| age >= *bound * lifespan).count() as u8
+}
+
+static BANDS: OwnSeparation = OwnSeparation {
+    word: "bands",
+    of_write: |age, lifespan| age.map_or(1, |age| band(age, lifespan).min(1)),
+    of_copy: |_, age, lifespan| 2 + band(age, lifespan),
+};
+
+/// The rule of `lifetime`, in words of its own.
+static SAME: OwnSeparation = OwnSeparation {
+    word: "same",
+    of_write: |age, lifespan| u8::from(age.is_none_or(|age| age >= lifespan)),
+    of_copy: |from, age, lifespan| match from {
+        0 => 2,
+        _ => 2 + band(age, lifespan).clamp(1, 3),
+    },
+};
+
+#[test]
+fn classes_go_by_the_bands_of_age() {
+    let mut separator = Separator::new(Separation::Own(&BANDS), 6);
+    (0..16).for_each(|_| separator.emptied(0, 100.0));
+    assert_eq!([99.0, 100.0].map(|age| separator.of_write(age)), [0, 1]);
+    assert_eq!(separator.of_new(), 1);
+    assert_eq!([99.0, 100.0, 400.0, 1600.0].map(|age| separator.of_copy(0, age)), [2, 3, 4, 5]);
+    let few = Separator::new(Separation::Own(&BANDS), 4);
+    assert_eq!((few.of_write(1e9), few.of_copy(0, 1e9)), (0, 2), "too few classes: as two");
+}
+
+#[test]
+fn a_volume_is_separated_by_it() {
+    // Much spare, so that there is room for an open segment of each class.
+    let turned_over = |rule| turned_over(GcPolicy::Greedy, rule, 600);
+    let (lifetime, _) = turned_over(Separation::Lifetime);
+    let (same, _) = turned_over(Separation::Own(&SAME));
+    assert!(same == lifetime, "the same rule gives the same volume, in every byte");
+    let (bands, runs) = turned_over(Separation::Own(&BANDS));
+    assert!(runs > 0 && bands != lifetime, "another rule places otherwise");
 }
