@@ -221,9 +221,25 @@ fn a_block_that_differs_is_found() {
 
 /// The same on files of 2 GiB.
 #[test]
+#[ignore = "takes minutes and 2 GiB of disk: `make live`"]
+fn layers_with_a_hidden_area_go_on_at_real_size() {
+    lives(LARGE, &HIDDEN);
+}
+
+#[test]
+#[ignore = "takes minutes and 2 GiB of disk: `make live`"]
+fn layers_with_a_spare_go_on_at_real_size() {
+    lives(LARGE, &SPARE);
+}
+
+#[test]
 #[ignore = "takes minutes and 6 GiB of disk: `make live`"]
-fn every_layer_loses_nothing_and_goes_on_at_real_size() {
-    for list in [&HIDDEN[..], &SPARE, &LOGS, &ZONES] {
-        lives(LARGE, list);
-    }
+fn log_and_tier_go_on_at_real_size() {
+    lives(LARGE, &LOGS);
+}
+
+#[test]
+#[ignore = "takes minutes and 2 GiB of disk: `make live`"]
+fn layers_on_zones_go_on_at_real_size() {
+    lives(LARGE, &ZONES);
 }

@@ -12,6 +12,8 @@
 //!   write that has it is durable.
 //! - A root makes kills durable too, without log: see [`Direct::settleable`]. So collection ends
 //!   though no superpage is left for the log of what it killed.
+//! - Where few superpages are left, kills leave room in the log for the listings of all stages,
+//!   without which there is no root.
 //! - A superpage emptied by a kill waits in limbo until then, so that its slots are not reused.
 //! - A mark that asks for an event asks for the log up to the event's last logged kill too, so that
 //!   the log write that has it is flushed although no host asks.
@@ -194,7 +196,7 @@ impl<S: Scheme> Machine<S> {
             if kill.event > self.direct.flushed && !planted(Bug::KillBeforeWrite) {
                 break;
             }
-            if !self.log.fits_trim() {
+            if !self.fits_kill() {
                 self.starved = true;
                 break;
             }

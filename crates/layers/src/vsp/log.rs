@@ -227,6 +227,12 @@ impl Log {
         self.fits(1)
     }
 
+    /// Whether a trim fits, and after it so many listings of superpages with `fill` sectors each.
+    pub fn fits_trim_and(&self, listings: u32, fill: u32) -> bool {
+        let heads = ENTRY.div_ceil(RUN) as u32;
+        self.fits(1 + if listings > 0 { heads } else { 0 } + listings * (fill + heads))
+    }
+
     /// Records that a range reads zeros now.
     pub fn trim(&mut self, lsn: u64, len: u32) {
         self.room_for(ENTRY);

@@ -322,6 +322,15 @@ impl<S: Scheme> Machine<S> {
         self.free.len() > 1 && (frees || lists || last)
     }
 
+    /// Whether a kill fits into the log. Where few superpages are left it leaves room for the
+    /// listings of all stages: else the log would need superpages for kills alone, before a root
+    /// could be written that makes the kills durable without log.
+    pub(super) fn fits_kill(&self) -> bool {
+        let few = self.free.len() <= LAST_FREE;
+        let waiting = if few { self.order.len() as u32 } else { 0 };
+        self.log.fits_trim_and(waiting, self.layout.superpage)
+    }
+
     /// Asks for a root where log may take no superpage: it makes durable what was replaced in
     /// place, and frees the superpages of the log before it.
     fn press_root(&mut self) {

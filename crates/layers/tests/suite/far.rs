@@ -109,12 +109,71 @@ fn the_last_segment_has_a_place() {
     }
 }
 
-/// Writes at the far end of the devices and of the volume, cuts the power, and reads it again.
-fn far_end(config: &LayerConfig, devices: &[DeviceInfo]) {
-    let sectors = devices[0].sectors;
+/// The most sectors that a plan takes of the device that `devices` makes.
+fn most(config: &LayerConfig, devices: impl Fn(u64) -> Vec<DeviceInfo>) -> u64 {
+    let takes = |sectors| AnyLayer::plan(config, &devices(sectors)).is_ok();
+    let (mut most, mut beyond) = (TIB / 2, 1 << 44);
+    assert!(takes(most) && !takes(beyond), "the limit lies between 512 GiB and 8 PiB");
+    while beyond - most > 1 {
+        let middle = most.midpoint(beyond);
+        if takes(middle) { most = middle } else { beyond = middle }
+    }
+    most
+}
+
+/// What docs/OPERATING.md says of the largest device or volume: the layer, TiB, whether the volume
+/// is meant and not the device, and words of the refusal.
+const LIMITS: [(&str, u64, bool, &str); 10] = [
+    ("hard", 2, false, "less than 2 TiB"),
+    ("mhatl", 2, false, "less than 2 TiB"),
+    ("shatl", 1, true, "less than 1 TiB"),
+    ("shatl:mode=ressd", 1, true, "less than 1 TiB"),
+    ("hatl-auto", 1, true, "less than 1 TiB"),
+    ("scrambler", 16, false, "16 TiB with slots of 4 KiB"),
+    ("scrambler:slot=16k", 64, false, "16 TiB with slots of 4 KiB"),
+    ("log", 256, false, "up to 256 TiB"),
+    ("tier", 32, false, "32 TiB with pages of 16 KiB"),
+    ("tier:page=128k", 256, false, "page=128k takes 256 TiB"),
+];
+
+/// Devices of which the last has so many sectors.
+fn of(config: &LayerConfig, sectors: u64) -> Vec<DeviceInfo> {
+    let mut list = devices(config.kind, sectors);
+    if config.kind == LayerKind::Scrambler {
+        list[0].map_unit = 32;
+    }
+    list
+}
+
+#[test]
+fn one_sector_more_than_the_limit_is_refused_in_words() {
+    for (layer, tib, volume, words) in LIMITS {
+        let mut config = LayerConfig::parse(layer).expect("a layer");
+        if layer == "scrambler" {
+            config = LayerConfig::parse("scrambler:slot=4k").expect("a layer");
+        }
+        let most = most(&config, |sectors| of(&config, sectors));
+        let plan = AnyLayer::plan(&config, &of(&config, most)).expect("it is taken");
+        let size = if volume { plan.limits.exported } else { most };
+        // Whole superpages, pages or slots, and what a tier or a log keeps beside them; a volume
+        // grows in steps, with the device.
+        let step = if volume { TIB / 400 } else { 8192 };
+        let (low, high) = (tib * TIB - step, tib * TIB + 8192);
+        assert!((low..=high).contains(&size), "{layer} takes {size} sectors, not {tib} TiB");
+        let why = AnyLayer::plan(&config, &of(&config, most + 1)).expect_err("it is too large");
+        assert!(why.to_string().contains(words), "{layer}: {why}");
+    }
+}
+
+/// Writes at the far end of the devices, whose sectors are numbered modulo `sectors`, and of the
+/// volume, cuts the power, and reads it again.
+fn far_end(config: &LayerConfig, devices: &[DeviceInfo], sectors: u64) {
     let mut world = World::start_far(config, devices, Sparse::default(), Mode::Format, 1);
     assert!(ready(&world), "{:?}", world.events);
     let exported = world.layer.limits().exported;
+    let tail = exported - 2048;
+    let id = world.write(tail, data(tail, 2048, 3), false);
+    world.wait(id).unwrap();
     let places: Vec<u64> = (0..40).map(|i| if i < 20 { i * 8 } else { exported - i * 8 }).collect();
     for (version, at) in (1..3).flat_map(|version| places.iter().map(move |at| (version, *at))) {
         let id = world.write(at, data(at, 8, version), version == 2 && at.is_multiple_of(64));
@@ -129,11 +188,35 @@ fn far_end(config: &LayerConfig, devices: &[DeviceInfo]) {
     for &at in &places {
         assert_eq!(world.read(at, 8).unwrap(), data(at, 8, 2), "sector {at} of {exported}");
     }
+    for (at, count) in [(tail, 1728), (exported - 152, 152)] {
+        assert_eq!(world.read(at, count).unwrap(), data(at, count, 3), "{at} of {exported}");
+    }
     world.begin_stop();
     world.settle();
     let mut world = World::start_far(config, devices, world.cut_far(), Mode::Open, 3);
     assert_eq!(world.read(places[30], 8).unwrap(), data(places[30], 8, 2));
     world.cut_far();
+}
+
+/// The homes of the last sectors lie at the far end.
+#[test]
+fn layers_with_homes_are_whole_at_their_limit() {
+    for layer in ["shatl", "shatl:mode=ressd"] {
+        let config = LayerConfig::parse(layer).expect("a layer");
+        let most = most(&config, |sectors| of(&config, sectors));
+        far_end(&config, &of(&config, most), most);
+    }
+}
+
+/// What the fast device has no slots for goes to the end of the slow one.
+#[test]
+fn tier_is_whole_at_its_limit() {
+    for (layer, fast) in [("tier", 1024), ("tier:page=128k", 8192)] {
+        let config = LayerConfig::parse(layer).expect("a layer");
+        let pair = |slow| vec![DeviceInfo::block(fast, 8), DeviceInfo::block(slow, 8)];
+        let most = most(&config, pair);
+        far_end(&config, &pair(most), fast + most);
+    }
 }
 
 #[test]
@@ -142,13 +225,14 @@ fn log_is_whole_beyond_16_tib() {
         let mut config = LayerConfig { superpage: 2048, ..LayerConfig::new(LayerKind::Log) };
         (config.log.backwards, config.log.map_memory) = (true, Some(0));
         config.log.parity = count > 1;
-        far_end(&config, &vec![DeviceInfo::block(sectors, 8); count]);
+        far_end(&config, &vec![DeviceInfo::block(sectors, 8); count], sectors);
     }
 }
 
 #[test]
 fn passthrough_is_whole_at_256_tib() {
-    far_end(&LayerConfig::new(LayerKind::Passthrough), &[DeviceInfo::block(256 * TIB, 8)]);
+    let device = DeviceInfo::block(256 * TIB, 8);
+    far_end(&LayerConfig::new(LayerKind::Passthrough), &[device], 256 * TIB);
 }
 
 /// 4 GiB of tables, most of which nobody touches.
@@ -157,5 +241,5 @@ fn passthrough_is_whole_at_256_tib() {
 fn log_is_whole_at_256_tib() {
     let mut config = LayerConfig { superpage: 2048, ..LayerConfig::new(LayerKind::Log) };
     (config.log.backwards, config.log.map_memory) = (true, Some(0));
-    far_end(&config, &[DeviceInfo::block(256 * TIB, 8)]);
+    far_end(&config, &[DeviceInfo::block(256 * TIB, 8)], 256 * TIB);
 }

@@ -166,6 +166,12 @@ fn ressd_goes_on_at_its_defaults() {
     over_blocks("shatl:mode=ressd", &[2048], 256, &[HABITS[0], HABITS[1], HABITS[4]]);
 }
 
+/// The log of a small superpage is full of kills at once, where few superpages are left.
+#[test]
+fn ressd_goes_on_with_small_superpages() {
+    over_blocks("shatl:superpage=8k:mode=ressd", &[2048], 256, &[HABITS[1], HABITS[4]]);
+}
+
 #[test]
 fn layers_with_a_hidden_area_go_on_at_their_defaults() {
     over_blocks("shatl", &[2048], 256, QUICK);
@@ -203,18 +209,37 @@ fn every_layer_goes_on_whatever_the_host_does() {
         over_blocks(layer, &[4096], 1024, &HABITS);
         println!("{layer} goes on");
     }
-    for layer in ["shatl:superpage=8k", "shatl:superpage=8k:mode=ressd", "shatl:superpage=1m"] {
-        over_blocks(layer, &[4096], 512, &HABITS);
-        println!("{layer} goes on");
-    }
     over_blocks("passthrough", &[4096], 256, &HABITS);
+}
+
+#[test]
+#[ignore = "takes minutes: `make live`"]
+fn superpages_of_every_size_go_on_whatever_the_host_does() {
+    for size in ["8k", "1m"] {
+        for layer in ["shatl", "shatl:mode=ressd"] {
+            let layer = format!("{layer}:superpage={size}");
+            over_blocks(&layer, &[4096], 512, &HABITS);
+            println!("{layer} goes on");
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: `make live`"]
+fn log_and_tier_go_on_whatever_the_host_does() {
     over_blocks("log", &[4096], 1024, &HABITS);
     over_blocks("log:parity=yes", &[2048, 2048, 2048], 1024, &HABITS);
     over_blocks("log:parity=yes", &[2048, 2048], 512, &HABITS);
     over_blocks("log:journal=yes", &[4096, 128], 1024, &HABITS);
+    println!("log goes on");
     over_blocks("tier", &[512, 4096], 2048, &HABITS);
     over_blocks("tier:policy=exclusive", &[512, 4096], 1024, &HABITS);
-    println!("log and tier go on");
+    println!("tier goes on");
+}
+
+#[test]
+#[ignore = "takes minutes: `make live`"]
+fn layers_on_drives_go_on_whatever_the_host_does() {
     over_drive("scrambler", "hatl-2g:hint=true", 512, &HABITS);
     over_drive("pblk", "open-channel:capacity=2g", 512, &HABITS);
     over_drive("rrpc", "open-channel:channels=2:ways=1:capacity=2g", 512, &HABITS);
