@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 14] = [
+pub const KINDS: [(&str, Level, &str, &str); 15] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -85,6 +85,12 @@ pub const KINDS: [(&str, Level, &str, &str); 14] = [
         Level::Error,
         "a device did not answer within its deadline",
         "look at the device and the kernel's log",
+    ),
+    (
+        "reconnected",
+        Level::Warning,
+        "the connection to an NBD server broke, and was made again",
+        "look at the network and the server when the count grows",
     ),
     (
         "device-lost",

@@ -130,7 +130,7 @@ impl Volume {
         let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
         let recording = options.record.as_ref().map(record).transpose()?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
-        let links = self.devices.iter().map(Device::watch).collect();
+        let links: Vec<_> = self.devices.iter().map(Device::watch).collect();
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let mut driver = machine.driver;
         let mut notes = self.notes;
@@ -139,6 +139,7 @@ impl Volume {
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         let recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
+        tell_of_reconnects(&self.config.devices, &links, &events);
         let lost = self.layer.missing | driver.layer().lost_devices();
         // A journal that comes back later is welcome: what it holds is known to be old.
         let lost = lost & !journal::bit(&self.layer, driver.devices().len());
@@ -316,6 +317,20 @@ impl Running {
             None => Ok(()),
             Some(Ok(result)) => Ok(result?),
             Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Tells an event each time that the connection to a device was made again.
+fn tell_of_reconnects(names: &[String], links: &[Option<LinkWatch>], events: &Events) {
+    for (name, link) in names.iter().zip(links) {
+        let (name, events) = (name.clone(), events.clone());
+        if let Some(link) = link {
+            link.follow(move |away| {
+                let seconds = away.as_secs_f64();
+                let text = format!("{name} is connected again after {seconds:.1} s");
+                events.tell(Level::Warning, "reconnected", text);
+            });
         }
     }
 }

@@ -137,7 +137,7 @@ impl Client {
                     return self.die(why);
                 }
                 self.flow.learn(&export);
-                self.shared.found_again();
+                self.shared.found_again(since.elapsed());
                 (self.lines, self.state) = (lines, State::Up);
             }
             Err(error) => {

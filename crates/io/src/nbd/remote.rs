@@ -5,6 +5,7 @@
 //! - The memory of an order stays until it is over, or the remote is dropped.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,8 +44,20 @@ pub struct Shared {
     /// The first block of the export, by which it is known again.
     head: Mutex<Page>,
     link: Mutex<Link>,
+    /// Who wants to know that the server is there again.
+    follower: Follower,
     /// How long a command may take, in ms; 0 = as the URI says.
     patience: AtomicU64,
+}
+
+/// Who is told of a server that is there again, after so long a time.
+#[derive(Default)]
+struct Follower(OnceLock<Box<dyn Fn(Duration) + Send + Sync>>);
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Follower({})", self.0.get().is_some())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +74,12 @@ impl LinkWatch {
     /// How it is now.
     pub fn link(&self) -> Link {
         lock(&self.0.link).clone()
+    }
+
+    /// Calls `tell` whenever the connection was made again, with the time that it was away. It is
+    /// called by the client's thread, and must not block. Only the first follower counts.
+    pub fn follow(&self, tell: impl Fn(Duration) + Send + Sync + 'static) {
+        self.0.follower.0.set(Box::new(tell)).ok();
     }
 }
 
@@ -92,6 +111,7 @@ impl Remote {
             finished: Mutex::default(),
             driver: OnceLock::new(),
             head: Mutex::new(head),
+            follower: Follower::default(),
             link: Mutex::default(),
             patience: AtomicU64::new(0),
         });
@@ -258,11 +278,15 @@ impl Shared {
         lock(&self.link).trouble = Some(trouble);
     }
 
-    /// The server is there again.
-    pub fn found_again(&self) {
+    /// The server is there again, after so long a time.
+    pub fn found_again(&self, away: Duration) {
         let mut link = lock(&self.link);
         link.reconnects += 1;
         link.trouble = None;
+        drop(link);
+        if let Some(tell) = self.follower.0.get() {
+            tell(away);
+        }
     }
 
     /// Sleeps until orders come, a socket has something or can take more, or `most` is over. The

@@ -16,7 +16,7 @@ fn start(path: &Path) -> Result<Running, hostftl_volume::Error> {
 fn copy(place: &Place) -> PathBuf {
     fs::copy(place.path("d0"), place.path("copy0")).unwrap();
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
-    fs::write(place.path("copy.toml"), text.replace("d0", "copy0")).unwrap();
+    fs::write(place.path("copy.toml"), text.replace("/d0\"", "/copy0\"")).unwrap();
     place.path("copy.toml")
 }
 
