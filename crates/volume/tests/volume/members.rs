@@ -93,7 +93,7 @@ fn any_order_and_a_volume_file_that_is_lost() {
     let created = create(&spec(&place)).unwrap();
     write(&place, 3);
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
-    let turned = text.replace("d0\"", "\0").replace("d2\"", "d0\"").replace('\0', "d2\"");
+    let turned = text.replace("/d0\"", "\0").replace("/d2\"", "/d0\"").replace('\0', "/d2\"");
     assert_ne!(text, turned);
     fs::write(place.path("v.toml"), turned).unwrap();
     assert_eq!(expect(&place, 3), Vec::<String>::new());
@@ -195,7 +195,7 @@ fn what_is_no_absence_is_an_error_and_changes_nothing() {
     assert!(message.contains("d1 is neither a regular file nor a block device"), "{message}");
     fs::remove_dir(place.path("d1")).unwrap();
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
-    fs::write(place.path("v.toml"), text.replace("d1\"", "away/d1\"")).unwrap();
+    fs::write(place.path("v.toml"), text.replace("/d1\"", "/away/d1\"")).unwrap();
     let message = open(&place);
     assert!(message.contains("away/d1: can't open it: Not a directory"), "{message}");
     assert!(contents(&place) == before, "a refusal wrote something");
@@ -296,7 +296,7 @@ fn copies_and_devices_of_other_volumes_are_refused() {
     create(&spec(&place)).unwrap();
     fs::copy(place.path("d0"), place.path("copy")).unwrap();
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
-    fs::write(place.path("v.toml"), text.replace("d1\"", "copy\"")).unwrap();
+    fs::write(place.path("v.toml"), text.replace("/d1\"", "/copy\"")).unwrap();
     let message = refusal(&place);
     assert!(message.contains("are copies of one device; name one"), "{message}");
     let other = CreateSpec {
@@ -306,7 +306,7 @@ fn copies_and_devices_of_other_volumes_are_refused() {
         ..spec(&place)
     };
     create(&other).unwrap();
-    fs::write(place.path("v.toml"), text.replace("d1\"", "e1\"")).unwrap();
+    fs::write(place.path("v.toml"), text.replace("/d1\"", "/e1\"")).unwrap();
     let message = refusal(&place);
     assert!(message.contains("e1 belongs to another volume (another)"), "{message}");
 }
