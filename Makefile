@@ -34,7 +34,7 @@ fuzz: setup ## mutated input for every parser: RUNS=n per target
 
 live: setup ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
-	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture --test-threads=1
 	@scripts/cargo.sh test --release -p hostftl-layers --test suite far -- --ignored --nocapture
 
 fmt: setup ## format the code
