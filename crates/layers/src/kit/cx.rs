@@ -169,6 +169,18 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.commands.is_empty()
     }
 
+    /// How many more outputs fit in the step; what an engine with [`Core::MOST_OUTPUTS`] asks.
+    ///
+    /// [`Core::MOST_OUTPUTS`]: super::Core::MOST_OUTPUTS
+    pub fn room(&self) -> usize {
+        self.out.room()
+    }
+
+    /// Wakes the engine at once after this step, although nothing moves in this one any more.
+    pub fn wake(&mut self) {
+        self.common.leave_rest();
+    }
+
     /// Sends a command, and knows what it was for when it comes back.
     ///
     /// # Panics
@@ -192,6 +204,11 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// Counts map entries that were looked at or changed.
     pub fn touch(&mut self, entries: usize) {
         self.common.touched += entries;
+    }
+
+    /// How many this step touched so far.
+    pub fn touched(&self) -> usize {
+        self.common.touched
     }
 
     /// What the engine counts.
@@ -224,6 +241,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// The layer is closed.
     pub fn stopped(&mut self) {
         self.common.life.go(Life::Over);
+        self.common.more = false;
         self.tell(Event::Stopped);
     }
 

@@ -36,6 +36,9 @@ pub trait Core: Debug {
     type Mark: Copy + Default + Debug;
     /// The most outputs of one round.
     const ROUND_OUTPUTS: usize;
+    /// The most outputs of a round for which the step has more room than that; such an engine asks
+    /// [`Cx::room`] as it goes.
+    const MOST_OUTPUTS: usize = Self::ROUND_OUTPUTS;
 
     /// Takes a request in.
     fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
@@ -147,7 +150,7 @@ impl<C: Core> Shell<C> {
                 return self.common.leave_rest();
             }
             let (life, health) = (self.common.life(), self.common.health());
-            let moved = self.with(now, out, C::ROUND_OUTPUTS, |core, cx| match (life, health) {
+            let moved = self.with(now, out, C::MOST_OUTPUTS, |core, cx| match (life, health) {
                 (Life::Over, _) => core.wind_down(cx),
                 (_, Health::ReadOnly(_) | Health::Dead) => fail_on(core, cx),
                 (Life::Starting, _) => core.start(cx),

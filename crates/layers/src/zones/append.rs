@@ -3,8 +3,9 @@
 use hostftl_core::{Cause, SECTORS_PER_BLOCK};
 use hostftl_format::zones::{ENTRIES, Entry, Kind};
 
-use super::Zones;
+use super::Engine;
 use super::map::At;
+use super::ops::Cx;
 use super::row::Phase;
 use crate::planted::{Bug, planted};
 
@@ -13,7 +14,7 @@ pub const HOST: usize = 0;
 /// Room for what collection moves.
 pub const GC: usize = 1;
 
-impl Zones {
+impl Engine {
     /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
     /// `None` when there is no room now.
     pub(super) fn take(&mut self, who: usize, want: u32) -> Option<(u16, u32, u32)> {
@@ -77,8 +78,8 @@ impl Zones {
 
     /// Lets the host fill what is open, because nothing else can be done for a write that waits:
     /// what is dead in an open line can be collected only when it is full. True when that is new.
-    pub(super) fn lend_open_strips(&mut self) -> bool {
-        let waits = self.requests.first_write().is_some();
+    pub(super) fn lend_open_strips(&mut self, cx: &mut Cx) -> bool {
+        let waits = cx.requests().first_write().is_some();
         let lends = waits && self.layout.wide && !self.lent && self.open_room() > 0;
         self.lent |= lends;
         lends
@@ -99,10 +100,10 @@ impl Zones {
     }
 
     /// The map points at a page of a row from now on.
-    pub(super) fn publish(&mut self, block: u64, row: u16, slot: u32) {
+    pub(super) fn publish(&mut self, block: u64, row: u16, slot: u32, cx: &mut Cx) {
         let old = self.map.set(block, At::Row { row, slot: slot as u8 });
         self.forget(old);
-        self.touched += 1;
+        cx.touch(1);
     }
 
     /// The map no longer points there.

@@ -7,15 +7,13 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, HostError, Nanos, Out, Piece, SECTORS_PER_BLOCK, Target,
-};
+use hostftl_core::{Cause, Command, DeviceError, HostError, Piece, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::Kind as EntryKind;
 
-use super::Zones;
+use super::Engine;
 use super::append::HOST;
 use super::map::At;
-use super::ops::Op;
+use super::ops::{Cx, Op};
 use super::row::Row;
 use crate::kit::requests::Kind;
 
@@ -68,23 +66,22 @@ impl Blocks {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Begins to read at most `sectors` from sector `from` on: as far as one command goes.
     pub(super) fn begin_read(
         &mut self,
-        now: Nanos,
         req: u16,
         (from, sectors): (u64, u32),
-        out: &mut Out,
+        cx: &mut Cx,
     ) -> bool {
-        if self.ops.room() <= OWN_OPS {
+        if cx.command_room() <= OWN_OPS {
             return false;
         }
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let most = (skip + sectors).div_ceil(SECTORS_PER_BLOCK);
-        let (at, run) = self.run(block, most);
+        let (at, run) = self.run_of(block, most, cx);
         let sectors = sectors.min(run * SECTORS_PER_BLOCK - skip);
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let to = active.cursor as u32;
         active.cursor += u64::from(sectors);
         if at == At::Lost {
@@ -92,17 +89,17 @@ impl Zones {
             return true;
         }
         active.outstanding += 1;
-        let into = self.requests.data(req).view_mut_sectors(to, sectors);
+        let into = cx.requests().data(req).view_mut_sectors(to, sectors);
         match at {
             At::Nowhere => {
                 let command = Command::Place { from: Piece::zero_sectors(sectors), into };
-                self.submit(now, Op::Read { req, line: None }, command, out);
+                cx.submit(Op::Read { req, line: None }, command);
             }
             At::Row { row, slot } => {
                 let from = u32::from(slot) * SECTORS_PER_BLOCK + skip;
                 let view = self.buffers[row as usize].view_sectors(from, sectors);
                 let command = Command::Place { from: Piece::Data(view), into };
-                self.submit(now, Op::Read { req, line: None }, command, out);
+                cx.submit(Op::Read { req, line: None }, command);
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
@@ -113,7 +110,7 @@ impl Zones {
                     into: Target::Data(into),
                     cause: Cause::Host,
                 };
-                self.submit(now, Op::Read { req, line: Some(line) }, command, out);
+                cx.submit(Op::Read { req, line: Some(line) }, command);
             }
             At::Lost => unreachable!("there is nothing to read"),
         }
@@ -121,7 +118,7 @@ impl Zones {
     }
 
     /// Where a block is, and how many from there on follow it in one piece, at most `most`.
-    fn run(&mut self, block: u64, most: u32) -> (At, u32) {
+    fn run_of(&mut self, block: u64, most: u32, cx: &mut Cx) -> (At, u32) {
         let at = self.map.get(block);
         let limit = match at {
             At::Nowhere | At::Lost => most,
@@ -137,7 +134,7 @@ impl Zones {
             self.map.get(block + u64::from(step)) == expected
         };
         let run = (1..limit).find(|step| !follows(*step)).unwrap_or(limit);
-        self.touched += run as usize + 1;
+        cx.touch(run as usize + 1);
         (at, run)
     }
 
@@ -147,7 +144,7 @@ impl Zones {
         (req, line): (u16, Option<u32>),
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if let Some(line) = line {
             self.lines.at_mut(line).reads -= 1;
@@ -160,13 +157,13 @@ impl Zones {
             }
             other => unreachable!("{other:?} is no part of a read"),
         };
-        self.requests.data(req).repay_mut(into);
-        self.part_over(req, result.is_ok(), out);
+        cx.requests().data(req).repay_mut(into);
+        self.part_over(req, result.is_ok(), cx);
     }
 
-    fn part_over(&mut self, req: u16, well: bool, out: &mut Out) {
-        self.requests.part_over(req, well);
-        self.complete_if_over(req, out);
+    fn part_over(&mut self, req: u16, well: bool, cx: &mut Cx) {
+        cx.requests().part_over(req, well);
+        self.complete_if_over(req, cx);
     }
 
     /// Gives a view back to the row that it is of.
@@ -189,20 +186,19 @@ impl Zones {
     /// wait.
     pub(super) fn begin_write(
         &mut self,
-        now: Nanos,
         req: u16,
         (from, sectors): (u64, u32),
-        out: &mut Out,
+        cx: &mut Cx,
     ) -> bool {
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let want = sectors.div_ceil(SECTORS_PER_BLOCK);
         let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
-        if self.blocks.any_write_in(block, block + u64::from(want)) || self.ops.room() < 8 {
+        if self.blocks.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
             return false;
         }
         if !whole && self.map.get(block) == At::Lost {
             // The rest of the block can't be had: only a whole block may be written.
-            let active = self.requests.at(req);
+            let active = cx.request(req);
             active.cursor += u64::from(sectors);
             active.error = Some(HostError::Io);
             return true;
@@ -213,7 +209,7 @@ impl Zones {
             self.list_block(row, slot + step, block + u64::from(step), Cause::Host);
         }
         let sectors = sectors.min(count * SECTORS_PER_BLOCK);
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
         active.outstanding += 1;
@@ -231,14 +227,14 @@ impl Zones {
         };
         self.blocks.list[index] = Some(write);
         match whole {
-            true => self.give(now, index as u8, out),
-            false => self.fill_rest(now, index as u8, out),
+            true => self.give(index as u8, cx),
+            false => self.fill_rest(index as u8, cx),
         }
         true
     }
 
     /// Brings the old content of a block that is written in part.
-    fn fill_rest(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn fill_rest(&mut self, index: u8, cx: &mut Cx) {
         let write = self.blocks.list[index as usize].as_mut().expect("a write under way");
         let (row, at) = (usize::from(write.row), self.map.get(write.block));
         let to = Row::byte(write.slot);
@@ -259,31 +255,30 @@ impl Zones {
             }
             At::Lost => unreachable!("a block that is lost is not written in part"),
         };
-        self.submit(now, Op::Write { index }, command, out);
+        cx.submit(Op::Write { index }, command);
     }
 
     /// Copies the host's part, or zeros, into the row.
-    fn give(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn give(&mut self, index: u8, cx: &mut Cx) {
         let write = self.blocks.list[index as usize].expect("a write under way");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
         let into = self.buffers[write.row as usize].view_mut_sectors(to, write.sectors);
-        let from = match self.requests.at(write.req).kind {
+        let from = match cx.request(write.req).kind {
             Kind::Write => {
-                Piece::Data(self.requests.data(write.req).view_sectors(write.at, write.sectors))
+                Piece::Data(cx.requests().data(write.req).view_sectors(write.at, write.sectors))
             }
             _ => Piece::zero_sectors(write.sectors),
         };
-        self.submit(now, Op::Write { index }, Command::Place { from, into }, out);
+        cx.submit(Op::Write { index }, Command::Place { from, into });
     }
 
     /// A step of a write is over.
     pub(super) fn write_done(
         &mut self,
-        now: Nanos,
         index: u8,
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let write = self.blocks.list[index as usize].expect("a write under way");
         let filled = write.filling;
@@ -291,7 +286,7 @@ impl Zones {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
                 match from {
-                    Piece::Data(view) if !filled => self.requests.data(write.req).repay(view),
+                    Piece::Data(view) if !filled => cx.requests().data(write.req).repay(view),
                     from => self.repay(from),
                 }
                 into
@@ -305,7 +300,7 @@ impl Zones {
         if filled && result.is_ok() {
             let filled = Write { filling: false, line: None, ..write };
             self.blocks.list[index as usize] = Some(filled);
-            return self.give(now, index, out);
+            return self.give(index, cx);
         }
         self.blocks.list[index as usize] = None;
         self.rows[write.row as usize].pending -= write.count;
@@ -314,10 +309,10 @@ impl Zones {
         } else {
             for step in 0..write.count {
                 let block = write.block + u64::from(step);
-                self.publish(block, write.row, write.slot + step);
+                self.publish(block, write.row, write.slot + step, cx);
             }
             self.host_seq = self.host_seq.max(self.rows[write.row as usize].seq);
         }
-        self.part_over(write.req, result.is_ok(), out);
+        self.part_over(write.req, result.is_ok(), cx);
     }
 }

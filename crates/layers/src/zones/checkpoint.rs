@@ -8,16 +8,16 @@
 //! - The images of the last durable root, and its strip, stay untouched until the next one is.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece,
-    SECTORS_PER_BLOCK, Tally,
+    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::zones::{self, Entry, Kind};
 
-use super::Zones;
+use super::Engine;
 use super::layout::Layout;
 use super::lists::Who;
-use super::ops::Op;
+use super::ops::{Cx, Op, fail};
 use super::row::Phase;
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// What is being done.
@@ -109,19 +109,19 @@ impl Checkpoint {
     }
 }
 
-impl Zones {
-    pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if out.room() < 8 || self.ops.room() < 8 {
+impl Engine {
+    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+        if cx.room() < 8 || cx.command_room() < 8 {
             return false;
         }
         match self.checkpoint.stage {
             Stage::Idle => self.begin_checkpoint(),
             Stage::Images(_) | Stage::Root if self.checkpoint.strip == Strip::Sent => false,
             Stage::Images(_) | Stage::Root if self.checkpoint.strip == Strip::Ready => {
-                self.send_images(now, out)
+                self.send_images(cx)
             }
-            Stage::Images(page) => self.take_image(page),
-            Stage::Settle(mark) => self.settle_images(now, mark, out),
+            Stage::Images(page) => self.take_image(page, cx),
+            Stage::Settle(mark) => self.settle_images(mark, cx),
             Stage::Root => self.make_root(),
             Stage::Flushing | Stage::RootFlushing => false,
         }
@@ -144,7 +144,7 @@ impl Zones {
     }
 
     /// Takes the image of a page, unless it shows nothing.
-    fn take_image(&mut self, page: u32) -> bool {
+    fn take_image(&mut self, page: u32, cx: &mut Cx) -> bool {
         let it = &mut self.checkpoint;
         if page == self.layout.pages {
             match it.count {
@@ -162,7 +162,7 @@ impl Zones {
         };
         let image = &mut buf.pages_mut()[slot as usize];
         let any = self.map.emit(page, image, written);
-        self.touched += self.layout.page_entries() as usize;
+        cx.touch(self.layout.page_entries() as usize);
         if any {
             let crc = zones::image_crc(image, page.into());
             let entry = Entry { kind: Kind::Image, block: page.into(), value: slot, crc };
@@ -194,7 +194,7 @@ impl Zones {
     }
 
     /// Sends the strip that is ready.
-    fn send_images(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn send_images(&mut self, cx: &mut Cx) -> bool {
         let front = self.layout.fronts as usize;
         let seq = self.checkpoint.strips + 1;
         let Some((segment, strip)) = self.lines.place(front, self.seqs, Who::Collection) else {
@@ -207,7 +207,7 @@ impl Zones {
         let mut tally =
             Tally::of(Cause::Checkpoint, (self.checkpoint.count + 1) * SECTORS_PER_BLOCK);
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let head = self.head(line, seq, entries);
         let at = self.layout.tail_at(segment, strip);
         let mut buf = self.checkpoint.buf.take().expect("no strip is on its way");
@@ -222,18 +222,17 @@ impl Zones {
         self.checkpoint.strip = Strip::Sent;
         let lba = self.layout.lba(segment, strip);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 1 };
-        self.submit(now, Op::Images { segment, strip }, command, out);
+        cx.submit(Op::Images { segment, strip }, command);
         true
     }
 
     /// A strip of images or the root is written, or is not.
     pub(super) fn images_done(
         &mut self,
-        now: Nanos,
         (segment, strip): (u32, u32),
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
@@ -255,33 +254,33 @@ impl Zones {
                 if is_root {
                     self.checkpoint.next.seq = self.checkpoint.strips;
                     self.checkpoint.stage = Stage::RootFlushing;
-                    self.submit(now, Op::Settle, Command::Flush { device: 0 }, out);
+                    cx.submit(Op::Settle, Command::Flush { device: 0 });
                 }
             }
             Err(DeviceError::Media) => {
                 self.checkpoint.strip = Strip::Ready;
-                self.lose_segment(segment);
+                self.lose_segment(segment, cx);
                 self.lines.row_over(line, 0);
             }
-            Err(error) => self.fail(error, false, out),
+            Err(error) => fail(error, cx),
         }
     }
 
     /// Waits until everything that the images show is durable, then makes them so.
-    fn settle_images(&mut self, now: Nanos, mark: u64, out: &mut Out) -> bool {
+    fn settle_images(&mut self, mark: u64, cx: &mut Cx) -> bool {
         if self.durable < mark && !planted(Bug::ZonesRootEarly) {
             let moved = self.commit < mark;
             self.commit = self.commit.max(mark);
             return moved;
         }
         self.checkpoint.stage = Stage::Flushing;
-        self.submit(now, Op::Settle, Command::Flush { device: 0 }, out);
+        cx.submit(Op::Settle, Command::Flush { device: 0 });
         true
     }
 
     /// The flush of a checkpoint is over.
-    pub(super) fn settle_done(&mut self, out: &mut Out) {
-        if self.failed.is_some() {
+    pub(super) fn settle_done(&mut self, cx: &mut Cx) {
+        if !cx.is_good() {
             return;
         }
         let it = &mut self.checkpoint;
@@ -290,12 +289,11 @@ impl Zones {
             Stage::RootFlushing => {
                 (it.stage, it.root) = (Stage::Idle, it.next);
                 self.lines.root_durable(0);
-                if self.life != super::Life::Recovering {
-                    out.push(Output::Event(Event::CheckpointDone));
+                if cx.life() != Life::Starting {
+                    cx.tell(Event::CheckpointDone);
                 }
             }
             other => unreachable!("no flush is on its way in {other:?}"),
         }
-        self.more = true;
     }
 }

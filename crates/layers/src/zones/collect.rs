@@ -9,19 +9,18 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTORS_PER_BLOCK, Target,
-};
+use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, ENTRIES, Kind};
 
-use super::Zones;
+use super::Engine;
 use super::append::{GC, HOST};
 use super::layout::Layout;
 use super::lines::NONE;
 use super::listed::Reader;
 use super::map::At;
-use super::ops::Op;
+use super::ops::{Cx, Op};
 use super::row::Row;
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// Strips of the victim that are gone through side by side.
@@ -102,7 +101,7 @@ impl Collection {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Whether lines should be collected: few are free, or one has a segment that failed.
     fn wants_collection(&self) -> bool {
         let few = self.lines.spare() + self.lines.empty() < self.layout.reserve + 3;
@@ -127,35 +126,35 @@ impl Zones {
         (share as u32).max(1)
     }
 
-    pub(super) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_collection(&mut self, cx: &mut Cx) -> bool {
         if self.collection.is_idle() {
-            return self.choose_victim(out);
+            return self.choose_victim(cx);
         }
         let mut moved = false;
-        if self.life == super::Life::Stopping {
+        if cx.life() == Life::Stopping {
             self.leave_rest();
         }
         for lane in 0..LANES {
-            if out.room() < 8 || self.ops.room() < 64 {
+            if cx.room() < 8 || cx.command_room() < 64 {
                 return moved;
             }
             moved |= match self.collection.lanes[lane].phase {
-                Phase::Idle => self.read_tail(now, lane, out),
+                Phase::Idle => self.read_tail(lane, cx),
                 Phase::Tail => false,
-                Phase::Moving => self.move_some(now, lane, out),
+                Phase::Moving => self.move_some(lane, cx),
             };
         }
-        moved | self.leave_victim()
+        moved | self.leave_victim(cx)
     }
 
-    fn choose_victim(&mut self, out: &mut Out) -> bool {
-        if self.life == super::Life::Stopping || !self.wants_collection() {
+    fn choose_victim(&mut self, cx: &mut Cx) -> bool {
+        if cx.life() == Life::Stopping || !self.wants_collection() {
             return false;
         }
         let Some(victim) = self.lines.pick(self.space()) else { return false };
-        self.counters.gc_runs += 1;
+        cx.counters().gc_runs += 1;
         self.lent = false;
-        out.push(Output::Event(Event::GcStarted));
+        cx.tell(Event::GcStarted);
         let it = &mut self.collection;
         (it.victim, it.column, it.strip, it.searched) = (victim, 0, 0, 0);
         it.reader.begin();
@@ -176,7 +175,7 @@ impl Zones {
         None
     }
 
-    fn read_tail(&mut self, now: Nanos, lane: usize, out: &mut Out) -> bool {
+    fn read_tail(&mut self, lane: usize, cx: &mut Cx) -> bool {
         let victim = self.collection.victim;
         if self.lines.at(victim).live == 0 {
             self.collection.column = self.layout.width;
@@ -185,11 +184,11 @@ impl Zones {
             return false;
         }
         if self.lines.at(victim).listed {
-            return self.take_listed(now, lane, out);
+            return self.take_listed(lane, cx);
         }
         let Some((segment, strip)) = self.next_strip() else { return false };
         if self.map.is_two_way() {
-            return self.take_held(lane, segment, strip);
+            return self.take_held(lane, segment, strip, cx);
         }
         let it = &mut self.collection.lanes[lane];
         (it.phase, it.segment, it.strip) = (Phase::Tail, segment, strip);
@@ -200,12 +199,12 @@ impl Zones {
             into: Target::Meta { buf, pages: 1 },
             cause: Cause::Gc,
         };
-        self.submit(now, Op::GcTail { lane: lane as u8 }, command, out);
+        cx.submit(Op::GcTail { lane: lane as u8 }, command);
         true
     }
 
     /// What is live in a strip, from the reverse map.
-    fn take_held(&mut self, lane: usize, segment: u32, strip: u32) -> bool {
+    fn take_held(&mut self, lane: usize, segment: u32, strip: u32, cx: &mut Cx) -> bool {
         let it = &mut self.collection.lanes[lane];
         (it.phase, it.cursor) = (Phase::Moving, 0);
         it.items.clear();
@@ -213,7 +212,7 @@ impl Zones {
             let place = self.layout.place(segment, strip, slot);
             it.items.extend(self.map.holder(place).map(|block| (block, place)));
         }
-        self.touched += self.layout.strip_blocks() as usize;
+        cx.touch(self.layout.strip_blocks() as usize);
         true
     }
 
@@ -223,6 +222,7 @@ impl Zones {
         lane: usize,
         command: Command,
         result: Result<(), DeviceError>,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
             unreachable!("a tail comes back")
@@ -243,7 +243,7 @@ impl Zones {
                     it.items.push((entry.block, place));
                 }
             }
-            self.touched += entries;
+            cx.touch(entries);
         }
         it.tail = Some(buf);
     }
@@ -254,7 +254,7 @@ impl Zones {
     }
 
     /// Moves the next blocks of a lane that lie side by side.
-    fn move_some(&mut self, now: Nanos, lane: usize, out: &mut Out) -> bool {
+    fn move_some(&mut self, lane: usize, cx: &mut Cx) -> bool {
         let it = &self.collection.lanes[lane];
         let (cursor, items) = (it.cursor, it.items.len());
         if cursor == items {
@@ -293,7 +293,7 @@ impl Zones {
         it.outstanding += 1;
         let (item, count) = (cursor as u8, count as u8);
         let op = Op::GcRead { lane: lane as u8, item, count, row, slot: slot as u8 };
-        self.submit(now, op, command, out);
+        cx.submit(op, command);
         true
     }
 
@@ -320,7 +320,7 @@ impl Zones {
         (row, slot): (u16, u8),
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("a read comes back")
@@ -335,10 +335,10 @@ impl Zones {
             let (item, alone) = (it.items[usize::from(item) + step as usize], it.alone);
             match result {
                 Ok(()) if self.is_live(item) || planted(Bug::ZonesGcOverNewer) => {
-                    self.publish(item.0, row, to);
+                    self.publish(item.0, row, to, cx);
                 }
                 Ok(()) => {}
-                Err(_) if alone && self.is_live(item) => self.lose(item.0, row, to, out),
+                Err(_) if alone && self.is_live(item) => self.lose(item.0, row, to, cx),
                 Err(_) => {
                     self.unlist(row, to, Kind::None);
                     if !alone {
@@ -361,7 +361,7 @@ impl Zones {
     }
 
     /// Ends with a victim when all of its strips are gone through.
-    fn leave_victim(&mut self) -> bool {
+    fn leave_victim(&mut self, cx: &mut Cx) -> bool {
         let victim = self.collection.victim;
         let lanes = self.collection.lanes.iter().any(|lane| lane.phase != Phase::Idle);
         let busy = lanes || self.collection.reader.is_busy();
@@ -371,7 +371,7 @@ impl Zones {
         }
         let left = self.collection.left;
         if !left && self.lines.at(victim).live > 0 {
-            assert!(self.search(), "what is live is in the map");
+            assert!(self.search(cx), "what is live is in the map");
             return true;
         }
         (self.collection.victim, self.collection.left) = (NONE, false);

@@ -13,15 +13,13 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Gather, MetaBuf, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{Cause, Command, DeviceError, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS};
 
-use super::Zones;
+use super::Engine;
 use super::layout::Layout;
 use super::lines::NONE;
-use super::ops::Op;
+use super::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
 /// How far the line that takes no more rows has come.
@@ -123,14 +121,14 @@ impl Emeta {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Records in a part of a list.
     fn part_room(&self) -> usize {
         self.layout.strip_blocks() as usize * RECORDS
     }
 
     /// A row is written: the list of its line, if it gets one, tells of it.
-    pub(super) fn note_row(&mut self, row: u16, segment: u32, strip: u32) {
+    pub(super) fn note_row(&mut self, row: u16, segment: u32, strip: u32, cx: &mut Cx) {
         let line = self.layout.line(segment);
         if self.lines.at(line).list == NONE {
             return;
@@ -148,13 +146,13 @@ impl Zones {
         let crc = row.entries.len() as u32;
         list.push(&Entry { kind: Kind::Strip, block: row.seq, value: at, crc });
         row.entries.iter().for_each(|entry| list.push(entry));
-        self.touched += row.entries.len();
+        cx.touch(row.entries.len());
     }
 
     /// Writes the list of the line that takes no more rows.
-    pub(super) fn pump_emeta(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_emeta(&mut self, cx: &mut Cx) -> bool {
         let line = self.lines.closing;
-        if line == NONE || out.room() < 4 || self.ops.room() < 8 {
+        if line == NONE || cx.room() < 4 || cx.command_room() < 8 {
             return false;
         }
         let segment = self.layout.segment(line, self.lines.at(line).list);
@@ -164,11 +162,11 @@ impl Zones {
             Stage::Waiting if planted(Bug::ZonesListEarly) => self.list_durable(),
             Stage::Waiting => {
                 self.emeta.stage = Stage::Flushing;
-                self.submit(now, Op::ListFlush, Command::Flush { device: 0 }, out);
+                cx.submit(Op::ListFlush, Command::Flush { device: 0 });
                 true
             }
             Stage::Ready(part) if self.lines.chunks.takes(segment) => {
-                self.send_part(now, line, part, out);
+                self.send_part(line, part, cx);
                 true
             }
             Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => false,
@@ -181,7 +179,7 @@ impl Zones {
         true
     }
 
-    fn send_part(&mut self, now: Nanos, line: u32, part: u32, out: &mut Out) {
+    fn send_part(&mut self, line: u32, part: u32, cx: &mut Cx) {
         let segment = self.layout.segment(line, self.lines.at(line).list);
         let strip = self.lines.chunks.send(segment);
         let blocks = self.layout.strip_blocks() as usize;
@@ -201,7 +199,7 @@ impl Zones {
         let rest = self.rest(segment, strip);
         let mut tally = Tally::of(Cause::List, (pages as u32 + 1) * SECTORS_PER_BLOCK);
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let mut head = self.head(line, newest, pages);
         (head.newest, head.holds) = (newest, Holds::List);
         let at = self.layout.tail_at(segment, strip);
@@ -214,7 +212,7 @@ impl Zones {
         self.emeta.stage = Stage::Sent(part);
         let lba = self.layout.lba(segment, strip);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::List { segment, strip }, command, out);
+        cx.submit(Op::List { segment, strip }, command);
     }
 
     /// A part of a list is written, or is not.
@@ -223,7 +221,7 @@ impl Zones {
         (segment, strip): (u32, u32),
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let Stage::Sent(part) = self.emeta.stage else { unreachable!("a part is on its way") };
@@ -243,12 +241,12 @@ impl Zones {
                 self.end_list(line);
             }
             Err(DeviceError::Media) => {
-                self.lose_segment(segment);
+                self.lose_segment(segment, cx);
                 self.end_list(line);
             }
-            Err(error) => return self.fail(error, false, out),
+            Err(error) => return fail(error, cx),
         }
-        self.retire(segment);
+        self.retire(segment, cx);
     }
 
     /// Nothing more is written to the line.

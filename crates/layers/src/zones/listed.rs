@@ -3,16 +3,14 @@
 //! Invariants
 //! - A part counts only when all its pages are as its tail says; else the tails of the line tell.
 
-use hostftl_core::{
-    Cause, Command, DeviceError, MetaBuf, Nanos, Out, Page, SECTORS_PER_BLOCK, Target,
-};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS, Tail};
 
-use super::Zones;
+use super::Engine;
 use super::collect::Phase;
 use super::layout::Layout;
 use super::map::At;
-use super::ops::Op;
+use super::ops::{Cx, Op};
 
 /// How far collection has come in the list of its victim.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ impl Reader {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Where a part of the list of a line is.
     pub(super) fn part_place(&self, line: u32, part: u32) -> (u32, u32) {
         let segment = self.layout.segment(line, self.lines.at(line).list);
@@ -87,7 +85,7 @@ impl Zones {
     }
 
     /// Gives a lane what is live of the next strip of the victim's list, or reads on.
-    pub(super) fn take_listed(&mut self, now: Nanos, lane: usize, out: &mut Out) -> bool {
+    pub(super) fn take_listed(&mut self, lane: usize, cx: &mut Cx) -> bool {
         let victim = self.collection.victim;
         let reader = &mut self.collection.reader;
         if reader.is_busy() {
@@ -98,7 +96,7 @@ impl Zones {
                 self.collection.column = self.layout.width;
                 return false;
             }
-            self.read_part(now, out);
+            self.read_part(cx);
             return true;
         };
         let pages = reader.buf.as_ref().expect("it was read").pages();
@@ -123,11 +121,11 @@ impl Zones {
             }
         }
         self.collection.reader.next = Some(next + 1 + count);
-        self.touched += count + 1;
+        cx.touch(count + 1);
         true
     }
 
-    fn read_part(&mut self, now: Nanos, out: &mut Out) {
+    fn read_part(&mut self, cx: &mut Cx) {
         let reader = &mut self.collection.reader;
         let part = reader.part;
         let buf = reader.buf.take().expect("nothing is being read");
@@ -138,7 +136,7 @@ impl Zones {
             into: Target::Meta { buf, pages: self.layout.strip_blocks() + 1 },
             cause: Cause::Gc,
         };
-        self.submit(now, Op::GcPart, command, out);
+        cx.submit(Op::GcPart, command);
     }
 
     /// A part was read: without it the tails tell.

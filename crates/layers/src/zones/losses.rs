@@ -5,20 +5,21 @@
 //! - That it is lost is listed in a row, as a trim is: the line with that row stays until a root
 //!   begins behind it.
 
-use hostftl_core::{Event, Out, Output, SECTORS_PER_BLOCK};
+use hostftl_core::{Event, SECTORS_PER_BLOCK};
 use hostftl_format::zones::{ENTRIES, Kind};
 
-use super::Zones;
+use super::Engine;
 use super::collect::Phase;
 use super::map::At;
+use super::ops::Cx;
 
 /// Map entries that are looked at in one go.
 const SEARCHED: u64 = 16_384;
 
-impl Zones {
+impl Engine {
     /// Looks on through the map for blocks of the victim that no tail told of; false when it has
     /// seen all of it.
-    pub(super) fn search(&mut self) -> bool {
+    pub(super) fn search(&mut self, cx: &mut Cx) -> bool {
         let from = self.collection.searched;
         let end = self.map.len().min(from + SEARCHED);
         let lane = &mut self.collection.lanes[0];
@@ -34,7 +35,7 @@ impl Zones {
             block += 1;
         }
         self.collection.searched = block;
-        self.touched += (block - from) as usize;
+        cx.touch((block - from) as usize);
         from < self.map.len()
     }
 
@@ -46,12 +47,12 @@ impl Zones {
     }
 
     /// A block that was to move into a page of a row can't be read.
-    pub(super) fn lose(&mut self, block: u64, row: u16, slot: u32, out: &mut Out) {
+    pub(super) fn lose(&mut self, block: u64, row: u16, slot: u32, cx: &mut Cx) {
         self.unlist(row, slot, Kind::Lost);
         self.rows[row as usize].has_trim = true;
         let old = self.map.set(block, At::Lost);
         self.forget(old);
-        self.touched += 1;
-        out.push(Output::Event(Event::Lost { sectors: SECTORS_PER_BLOCK }));
+        cx.touch(1);
+        cx.tell(Event::Lost { sectors: SECTORS_PER_BLOCK });
     }
 }

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
-use hostftl_format::page::{put_u32, put_u64, u32_at, u64_at};
+use hostftl_format::page::{crc32c, put_u32, put_u64, u32_at, u64_at};
 
 use super::layout::Layout;
 use crate::planted::{Bug, planted};
@@ -207,6 +207,15 @@ impl Map {
             self.set(first + index as u64, at);
         }
         true
+    }
+
+    /// The CRC-32C of the places on the medium; what is in memory alone counts as nowhere.
+    pub fn crc(&self) -> u32 {
+        let place = |block| match self.get(block) {
+            At::Media(place) => place + 1,
+            _ => 0,
+        };
+        (0..self.len()).fold(0, |crc, block| crc32c(u64::from(crc), &place(block).to_le_bytes()))
     }
 
     /// Entries of a page, and bytes of each.

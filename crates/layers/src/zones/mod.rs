@@ -44,15 +44,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, HostError, Input, Layer,
-    Limits, MAX_TOUCH, Nanos, Out, Output, Payload, SECTOR, SECTORS_PER_BLOCK,
+    Command, DeviceError, DeviceInfo, Few, MAX_OUTPUTS, MAX_TOUCH, Payload, Request, SECTOR,
+    SECTORS_PER_BLOCK,
 };
-
-use hostftl_format::page::crc32c;
 use hostftl_format::zones::Written;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::kit::requests::Requests;
+use crate::kit::shell::Ended;
+use crate::kit::{Core, Shell};
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
@@ -60,32 +59,19 @@ use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
 use map::{At, Map};
-use ops::{OPS, Op, Ops};
+use ops::{Cx, OPS, Op, fail};
 use recovery::Recovery;
 use row::Row;
 use write_out::Order;
 
-/// The most outputs that one round of the pump makes.
-const ROUND_OUTPUTS: usize = 32;
-
-/// How far the end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Recovering,
-    Running,
-    Stopping,
-    Over,
-}
+/// The layer.
+pub type Zones = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Zones {
-    plan: Plan,
+pub struct Engine {
     layout: Layout,
     uuid: [u8; 16],
-    life: Life,
-    /// What all but reads is answered with since the device failed.
-    failed: Option<HostError>,
     /// The host may fill what is open, although few lines are free.
     lent: bool,
     /// So much of the device is out of use that writes find no room.
@@ -104,8 +90,6 @@ pub struct Zones {
     /// The front that the next row goes to.
     next_front: u32,
     blocks: Blocks,
-    requests: Requests<u64>,
-    ops: Ops,
     order: Order,
     /// Rows opened so far.
     seqs: u64,
@@ -123,13 +107,8 @@ pub struct Zones {
     recovery: Option<Recovery>,
     /// Lines being reset.
     resetting: usize,
-    counters: Counters,
     /// Since the volume was made.
     written: Written,
-    touched: usize,
-    more: bool,
-    /// A command ran past its deadline: what hangs is answered without its payload.
-    abandoning: bool,
 }
 
 impl Zones {
@@ -150,12 +129,9 @@ impl Zones {
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
         let rows = layout.rows() as usize;
-        Ok(Zones {
-            plan: Self::plan(config, devices)?,
+        let engine = Engine {
             layout,
             uuid: config.uuid,
-            life: Life::Recovering,
-            failed: None,
             lent: false,
             worn: false,
             map: Map::new(&layout),
@@ -168,8 +144,6 @@ impl Zones {
             ready: VecDeque::with_capacity(rows),
             next_front: 0,
             blocks: Blocks::new(),
-            requests: Requests::new(),
-            ops: Ops::new(OPS, config.patience()),
             order: Order::new(rows),
             seqs: 0,
             host_seq: 0,
@@ -181,56 +155,22 @@ impl Zones {
             emeta: Emeta::new(&layout),
             recovery: Some(Recovery::new(&layout, mode)),
             resetting: 0,
-            counters: Counters::default(),
             written: Written::default(),
-            touched: 0,
-            more: true,
-            abandoning: false,
-        })
+        };
+        Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
 
-    fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, command.device());
-        out.push(Output::Submit(token, command));
+    /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
+    pub fn map_crc(&self) -> u32 {
+        self.core().map.crc()
     }
+}
 
-    /// Does what can be done, round by round, until nothing moves or the step is full.
-    fn pump(&mut self, now: Nanos, out: &mut Out) {
-        self.more = false;
-        loop {
-            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
-                self.more = true;
-                return;
-            }
-            let moved = match (self.life, self.failed) {
-                (_, Some(error)) => self.pump_failed(now, error, out),
-                (Life::Over, _) => false,
-                (Life::Recovering, _) => self.pump_recovery(now, out),
-                (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
-            };
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let mut moved = self.pump_requests(now, out);
-        moved |= self.pump_rows(now, out);
-        moved |= self.pump_emeta(now, out);
-        moved |= self.pump_flush(now, out);
-        moved |= self.answer_flushed(out);
-        moved |= self.pump_collection(now, out);
-        moved |= self.pump_reclaim(now, out);
-        moved |= self.pump_checkpoint(now, out);
-        moved || self.ops.is_empty() && self.yield_room()
-    }
-
+impl Engine {
     /// Nothing is under way and nothing moves: the collection that has no room ends; what is full
     /// is left, so that it can be collected; the host fills what is open; and then what it wants
     /// to write is refused.
-    fn yield_room(&mut self) -> bool {
+    fn yield_room(&mut self, cx: &mut Cx) -> bool {
         if self.lines.empty() > 0 || self.resetting > 0 {
             return false;
         }
@@ -238,133 +178,10 @@ impl Zones {
             self.leave_rest();
             return true;
         }
-        if self.lines.leave_full(self.seqs) || self.lend_open_strips() {
+        if self.lines.leave_full(self.seqs) || self.lend_open_strips(cx) {
             return true;
         }
-        self.refuse_first()
-    }
-
-    /// Ends the layer when everything is durable and little would be replayed; asked when nothing
-    /// else moves.
-    fn pump_stop(&mut self, out: &mut Out) -> bool {
-        if !self.requests.is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
-            return false;
-        }
-        if self.durable < self.seqs {
-            let asked = core::mem::replace(&mut self.commit, self.seqs);
-            return asked != self.seqs;
-        }
-        if !self.checkpoint.is_current(self.seqs) && self.checkpoint.hurry() {
-            return true;
-        }
-        // A checkpoint that finds no segment, although nothing moves, is left out.
-        if !self.ops.is_empty() || self.resetting > 0 {
-            return false;
-        }
-        self.life = Life::Over;
-        self.more = false;
-        out.push(Output::Event(Event::Stopped));
-        true
-    }
-
-    /// After a failure only answering is left.
-    fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
-        let mut moved = self.pump_requests(now, out);
-        if out.room() > ROUND_OUTPUTS / 2 {
-            moved |= self.requests.answer_waiting(Err(error), out);
-        }
-        if self.abandoning {
-            moved |= self.requests.abandon(out);
-        }
-        let quiet = self.requests.are_answered() && (self.ops.is_empty() || self.abandoning);
-        if self.life == Life::Stopping && quiet {
-            self.life = Life::Over;
-            out.push(Output::Event(Event::Stopped));
-        }
-        moved
-    }
-
-    /// The device can no longer be trusted with what is written.
-    fn fail(&mut self, error: DeviceError, abandoned: bool, out: &mut Out) {
-        self.counters.device_errors += 1;
-        if self.failed.is_some() {
-            return;
-        }
-        self.failed = Some(match error {
-            DeviceError::NoSpace => HostError::NoSpace,
-            _ => HostError::Io,
-        });
-        out.push(Output::Event(Event::DeviceFailed { device: 0, error, abandoned }));
-        if self.life == Life::Recovering {
-            self.give_up("a device failed during recovery", out);
-        }
-    }
-
-    fn give_up(&mut self, why: &'static str, out: &mut Out) {
-        self.failed = Some(HostError::Io);
-        self.life = Life::Over;
-        out.push(Output::Event(Event::Unrecoverable(why)));
-    }
-
-    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let Done { token, command, result } = done;
-        let op = self.ops.end(token);
-        if let (Err(error), Op::Flush | Op::Settle | Op::ListFlush) = (result, op) {
-            self.fail(error, false, out);
-        }
-        match (result, op) {
-            (
-                Err(DeviceError::Media),
-                Op::Read { .. } | Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart,
-            ) => self.counters.device_errors += 1,
-            (Err(error), Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart) => {
-                self.fail(error, false, out);
-            }
-            _ => {}
-        }
-        let verdict = result.unwrap_or_default();
-        let result = result.map(drop);
-        match op {
-            Op::Read { req, line } => self.read_done((req, line), command, result, out),
-            Op::Write { index } => self.write_done(now, index, command, result, out),
-            Op::Row { row, segment, strip } => {
-                self.row_done((row, segment, strip), command, result, out);
-            }
-            Op::Flush => self.flush_done(),
-            Op::Reset { segment } => self.reset_done(now, segment, result, out),
-            Op::Images { segment, strip } => {
-                self.images_done(now, (segment, strip), command, result, out);
-            }
-            Op::Settle => self.settle_done(out),
-            Op::List { segment, strip } => self.part_done((segment, strip), command, result, out),
-            Op::ListFlush => drop(self.list_durable()),
-            Op::GcPart => self.gc_part_done(command, result),
-            Op::GcTail { lane } => self.gc_tail_done(lane.into(), command, result),
-            Op::GcRead { lane, item, count, row, slot } => {
-                self.gc_read_done((lane, item, count), (row, slot), command, result, out);
-            }
-            Op::Recover { index } => {
-                self.recover_done(now, index, command, result.map(|()| verdict), out);
-            }
-        }
-    }
-
-    /// A command hangs: the device is given up.
-    fn look_for_late(&mut self, now: Nanos, out: &mut Out) {
-        if self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now) {
-            self.abandoning = true;
-            self.fail(DeviceError::Gone, true, out);
-        }
-    }
-
-    /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
-    pub fn map_crc(&self) -> u32 {
-        let place = |block| match self.map.get(block) {
-            At::Media(place) => place + 1,
-            _ => 0,
-        };
-        (0..self.map.len())
-            .fold(0, |crc, block| crc32c(u64::from(crc), &place(block).to_le_bytes()))
+        self.refuse_first(cx)
     }
 
     /// Whether the live counts are the sums of what the map points at.
@@ -394,43 +211,88 @@ impl Zones {
     }
 }
 
-impl Layer for Zones {
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        self.touched = 0;
-        match input {
-            Input::Host(request) => self.accept(request, out),
-            Input::Done(done) => self.done(now, done, out),
-            Input::Timer => self.look_for_late(now, out),
-            Input::Stop => self.life = Life::Stopping,
+impl Core for Engine {
+    type Op = Op;
+    type Mark = u64;
+    const ROUND_OUTPUTS: usize = 32;
+    const MOST_OUTPUTS: usize = MAX_OUTPUTS;
+
+    fn accept(&mut self, request: Request, cx: &mut Cx) {
+        self.take_in(request, cx);
+    }
+
+    fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        match (ended, op) {
+            (Err(error), Op::Flush | Op::Settle | Op::ListFlush) => fail(error, cx),
+            (
+                Err(DeviceError::Media),
+                Op::Read { .. } | Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart,
+            ) => cx.counters().device_errors += 1,
+            (Err(error), Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart) => fail(error, cx),
+            _ => {}
         }
-        self.pump(now, out);
-        assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);
+        let result = ended.map(drop);
+        match op {
+            Op::Read { req, line } => self.read_done((req, line), command, result, cx),
+            Op::Write { index } => self.write_done(index, command, result, cx),
+            Op::Row { row, segment, strip } => {
+                self.row_done((row, segment, strip), command, result, cx);
+            }
+            Op::Flush => self.flush_done(cx),
+            Op::Reset { segment } => self.reset_done(segment, result, cx),
+            Op::Images { segment, strip } => {
+                self.images_done((segment, strip), command, result, cx);
+            }
+            Op::Settle => self.settle_done(cx),
+            Op::List { segment, strip } => self.part_done((segment, strip), command, result, cx),
+            Op::ListFlush => drop(self.list_durable()),
+            Op::GcPart => self.gc_part_done(command, result),
+            Op::GcTail { lane } => self.gc_tail_done(lane.into(), command, result, cx),
+            Op::GcRead { lane, item, count, row, slot } => {
+                self.gc_read_done((lane, item, count), (row, slot), command, result, cx);
+            }
+            Op::Recover { index } => self.recover_done(index, command, ended, cx),
+        }
     }
 
-    fn credits(&self) -> Credits {
-        let running = self.life == Life::Running;
-        let requests = if running { self.requests.room() } else { 0 };
-        Credits { requests, sectors: self.plan.limits.max_transfer }
+    fn start(&mut self, cx: &mut Cx) -> bool {
+        self.pump_recovery(cx)
     }
 
-    fn next_timer(&self) -> Option<Nanos> {
-        if self.more { Some(0) } else { self.ops.wake() }
+    fn run(&mut self, cx: &mut Cx) -> bool {
+        let mut moved = self.pump_requests(cx);
+        moved |= self.pump_rows(cx);
+        moved |= self.pump_emeta(cx);
+        moved |= self.pump_flush(cx);
+        moved |= self.answer_flushed(cx);
+        moved |= self.pump_collection(cx);
+        moved |= self.pump_reclaim(cx);
+        moved |= self.pump_checkpoint(cx);
+        moved || cx.is_quiet() && self.yield_room(cx)
     }
 
-    fn limits(&self) -> Limits {
-        self.plan.limits
+    /// Ends the layer when everything is durable and little would be replayed.
+    fn stop(&mut self, cx: &mut Cx) -> bool {
+        if !cx.requests().is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
+            return false;
+        }
+        if self.durable < self.seqs {
+            let asked = core::mem::replace(&mut self.commit, self.seqs);
+            return asked != self.seqs;
+        }
+        if !self.checkpoint.is_current(self.seqs) && self.checkpoint.hurry() {
+            return true;
+        }
+        // A checkpoint that finds no segment, although nothing moves, is left out.
+        let over = cx.is_quiet() && self.resetting == 0;
+        if over {
+            cx.stopped();
+        }
+        over
     }
 
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failed.is_some()
-    }
-
-    fn map_bytes(&self) -> u64 {
-        self.plan.map_bytes
+    fn wind_down(&mut self, cx: &mut Cx) -> bool {
+        self.pump_requests(cx)
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
@@ -462,16 +324,11 @@ impl Layer for Zones {
         true
     }
 
-    fn idle(&self) -> bool {
-        self.requests.is_empty() && self.ops.is_empty() && !self.more
-    }
-
     fn check(&self) -> Result<(), &'static str> {
-        if self.life == Life::Running { self.check_live() } else { Ok(()) }
+        self.check_live()
     }
 
     fn power_off(&mut self) {
-        self.requests.void();
         self.buffers.drain(..).for_each(|buffer| {
             buffer.void();
         });

@@ -1,6 +1,8 @@
-//! Commands in flight: what each token stands for, and until when it is waited for.
+//! What the commands of the engine are for, and how its parts fail.
 
-use crate::kit::commands::Commands;
+use hostftl_core::DeviceError;
+
+use crate::kit::{self, Life};
 
 /// Commands in flight at once.
 pub const OPS: u16 = 1024;
@@ -36,5 +38,18 @@ pub enum Op {
     Recover { index: u16 },
 }
 
-/// Those in flight.
-pub type Ops = Commands<Op>;
+/// What the parts take: requests wait for a row to be durable.
+pub type Cx<'a> = kit::Cx<'a, Op, u64>;
+
+/// The device can no longer be trusted with what is written.
+pub fn fail(error: DeviceError, cx: &mut Cx) {
+    cx.counters().device_errors += 1;
+    cx.fail(0, error, false);
+}
+
+/// The volume can't be opened; what several reads find is told once.
+pub fn give_up(why: &'static str, cx: &mut Cx) {
+    if cx.life() == Life::Starting {
+        cx.give_up(why);
+    }
+}

@@ -12,23 +12,22 @@
 //!   what is behind it; if pads of an older one ended there, rows would follow, and the mark would
 //!   call them pads.
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
-};
+use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTORS_PER_BLOCK, Tally, Verdict};
 use hostftl_format::zones;
 
-use super::Zones;
+use super::Engine;
+use super::ops::{Cx, fail};
 use super::recovery::{LANES, Step};
 
-impl Zones {
+impl Engine {
     /// Goes through the segments, each of them in one step.
-    pub(super) fn pump_pads(&mut self, now: Nanos, segment: u32, out: &mut Out) -> bool {
+    pub(super) fn pump_pads(&mut self, segment: u32, cx: &mut Cx) -> bool {
         if segment == self.layout.device.count {
             return self.end_of_step(Step::Scan);
         }
         let chunk = *self.lines.chunks.at(segment);
         if chunk.open {
-            if self.recovery().pending as usize >= LANES || out.room() < 4 {
+            if self.recovery().pending as usize >= LANES || cx.room() < 4 {
                 return false;
             }
             let Some(lane) = self.idle_lane() else { return false };
@@ -37,27 +36,27 @@ impl Zones {
             let unreadable = self.layout.unreadable();
             let mark = chunk.pointer.checked_sub(unreadable + 1);
             match mark.filter(|_| whole && unreadable > 0) {
-                Some(strip) => self.read_strip(now, lane, (segment, strip), true, out),
-                None => self.pad(now, lane, segment, out),
+                Some(strip) => self.read_strip(lane, (segment, strip), true, cx),
+                None => self.pad(lane, segment, cx),
             }
         }
         self.go(Step::Pad(segment + 1))
     }
 
     /// Where pads would end was read, or can't be: pads what does not end there.
-    pub(super) fn mark_read(&mut self, now: Nanos, lane: usize, sound: bool, out: &mut Out) {
+    pub(super) fn mark_read(&mut self, lane: usize, sound: bool, cx: &mut Cx) {
         let (segment, strip) = self.recovery().asked[lane];
         let at = self.layout.tail_at(segment, strip);
         let recovery = self.recovery.as_ref().expect("the volume is being recovered");
         let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
         let end = if sound { zones::pad_end(page, &self.uuid, at) } else { None };
         if end != Some(self.lines.chunks.at(segment).pointer.into()) {
-            self.pad(now, lane, segment, out);
+            self.pad(lane, segment, cx);
         }
     }
 
     /// Pads one open segment.
-    fn pad(&mut self, now: Nanos, lane: usize, segment: u32, out: &mut Out) {
+    fn pad(&mut self, lane: usize, segment: u32, cx: &mut Cx) {
         let from = self.recovery().pointers[segment as usize];
         let (strip, chunk) = (self.layout.strip, *self.lines.chunks.at(segment));
         let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
@@ -90,11 +89,11 @@ impl Zones {
             tally = Tally::of(Cause::Pad, to - from - SECTORS_PER_BLOCK);
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
         }
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let chunk = self.lines.chunks.at_mut(segment);
         (chunk.pointer, chunk.flight) = (end, 1);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.recover(now, lane as u16, command, out);
+        self.recover(lane as u16, command, cx);
     }
 
     /// A pad is written, or is not.
@@ -103,7 +102,7 @@ impl Zones {
         lane: usize,
         (lba, gather): (u64, Gather),
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
@@ -116,9 +115,9 @@ impl Zones {
             Ok(_) => self.lines.chunks.sent(segment, chunk.pointer - 1, false),
             Err(DeviceError::Media) => {
                 self.lines.chunks.sent(segment, 0, true);
-                self.counters.device_errors += 1;
+                cx.counters().device_errors += 1;
             }
-            Err(error) => self.fail(error, false, out),
+            Err(error) => fail(error, cx),
         }
     }
 }

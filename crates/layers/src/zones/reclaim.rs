@@ -5,28 +5,28 @@
 //!   be missed: replay begins behind the last one.
 //! - A segment that fails to be reset is out of use.
 
-use hostftl_core::{Command, DeviceError, Nanos, Out};
+use hostftl_core::{Command, DeviceError};
 
-use super::Zones;
+use super::Engine;
 use super::lines::State;
-use super::ops::Op;
+use super::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
 /// Lines being reset at once.
 const RESETS: usize = 2;
 
-impl Zones {
+impl Engine {
     /// Whether free lines are getting few.
     pub(super) fn is_short(&self) -> bool {
         self.lines.spare() < self.layout.reserve + 3
     }
 
     /// Resets a line that is out of use; asks for what holds it back when space is short.
-    pub(super) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         if self.lines.empty() == 0 || self.resetting >= RESETS {
             return false;
         }
-        if out.room() < self.layout.width as usize + 4 && out.room() < 24 || self.ops.room() < 256 {
+        if cx.room() < self.layout.width as usize + 4 && cx.room() < 24 || cx.command_room() < 256 {
             return false;
         }
         let replay_from = self.checkpoint.root.replay_from;
@@ -42,7 +42,7 @@ impl Zones {
         let early = planted(Bug::ZonesEarlyReset);
         let ready = |line: &&u32| (early || !undone(line)) && !trims(line) && !held(line);
         if let Some(&line) = self.lines.empty.iter().find(ready) {
-            self.begin_reset(now, line, out);
+            self.begin_reset(line, cx);
             return true;
         }
         if !self.is_short() {
@@ -56,15 +56,15 @@ impl Zones {
         moved
     }
 
-    fn begin_reset(&mut self, now: Nanos, line: u32, out: &mut Out) {
+    fn begin_reset(&mut self, line: u32, cx: &mut Cx) {
         self.lines.begin_reset(line);
         self.resetting += 1;
-        self.reset_more(now, line, out);
+        self.reset_more(line, cx);
     }
 
     /// Sends as many of the resets of a line as the step has room for.
-    fn reset_more(&mut self, now: Nanos, line: u32, out: &mut Out) {
-        let room = out.room().saturating_sub(8).min(self.ops.room().saturating_sub(128));
+    fn reset_more(&mut self, line: u32, cx: &mut Cx) {
+        let room = cx.room().saturating_sub(8).min(cx.command_room().saturating_sub(128));
         for _ in 0..room {
             let Some(segment) = self.lines.to_reset(line).next() else { break };
             self.lines.chunks.at_mut(segment).dirty = false;
@@ -72,22 +72,21 @@ impl Zones {
             let sectors = u64::from(self.layout.device.size);
             let lba = self.layout.lba(segment, 0);
             let command = Command::Reset { device: 0, lba, sectors };
-            self.submit(now, Op::Reset { segment }, command, out);
+            cx.submit(Op::Reset { segment }, command);
         }
         if self.lines.at(line).rows == 0 && self.lines.to_reset(line).next().is_none() {
             self.resetting -= 1;
             self.lines.end_reset(line);
-            self.more = true;
+            cx.wake();
         }
     }
 
     /// A segment was reset, or was not.
     pub(super) fn reset_done(
         &mut self,
-        now: Nanos,
         segment: u32,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let line = self.layout.line(segment);
         assert_eq!(self.lines.at(line).state, State::Resetting);
@@ -96,10 +95,10 @@ impl Zones {
             Ok(()) => self.lines.chunks.reset(segment, false),
             Err(DeviceError::Media) => {
                 self.lines.chunks.reset(segment, true);
-                self.lose_segment(segment);
+                self.lose_segment(segment, cx);
             }
-            Err(error) => return self.fail(error, false, out),
+            Err(error) => return fail(error, cx),
         }
-        self.reset_more(now, line, out);
+        self.reset_more(line, cx);
     }
 }

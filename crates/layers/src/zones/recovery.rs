@@ -14,18 +14,18 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    About, BLOCK, Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output,
-    SECTORS_PER_BLOCK, Target, Verdict,
+    About, BLOCK, Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict,
 };
 use hostftl_format::report::{self, SEGMENT_BYTES, SegmentState};
 
 use crate::config::Mode;
 
+use super::Engine;
 use super::layout::Layout;
 use super::map::At;
+use super::ops::{Cx, Op, fail, give_up};
 use super::replay::Replay;
 use super::scan::Scan;
-use super::{Life, Zones};
 
 /// Reads under way at once.
 pub const LANES: usize = 16;
@@ -89,35 +89,35 @@ impl Recovery {
     }
 }
 
-impl Zones {
+impl Engine {
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
 
-    pub(super) fn recover(&mut self, now: Nanos, index: u16, command: Command, out: &mut Out) {
+    pub(super) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx) {
         self.recovery().pending += 1;
-        self.submit(now, super::Op::Recover { index }, command, out);
+        cx.submit(Op::Recover { index }, command);
     }
 
-    pub(super) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_recovery(&mut self, cx: &mut Cx) -> bool {
         match self.recovery().step {
             Step::Start => {
-                self.recover(now, 0, Command::Flush { device: 0 }, out);
+                self.recover(0, Command::Flush { device: 0 }, cx);
                 self.go(Step::Flush)
             }
             Step::Flush => self.end_of_step(Step::Report(0)),
-            Step::Report(from) => self.ask_report(now, from, out),
-            Step::Pad(segment) => self.pump_pads(now, segment, out),
-            Step::Scan => self.pump_scan(now, out),
-            Step::Images(index) => self.pump_images(now, index, out),
-            Step::Find => self.pump_find(now, out),
-            Step::Replay => self.pump_replay(now, out),
-            Step::Count(block) => self.count_live(block, out),
-            Step::Adopt => self.adopt(out),
-            Step::Erase => self.erase(now, out),
+            Step::Report(from) => self.ask_report(from, cx),
+            Step::Pad(segment) => self.pump_pads(segment, cx),
+            Step::Scan => self.pump_scan(cx),
+            Step::Images(index) => self.pump_images(index, cx),
+            Step::Find => self.pump_find(cx),
+            Step::Replay => self.pump_replay(cx),
+            Step::Count(block) => self.count_live(block, cx),
+            Step::Adopt => self.adopt(cx),
+            Step::Erase => self.erase(cx),
             Step::First => {
-                let moved = self.pump_checkpoint(now, out);
-                moved || self.checkpoint.is_idle() && self.serve(out)
+                let moved = self.pump_checkpoint(cx);
+                moved || self.checkpoint.is_idle() && self.serve(cx)
             }
         }
     }
@@ -131,17 +131,14 @@ impl Zones {
         self.recovery().pending == 0 && self.go(next)
     }
 
-    fn ask_report(&mut self, now: Nanos, from: u32, out: &mut Out) -> bool {
+    fn ask_report(&mut self, from: u32, cx: &mut Cx) -> bool {
         if from >= self.layout.device.count {
             let too_few = self.lines.capacity() < self.layout.blocks;
             self.worn = too_few;
             return match self.recovery().mode {
                 Mode::Open => self.go(Step::Pad(0)),
                 Mode::Format if too_few => {
-                    self.give_up(
-                        "too many segments are out of use, or shorter than they seem",
-                        out,
-                    );
+                    give_up("too many segments are out of use, or shorter than they seem", cx);
                     false
                 }
                 Mode::Format => {
@@ -152,15 +149,15 @@ impl Zones {
         }
         let Some(into) = self.recovery().report.take() else { return false };
         let command = Command::Report { device: 0, about: About::Segments(from), into };
-        self.recover(now, 0, command, out);
+        self.recover(0, command, cx);
         true
     }
 
-    fn take_report(&mut self, from: u32, buf: MetaBuf, bytes: u32, out: &mut Out) {
+    fn take_report(&mut self, from: u32, buf: MetaBuf, bytes: u32, cx: &mut Cx) {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
             let Some(told) = report::segment(buf.pages(), index as usize) else {
-                return self.give_up("the device's report makes no sense", out);
+                return give_up("the device's report makes no sense", cx);
             };
             let segment = from + index;
             let strip = self.layout.strip;
@@ -179,20 +176,18 @@ impl Zones {
         }
         self.recovery().report = Some(buf);
         if count == 0 {
-            return self.give_up("the device's report ends too early", out);
+            return give_up("the device's report ends too early", cx);
         }
         self.go(Step::Report(from + count));
-        self.more = true;
     }
 
     /// Reads the tail of a strip, or the strip, into the buffer of a lane.
     pub(super) fn read_strip(
         &mut self,
-        now: Nanos,
         lane: usize,
         (segment, strip): (u32, u32),
         tail_only: bool,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let recovery = self.recovery();
         let buf = recovery.bufs[lane].take().expect("an idle lane has its buffer");
@@ -203,34 +198,33 @@ impl Zones {
         };
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device: 0, lba, into, cause: Cause::Checkpoint };
-        self.recover(now, lane as u16, command, out);
+        self.recover(lane as u16, command, cx);
     }
 
     /// A command of recovery is over.
     pub(super) fn recover_done(
         &mut self,
-        now: Nanos,
         index: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         self.recovery().pending -= 1;
         match command {
             Command::Flush { .. } => {
                 if let Err(error) = result {
-                    self.fail(error, false, out);
+                    fail(error, cx);
                 }
             }
             Command::Report { about: About::Segments(from), into, .. } => match result {
-                Ok(verdict) => self.take_report(from, into, verdict.bytes, out),
-                Err(error) => self.fail(error, false, out),
+                Ok(verdict) => self.take_report(from, into, verdict.bytes, cx),
+                Err(error) => fail(error, cx),
             },
             Command::Program { lba, gather, .. } => {
-                self.padded(index.into(), (lba, gather), result, out);
+                self.padded(index.into(), (lba, gather), result, cx);
             }
             Command::Read { into: Target::Meta { buf, pages }, .. } => {
-                self.strip_read(now, index.into(), buf, pages, result, out);
+                self.strip_read(index.into(), buf, pages, result, cx);
             }
             other => unreachable!("{other:?} is no command of recovery"),
         }
@@ -238,14 +232,13 @@ impl Zones {
 
     fn strip_read(
         &mut self,
-        now: Nanos,
         lane: usize,
         buf: MetaBuf,
         pages: u32,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
-        let sound = self.failed.is_none();
+        let sound = cx.is_good();
         let recovery = self.recovery();
         recovery.bufs[lane] = Some(buf);
         if let Err(error) = result {
@@ -253,9 +246,9 @@ impl Zones {
             let media = error == DeviceError::Media && sound;
             let again = recovery.tries[lane] < TRIES;
             let (asked, step) = (recovery.asked[lane], recovery.step);
-            self.counters.device_errors += 1;
+            cx.counters().device_errors += 1;
             if media && again {
-                return self.read_strip(now, lane, asked, pages == 1, out);
+                return self.read_strip(lane, asked, pages == 1, cx);
             }
             if media && step == Step::Find && pages > 1 {
                 self.recovery().tries[lane] = 0;
@@ -263,25 +256,24 @@ impl Zones {
             }
             if media && matches!(step, Step::Pad(_)) {
                 self.recovery().tries[lane] = 0;
-                return self.mark_read(now, lane, false, out);
+                return self.mark_read(lane, false, cx);
             }
-            return self.give_up("what was written last can't be read", out);
+            return give_up("what was written last can't be read", cx);
         }
         recovery.tries[lane] = 0;
         match recovery.step {
-            Step::Pad(_) => self.mark_read(now, lane, true, out),
+            Step::Pad(_) => self.mark_read(lane, true, cx),
             Step::Scan => self.scanned(lane),
-            Step::Images(_) => self.image_read(lane, out),
-            Step::Find if pages > 1 => self.found_part(lane),
+            Step::Images(_) => self.image_read(lane, cx),
+            Step::Find if pages > 1 => self.found_part(lane, cx),
             Step::Find => self.found_tail(lane),
             Step::Replay => self.row_read(lane),
             step => unreachable!("nothing is read in {step:?}"),
         }
-        self.more = true;
     }
 
     /// Counts what the map points at.
-    fn count_live(&mut self, from: u64, out: &mut Out) -> bool {
+    fn count_live(&mut self, from: u64, cx: &mut Cx) -> bool {
         let to = self.map.len().min(from + COUNTED);
         for block in from..to {
             let At::Media(place) = self.map.get(block) else { continue };
@@ -289,18 +281,18 @@ impl Zones {
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
             if within / self.layout.strip >= self.lines.chunks.at(segment).done {
-                self.give_up("the map points at what is not written", out);
+                give_up("the map points at what is not written", cx);
                 return false;
             }
             self.lines.add(self.layout.line(segment));
         }
-        self.touched += (to - from) as usize;
+        cx.touch((to - from) as usize);
         let next = if to == self.map.len() { Step::Adopt } else { Step::Count(to) };
         self.go(next)
     }
 
-    fn erase(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.pump_reclaim(now, out) {
+    fn erase(&mut self, cx: &mut Cx) -> bool {
+        if self.pump_reclaim(cx) {
             return true;
         }
         if self.lines.empty() > 0 || self.resetting > 0 {
@@ -310,11 +302,10 @@ impl Zones {
         self.go(Step::First)
     }
 
-    pub(super) fn serve(&mut self, out: &mut Out) -> bool {
+    pub(super) fn serve(&mut self, cx: &mut Cx) -> bool {
         let recovery = self.recovery.take().expect("the volume is being recovered");
         self.worn = self.lines.capacity() < self.layout.blocks;
-        self.life = Life::Running;
-        out.push(Output::Event(Event::Ready { replayed: recovery.replay.applied, dropped: 0 }));
+        cx.become_ready(recovery.replay.applied, 0);
         true
     }
 }

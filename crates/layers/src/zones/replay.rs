@@ -9,14 +9,15 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{MAX_TOUCH, Nanos, Out, Page};
+use hostftl_core::{MAX_TOUCH, Page};
 use hostftl_format::zones::{self, Entry, Holds, Kind};
 
-use super::Zones;
+use super::Engine;
 use super::layout::Layout;
 use super::lines::NONE;
 use super::listed::{record, strip_at};
 use super::map::At;
+use super::ops::{Cx, give_up};
 use super::recovery::{LANES, Step};
 use crate::planted::{Bug, planted};
 
@@ -70,7 +71,7 @@ impl Replay {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Whether a strip is a part of a list that counts.
     pub(super) fn is_part(&self, (segment, strip): (u32, u32)) -> bool {
         let line = self.layout.line(segment);
@@ -90,8 +91,8 @@ impl Zones {
     }
 
     /// Looks for rows in the segments that were written since the root.
-    pub(super) fn pump_find(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.pump_again(now, out) {
+    pub(super) fn pump_find(&mut self, cx: &mut Cx) -> bool {
+        if self.pump_again(cx) {
             return true;
         }
         let index = self.recovery().scan.next;
@@ -112,7 +113,7 @@ impl Zones {
         if is_wanted && (!it.listed || it.list == self.layout.column(segment)) {
             let Some(lane) = self.idle_lane() else { return false };
             let place = if it.listed { self.part_place(line, 0) } else { (segment, seen.strip) };
-            self.read_strip(now, lane, place, !it.listed, out);
+            self.read_strip(lane, place, !it.listed, cx);
         }
         self.recovery().scan.next += 1;
         true
@@ -136,7 +137,7 @@ impl Zones {
     }
 
     /// A part of a list was read: which of its rows are to be replayed?
-    pub(super) fn found_part(&mut self, lane: usize) {
+    pub(super) fn found_part(&mut self, lane: usize, cx: &mut Cx) {
         let part = self.recovery().asked[lane];
         let from = self.checkpoint.root.replay_from;
         let line = self.layout.line(part.0);
@@ -153,7 +154,7 @@ impl Zones {
                 }
                 at += 1 + head.crc as usize;
             }
-            self.touched += at;
+            cx.touch(at);
             let more = part.1 + 1 < self.lines.chunks.at(part.0).strips;
             recovery.replay.again[lane] = more.then_some((part.0, part.1 + 1));
             self.recovery = Some(recovery);
@@ -167,10 +168,9 @@ impl Zones {
     pub(super) fn refuse_list(&mut self, line: u32) {
         self.lines.at_mut(line).listed = false;
         self.recovery().replay.refused.push(line);
-        self.more = true;
     }
 
-    pub(super) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_replay(&mut self, cx: &mut Cx) -> bool {
         let replay = &mut self.recovery().replay;
         let ((read, row), done, rows) = (replay.asked, replay.next, replay.rows.len());
         if done.1 == rows {
@@ -185,10 +185,10 @@ impl Zones {
             replay.ends[lane] = end;
             replay.asked = (read + 1, end);
             let place = if own { (segment, strip) } else { part };
-            self.read_strip(now, lane, place, own, out);
+            self.read_strip(lane, place, own, cx);
             moved = true;
         }
-        moved | self.apply_next(out)
+        moved | self.apply_next(cx)
     }
 
     /// What tells of rows was read.
@@ -198,7 +198,7 @@ impl Zones {
     }
 
     /// Applies the next row, or as much of it as a step may.
-    fn apply_next(&mut self, out: &mut Out) -> bool {
+    fn apply_next(&mut self, cx: &mut Cx) -> bool {
         let recovery = self.recovery.as_ref().expect("the volume is being recovered");
         let replay = &recovery.replay;
         let lane = replay.next.0 % LANES;
@@ -207,11 +207,11 @@ impl Zones {
         let from = replay.entry;
         let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
         let Some(entries) = self.entries_of(&found, pages) else {
-            self.give_up("what was written last reads otherwise than before", out);
+            give_up("what was written last reads otherwise than before", cx);
             return false;
         };
         for index in from..entries {
-            if self.touched > MAX_TOUCH / 2 {
+            if cx.touched() > MAX_TOUCH / 2 {
                 self.recovery().replay.entry = index;
                 return true;
             }
@@ -222,7 +222,7 @@ impl Zones {
                 _ => record(pages, found.at as usize + 1 + index),
             };
             if let Some(entry) = entry.filter(|it| it.block < self.map.len()) {
-                self.apply(&found, &entry);
+                self.apply(&found, &entry, cx);
             }
         }
         let replay = &mut self.recovery().replay;
@@ -245,25 +245,25 @@ impl Zones {
         Some(zones::open(&pages[0], &self.uuid, at)?.entries.into())
     }
 
-    fn apply(&mut self, found: &Found, entry: &Entry) {
+    fn apply(&mut self, found: &Found, entry: &Entry, cx: &mut Cx) {
         let line = self.layout.line(found.segment);
         match entry.kind {
             Kind::Data if entry.value < self.layout.strip_blocks() => {
                 let place = self.layout.place(found.segment, found.strip, entry.value);
                 self.map.set(entry.block, At::Media(place));
-                self.touched += 1;
+                cx.touch(1);
             }
             Kind::Trim => {
                 let end = self.map.len().min(entry.block + u64::from(entry.value));
                 (entry.block..end).for_each(|block| {
                     self.map.set(block, At::Nowhere);
                 });
-                self.touched += (end - entry.block) as usize;
+                cx.touch((end - entry.block) as usize);
                 self.lines.note_trim(line, found.seq);
             }
             Kind::Lost => {
                 self.map.set(entry.block, At::Lost);
-                self.touched += 1;
+                cx.touch(1);
                 self.lines.note_trim(line, found.seq);
             }
             _ => {}

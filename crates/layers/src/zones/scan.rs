@@ -5,12 +5,12 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Nanos, Out};
 use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
-use super::Zones;
+use super::Engine;
 use super::checkpoint::Root;
 use super::layout::Layout;
+use super::ops::{Cx, give_up};
 use super::recovery::{LANES, Step};
 
 /// What a segment was last written for.
@@ -58,7 +58,7 @@ impl Scan {
     }
 }
 
-impl Zones {
+impl Engine {
     /// The tail that a lane read, if it is one of this place.
     pub(super) fn tail_of(&mut self, lane: usize, page: usize) -> Option<Tail> {
         let (segment, strip) = self.recovery().asked[lane];
@@ -69,20 +69,20 @@ impl Zones {
         zones::open(&buf.pages()[page], &self.uuid, at).filter(|tail| tail.line == line)
     }
 
-    pub(super) fn pump_scan(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.pump_again(now, out) {
+    pub(super) fn pump_scan(&mut self, cx: &mut Cx) -> bool {
+        if self.pump_again(cx) {
             return true;
         }
         let count = self.layout.device.count;
         let segment = self.recovery().scan.next;
         if segment == count {
-            return self.recovery().pending == 0 && self.choose_root(out);
+            return self.recovery().pending == 0 && self.choose_root(cx);
         }
         // Behind what can be read there are only pads.
         let strips = self.lines.chunks.at(segment).readable(self.layout.unreadable());
         if strips > 0 {
             let Some(lane) = self.idle_lane() else { return false };
-            self.read_strip(now, lane, (segment, strips - 1), true, out);
+            self.read_strip(lane, (segment, strips - 1), true, cx);
         }
         self.recovery().scan.next += 1;
         true
@@ -96,14 +96,14 @@ impl Zones {
     }
 
     /// Goes on with the lanes whose segment has more to be read; true when one did.
-    pub(super) fn pump_again(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_again(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         for lane in 0..LANES {
-            if out.room() < 4 {
+            if cx.room() < 4 {
                 return moved;
             }
             if let Some(place) = self.recovery().replay.again[lane].take() {
-                self.read_strip(now, lane, place, !self.is_part(place), out);
+                self.read_strip(lane, place, !self.is_part(place), cx);
                 moved = true;
             }
         }
@@ -150,11 +150,11 @@ impl Zones {
         }
     }
 
-    fn choose_root(&mut self, out: &mut Out) -> bool {
+    fn choose_root(&mut self, cx: &mut Cx) -> bool {
         let scan = &mut self.recovery().scan;
         let (root, root_in) = (scan.root, scan.root_in);
         if root.seq == 0 {
-            self.give_up("no sound root on the device", out);
+            give_up("no sound root on the device", cx);
             return false;
         }
         scan.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
@@ -165,13 +165,13 @@ impl Zones {
         self.go(Step::Images(0))
     }
 
-    pub(super) fn pump_images(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+    pub(super) fn pump_images(&mut self, index: usize, cx: &mut Cx) -> bool {
         let Some(&(_, segment, strip)) = self.recovery().scan.images.get(index) else {
             if self.recovery().pending > 0 {
                 return false;
             }
             if self.recovery().scan.loaded != self.checkpoint.root.images {
-                self.give_up("images of the map are missing", out);
+                give_up("images of the map are missing", cx);
                 return false;
             }
             self.recovery().scan.next = 0;
@@ -179,12 +179,12 @@ impl Zones {
             return self.go(Step::Find);
         };
         let Some(lane) = self.idle_lane() else { return false };
-        self.read_strip(now, lane, (segment, strip), false, out);
+        self.read_strip(lane, (segment, strip), false, cx);
         self.go(Step::Images(index + 1))
     }
 
     /// A strip of images was read.
-    pub(super) fn image_read(&mut self, lane: usize, out: &mut Out) {
+    pub(super) fn image_read(&mut self, lane: usize, cx: &mut Cx) {
         let last = self.layout.strip_blocks() as usize;
         let (segment, _) = self.recovery().asked[lane];
         let tail = self.tail_of(lane, last);
@@ -201,12 +201,12 @@ impl Zones {
             }
             sound &= zones::image_crc(&pages[slot], page) == entry.crc
                 && self.map.load(page as u32, &pages[slot], end);
-            self.touched += self.layout.page_entries() as usize;
+            cx.touch(self.layout.page_entries() as usize);
             recovery.scan.loaded += 1;
             self.lines.at_mut(line).live += 1;
         }
         if !sound {
-            self.give_up("an image of the map is damaged", out);
+            give_up("an image of the map is damaged", cx);
         }
     }
 
@@ -238,7 +238,7 @@ impl Zones {
     }
 
     /// Says what each line is.
-    pub(super) fn adopt(&mut self, out: &mut Out) -> bool {
+    pub(super) fn adopt(&mut self, cx: &mut Cx) -> bool {
         let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
         let (seqs, strips) = (scan.seqs.max(self.checkpoint.root.replay_from - 1), scan.strips);
         let written = scan.written;
@@ -261,6 +261,6 @@ impl Zones {
         self.written = self.written.plus(&written);
         (self.seqs, self.durable, self.order.settled) = (seqs, seqs, seqs);
         self.checkpoint.strips = strips;
-        self.serve(out)
+        self.serve(cx)
     }
 }

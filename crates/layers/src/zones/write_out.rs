@@ -6,16 +6,14 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
-use super::Zones;
+use super::Engine;
 use super::append::GC;
 use super::lists::Who;
 use super::map::At;
-use super::ops::Op;
+use super::ops::{Cx, Op, fail};
 use super::row::{Phase, Row};
 use crate::planted::{Bug, planted};
 
@@ -52,9 +50,9 @@ impl Order {
     }
 }
 
-impl Zones {
+impl Engine {
     /// Closes the row that is filled when it is full or somebody waits for it.
-    pub(super) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         if let Some(row) = self.filling {
             let it = &self.rows[row as usize];
@@ -75,13 +73,13 @@ impl Zones {
                 moved = true;
             }
         }
-        moved | self.send_first(now, out)
+        moved | self.send_first(cx)
     }
 
     /// Sends the first row that is ready.
-    fn send_first(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn send_first(&mut self, cx: &mut Cx) -> bool {
         let Some(&row) = self.ready.front() else { return false };
-        if self.ops.room() < 8 {
+        if cx.command_room() < 8 {
             return false;
         }
         let fronts = self.layout.fronts;
@@ -98,11 +96,11 @@ impl Zones {
         let Some((front, (segment, strip))) = placed else { return false };
         self.next_front = (front + 1) % fronts;
         self.ready.pop_front();
-        self.send_row(now, row, (segment, strip), out);
+        self.send_row(row, (segment, strip), cx);
         true
     }
 
-    fn send_row(&mut self, now: Nanos, row: u16, (segment, strip): (u32, u32), out: &mut Out) {
+    fn send_row(&mut self, row: u16, (segment, strip): (u32, u32), cx: &mut Cx) {
         let line = self.layout.line(segment);
         let blocks = self.layout.strip_blocks();
         let it = &mut self.rows[row as usize];
@@ -118,7 +116,7 @@ impl Zones {
         let rest = self.rest(segment, strip);
         tally.add(Cause::Map, SECTORS_PER_BLOCK);
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let it = &self.rows[row as usize];
         let head = self.head(line, it.seq, it.entries.len());
         let at = self.layout.tail_at(segment, strip);
@@ -136,7 +134,7 @@ impl Zones {
         }
         let lba = self.layout.lba(segment, strip);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Row { row, segment, strip }, command, out);
+        cx.submit(Op::Row { row, segment, strip }, command);
     }
 
     /// What the tail of a strip says of it.
@@ -161,8 +159,8 @@ impl Zones {
         if strip + 1 < chunk.strips { 0 } else { chunk.length - chunk.strips * self.layout.strip }
     }
 
-    pub(super) fn count_sent(&mut self, tally: &Tally) {
-        let counters = &mut self.counters;
+    pub(super) fn count_sent(&mut self, tally: &Tally, cx: &mut Cx) {
+        let counters = cx.counters();
         counters.gc_copied += u64::from(tally.get(Cause::Gc));
         counters.padded += u64::from(tally.get(Cause::Pad));
         counters.map_written += u64::from(tally.get(Cause::Map));
@@ -185,7 +183,7 @@ impl Zones {
         (row, segment, strip): (u16, u32, u32),
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
@@ -201,30 +199,30 @@ impl Zones {
                 let seq = self.rows[row as usize].seq;
                 self.rows[row as usize].phase = Phase::Written;
                 self.order.written(seq);
-                self.note_row(row, segment, strip);
-                self.retire(segment);
+                self.note_row(row, segment, strip, cx);
+                self.retire(segment, cx);
             }
             Err(DeviceError::Media) => {
                 // Its segment is out of use: it goes to another, with the number that it has.
                 self.rows[row as usize].phase = Phase::Ready;
                 self.ready.push_front(row);
-                self.lose_segment(segment);
+                self.lose_segment(segment, cx);
                 self.lines.row_over(line, self.seqs);
-                self.retire(segment);
+                self.retire(segment, cx);
             }
-            Err(error) => self.fail(error, false, out),
+            Err(error) => fail(error, cx),
         }
     }
 
     /// A segment failed: what is in it moves soon, and there is less room.
-    pub(super) fn lose_segment(&mut self, segment: u32) {
-        self.counters.device_errors += 1;
+    pub(super) fn lose_segment(&mut self, segment: u32, cx: &mut Cx) {
+        cx.counters().device_errors += 1;
         self.lines.note_hurt(segment);
         self.worn = self.lines.capacity() < self.layout.blocks;
     }
 
     /// The map points at the medium for all rows of a segment that can be read there.
-    pub(super) fn retire(&mut self, segment: u32) {
+    pub(super) fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
         let readable = self.lines.chunks.at(segment).readable(hidden);
         for row in 0..self.rows.len() {
@@ -232,11 +230,11 @@ impl Zones {
             if it.phase != Phase::Written || it.segment != segment || it.strip >= readable {
                 continue;
             }
-            self.retire_row(row as u16);
+            self.retire_row(row as u16, cx);
         }
     }
 
-    fn retire_row(&mut self, row: u16) {
+    fn retire_row(&mut self, row: u16, cx: &mut Cx) {
         let it = &mut self.rows[row as usize];
         let (segment, strip) = (it.segment, it.strip);
         it.phase = Phase::Draining;
@@ -249,41 +247,41 @@ impl Zones {
                 self.map.set(entry.block, At::Media(place));
                 self.lines.add(line);
             }
-            self.touched += 1;
+            cx.touch(1);
         }
         self.lines.row_over(line, self.seqs);
     }
 
     /// Flushes the device when somebody waits for that and all is written that it should cover.
-    pub(super) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
         if self.flushing.is_some() || self.commit <= self.durable {
             return false;
         }
         let early = planted(Bug::ZonesFlushBeforeRows);
-        if self.order.settled < self.commit && !early || self.ops.room() == 0 {
+        if self.order.settled < self.commit && !early || cx.command_room() == 0 {
             return false;
         }
         self.flushing = Some(if early { self.commit } else { self.order.settled });
         if planted(Bug::ZonesEarlyFlushReply) {
             self.durable = self.order.settled;
         }
-        self.submit(now, Op::Flush, Command::Flush { device: 0 }, out);
+        cx.submit(Op::Flush, Command::Flush { device: 0 });
         true
     }
 
     /// The device has flushed.
-    pub(super) fn flush_done(&mut self) {
+    pub(super) fn flush_done(&mut self, cx: &mut Cx) {
         let seq = self.flushing.take().expect("a flush is under way");
-        if self.failed.is_none() {
+        if cx.is_good() {
             self.durable = self.durable.max(seq);
         }
     }
 
     /// Answers what waits for rows that are durable.
-    pub(super) fn answer_flushed(&mut self, out: &mut Out) -> bool {
+    pub(super) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
-        while out.room() > 4 && self.requests.waits_for().is_some_and(|it| it <= self.durable) {
-            moved |= self.requests.answer_waiting(Ok(()), out);
+        while cx.room() > 4 && cx.requests().waits_for().is_some_and(|it| it <= self.durable) {
+            moved |= cx.answer_waiting(Ok(()));
         }
         moved
     }
