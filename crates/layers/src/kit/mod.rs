@@ -12,6 +12,7 @@ pub mod reads;
 pub mod requests;
 pub mod roots;
 pub mod shell;
+pub mod watermark;
 
 pub use cx::Cx;
 pub use life::{Health, Life};

@@ -46,7 +46,8 @@ impl Engine {
         }
         let floor = if who == HOST { self.layout.reserve * self.layout.row_strips() } else { 0 };
         let short = self.space() <= i64::from(floor);
-        if self.order.is_full() || short && !(who == HOST && self.lent && self.open_room() > 0) {
+        if self.durability.is_full() || short && !(who == HOST && self.lent && self.open_room() > 0)
+        {
             return None;
         }
         let idle = |row: &usize| match self.rows[*row].phase {
@@ -57,10 +58,8 @@ impl Engine {
         let count = self.rows.len();
         let row = (0..count).map(|step| (self.turn + step) % count).find(idle)?;
         self.turn = (row + 1) % count;
-        self.seqs += 1;
         self.rows[row].phase = Phase::Idle;
-        self.rows[row].open(self.seqs);
-        self.order.open(self.seqs);
+        self.rows[row].open(self.durability.open());
         self.filling = Some(row as u16);
         self.filling
     }
@@ -110,7 +109,7 @@ impl Engine {
     pub(super) fn forget(&mut self, old: At) {
         if let At::Media(place) = old {
             let line = self.layout.line(self.layout.segment_of(place));
-            self.lines.kill(line, self.seqs);
+            self.lines.kill(line, self.durability.newest());
         }
     }
 
@@ -126,7 +125,7 @@ impl Engine {
         let value = if planted(Bug::ZonesTrimInMemory) { 0 } else { blocks as u32 };
         it.entries.push(Entry { kind: Kind::Trim, block: first, value, crc: 0 });
         it.has_trim = true;
-        self.host_seq = it.seq;
+        self.durability.note_host(it.seq);
         for block in first..first + blocks {
             let old = self.map.set(block, At::Nowhere);
             self.forget(old);

@@ -311,7 +311,7 @@ impl Engine {
                 let block = write.block + u64::from(step);
                 self.publish(block, write.row, write.slot + step, cx);
             }
-            self.host_seq = self.host_seq.max(self.rows[write.row as usize].seq);
+            self.durability.note_host(self.rows[write.row as usize].seq);
         }
         self.part_over(write.req, result.is_ok(), cx);
     }

@@ -128,7 +128,7 @@ impl Engine {
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let since = (self.seqs + 1).saturating_sub(self.checkpoint.root.replay_from);
+        let since = (self.durability.newest() + 1).saturating_sub(self.checkpoint.root.replay_from);
         let it = &mut self.checkpoint;
         if !it.wanted && since < it.interval {
             return false;
@@ -136,7 +136,7 @@ impl Engine {
         let unwritten = |phase| !matches!(phase, Phase::Idle | Phase::Written | Phase::Draining);
         let rows = self.rows.iter().filter(|row| unwritten(row.phase)).map(|row| row.seq);
         let rows = rows.filter(|_| !planted(Bug::ZonesRootSkipsRows));
-        let replay_from = rows.min().unwrap_or(self.seqs + 1);
+        let replay_from = rows.min().unwrap_or(self.durability.newest() + 1);
         it.wanted = false;
         it.next = Root { seq: 0, replay_from, images_from: it.strips + 1, images: 0 };
         it.stage = Stage::Images(0);
@@ -148,7 +148,7 @@ impl Engine {
         let it = &mut self.checkpoint;
         if page == self.layout.pages {
             match it.count {
-                0 => it.stage = Stage::Settle(self.seqs),
+                0 => it.stage = Stage::Settle(self.durability.newest()),
                 _ => it.strip = Strip::Ready,
             }
             return true;
@@ -197,7 +197,9 @@ impl Engine {
     fn send_images(&mut self, cx: &mut Cx) -> bool {
         let front = self.layout.fronts as usize;
         let seq = self.checkpoint.strips + 1;
-        let Some((segment, strip)) = self.lines.place(front, self.seqs, Who::Collection) else {
+        let Some((segment, strip)) =
+            self.lines.place(front, self.durability.newest(), Who::Collection)
+        else {
             return false;
         };
         let line = self.layout.line(segment);
@@ -268,10 +270,8 @@ impl Engine {
 
     /// Waits until everything that the images show is durable, then makes them so.
     fn settle_images(&mut self, mark: u64, cx: &mut Cx) -> bool {
-        if self.durable < mark && !planted(Bug::ZonesRootEarly) {
-            let moved = self.commit < mark;
-            self.commit = self.commit.max(mark);
-            return moved;
+        if !self.durability.is_durable(mark) && !planted(Bug::ZonesRootEarly) {
+            return self.durability.want(mark);
         }
         self.checkpoint.stage = Stage::Flushing;
         cx.submit(Op::Settle, Command::Flush { device: 0 });

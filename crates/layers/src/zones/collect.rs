@@ -375,7 +375,7 @@ impl Engine {
             return true;
         }
         (self.collection.victim, self.collection.left) = (NONE, false);
-        self.lines.collected(victim, self.seqs);
+        self.lines.collected(victim, self.durability.newest());
         true
     }
 }

@@ -254,7 +254,7 @@ impl Engine {
         self.emeta.of(line).line = NONE;
         self.emeta.stage = Stage::Waiting;
         self.lines.closing = NONE;
-        self.lines.row_over(line, self.seqs);
+        self.lines.row_over(line, self.durability.newest());
         true
     }
 }

@@ -20,6 +20,7 @@ mod blocks;
 mod checkpoint;
 mod chunks;
 mod collect;
+mod durability;
 mod emeta;
 mod layout;
 mod lines;
@@ -55,6 +56,7 @@ use crate::kit::{Core, Shell};
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
+use durability::Durability;
 use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
@@ -62,7 +64,6 @@ use map::{At, Map};
 use ops::{Cx, OPS, Op, fail};
 use recovery::Recovery;
 use row::Row;
-use write_out::Order;
 
 /// The layer.
 pub type Zones = Shell<Engine>;
@@ -90,17 +91,7 @@ pub struct Engine {
     /// The front that the next row goes to.
     next_front: u32,
     blocks: Blocks,
-    order: Order,
-    /// Rows opened so far.
-    seqs: u64,
-    /// The youngest row in which something of the host's was published.
-    host_seq: u64,
-    /// All rows up to this one are durable.
-    durable: u64,
-    /// What `durable` will be after the flush under way.
-    flushing: Option<u64>,
-    /// Rows up to this one must become durable soon.
-    commit: u64,
+    durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
     emeta: Emeta,
@@ -144,12 +135,7 @@ impl Zones {
             ready: VecDeque::with_capacity(rows),
             next_front: 0,
             blocks: Blocks::new(),
-            order: Order::new(rows),
-            seqs: 0,
-            host_seq: 0,
-            durable: 0,
-            flushing: None,
-            commit: 0,
+            durability: Durability::new(rows),
             collection: Collection::new(&layout),
             checkpoint: Checkpoint::new(&layout),
             emeta: Emeta::new(&layout),
@@ -178,7 +164,7 @@ impl Engine {
             self.leave_rest();
             return true;
         }
-        if self.lines.leave_full(self.seqs) || self.lend_open_strips(cx) {
+        if self.lines.leave_full(self.durability.newest()) || self.lend_open_strips(cx) {
             return true;
         }
         self.refuse_first(cx)
@@ -276,11 +262,11 @@ impl Core for Engine {
         if !cx.requests().is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
             return false;
         }
-        if self.durable < self.seqs {
-            let asked = core::mem::replace(&mut self.commit, self.seqs);
-            return asked != self.seqs;
+        let newest = self.durability.newest();
+        if !self.durability.is_durable(newest) {
+            return self.durability.want(newest);
         }
-        if !self.checkpoint.is_current(self.seqs) && self.checkpoint.hurry() {
+        if !self.checkpoint.is_current(self.durability.newest()) && self.checkpoint.hurry() {
             return true;
         }
         // A checkpoint that finds no segment, although nothing moves, is left out.

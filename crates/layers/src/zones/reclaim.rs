@@ -34,7 +34,7 @@ impl Engine {
             let it = self.lines.at(*line);
             it.reads > 0 && !planted(Bug::ZonesVictimNotPinned)
         };
-        let undone = |line: &u32| self.lines.at(*line).stamp > self.durable;
+        let undone = |line: &u32| !self.durability.is_durable(self.lines.at(*line).stamp);
         let trims = |line: &u32| {
             let last = self.lines.at(*line).last_trim;
             last > 0 && last >= replay_from && !planted(Bug::ZonesTrimForgotten)
@@ -49,11 +49,9 @@ impl Engine {
             return false;
         }
         let stamps = self.lines.empty.iter().map(|line| self.lines.at(*line).stamp);
-        let commit = stamps.max().unwrap_or(0).max(self.commit);
+        let last = stamps.max().unwrap_or(0);
         let trims = self.lines.empty.iter().any(trims);
-        let moved = commit > self.commit || trims && self.checkpoint.hurry();
-        self.commit = commit;
-        moved
+        self.durability.want(last) || trims && self.checkpoint.hurry()
     }
 
     fn begin_reset(&mut self, line: u32, cx: &mut Cx) {

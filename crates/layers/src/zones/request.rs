@@ -36,7 +36,7 @@ fn part(active: &Active<u64>) -> (u64, u32) {
 impl Engine {
     /// Takes a request in.
     pub(super) fn take_in(&mut self, request: Request, cx: &mut Cx) {
-        let pending = self.durable < self.host_seq;
+        let pending = !self.durability.is_durable(self.durability.host_mark());
         let Some(req) = cx.take_request(request, pending) else { return };
         if cx.request(req).kind == Kind::Flush {
             self.complete(req, cx);
@@ -45,9 +45,9 @@ impl Engine {
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
     pub(super) fn complete(&mut self, req: u16, cx: &mut Cx) {
-        let mark = self.host_seq;
-        if cx.end_request(req, mark, self.durable >= mark) {
-            self.commit = self.commit.max(mark);
+        let mark = self.durability.host_mark();
+        if cx.end_request(req, mark, self.durability.is_durable(mark)) {
+            self.durability.want(mark);
         }
     }
 

@@ -259,7 +259,7 @@ impl Engine {
             }
         }
         self.written = self.written.plus(&written);
-        (self.seqs, self.durable, self.order.settled) = (seqs, seqs, seqs);
+        self.durability.resume(seqs);
         self.checkpoint.strips = strips;
         self.serve(cx)
     }

@@ -1,10 +1,7 @@
 //! Out of memory: rows go to the medium, and are durable after a flush.
 //!
 //! Invariants
-//! - All rows up to `settled` are written, and all up to `durable` are durable.
 //! - A flush of the host is answered when its mark is durable.
-
-use alloc::collections::VecDeque;
 
 use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
@@ -17,46 +14,13 @@ use super::ops::{Cx, Op, fail};
 use super::row::{Phase, Row};
 use crate::planted::{Bug, planted};
 
-/// Rows that are not written yet, in the order of their numbers.
-#[derive(Debug)]
-pub struct Order {
-    list: VecDeque<(u64, bool)>,
-    most: usize,
-    /// All rows up to this number are written.
-    pub settled: u64,
-}
-
-impl Order {
-    pub fn new(rows: usize) -> Self {
-        Order { list: VecDeque::with_capacity(4 * rows), most: 4 * rows, settled: 0 }
-    }
-
-    /// Whether so many rows overtook one that is not written that no more may.
-    pub fn is_full(&self) -> bool {
-        self.list.len() == self.most
-    }
-
-    pub fn open(&mut self, seq: u64) {
-        self.list.push_back((seq, false));
-    }
-
-    fn written(&mut self, seq: u64) {
-        let first = self.list.front().expect("a row that is not written").0;
-        self.list[(seq - first) as usize].1 = true;
-        while let Some(&(seq, true)) = self.list.front() {
-            self.settled = seq;
-            self.list.pop_front();
-        }
-    }
-}
-
 impl Engine {
     /// Closes the row that is filled when it is full or somebody waits for it.
     pub(super) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         if let Some(row) = self.filling {
             let it = &self.rows[row as usize];
-            if it.slots == self.layout.strip_blocks() || it.seq <= self.commit {
+            if it.slots == self.layout.strip_blocks() || self.durability.is_wanted(it.seq) {
                 self.close();
                 moved = true;
             }
@@ -89,9 +53,9 @@ impl Engine {
         let who = if of_gc { Who::Collection } else { Who::Host };
         // What was acknowledged does not wait for the reserve of all units.
         let placed = [who, Who::Collection].into_iter().find_map(|who| {
-            (0..fronts)
-                .map(|step| (first + step) % fronts)
-                .find_map(|front| Some((front, self.lines.place(front as usize, self.seqs, who)?)))
+            (0..fronts).map(|step| (first + step) % fronts).find_map(|front| {
+                Some((front, self.lines.place(front as usize, self.durability.newest(), who)?))
+            })
         });
         let Some((front, (segment, strip))) = placed else { return false };
         self.next_front = (front + 1) % fronts;
@@ -142,7 +106,7 @@ impl Engine {
         let it = self.lines.at(line);
         Tail {
             seq,
-            newest: self.seqs,
+            newest: self.durability.newest(),
             opened: it.opened,
             line,
             previous: it.previous,
@@ -198,7 +162,7 @@ impl Engine {
             Ok(()) => {
                 let seq = self.rows[row as usize].seq;
                 self.rows[row as usize].phase = Phase::Written;
-                self.order.written(seq);
+                self.durability.written(seq);
                 self.note_row(row, segment, strip, cx);
                 self.retire(segment, cx);
             }
@@ -207,7 +171,7 @@ impl Engine {
                 self.rows[row as usize].phase = Phase::Ready;
                 self.ready.push_front(row);
                 self.lose_segment(segment, cx);
-                self.lines.row_over(line, self.seqs);
+                self.lines.row_over(line, self.durability.newest());
                 self.retire(segment, cx);
             }
             Err(error) => fail(error, cx),
@@ -249,38 +213,30 @@ impl Engine {
             }
             cx.touch(1);
         }
-        self.lines.row_over(line, self.seqs);
+        self.lines.row_over(line, self.durability.newest());
     }
 
     /// Flushes the device when somebody waits for that and all is written that it should cover.
     pub(super) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
-        if self.flushing.is_some() || self.commit <= self.durable {
+        if !self.durability.is_flush_due() || cx.command_room() == 0 {
             return false;
         }
-        let early = planted(Bug::ZonesFlushBeforeRows);
-        if self.order.settled < self.commit && !early || cx.command_room() == 0 {
-            return false;
-        }
-        self.flushing = Some(if early { self.commit } else { self.order.settled });
-        if planted(Bug::ZonesEarlyFlushReply) {
-            self.durable = self.order.settled;
-        }
+        self.durability.begin_flush();
         cx.submit(Op::Flush, Command::Flush { device: 0 });
         true
     }
 
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, cx: &mut Cx) {
-        let seq = self.flushing.take().expect("a flush is under way");
-        if cx.is_good() {
-            self.durable = self.durable.max(seq);
-        }
+        self.durability.end_flush(cx.is_good());
     }
 
     /// Answers what waits for rows that are durable.
     pub(super) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
-        while cx.room() > 4 && cx.requests().waits_for().is_some_and(|it| it <= self.durable) {
+        while cx.room() > 4
+            && cx.requests().waits_for().is_some_and(|it| self.durability.is_durable(it))
+        {
             moved |= cx.answer_waiting(Ok(()));
         }
         moved

@@ -1,0 +1,151 @@
+//! What is durable: the numbers of rows, up to which they are written and flushed, and up to which
+//! somebody waits for them.
+//!
+//! Invariants
+//! - All rows up to `durable` are durable: a flush of the device that began when they were written
+//!   is over.
+//! - What somebody waits for is never taken back.
+
+use crate::kit::watermark::Watermark;
+use crate::planted::{Bug, planted};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Durability {
+    /// Rows that were opened, and up to which they are written.
+    rows: Watermark,
+    /// The youngest row in which something of the host's was published.
+    of_host: u64,
+    /// All rows up to this one are durable.
+    durable: u64,
+    /// What `durable` will be after the flush under way.
+    flushing: Option<u64>,
+    /// Rows up to this one must become durable soon.
+    wanted: u64,
+}
+
+impl Durability {
+    /// No row yet, of so many that can be in memory.
+    pub fn new(rows: usize) -> Self {
+        let rows = Watermark::new(4 * rows);
+        Durability { rows, of_host: 0, durable: 0, flushing: None, wanted: 0 }
+    }
+
+    /// Recovery found rows up to this one: they are durable.
+    pub fn resume(&mut self, row: u64) {
+        self.rows.resume(row);
+        self.durable = row;
+    }
+
+    /// The last row that was opened.
+    pub fn newest(&self) -> u64 {
+        self.rows.begun()
+    }
+
+    /// Whether so many rows overtook one that is not written that no more may be opened.
+    pub fn is_full(&self) -> bool {
+        self.rows.is_full()
+    }
+
+    /// A row is opened: its number.
+    pub fn open(&mut self) -> u64 {
+        self.rows.begin()
+    }
+
+    /// A row is written.
+    pub fn written(&mut self, row: u64) {
+        self.rows.end(row);
+    }
+
+    /// Something of the host's was published in a row.
+    pub fn note_host(&mut self, row: u64) {
+        self.of_host = self.of_host.max(row);
+    }
+
+    /// The row that must be durable so that all is that the host was told.
+    pub fn host_mark(&self) -> u64 {
+        self.of_host
+    }
+
+    /// Whether all rows up to this one are durable.
+    pub fn is_durable(&self, row: u64) -> bool {
+        row <= self.durable
+    }
+
+    /// Whether somebody waits for a row.
+    pub fn is_wanted(&self, row: u64) -> bool {
+        row <= self.wanted
+    }
+
+    /// Asks that all rows up to this one become durable; true when that is new.
+    pub fn want(&mut self, row: u64) -> bool {
+        let is_new = row > self.wanted;
+        self.wanted = self.wanted.max(row);
+        is_new
+    }
+
+    /// Whether the device is to be flushed now: somebody waits, and all is written that the flush
+    /// should cover.
+    pub fn is_flush_due(&self) -> bool {
+        let waits = self.flushing.is_none() && self.wanted > self.durable;
+        waits && (self.rows.complete() >= self.wanted || planted(Bug::ZonesFlushBeforeRows))
+    }
+
+    /// A flush of the device begins.
+    ///
+    /// # Panics
+    /// When one is under way.
+    pub fn begin_flush(&mut self) {
+        assert!(self.flushing.is_none(), "one flush at a time");
+        let early = planted(Bug::ZonesFlushBeforeRows);
+        self.flushing = Some(if early { self.wanted } else { self.rows.complete() });
+        if planted(Bug::ZonesEarlyFlushReply) {
+            self.durable = self.rows.complete();
+        }
+    }
+
+    /// The flush is over, well or not.
+    ///
+    /// # Panics
+    /// When none is under way.
+    pub fn end_flush(&mut self, ok: bool) {
+        let row = self.flushing.take().expect("a flush is under way");
+        if ok {
+            self.durable = self.durable.max(row);
+        }
+        let early = planted(Bug::ZonesFlushBeforeRows);
+        assert!(self.durable <= self.rows.complete() || early, "what is durable was written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_waits_for_the_rows_and_covers_those_that_were_written_when_it_began() {
+        let mut it = Durability::new(2);
+        it.resume(7);
+        assert_eq!((it.open(), it.open(), it.newest()), (8, 9, 9));
+        it.note_host(8);
+        assert!(it.want(it.host_mark()) && !it.want(8), "asked once");
+        assert!(it.is_wanted(8) && !it.is_wanted(9) && !it.is_flush_due());
+        it.written(8);
+        assert!(it.is_flush_due());
+        it.begin_flush();
+        it.written(9);
+        it.end_flush(true);
+        assert!(it.is_durable(8) && !it.is_durable(9) && !it.is_flush_due());
+    }
+
+    #[test]
+    fn a_flush_that_failed_covers_nothing() {
+        let mut it = Durability::new(2);
+        let row = it.open();
+        it.want(row);
+        it.written(row);
+        it.begin_flush();
+        it.end_flush(false);
+        assert!(!it.is_durable(row));
+    }
+}
