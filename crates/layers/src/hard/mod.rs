@@ -13,7 +13,7 @@ use hostftl_core::{Command, DeviceInfo, Nanos, Out, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::Op;
+use crate::vsp::ops::NoOp;
 use crate::vsp::{Machine, Scheme};
 use map::Map;
 
@@ -26,6 +26,7 @@ pub struct Sectors;
 
 impl Scheme for Sectors {
     type Table = Map;
+    type Op = NoOp;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         Layout::logged(config, devices)
@@ -55,8 +56,8 @@ impl Scheme for Sectors {
         machine.gather(now, req, u64::MAX, out)
     }
 
-    fn done(_: &mut Machine<Self>, op: Op, _: Command, _: bool, _: &mut Out) {
-        unreachable!("hard sends no {op:?}")
+    fn done(_: &mut Machine<Self>, op: NoOp, _: Command, _: bool, _: &mut Out) {
+        match op {}
     }
 }
 

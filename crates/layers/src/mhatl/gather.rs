@@ -22,10 +22,10 @@ use crate::planted::{Bug, planted};
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
 use crate::vsp::leaves::{LOST, Leaf, Leaves};
-use crate::vsp::ops::Op;
 use crate::vsp::pool::{Lost, State};
 
 use super::Mhatl;
+use super::ops::Op;
 
 /// Jobs at once.
 const JOBS: usize = 4;
@@ -293,7 +293,7 @@ impl Mhatl {
         let lba = self.layout.data_at(vsp) + u64::from(from);
         let into = Target::Data(into);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit(now, Op::Overlay { mover: index as u8, vsp, slot, len }, command, out);
+        self.submit_own(now, Op::Read { job: index as u8, vsp, slot, len }, command, out);
     }
 
     /// The next run that is still to come, and that the map still has where it was.
@@ -330,7 +330,7 @@ impl Mhatl {
     /// Brings the next run over what the first read brought, or ends the job.
     fn read_rest(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
         let sp = self.layout.superpage;
-        let mover = index as u8;
+        let number = index as u8;
         let job = &mut self.scheme.jobs.list[index];
         let stage = job.stage;
         let Some((slot, from, len)) = self.next_run(index) else {
@@ -346,7 +346,7 @@ impl Mhatl {
             From::Copy(vsn) => match self.pool.state(self.pool.superpage_of(vsn)) {
                 State::Staged(from) => {
                     let view = self.stages[from as usize].buffer().view_sectors(vsn % sp, len);
-                    (Op::OverlayStage { mover, stage: from, slot, len }, Piece::Data(view))
+                    (Op::Copy { job: number, stage: from, slot, len }, Piece::Data(view))
                 }
                 _ => {
                     let from = (self.pool.superpage_of(vsn), vsn % sp);
@@ -354,10 +354,10 @@ impl Mhatl {
                     return true;
                 }
             },
-            _ => (Op::OverlayZeros { mover }, Piece::zero_sectors(len)),
+            _ => (Op::Zeros { job: number }, Piece::zero_sectors(len)),
         };
         let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
-        self.submit(now, op, Command::Place { from: piece, into }, out);
+        self.submit_own(now, op, Command::Place { from: piece, into }, out);
         true
     }
 
@@ -416,21 +416,18 @@ impl Mhatl {
     /// A command of a job is over.
     pub(super) fn gathered(&mut self, op: Op, command: Command, ok: bool) {
         let (index, slot, len, into) = match (op, command) {
-            (
-                Op::Overlay { mover, vsp, slot, len },
-                Command::Read { into: Target::Data(into), .. },
-            ) => {
+            (Op::Read { job, vsp, slot, len }, Command::Read { into: Target::Data(into), .. }) => {
                 self.pool.end_read(vsp);
-                (mover, slot, len, into)
+                (job, slot, len, into)
             }
             (
-                Op::OverlayStage { mover, stage, slot, len },
+                Op::Copy { job, stage, slot, len },
                 Command::Place { from: Piece::Data(from), into },
             ) => {
                 self.repay_stage(stage, from);
-                (mover, slot, len, into)
+                (job, slot, len, into)
             }
-            (Op::OverlayZeros { mover }, Command::Place { into, .. }) => (mover, 0, 0, into),
+            (Op::Zeros { job }, Command::Place { into, .. }) => (job, 0, 0, into),
             (op, command) => unreachable!("{op:?} came back with {command:?}"),
         };
         let job = &mut self.scheme.jobs.list[index as usize];

@@ -8,6 +8,7 @@
 
 mod gather;
 mod map;
+mod ops;
 pub(crate) mod params;
 pub(crate) mod register;
 mod round;
@@ -17,10 +18,10 @@ use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
 use crate::config::{LayerConfig, PlanError};
 use crate::kit::requests::Kind;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::Op;
 use crate::vsp::{Machine, Scheme};
 use gather::Jobs;
 use map::Map;
+use ops::Op;
 use round::Round;
 
 /// The layer.
@@ -35,6 +36,7 @@ pub struct Buddies {
 
 impl Scheme for Buddies {
     type Table = Map;
+    type Op = Op;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         if !config.superpage.is_power_of_two() {

@@ -10,8 +10,8 @@ use hostftl_core::{Cause, Command, Nanos, Out, Payload, Piece, Target};
 
 use crate::vsp::Machine;
 use crate::vsp::layout::FLOOR;
-use crate::vsp::ops::Op;
 
+use super::ops::Op;
 use super::{Hidden, HiddenMap};
 
 /// Thousandths of the hidden area from which on everything in the victim goes home.
@@ -74,7 +74,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.pool.begin_read(victim);
         let lba = self.layout.data_at(victim);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit(now, Op::Bounce { vsp: victim }, command, out);
+        self.submit_own(now, Op::Bounce { vsp: victim }, command, out);
     }
 
     /// Whether what the victim has of an LSP stays hidden.
@@ -104,7 +104,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let view = forward.buffer().view_sectors(from % self.layout.superpage, len);
         let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
         let op = Op::Forward { stage, from, slot, len };
-        self.submit(now, op, Command::Place { from: Piece::Data(view), into }, out);
+        self.submit_own(now, op, Command::Place { from: Piece::Data(view), into }, out);
         self.counters.gc_copied += u64::from(len);
         self.close_if_full();
         len

@@ -14,11 +14,11 @@ use hostftl_format::hard::Listing;
 use crate::vsp::Machine;
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::log::Mark;
-use crate::vsp::ops::Op;
 use crate::vsp::pool::{NONE, State};
 use crate::vsp::stage::runs;
 use crate::vsp::write_out::LAST_NAMES;
 
+use super::ops::Op;
 use super::{Hidden, HiddenMap};
 
 /// How many parts there are, at the most.
@@ -242,7 +242,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.set_ending(part, Phase::Forgetting);
         let lba = self.layout.data_at(vsp);
         let sectors = u64::from(count) * u64::from(self.layout.superpage);
-        self.submit(now, Op::Loan, Command::Reset { device: 0, lba, sectors }, out);
+        self.submit_own(now, Op::Loan, Command::Reset { device: 0, lba, sectors }, out);
         true
     }
 

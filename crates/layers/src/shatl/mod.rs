@@ -25,6 +25,7 @@ mod forward;
 mod lend;
 mod map;
 mod moves;
+mod ops;
 mod overlay;
 pub(crate) mod params;
 pub(crate) mod register;
@@ -40,7 +41,6 @@ use crate::config::{LayerConfig, PlanError};
 use crate::kind::LayerKind;
 use crate::vsp::direct::Direct;
 use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
-use crate::vsp::ops::Op;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Machine, Scheme, Table};
 use collect::Victims;
@@ -48,6 +48,7 @@ use forward::Forward;
 use lend::Loans;
 use map::{MOST_SECTORS, Map};
 use moves::Movers;
+use ops::Op;
 use overlay::Overlay;
 use route::Route;
 use spill::Spill;
@@ -179,6 +180,7 @@ pub struct Hidden<M> {
 
 impl<M: HiddenMap> Scheme for Hidden<M> {
     type Table = M;
+    type Op = Op;
     const WEIGHS: bool = M::WEIGHS;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {

@@ -18,9 +18,10 @@ use hostftl_core::{Cause, Command, Gather, Nanos, Out, Payload, Piece, Tally, Ta
 use crate::planted::{Bug, planted};
 use crate::vsp::Machine;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::ops::OWN_OPS;
 use crate::vsp::pool::State;
 
+use super::ops::Op;
 use super::{Hidden, HiddenMap};
 
 /// LSPs that are moved at once; each has a buffer.
@@ -158,7 +159,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let into = Target::Data(mover.buffer().view_mut_sectors(0, sp));
         let lba = self.layout.home(first).expect("every sector has a home");
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit(now, Op::Fetch { mover: index as u8 }, command, out);
+        self.submit_own(now, Op::Fetch { mover: index as u8 }, command, out);
         true
     }
 
@@ -220,21 +221,21 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         if self.scheme.forward.holds(vsp) && self.scheme.victims.is(vsp) {
             let from = self.scheme.forward.buffer().view_sectors(vsn % sp, len);
             let command = Command::Place { from: Piece::Data(from), into };
-            self.submit(now, Op::OverlayBounce { mover }, command, out);
+            self.submit_own(now, Op::OverlayBounce { mover }, command, out);
             return true;
         }
         match self.pool.state(vsp) {
             State::Staged(stage) => {
                 let from = self.stages[stage as usize].buffer().view_sectors(vsn % sp, len);
                 let command = Command::Place { from: Piece::Data(from), into };
-                self.submit(now, Op::OverlayStage { mover, stage, slot, len }, command, out);
+                self.submit_own(now, Op::OverlayStage { mover, stage }, command, out);
             }
             State::Full | State::Victim | State::Stuck => {
                 self.pool.begin_read(vsp);
                 let lba = self.layout.data_at(vsp) + u64::from(vsn % sp);
                 let into = Target::Data(into);
                 let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-                self.submit(now, Op::Overlay { mover, vsp, slot, len }, command, out);
+                self.submit_own(now, Op::Overlay { mover, vsp, slot, len }, command, out);
             }
             other => unreachable!("a live sector lies in a superpage that is {other:?}"),
         }
@@ -267,7 +268,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let lba = self.layout.home(first).expect("every sector has a home");
         let tally = Tally::of(Cause::Gc, len);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::WriteBack { mover: index as u8 }, command, out);
+        self.submit_own(now, Op::WriteBack { mover: index as u8 }, command, out);
         true
     }
 
@@ -306,7 +307,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 (mover.whole, mover.phase) = (ok, Phase::Laying);
             }
             (
-                Op::OverlayStage { mover, stage, .. },
+                Op::OverlayStage { mover, stage },
                 Command::Place { from: Piece::Data(from), into },
             ) => {
                 self.repay_stage(stage, from);

@@ -12,10 +12,11 @@ use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
 use crate::config::LayerConfig;
 use crate::kit::requests::{Kind, SLOTS};
 use crate::planted::{Bug, planted};
-use crate::vsp::ops::{OWN_OPS, Op};
+use crate::vsp::ops::OWN_OPS;
 use crate::vsp::pool::{Lost, State};
 use crate::vsp::{Health, Machine};
 
+use super::ops::Op;
 use super::params::Reclaim;
 use super::{Hidden, HiddenMap};
 
@@ -178,7 +179,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         if matches!(command, Command::Program { .. }) {
             self.scheme.route.note(first, first + sectors);
         }
-        self.submit(now, Op::Direct { req, lsn: first, sectors }, command, out);
+        self.submit_own(now, Op::Direct { req, lsn: first, sectors }, command, out);
     }
 
     /// A direct write or trim is over on the device.

@@ -96,7 +96,7 @@ pub struct Machine<S: Scheme> {
     pub scheme: S,
     pub direct: Direct,
     pub log: Log,
-    pub ops: Ops,
+    pub ops: Ops<S::Op>,
     pub requests: Requests<Mark>,
     pub stages: Vec<Stage>,
     /// Stages that are not listed yet, in the order of opening; the last may be filling.
@@ -278,9 +278,14 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Sends a command.
-    pub fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
+    pub fn submit(&mut self, now: Nanos, op: Op<S::Op>, command: Command, out: &mut Out) {
         let token = self.ops.begin(now, op, op.on_device().then_some(0));
         out.push(Output::Submit(token, command));
+    }
+
+    /// Sends a command of the scheme's own.
+    pub fn submit_own(&mut self, now: Nanos, op: S::Op, command: Command, out: &mut Out) {
+        self.submit(now, Op::Own(op), command, out);
     }
 
     fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
@@ -307,16 +312,7 @@ impl<S: Scheme> Machine<S> {
             Op::Collect { stage, from, slot, len } => {
                 self.collected(stage, (from, slot, len), command, result.is_ok());
             }
-            Op::Direct { .. }
-            | Op::Fetch { .. }
-            | Op::Overlay { .. }
-            | Op::OverlayStage { .. }
-            | Op::OverlayZeros { .. }
-            | Op::Bounce { .. }
-            | Op::OverlayBounce { .. }
-            | Op::Forward { .. }
-            | Op::Loan
-            | Op::WriteBack { .. } => S::done(self, op, command, result.is_ok(), out),
+            Op::Own(own) => S::done(self, own, command, result.is_ok(), out),
             Op::Digest { stage } => self.digested(stage, command, result),
             Op::Program { stage, serial } => {
                 self.programmed(stage, serial, command, result.is_ok())

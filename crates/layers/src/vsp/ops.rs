@@ -1,5 +1,7 @@
 //! Commands in flight: what each token stands for, and until when it is waited for.
 
+use core::fmt::Debug;
+
 use crate::kit::commands::Commands;
 
 use super::log::Point;
@@ -11,7 +13,7 @@ pub const OWN_OPS: usize = 64;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum Op<Own> {
     /// A read for request `req` from superpage `vsp` on media.
     Read { req: u16, vsp: u32 },
     /// A copy for request `req` out of a stage.
@@ -38,61 +40,57 @@ pub enum Op {
     Image { slot: u8 },
     /// The program of one copy of the root.
     Root { copy: u8 },
-    /// A host's write to its home.
-    Direct { req: u16, lsn: u64, sectors: u64 },
-    /// Collection reads the home of what it moves.
-    Fetch { mover: u8 },
-    /// Collection lays slots of superpage `vsp`, at `slot` of what it moves, over that.
-    Overlay { mover: u8, vsp: u32, slot: u32, len: u32 },
-    /// The same out of a stage.
-    OverlayStage { mover: u8, stage: u8, slot: u32, len: u32 },
-    /// Zeros for slots of what collection puts together.
-    OverlayZeros { mover: u8 },
-    /// Collection reads the whole victim, once.
-    Bounce { vsp: u32 },
-    /// Slots of the victim, which was read, are laid over what collection moves.
-    OverlayBounce { mover: u8 },
-    /// Slots of the victim, from virtual sector `from`, are copied into a stage.
-    Forward { stage: u8, from: u32, slot: u32, len: u32 },
-    /// Collection writes home what it moved.
-    WriteBack { mover: u8 },
-    /// The device forgets what lent homes held.
-    Loan,
     /// A step of recovery.
     Recover { index: u16 },
+    /// One of the scheme's own.
+    Own(Own),
 }
 
-impl Op {
+impl<Own: OwnOp> Op<Own> {
     /// Whether nothing can be promised any more when it fails.
     pub fn changes_media(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Op::Program { .. }
-                | Op::Log { .. }
-                | Op::Flush { .. }
-                | Op::Direct { .. }
-                | Op::WriteBack { .. }
-                | Op::Image { .. }
-                | Op::Loan
-                | Op::Root { .. }
-        )
+            | Op::Log { .. }
+            | Op::Flush { .. }
+            | Op::Image { .. }
+            | Op::Root { .. } => true,
+            Op::Own(own) => own.changes_media(),
+            _ => false,
+        }
     }
 
     /// Whether a device is to answer.
     pub fn on_device(&self) -> bool {
-        !matches!(
-            self,
-            Op::Copy { .. }
-                | Op::Zero { .. }
-                | Op::Place { .. }
-                | Op::OverlayStage { .. }
-                | Op::OverlayZeros { .. }
-                | Op::OverlayBounce { .. }
-                | Op::Forward { .. }
-                | Op::Digest { .. }
-        )
+        match self {
+            Op::Copy { .. } | Op::Zero { .. } | Op::Place { .. } | Op::Digest { .. } => false,
+            Op::Own(own) => own.on_device(),
+            _ => true,
+        }
+    }
+}
+
+/// What the commands of a scheme are for that only the scheme sends.
+pub trait OwnOp: Copy + Debug {
+    /// Whether nothing can be promised any more when it fails.
+    fn changes_media(&self) -> bool;
+    /// Whether a device is to answer.
+    fn on_device(&self) -> bool;
+}
+
+/// The operations of a scheme that sends no command of its own: there is none.
+#[derive(Clone, Copy, Debug)]
+pub enum NoOp {}
+
+impl OwnOp for NoOp {
+    fn changes_media(&self) -> bool {
+        match *self {}
+    }
+
+    fn on_device(&self) -> bool {
+        match *self {}
     }
 }
 
 /// Those in flight.
-pub type Ops = Commands<Op>;
+pub type Ops<Own> = Commands<Op<Own>>;

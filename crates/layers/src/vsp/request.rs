@@ -158,7 +158,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// A piece of a read is here.
-    pub fn read_done(&mut self, op: Op, command: Command, ok: bool, out: &mut Out) {
+    pub fn read_done(&mut self, op: Op<S::Op>, command: Command, ok: bool, out: &mut Out) {
         let (req, into) = match (op, command) {
             (Op::Read { req, vsp }, Command::Read { into: Target::Data(into), .. }) => {
                 self.pool.end_read(vsp);

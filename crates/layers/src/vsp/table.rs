@@ -8,7 +8,7 @@ use crate::config::{LayerConfig, PlanError};
 
 use super::Machine;
 use super::layout::Layout;
-use super::ops::Op;
+use super::ops::OwnOp;
 use super::pool::{Lost, Pool};
 
 /// The map from logical to virtual sectors. On media it is a list of entries by key.
@@ -95,6 +95,8 @@ pub trait Table: Debug {
 pub trait Scheme: Debug + Sized {
     /// Its map.
     type Table: Table;
+    /// What the commands are for that only the scheme sends.
+    type Op: OwnOp;
     /// Whether a superpage weighs another thing than its live slots.
     const WEIGHS: bool = false;
 
@@ -125,7 +127,7 @@ pub trait Scheme: Debug + Sized {
     /// Moves the first write or trim on. Whether anything moved.
     fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool;
     /// A command of the scheme's own is over.
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, out: &mut Out);
+    fn done(machine: &mut Machine<Self>, op: Self::Op, command: Command, ok: bool, out: &mut Out);
     /// The device failed: lets go of what waits for more than the answer to a command.
     fn give_up(_machine: &mut Machine<Self>, _out: &mut Out) -> bool {
         false
