@@ -6,7 +6,6 @@ use hostftl_format::zones::{ENTRIES, Entry, Kind};
 use super::Engine;
 use super::map::At;
 use super::ops::Cx;
-use super::row::Phase;
 use crate::planted::{Bug, planted};
 
 /// Room for the host.
@@ -20,7 +19,7 @@ impl Engine {
     pub(super) fn take(&mut self, who: usize, want: u32) -> Option<(u16, u32, u32)> {
         for _ in 0..2 {
             let row = self.fill(who)?;
-            let it = &self.rows[row as usize];
+            let it = self.rows.at(row);
             let room = (ENTRIES - it.entries.len()) as u32;
             let count = want.min(self.layout.strip_blocks() - it.slots).min(room);
             if count > 0 {
@@ -28,20 +27,20 @@ impl Engine {
                 if count == 0 {
                     return None;
                 }
-                let it = &mut self.rows[row as usize];
+                let it = self.rows.at_mut(row);
                 it.slots += count;
                 it.taken[who] += count;
                 it.pending += count;
                 return Some((row, it.slots - count, count));
             }
-            self.close();
+            self.rows.close();
         }
         None
     }
 
     /// The row that is filled; opens one when there is none.
     fn fill(&mut self, who: usize) -> Option<u16> {
-        if let Some(row) = self.filling {
+        if let Some(row) = self.rows.filling() {
             return Some(row);
         }
         let floor = if who == HOST { self.layout.reserve * self.layout.row_strips() } else { 0 };
@@ -50,18 +49,9 @@ impl Engine {
         {
             return None;
         }
-        let idle = |row: &usize| match self.rows[*row].phase {
-            Phase::Idle => true,
-            Phase::Draining => self.buffers[*row].is_idle(),
-            _ => false,
-        };
-        let count = self.rows.len();
-        let row = (0..count).map(|step| (self.turn + step) % count).find(idle)?;
-        self.turn = (row + 1) % count;
-        self.rows[row].phase = Phase::Idle;
-        self.rows[row].open(self.durability.open());
-        self.filling = Some(row as u16);
-        self.filling
+        let row = self.rows.idle()?;
+        self.rows.open(row, self.durability.open());
+        Some(row)
     }
 
     /// Strips that rows can still be sent to, beyond those in memory.
@@ -71,8 +61,7 @@ impl Engine {
 
     /// Those of them that are in open lines.
     fn open_room(&self) -> i64 {
-        let unplaced = self.rows.iter().filter(|row| row.is_unplaced()).count() as i64;
-        i64::from(self.lines.open_strips()) - unplaced
+        i64::from(self.lines.open_strips()) - self.rows.unplaced()
     }
 
     /// Lets the host fill what is open, because nothing else can be done for a write that waits:
@@ -84,16 +73,9 @@ impl Engine {
         lends
     }
 
-    /// No more goes into the row that is filled.
-    pub(super) fn close(&mut self) {
-        let row = self.filling.take().expect("a row is filled");
-        self.rows[row as usize].phase = Phase::Closed;
-        self.closed += 1;
-    }
-
     /// Lists a block in a page of a row.
     pub(super) fn list_block(&mut self, row: u16, slot: u32, block: u64, cause: Cause) {
-        let it = &mut self.rows[row as usize];
+        let it = self.rows.at_mut(row);
         it.entries.push(Entry { kind: Kind::Data, block, value: slot, crc: 0 });
         it.tally.add(cause, SECTORS_PER_BLOCK);
     }
@@ -116,12 +98,12 @@ impl Engine {
     /// Unmaps blocks and lists that; false when no row takes it now.
     pub(super) fn append_trim(&mut self, first: u64, blocks: u64) -> bool {
         let Some(mut row) = self.fill(HOST) else { return false };
-        if self.rows[row as usize].entries.len() == ENTRIES {
-            self.close();
+        if self.rows.at(row).entries.len() == ENTRIES {
+            self.rows.close();
             let Some(other) = self.fill(HOST) else { return false };
             row = other;
         }
-        let it = &mut self.rows[row as usize];
+        let it = self.rows.at_mut(row);
         let value = if planted(Bug::ZonesTrimInMemory) { 0 } else { blocks as u32 };
         it.entries.push(Entry { kind: Kind::Trim, block: first, value, crc: 0 });
         it.has_trim = true;

@@ -97,7 +97,7 @@ impl Engine {
             }
             At::Row { row, slot } => {
                 let from = u32::from(slot) * SECTORS_PER_BLOCK + skip;
-                let view = self.buffers[row as usize].view_sectors(from, sectors);
+                let view = self.rows.buffer(row).view_sectors(from, sectors);
                 let command = Command::Place { from: Piece::Data(view), into };
                 cx.submit(Op::Read { req, line: None }, command);
             }
@@ -152,7 +152,7 @@ impl Engine {
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
-                self.repay(from);
+                self.rows.repay(from);
                 into
             }
             other => unreachable!("{other:?} is no part of a read"),
@@ -164,22 +164,6 @@ impl Engine {
     fn part_over(&mut self, req: u16, well: bool, cx: &mut Cx) {
         cx.requests().part_over(req, well);
         self.complete_if_over(req, cx);
-    }
-
-    /// Gives a view back to the row that it is of.
-    pub(super) fn repay(&mut self, piece: Piece) {
-        if let Piece::Data(view) = piece {
-            let row = self.row_of(view.id());
-            self.buffers[row].repay(view);
-        }
-    }
-
-    fn row_of(&self, id: u32) -> usize {
-        let first = self.buffers[0].id();
-        match self.buffers.get(id.wrapping_sub(first) as usize) {
-            Some(buffer) if buffer.id() == id => (id - first) as usize,
-            _ => self.buffers.iter().position(|it| it.id() == id).expect("a buffer of a row"),
-        }
     }
 
     /// Begins a part of a write, or of a trim that does not fill its block; false when it must
@@ -236,14 +220,14 @@ impl Engine {
     /// Brings the old content of a block that is written in part.
     fn fill_rest(&mut self, index: u8, cx: &mut Cx) {
         let write = self.blocks.list[index as usize].as_mut().expect("a write under way");
-        let (row, at) = (usize::from(write.row), self.map.get(write.block));
+        let (row, at) = (write.row, self.map.get(write.block));
         let to = Row::byte(write.slot);
         let bytes = Row::byte(1);
-        let into = self.buffers[row].view_mut(to, bytes);
+        let into = self.rows.buffer(row).view_mut(to, bytes);
         let command = match at {
             At::Nowhere => Command::Place { from: Piece::Zeros(bytes), into },
             At::Row { row: other, slot } => {
-                let view = self.buffers[other as usize].view(Row::byte(slot.into()), bytes);
+                let view = self.rows.buffer(other).view(Row::byte(slot.into()), bytes);
                 Command::Place { from: Piece::Data(view), into }
             }
             At::Media(place) => {
@@ -262,7 +246,7 @@ impl Engine {
     fn give(&mut self, index: u8, cx: &mut Cx) {
         let write = self.blocks.list[index as usize].expect("a write under way");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
-        let into = self.buffers[write.row as usize].view_mut_sectors(to, write.sectors);
+        let into = self.rows.buffer(write.row).view_mut_sectors(to, write.sectors);
         let from = match cx.request(write.req).kind {
             Kind::Write => {
                 Piece::Data(cx.requests().data(write.req).view_sectors(write.at, write.sectors))
@@ -287,13 +271,13 @@ impl Engine {
             Command::Place { from, into } => {
                 match from {
                     Piece::Data(view) if !filled => cx.requests().data(write.req).repay(view),
-                    from => self.repay(from),
+                    from => self.rows.repay(from),
                 }
                 into
             }
             other => unreachable!("{other:?} is no step of a write"),
         };
-        self.buffers[write.row as usize].repay_mut(into);
+        self.rows.buffer(write.row).repay_mut(into);
         if let Some(line) = write.line {
             self.lines.at_mut(line).reads -= 1;
         }
@@ -303,7 +287,7 @@ impl Engine {
             return self.give(index, cx);
         }
         self.blocks.list[index as usize] = None;
-        self.rows[write.row as usize].pending -= write.count;
+        self.rows.at_mut(write.row).pending -= write.count;
         if result.is_err() {
             self.unlist(write.row, write.slot, EntryKind::None);
         } else {
@@ -311,7 +295,7 @@ impl Engine {
                 let block = write.block + u64::from(step);
                 self.publish(block, write.row, write.slot + step, cx);
             }
-            self.durability.note_host(self.rows[write.row as usize].seq);
+            self.durability.note_host(self.rows.at(write.row).seq);
         }
         self.part_over(write.req, result.is_ok(), cx);
     }

@@ -134,7 +134,8 @@ impl Engine {
             return false;
         }
         let unwritten = |phase| !matches!(phase, Phase::Idle | Phase::Written | Phase::Draining);
-        let rows = self.rows.iter().filter(|row| unwritten(row.phase)).map(|row| row.seq);
+        let rows =
+            self.rows.iter().filter(|(_, row)| unwritten(row.phase())).map(|(_, row)| row.seq);
         let rows = rows.filter(|_| !planted(Bug::ZonesRootSkipsRows));
         let replay_from = rows.min().unwrap_or(self.durability.newest() + 1);
         it.wanted = false;
@@ -156,9 +157,9 @@ impl Engine {
         let mut buf = it.buf.take().expect("no strip is on its way");
         let (slot, layout, rows) = (it.count, &self.layout, &self.rows);
         let written = |row: u16, slot: u8| {
-            let row = &rows[row as usize];
+            let row = rows.at(row);
             let place = || layout.place(row.segment, row.strip, slot.into());
-            (row.phase == Phase::Written).then(place)
+            (row.phase() == Phase::Written).then(place)
         };
         let image = &mut buf.pages_mut()[slot as usize];
         let any = self.map.emit(page, image, written);

@@ -281,7 +281,7 @@ impl Engine {
             let (block, _) = self.collection.lanes[lane].items[cursor + step as usize];
             self.list_block(row, slot + step, block, Cause::Gc);
         }
-        let into = self.buffers[row as usize].view_mut(Row::byte(slot), Row::byte(count));
+        let into = self.rows.buffer(row).view_mut(Row::byte(slot), Row::byte(count));
         let command = Command::Read {
             device: 0,
             lba: item.1 * u64::from(SECTORS_PER_BLOCK),
@@ -325,8 +325,8 @@ impl Engine {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("a read comes back")
         };
-        self.buffers[row as usize].repay_mut(into);
-        self.rows[row as usize].pending -= u32::from(count);
+        self.rows.buffer(row).repay_mut(into);
+        self.rows.at_mut(row).pending -= u32::from(count);
         let it = &mut self.collection.lanes[lane as usize];
         it.outstanding -= 1;
         for step in 0..u32::from(count) {

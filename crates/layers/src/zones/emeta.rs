@@ -136,7 +136,7 @@ impl Engine {
         let room = self.part_room();
         let at = self.layout.column(segment) * self.layout.strips + strip;
         let at = at + u32::from(planted(Bug::ZonesListOffByOne));
-        let row = &self.rows[row as usize];
+        let row = self.rows.at(row);
         let list = self.emeta.of(line);
         list.newest = list.newest.max(row.seq);
         list.make_room(row.entries.len() + 1, room);

@@ -41,7 +41,7 @@ impl Engine {
 
     /// The page that a row took for a block is something else.
     pub(super) fn unlist(&mut self, row: u16, slot: u32, kind: Kind) {
-        let mut entries = self.rows[row as usize].entries.iter_mut();
+        let mut entries = self.rows.at_mut(row).entries.iter_mut();
         let entry = entries.find(|it| it.kind == Kind::Data && it.value == slot);
         entry.expect("the block was listed").kind = kind;
     }
@@ -49,7 +49,7 @@ impl Engine {
     /// A block that was to move into a page of a row can't be read.
     pub(super) fn lose(&mut self, block: u64, row: u16, slot: u32, cx: &mut Cx) {
         self.unlist(row, slot, Kind::Lost);
-        self.rows[row as usize].has_trim = true;
+        self.rows.at_mut(row).has_trim = true;
         let old = self.map.set(block, At::Lost);
         self.forget(old);
         cx.touch(1);

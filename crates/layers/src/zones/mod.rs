@@ -37,11 +37,11 @@ pub(crate) mod register;
 mod replay;
 mod request;
 mod row;
+mod rows;
 mod scan;
 mod victims;
 mod write_out;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
@@ -64,6 +64,7 @@ use map::{At, Map};
 use ops::{Cx, OPS, Op, fail};
 use recovery::Recovery;
 use row::Row;
+use rows::Rows;
 
 /// The layer.
 pub type Zones = Shell<Engine>;
@@ -79,15 +80,7 @@ pub struct Engine {
     worn: bool,
     map: Map,
     lines: Lines,
-    rows: Vec<Row>,
-    /// One for each row.
-    buffers: Vec<Payload>,
-    /// Where the search for an idle row begins.
-    turn: usize,
-    /// The row that is filled, how many wait for what is on its way, and those ready to be sent.
-    filling: Option<u16>,
-    closed: u32,
-    ready: VecDeque<u16>,
+    rows: Rows,
     /// The front that the next row goes to.
     next_front: u32,
     blocks: Blocks,
@@ -127,12 +120,7 @@ impl Zones {
             worn: false,
             map: Map::new(&layout),
             lines: Lines::new(&layout, config.zones.gc),
-            rows: (0..rows).map(|_| Row::new()).collect(),
-            buffers,
-            turn: 0,
-            filling: None,
-            closed: 0,
-            ready: VecDeque::with_capacity(rows),
+            rows: Rows::new(rows, buffers),
             next_front: 0,
             blocks: Blocks::new(),
             durability: Durability::new(rows),
@@ -315,8 +303,6 @@ impl Core for Engine {
     }
 
     fn power_off(&mut self) {
-        self.buffers.drain(..).for_each(|buffer| {
-            buffer.void();
-        });
+        self.rows.void();
     }
 }

@@ -35,7 +35,7 @@ pub enum Phase {
 /// See the module text.
 #[derive(Debug)]
 pub struct Row {
-    pub phase: Phase,
+    phase: Phase,
     pub seq: u64,
     pub entries: Vec<Entry>,
     /// Pages taken.
@@ -76,10 +76,32 @@ impl Row {
         (size_of::<Row>() + ENTRIES * size_of::<Entry>() + BLOCK) as u64
     }
 
+    /// What it is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Goes on to the next phase.
+    ///
+    /// # Panics
+    /// When that is no next phase.
+    pub fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::Idle | Phase::Draining, Phase::Filling)
+                | (Phase::Filling, Phase::Closed)
+                | (Phase::Closed | Phase::Sent, Phase::Ready)
+                | (Phase::Ready, Phase::Sent)
+                | (Phase::Sent, Phase::Written)
+                | (Phase::Written, Phase::Draining)
+        );
+        assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
+        self.phase = next;
+    }
+
     /// Begins a new row.
     pub fn open(&mut self, seq: u64) {
-        assert_eq!(self.phase, Phase::Idle, "an idle row is opened");
-        self.phase = Phase::Filling;
+        self.go(Phase::Filling);
         self.seq = seq;
         self.entries.clear();
         (self.slots, self.taken, self.pending, self.has_trim) = (0, [0; 2], 0, false);

@@ -18,36 +18,25 @@ impl Engine {
     /// Closes the row that is filled when it is full or somebody waits for it.
     pub(super) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
-        if let Some(row) = self.filling {
-            let it = &self.rows[row as usize];
+        if let Some(row) = self.rows.filling() {
+            let it = self.rows.at(row);
             if it.slots == self.layout.strip_blocks() || self.durability.is_wanted(it.seq) {
-                self.close();
+                self.rows.close();
                 moved = true;
             }
         }
-        for row in 0..self.rows.len() {
-            if self.closed == 0 {
-                break;
-            }
-            let it = &mut self.rows[row];
-            if it.phase == Phase::Closed && it.pending == 0 {
-                it.phase = Phase::Ready;
-                self.ready.push_back(row as u16);
-                self.closed -= 1;
-                moved = true;
-            }
-        }
+        moved |= self.rows.make_ready();
         moved | self.send_first(cx)
     }
 
     /// Sends the first row that is ready.
     fn send_first(&mut self, cx: &mut Cx) -> bool {
-        let Some(&row) = self.ready.front() else { return false };
+        let Some(row) = self.rows.first_ready() else { return false };
         if cx.command_room() < 8 {
             return false;
         }
         let fronts = self.layout.fronts;
-        let of_gc = self.rows[row as usize].taken[GC] > 0;
+        let of_gc = self.rows.at(row).taken[GC] > 0;
         let first =
             if of_gc && !self.layout.wide { self.lines.lists.freest() } else { self.next_front };
         let who = if of_gc { Who::Collection } else { Who::Host };
@@ -59,7 +48,7 @@ impl Engine {
         });
         let Some((front, (segment, strip))) = placed else { return false };
         self.next_front = (front + 1) % fronts;
-        self.ready.pop_front();
+        self.rows.send(segment, strip);
         self.send_row(row, (segment, strip), cx);
         true
     }
@@ -67,8 +56,7 @@ impl Engine {
     fn send_row(&mut self, row: u16, (segment, strip): (u32, u32), cx: &mut Cx) {
         let line = self.layout.line(segment);
         let blocks = self.layout.strip_blocks();
-        let it = &mut self.rows[row as usize];
-        (it.phase, it.segment, it.strip) = (Phase::Sent, segment, strip);
+        let it = self.rows.at_mut(row);
         let mut tail = it.tail.take().expect("a row has its tail when it is sent");
         for (index, entry) in it.entries.iter().enumerate() {
             zones::put_entry(&mut tail.pages_mut()[0], index, entry);
@@ -81,13 +69,13 @@ impl Engine {
         tally.add(Cause::Map, SECTORS_PER_BLOCK);
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
         self.count_sent(&tally, cx);
-        let it = &self.rows[row as usize];
+        let it = self.rows.at(row);
         let head = self.head(line, it.seq, it.entries.len());
         let at = self.layout.tail_at(segment, strip);
         zones::seal(&mut tail.pages_mut()[0], &self.uuid, at, &head);
         let mut gather = Gather::new();
         if slots > 0 {
-            gather.push(Piece::Data(self.buffers[row as usize].view(0, Row::byte(slots))));
+            gather.push(Piece::Data(self.rows.buffer(row).view(0, Row::byte(slots))));
         }
         if slots < blocks {
             gather.push(Piece::Zeros(Row::byte(blocks - slots)));
@@ -152,24 +140,23 @@ impl Engine {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             match piece {
-                Piece::Meta { buf, .. } => self.rows[row as usize].tail = Some(buf),
-                piece => self.repay(piece),
+                Piece::Meta { buf, .. } => self.rows.at_mut(row).tail = Some(buf),
+                piece => self.rows.repay(piece),
             }
         }
         self.lines.chunks.sent(segment, strip, result.is_err());
         let line = self.layout.line(segment);
         match result {
             Ok(()) => {
-                let seq = self.rows[row as usize].seq;
-                self.rows[row as usize].phase = Phase::Written;
+                let seq = self.rows.at(row).seq;
+                self.rows.at_mut(row).go(Phase::Written);
                 self.durability.written(seq);
                 self.note_row(row, segment, strip, cx);
                 self.retire(segment, cx);
             }
             Err(DeviceError::Media) => {
                 // Its segment is out of use: it goes to another, with the number that it has.
-                self.rows[row as usize].phase = Phase::Ready;
-                self.ready.push_front(row);
+                self.rows.send_again(row);
                 self.lose_segment(segment, cx);
                 self.lines.row_over(line, self.durability.newest());
                 self.retire(segment, cx);
@@ -189,22 +176,22 @@ impl Engine {
     pub(super) fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
         let readable = self.lines.chunks.at(segment).readable(hidden);
-        for row in 0..self.rows.len() {
-            let it = &self.rows[row];
-            if it.phase != Phase::Written || it.segment != segment || it.strip >= readable {
-                continue;
+        for row in 0..self.layout.rows() as u16 {
+            let it = self.rows.at(row);
+            let is_here = it.phase() == Phase::Written && it.segment == segment;
+            if is_here && it.strip < readable {
+                self.retire_row(row, cx);
             }
-            self.retire_row(row as u16, cx);
         }
     }
 
     fn retire_row(&mut self, row: u16, cx: &mut Cx) {
-        let it = &mut self.rows[row as usize];
+        let it = self.rows.at_mut(row);
         let (segment, strip) = (it.segment, it.strip);
-        it.phase = Phase::Draining;
+        it.go(Phase::Draining);
         let line = self.layout.line(segment);
-        for index in 0..self.rows[row as usize].entries.len() {
-            let entry = self.rows[row as usize].entries[index];
+        for index in 0..self.rows.at(row).entries.len() {
+            let entry = self.rows.at(row).entries[index];
             let here = At::Row { row, slot: entry.value as u8 };
             if entry.kind == Kind::Data && self.map.get(entry.block) == here {
                 let place = self.layout.place(segment, strip, entry.value);
