@@ -37,7 +37,7 @@ phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 phase "chaos" chaos
-phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted,hostftl-io/planted --test planted --quiet -- --nocapture
+phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted,hostftl-io/planted,hostftl-cli/planted --test planted --quiet -- --nocapture
 
 skips=$(wc -l < "$HOSTFTL_SKIPPED")
 printf '\nskipped here: %s\n' "$skips"

@@ -7,7 +7,7 @@
 # as a file by nbdfuse.
 source "$(dirname "$0")/lib.sh"
 begin medium log
-need nbdkit nbdfuse fusermount3 qemu-io
+need nbdkit nbdfuse fusermount3 qemu-io stdbuf
 nbdkit --filter=cache null --dump-plugin >/dev/null || skip "nbdkit has no filter cache"
 [ -e /dev/fuse ] || skip "/dev/fuse is missing here"
 
@@ -55,6 +55,16 @@ cut_power() {
     fuses=()
 }
 
+# flushed VOLUME COMMANDS…: qemu-io against the server, then a flush; it dies without another.
+flushed() {
+    local of=$1 commands=() one
+    shift
+    for one; do commands+=(-c "$one"); done
+    stdbuf -oL qemu-io -f raw -t writeback "${commands[@]}" -c flush -c abort "$uri" >"$dir/io.out" 2>&1 || true
+    ! grep -qi 'failed\|error' "$dir/io.out" || fail "$of: $(cat "$dir/io.out")"
+    [ "$(grep -c '^wrote' "$dir/io.out")" -eq $# ] || fail "$of: $(cat "$dir/io.out")"
+}
+
 # io VOLUME COMMANDS…: qemu-io against the server.
 io() {
     local of=$1 commands=() one
@@ -75,7 +85,7 @@ kept() {
     rm -f "$dir/vol.toml"
     "$hostftl" create "$dir/vol.toml" --device "$device" "${@:2}" --force
     serve vol
-    io "$what" 'write -P 7 0 300k' 'write -P 8 1M 4k' flush
+    flushed "$what" 'write -P 7 0 300k' 'write -P 8 1M 4k'
     cut_power
     power 1 2
     attach "$1"

@@ -80,6 +80,9 @@ fn logical_block(file: &File) -> Option<u32> {
 }
 
 /// Tries to read one sector that is not at the start of a block.
+// Apart: rustc 1.95 gives a function that may return at once, and has a page on its stack, a stack
+// that is not aligned for the page.
+#[inline(never)]
 fn unit_from_trial(file: &File) -> u32 {
     let mut page = Page::default();
     match file.read_at(&mut page.0[..SECTOR], SECTOR as u64) {

@@ -11,10 +11,6 @@ pub enum Bug {
     RingFlush,
     /// A thread answers a flush without asking the kernel.
     ThreadFlush,
-    /// Superblocks are not flushed before the layer runs.
-    DeviceFlush,
-    /// Superblocks are not flushed while the layer runs.
-    ReserveFlush,
     /// A zoned file's pointers are not flushed.
     SettleFlush,
     /// A flush of an NBD export is answered without asking the server.
@@ -25,13 +21,19 @@ pub enum Bug {
     CacheBelieved,
 }
 
+/// Names a bug that is switched on from the beginning of the process, as [`Bug::name`] has it.
+pub const VARIABLE: &str = "HOSTFTL_PLANTED";
+
 impl Bug {
+    /// Its name.
+    pub fn name(self) -> String {
+        format!("{self:?}")
+    }
+
     /// All of them, in the order of the report.
     pub const ALL: &'static [Bug] = &[
         Bug::RingFlush,
         Bug::ThreadFlush,
-        Bug::DeviceFlush,
-        Bug::ReserveFlush,
         Bug::SettleFlush,
         Bug::ServerFlush,
         Bug::NextFlushBelieved,
@@ -41,11 +43,17 @@ impl Bug {
 
 #[cfg(feature = "planted")]
 mod switch {
-    use super::Bug;
+    use super::{Bug, VARIABLE};
+    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
     /// One more than the bug's number; 0 for none.
-    static CHOSEN: AtomicU8 = AtomicU8::new(0);
+    static CHOSEN: LazyLock<AtomicU8> = LazyLock::new(|| {
+        let name = std::env::var(VARIABLE).unwrap_or_default();
+        let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
+        assert!(bug.is_some() || name.is_empty(), "{VARIABLE}={name}: there is no such bug");
+        AtomicU8::new(bug.map_or(0, |bug| *bug as u8 + 1))
+    });
     static CACHED: AtomicBool = AtomicBool::new(false);
 
     /// Switches one bug on, or all off, for the whole process.
