@@ -88,3 +88,10 @@ fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
     let report = report(LayerKind::Mhatl, 4_001_064);
     assert!(report.requests > 10_000, "{} requests", report.requests);
 }
+
+/// Free lines lacked segments that were offline: they were enough as lines, so that nothing was
+/// collected, and too short for the host.
+#[test]
+fn pblk_collects_when_free_lines_lack_segments() {
+    passes_with(LayerKind::Pblk, 86, &[("segment went offline", 10)]);
+}

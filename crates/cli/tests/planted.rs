@@ -12,10 +12,11 @@ fn medium(bug: &str) -> String {
     let mut run = Command::new(script);
     run.arg("medium").env("HOSTFTL", env!("CARGO_BIN_EXE_hostftl")).env(VARIABLE, bug);
     let output = run.output().expect("the script runs");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Whether a bug shows only where a flush fails, or a device is opened again: crates/io finds those.
+/// Whether a bug shows only where a flush fails or a device is opened again: crates/io finds those.
 fn is_of_one_device(bug: Bug) -> bool {
     matches!(bug, Bug::NextFlushBelieved | Bug::CacheBelieved)
 }

@@ -200,9 +200,9 @@ impl Lines {
         self.empty.len() as u32
     }
 
-    /// Free lines that are not kept for images.
+    /// Free lines that are not kept for images. Those that lack a segment count as what they have.
     pub fn spare(&self) -> u32 {
-        self.lists.free().saturating_sub(self.layout.keep.saturating_sub(self.map_lines))
+        self.spare_strips().max(0) as u32 / self.layout.row_strips()
     }
 
     /// Strips in free lines that are not kept for images.
