@@ -11,6 +11,8 @@ struct Flying<Op> {
     device: Option<u8>,
     /// `Nanos::MAX` when it is waited for without end.
     deadline: Nanos,
+    /// Whether the engine went on without it.
+    given_up: bool,
 }
 
 /// The table of commands under way: what each was for, in the words of the engine. A token is an
@@ -19,6 +21,8 @@ struct Flying<Op> {
 pub struct Commands<Op> {
     slots: Vec<Option<Flying<Op>>>,
     free: Vec<u16>,
+    /// How many of them were given up.
+    given_up: usize,
     patience: [Nanos; 16],
     wake: Option<Nanos>,
 }
@@ -30,6 +34,7 @@ impl<Op: Copy> Commands<Op> {
         Commands {
             slots: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
+            given_up: 0,
             patience,
             wake: None,
         }
@@ -41,14 +46,9 @@ impl<Op: Copy> Commands<Op> {
         self.free.len()
     }
 
-    /// How many commands are under way.
-    pub fn count(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// Whether no command is under way.
+    /// Whether no command is under way, but for those that were given up.
     pub fn is_empty(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.free.len() + self.given_up == self.slots.len()
     }
 
     /// Notes a command that is about to be sent, to a device or not.
@@ -64,8 +64,19 @@ impl<Op: Copy> Commands<Op> {
             deadline = now.saturating_add(patience);
             self.wake = Some(self.wake.map_or(deadline, |wake| wake.min(deadline)));
         }
-        self.slots[index as usize] = Some(Flying { op, device, deadline });
+        self.slots[index as usize] = Some(Flying { op, device, deadline, given_up: false });
         Token(index.into())
+    }
+
+    /// Whether a command is under way that was given up.
+    pub fn has_given_up(&self) -> bool {
+        self.given_up > 0
+    }
+
+    /// Whether the engine went on without a command.
+    #[inline]
+    pub fn is_given_up(&self, token: Token) -> bool {
+        self.given_up > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.given_up)
     }
 
     /// What a command that is over was for.
@@ -74,15 +85,10 @@ impl<Op: Copy> Commands<Op> {
     /// When no command with this token is under way.
     #[inline]
     pub fn end(&mut self, token: Token) -> Op {
-        self.end_with_device(token).0
-    }
-
-    /// As [`Commands::end`], and the device that the command went to.
-    #[inline]
-    pub fn end_with_device(&mut self, token: Token) -> (Op, Option<u8>) {
         let flying = self.slots[token.0 as usize].take().expect("a command is over once");
         self.free.push(token.0 as u16);
-        (flying.op, flying.device)
+        self.given_up -= usize::from(flying.given_up);
+        flying.op
     }
 
     /// When to look for late commands.
@@ -98,17 +104,23 @@ impl<Op: Copy> Commands<Op> {
         earliest.is_some_and(|deadline| deadline <= now)
     }
 
-    /// The commands past their deadline.
-    pub fn late(&self, now: Nanos) -> impl Iterator<Item = Token> + '_ {
-        let is_late = move |it: &Option<Flying<Op>>| it.is_some_and(|it| it.deadline <= now);
-        (0..).zip(&self.slots).filter(move |(_, slot)| is_late(slot)).map(|(at, _)| Token(at))
+    /// The devices of the commands past their deadline, as a set of bits.
+    pub fn late_devices(&self, now: Nanos) -> u16 {
+        let late = self.slots.iter().flatten().filter(|flying| flying.deadline <= now);
+        late.filter_map(|flying| flying.device).fold(0, |set, device| set | 1 << device)
     }
 
-    /// Does not wait for a command any more, although it is under way; what it is for.
-    pub fn give_up(&mut self, token: Token) -> Option<Op> {
-        let flying = self.slots[token.0 as usize].as_mut()?;
-        flying.deadline = Nanos::MAX;
-        Some(flying.op)
+    /// Does not wait for the commands of these devices any more, although they are under way; tells
+    /// `each` of them, what it is for, and its device.
+    pub fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
+        for (slot, index) in self.slots.iter_mut().zip(0..) {
+            let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };
+            if let Some(device) = flying.device.filter(|device| devices >> device & 1 == 1) {
+                (flying.deadline, flying.given_up) = (Nanos::MAX, true);
+                self.given_up += 1;
+                each(Token(index), flying.op, device);
+            }
+        }
     }
 }
 
@@ -126,16 +138,30 @@ mod tests {
     fn a_command_is_late_when_the_patience_of_its_device_is_over() {
         let mut commands = table();
         let slow = commands.begin(5, 1, Some(1));
-        commands.begin(5, 2, Some(0));
+        let fast = commands.begin(5, 2, Some(0));
         commands.begin(5, 3, None);
         assert_eq!((commands.room(), commands.wake()), (0, Some(105)));
-        assert!(!commands.any_late(104));
-        assert!(commands.any_late(105));
-        assert_eq!(commands.late(105).collect::<Vec<_>>(), [slow]);
-        assert_eq!(commands.give_up(slow), Some(1));
+        assert!(!commands.any_late(104) && commands.any_late(105));
+        assert_eq!((commands.late_devices(104), commands.late_devices(105)), (0, 2));
+        let mut given_up = Vec::new();
+        commands.give_up(2, |token, op, device| given_up.push((token, op, device)));
+        assert_eq!(given_up, [(slow, 1, 1)]);
         assert!(!commands.any_late(1000) && commands.wake().is_none());
-        assert_eq!(commands.end_with_device(slow), (1, Some(1)));
-        assert_eq!((commands.room(), commands.count()), (1, 2));
+        assert!(commands.is_given_up(slow) && !commands.is_given_up(fast));
+        assert_eq!((commands.end(fast), commands.end(slow)), (2, 1));
+        assert_eq!(commands.room(), 2);
+    }
+
+    #[test]
+    fn nothing_waits_for_a_command_that_was_given_up() {
+        let mut commands = table();
+        commands.begin(5, 1, Some(1));
+        assert!(!commands.is_empty());
+        commands.give_up(2, |_, _, _| ());
+        commands.give_up(2, |_, _, _| panic!("a command is given up once"));
+        assert!(commands.is_empty());
+        commands.begin(5, 1, Some(1));
+        assert!(!commands.is_empty(), "the next one is waited for");
     }
 
     #[test]

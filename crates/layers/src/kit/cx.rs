@@ -91,8 +91,15 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     }
 
     /// A command is over: what it was for.
+    #[inline]
     pub(super) fn end_command(&mut self, token: Token) -> Op {
         self.commands.end(token)
+    }
+
+    /// Whether the engine went on without a command.
+    #[inline]
+    pub(super) fn is_given_up(&self, token: Token) -> bool {
+        self.commands.is_given_up(token)
     }
 
     /// The host is gone. Whether there is nothing to do for that.
@@ -164,7 +171,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.commands.room()
     }
 
-    /// Whether no command is under way.
+    /// Whether no command is under way, but for those that were given up.
     pub fn is_quiet(&self) -> bool {
         self.common.commands.is_empty()
     }
@@ -185,9 +192,39 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     ///
     /// # Panics
     /// When there is no room for it: see [`Cx::command_room`].
+    #[inline]
     pub fn submit(&mut self, op: Op, command: Command) {
         let token = self.common.commands.begin(self.now, op, command.device());
         self.push(Output::Submit(token, command));
+    }
+
+    /// As [`Cx::submit`], for a command that goes to no device, and is made where it is needed:
+    /// commands are long.
+    #[inline(always)]
+    pub fn compute(&mut self, op: Op, make: impl FnOnce() -> Command) {
+        let token = self.common.commands.begin(self.now, op, None);
+        assert!(self.budget > 0, "a round makes no more outputs than were reserved");
+        self.budget -= 1;
+        self.out.push_with(|| Output::Submit(token, make()));
+    }
+
+    /// The devices of which a command is late, as a set of bits.
+    pub fn late_devices(&self) -> u16 {
+        self.common.commands.late_devices(self.now)
+    }
+
+    /// Whether a command is under way that was given up.
+    pub fn has_given_up(&self) -> bool {
+        self.common.commands.has_given_up()
+    }
+
+    /// Goes on without the commands of these devices: tells `each` of them, what it is for, and its
+    /// device. When one is back after all, [`Core::late_done`] gets it.
+    ///
+    /// [`Core::late_done`]: super::Core::late_done
+    pub fn give_up_commands(&mut self, devices: u16, each: impl FnMut(Token, Op, u8)) {
+        self.common.commands.give_up(devices, each);
+        self.common.commands.any_late(self.now); // Those that are left set the next wake-up.
     }
 
     /// Tells what happened.
@@ -223,6 +260,15 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         let worse = self.common.health.worsen(Health::after(error));
         if worse || fresh {
             self.tell(Event::DeviceFailed { device, error, abandoned });
+        }
+    }
+
+    /// One of several devices failed, and the others can't make up for it: nothing is written any
+    /// more, and what the others hold is read all the same.
+    pub fn fail_one(&mut self, device: u8, error: DeviceError) {
+        let left = Health::after(error).error().map_or(Health::Good, Health::ReadOnly);
+        if self.common.health.worsen(left) {
+            self.tell(Event::DeviceFailed { device, error, abandoned: false });
         }
     }
 

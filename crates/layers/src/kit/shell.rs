@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use hostftl_core::{
-    Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer, Limits,
-    MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Request, Verdict,
+    Codec, Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer, Limits,
+    MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Piece, Request, Token, Verdict, View, ViewMut,
 };
 
 use super::cx::{Common, Cx};
@@ -44,6 +44,39 @@ pub trait Core: Debug {
     fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
     /// A command is over. An error that the volume can't live with is told by [`Cx::fail`].
     fn done(&mut self, op: Self::Op, command: Command, ended: Ended, cx: &mut CxOf<Self>);
+    /// A block is compressed, as [`Core::done`] would be told: of these there are most, and a whole
+    /// command would be copied on its way.
+    fn packed(
+        &mut self,
+        op: Self::Op,
+        (from, into): (View, ViewMut),
+        (codec, seed): (Codec, u64),
+        verdict: Verdict,
+        cx: &mut CxOf<Self>,
+    ) {
+        self.done(op, Command::Pack { from, into, codec, seed }, Ok(verdict), cx);
+    }
+    /// Data was copied; otherwise as [`Core::packed`].
+    fn placed(&mut self, op: Self::Op, from: View, into: ViewMut, cx: &mut CxOf<Self>) {
+        let command = Command::Place { from: Piece::Data(from), into };
+        self.done(op, command, Ok(Verdict::default()), cx);
+    }
+    /// A command is back that was given up ([`Cx::give_up_commands`]), and what it was for.
+    fn late_done(
+        &mut self,
+        _token: Token,
+        op: Self::Op,
+        _command: Command,
+        _ended: Ended,
+        _cx: &mut CxOf<Self>,
+    ) {
+        unreachable!("no command was given up, not {op:?} either")
+    }
+    /// A timer came, and with `late` a command is late that was waited for until now. Whether the
+    /// engine goes on without it; else nothing is written any more.
+    fn woken(&mut self, _late: bool, _cx: &mut CxOf<Self>) -> bool {
+        false
+    }
     /// A round of the start, whether anything moved. It ends with [`Cx::become_ready`] or
     /// [`Cx::give_up`].
     fn start(&mut self, cx: &mut CxOf<Self>) -> bool;
@@ -65,6 +98,10 @@ pub trait Core: Debug {
     fn check(&self) -> Result<(), &'static str>;
     /// As [`Layer::power_off`].
     fn power_off(&mut self);
+    /// As [`Layer::idle`], of what only the engine knows.
+    fn is_idle(&self) -> bool {
+        true
+    }
     /// As [`Layer::gauges`].
     fn gauges(&self) -> Option<Gauges> {
         None
@@ -128,18 +165,46 @@ impl<C: Core> Shell<C> {
                 assert_eq!(self.common.life(), Life::Running, "requests come to a layer that runs");
                 self.with(now, out, MAX_OUTPUTS, |core, cx| core.accept(request, cx));
             }
-            Input::Done(Done { token, command, result }) => {
+            Input::Done(Done {
+                token,
+                command: Command::Pack { from, into, codec, seed },
+                result: Ok(verdict),
+            }) => {
                 let op = self.common.end_command(token);
-                self.with(now, out, MAX_OUTPUTS, |core, cx| core.done(op, command, result, cx));
+                self.with(now, out, MAX_OUTPUTS, |core, cx| {
+                    core.packed(op, (from, into), (codec, seed), verdict, cx);
+                });
             }
+            Input::Done(Done {
+                token,
+                command: Command::Place { from: Piece::Data(from), into },
+                result: Ok(_),
+            }) => {
+                let op = self.common.end_command(token);
+                self.with(now, out, MAX_OUTPUTS, |core, cx| core.placed(op, from, into, cx));
+            }
+            Input::Done(done) => self.done(now, done, out),
             Input::Timer => {
-                if self.common.is_late(now) {
+                let late = self.common.is_late(now);
+                let goes_on = self.with(now, out, MAX_OUTPUTS, |core, cx| core.woken(late, cx));
+                if late && !goes_on {
                     self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Gone, true));
                 }
             }
             Input::Stop if self.common.stop() => out.push(Output::Event(Event::Stopped)),
             Input::Stop => {}
         }
+    }
+
+    // Not where it is called: what it works with is long.
+    #[inline(never)]
+    fn done(&mut self, now: Nanos, Done { token, command, result }: Done, out: &mut Out) {
+        let given_up = self.common.is_given_up(token);
+        let op = self.common.end_command(token);
+        self.with(now, out, MAX_OUTPUTS, |core, cx| match given_up {
+            true => core.late_done(token, op, command, result, cx),
+            false => core.done(op, command, result, cx),
+        });
     }
 
     /// Goes through rounds until nothing moves or the step is full.
@@ -157,7 +222,8 @@ impl<C: Core> Shell<C> {
                 (Life::Running, _) => core.run(cx),
                 (Life::Stopping, _) => core.run(cx) || core.stop(cx),
             });
-            if !moved {
+            // After a failure there is always one more round, by its rule.
+            if !moved && self.common.health() == health {
                 return;
             }
         }
@@ -241,7 +307,7 @@ impl<C: Core> Layer for Shell<C> {
     }
 
     fn idle(&self) -> bool {
-        self.common.is_idle()
+        self.common.is_idle() && self.core.is_idle()
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -2,10 +2,10 @@
 
 use hostftl_format::log::{GRAIN, Place};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::map::Where;
 
-impl Log {
+impl Engine {
     /// Whether the live counts are the sums of what the map and the directory point at. Of pages
     /// that are away nothing is known: with any, no sum may be greater than its count.
     pub(in crate::log) fn check_live(&self) -> Result<(), &'static str> {

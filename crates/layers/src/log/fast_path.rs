@@ -3,20 +3,22 @@
 //!
 //! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
 //! makes the layer calm. From then on a round looks at requests and blocks only, until something
-//! [disturbs](Log::disturb) it: any input but a request and the end of a computation, and whatever
-//! a block changes that others wait for.
+//! [disturbs](Engine::disturb) it: any input but a request and the end of a computation, and
+//! whatever a block changes that others wait for.
 //!
 //! Invariant: what a round would find behind requests and blocks is the same as when the layer
 //! became calm: nothing.
 
-use hostftl_core::{Done, Out};
+use hostftl_core::Command;
 
-use crate::log::ops::Op;
+use crate::kit::Life;
+use crate::kit::shell::Ended;
+use crate::log::Engine;
+use crate::log::ops::{Cx, Op, works};
 use crate::log::rounds::FULL_ROUND;
-use crate::log::{Life, Log};
 use crate::planted::{Bug, planted};
 
-impl Log {
+impl Engine {
     /// The rest of a round may find something to do.
     #[inline]
     pub(in crate::log) fn disturb(&mut self) {
@@ -31,9 +33,9 @@ impl Log {
 
     /// A command is over: only the computations of blocks leave the layer calm.
     #[inline]
-    pub(in crate::log) fn disturbed_by(&mut self, op: Op, done: &Done) {
-        let of_block = matches!(op, Op::Block { .. }) && done.command.device().is_none();
-        if !of_block || done.result.is_err() {
+    pub(in crate::log) fn disturbed_by(&mut self, op: Op, command: &Command, ended: Ended) {
+        let of_block = matches!(op, Op::Block { .. }) && command.device().is_none();
+        if !of_block || ended.is_err() {
             self.disturb();
         }
     }
@@ -44,11 +46,11 @@ impl Log {
     }
 
     /// That round is over, and whether anything `moved`.
-    pub(in crate::log) fn calm_down(&mut self, moved: bool, out: &Out) {
+    pub(in crate::log) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
         let quiet = self.hung.is_quiet() && self.lost.is_quiet();
-        let sound = self.life == Life::Running && self.failed.is_none() && quiet;
-        let waits = self.waits_for_more() || self.may_collect() || !self.durability.all_closed();
-        if moved || !sound || waits || out.room() < FULL_ROUND {
+        let sound = cx.life() == Life::Running && works(cx) && quiet;
+        let waits = self.waits_for_more(cx) || self.may_collect() || !self.durability.all_closed();
+        if moved || !sound || waits || cx.room() < FULL_ROUND {
             self.disturb();
         }
     }
@@ -56,8 +58,8 @@ impl Log {
     /// Whether a block waits for its page or for room, or a request for more than that one of the
     /// blocks ends: each end is followed by a round, calm or not, that begins another.
     #[inline]
-    pub(in crate::log) fn waits_for_more(&self) -> bool {
-        let of_request = self.requests.any_unbegun() && self.may_begin_block();
+    pub(in crate::log) fn waits_for_more(&self, cx: &mut Cx) -> bool {
+        let of_request = cx.requests().any_unbegun() && self.may_begin_block();
         let of_block = !self.blocks.waiting.is_empty() || self.blocks.mapping.any();
         (of_request || of_block) && !planted(Bug::WaitForgotten)
     }

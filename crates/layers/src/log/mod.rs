@@ -40,14 +40,14 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, Gauges,
-    HostError, Input, Layer, Limits, MAX_TOUCH, Nanos, Out, Output, Payload, Piece, SECTOR,
-    SECTORS_PER_BLOCK,
+    BLOCK, Codec, Command, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece, Request, SECTOR,
+    SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
 };
 use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::kit::requests::Requests;
+use crate::kit::shell::Ended;
+use crate::kit::{Core, Life, Shell};
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use checkpoint::roots::Roots;
@@ -55,14 +55,13 @@ use durability::Durability;
 use gc::Collection;
 use gc::throttle::Pace;
 use host::blocks::Blocks;
-use host::requests::Mark;
 use journal::Journal;
 use layout::ROWS;
 pub use layout::{At, Layout};
 use map::Map;
 use map::directory::Directory;
 use map::page_reads::Loads;
-use ops::{OPS, Ops};
+use ops::{Cx, Mark, OPS, OWN_OPS, Op};
 use recovery::Recovery;
 use redundancy::failed_devices::Lost;
 use redundancy::metadata::Salvage;
@@ -72,28 +71,15 @@ use row::append::Stream;
 use segments::Segments;
 use zoned::write_pointers::Pointers;
 
-/// Commands kept for everything that is not a block operation.
-const OWN_OPS: usize = 512;
-
-/// How far the end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Recovering,
-    Running,
-    Stopping,
-    Over,
-}
+/// The layer.
+pub type Log = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Log {
-    plan: Plan,
+pub struct Engine {
     layout: Layout,
     uuid: [u8; 16],
     codec: Codec,
-    life: Life,
-    /// What all but reads is answered with since a device failed.
-    failed: Option<HostError>,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
     map: Map,
     directory: Directory,
@@ -108,10 +94,8 @@ pub struct Log {
     active: u32,
     buffers: Buffers,
     blocks: Blocks,
-    requests: Requests<Mark>,
     /// The map page that is kept for the first trim.
     trimming: Option<u32>,
-    ops: Ops,
     lost: Lost,
     hung: Hung,
     journal: Journal,
@@ -129,16 +113,11 @@ pub struct Log {
     /// and have not answered.
     discard: Vec<bool>,
     discarding: Vec<u8>,
-    counters: Counters,
     gauges: Gauges,
-    touched: usize,
-    more: bool,
     /// What [`Segments::changes`] was when the layer became [`fast_path`]; `None` when it is not.
     calm: Option<u64>,
     /// Sectors that were read until the volume was ready.
     start_read: u64,
-    /// A command ran past its deadline: what hangs is answered without its payload.
-    abandoning: bool,
 }
 
 impl Log {
@@ -164,13 +143,11 @@ impl Log {
             });
             return Err(PlanError("too many devices are missing"));
         }
-        Ok(Log {
-            plan: layout.plan(config.log.gc, Buffers::needed(&layout)),
+        let plan = layout.plan(config.log.gc, Buffers::needed(&layout));
+        let engine = Engine {
             layout,
             uuid: config.uuid,
             codec: config.log.compress,
-            life: Life::Recovering,
-            failed: None,
             map: Map::new(&layout),
             directory: Directory::new(layout.pages),
             loads: Loads::new(),
@@ -182,9 +159,7 @@ impl Log {
             active: 0,
             buffers: Buffers::new(buffers, &layout),
             blocks: Blocks::new(),
-            requests: Requests::new(),
             trimming: None,
-            ops: Ops::new(OPS, config.patience()),
             lost: Lost::new(missing, config.tolerates()),
             hung: Hung::new(&layout),
             journal,
@@ -198,104 +173,96 @@ impl Log {
             recovery: Some(Recovery::new(&layout, mode)),
             discarding: alloc::vec![0; layout.segments as usize],
             discard: devices.iter().map(|device| device.discard).collect(),
-            counters: Counters::default(),
             gauges: Gauges::default(),
-            touched: 0,
-            more: true,
             calm: None,
             start_read: 0,
-            abandoning: false,
-        })
-    }
-
-    /// A device can no longer be trusted with what is written.
-    fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, out: &mut Out) {
-        self.counters.device_errors += 1;
-        if self.failed.is_some() {
-            return;
-        }
-        self.failed = Some(match error {
-            DeviceError::NoSpace => HostError::NoSpace,
-            _ => HostError::Io,
-        });
-        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
-        if self.life == Life::Recovering {
-            self.give_up("a device failed during recovery", out);
-        }
-    }
-
-    fn give_up(&mut self, why: &'static str, out: &mut Out) {
-        self.failed = Some(HostError::Io);
-        self.life = Life::Over;
-        out.push(Output::Event(Event::Unrecoverable(why)));
-    }
-
-    /// A command hangs: its device is given up, and the volume with it when that is needed.
-    fn look_for_late(&mut self, now: Nanos, out: &mut Out) {
-        let late = self.ops.wake().is_some_and(|at| at <= now) && self.ops.any_late(now);
-        if late && !self.give_up_late(now, out) {
-            self.abandoning = true;
-            self.fail(0, DeviceError::Gone, true, out);
-        }
+        };
+        Ok(Shell::over(engine, plan, OPS, config.patience()))
     }
 }
 
-impl Layer for Log {
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        self.touched = 0;
-        match input {
-            Input::Host(request) => self.accept(request, out),
-            // Of these there are most, and whole they would be copied on their way.
-            Input::Done(Done {
-                token,
-                command: Command::Pack { from, into, .. },
-                result: Ok(it),
-            }) => {
-                self.end_pack(now, token, (from, into), it, out);
-            }
-            Input::Done(Done {
-                token,
-                command: Command::Place { from: Piece::Data(from), into },
-                result: Ok(_),
-            }) => self.end_place(now, token, (from, into), out),
-            Input::Done(done) => self.done(now, done, out),
-            Input::Timer => {
-                self.disturb();
-                self.look_for_late(now, out);
-            }
-            Input::Stop => {
-                self.disturb();
-                self.life = Life::Stopping;
-            }
+impl Core for Engine {
+    type Op = Op;
+    type Mark = Mark;
+    const ROUND_OUTPUTS: usize = rounds::ROUND_OUTPUTS;
+    const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
+
+    fn accept(&mut self, request: Request, cx: &mut Cx) {
+        self.accept_request(request, cx);
+    }
+
+    fn packed(
+        &mut self,
+        op: Op,
+        views: (View, ViewMut),
+        _: (Codec, u64),
+        verdict: Verdict,
+        cx: &mut Cx,
+    ) {
+        match op {
+            Op::Block { index } => self.pack_done(index, views, verdict, cx),
+            other => unreachable!("{other:?} packs nothing"),
         }
-        self.pump(now, out);
-        assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);
     }
 
-    fn credits(&self) -> Credits {
-        let running = self.life == Life::Running;
-        let requests = if running { self.requests.room() } else { 0 };
-        Credits { requests, sectors: self.plan.limits.max_transfer }
+    fn placed(&mut self, op: Op, from: View, into: ViewMut, cx: &mut Cx) {
+        if let Op::Block { index } = op {
+            return self.place_done(index, (from, into), cx);
+        }
+        self.disturb();
+        let command = Command::Place { from: Piece::Data(from), into };
+        self.finish(op, command, Ok(Verdict::default()), cx);
     }
 
-    fn next_timer(&self) -> Option<Nanos> {
-        if self.more { Some(0) } else { self.ops.wake() }
+    fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        self.command_done(op, command, ended, cx);
     }
 
-    fn limits(&self) -> Limits {
-        self.plan.limits
+    fn late_done(&mut self, token: Token, op: Op, command: Command, _ended: Ended, cx: &mut Cx) {
+        self.given_up_done(token, op, command, cx);
     }
 
-    fn counters(&self) -> Counters {
-        self.counters
+    fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
+        self.disturb();
+        late && self.give_up_late(cx)
     }
 
-    fn has_failed(&self) -> bool {
-        self.failed.is_some()
+    fn start(&mut self, cx: &mut Cx) -> bool {
+        self.go_on_without_devices(cx) | self.pump_recovery(cx)
     }
 
-    fn map_bytes(&self) -> u64 {
-        self.plan.map_bytes
+    #[inline]
+    fn run(&mut self, cx: &mut Cx) -> bool {
+        match self.is_calm() && cx.life() == Life::Running {
+            true => self.pump_calm(cx),
+            false => self.pump_all(cx),
+        }
+    }
+
+    fn stop(&mut self, cx: &mut Cx) -> bool {
+        self.pump_stop(cx)
+    }
+
+    fn wind_down(&mut self, cx: &mut Cx) -> bool {
+        self.go_on_without_devices(cx) | self.pump_failed(cx)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.hung.is_quiet() && self.lost.is_quiet()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.check_live()
+    }
+
+    fn gauges(&self) -> Option<Gauges> {
+        let (live, free, stale) = self.segments.space();
+        let mapped = self.map.mapped() * BLOCK as u64;
+        Some(Gauges { mapped, live, free, stale, ..self.gauges })
+    }
+
+    fn lost_devices(&self) -> u16 {
+        self.lost.set() | self.journal.lost()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
@@ -326,32 +293,13 @@ impl Layer for Log {
         true
     }
 
-    fn idle(&self) -> bool {
-        self.requests.is_empty() && self.all_back() && self.lost.is_quiet() && !self.more
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        if self.life == Life::Running { self.check_live() } else { Ok(()) }
-    }
-
-    fn gauges(&self) -> Option<Gauges> {
-        let (live, free, stale) = self.segments.space();
-        let mapped = self.map.mapped() * BLOCK as u64;
-        Some(Gauges { mapped, live, free, stale, ..self.gauges })
-    }
-
-    fn lost_devices(&self) -> u16 {
-        self.lost.set() | self.journal.lost()
-    }
-
     fn power_off(&mut self) {
         self.lost.void();
-        self.requests.void();
         self.buffers.void();
     }
 }
 
-impl Log {
+impl Engine {
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
     fn may_be_mapped(&self, block: u64) -> bool {
         let away = || !self.directory.place(self.map.page_of(block)).is_nowhere();

@@ -1,10 +1,14 @@
-//! Commands in flight: what each token stands for, and until when it is waited for.
+//! What the commands of the engine are for, and how its parts fail.
 
-use crate::kit::commands::Commands;
+use hostftl_core::DeviceError;
+
+use crate::kit::{self, Life};
 use crate::log::journal::Part;
 
 /// Commands in flight at once.
 pub const OPS: u16 = 1024;
+/// Of these, kept for everything that is not a block operation.
+pub const OWN_OPS: usize = 512;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,5 +58,30 @@ impl Op {
     }
 }
 
-/// Those in flight.
-pub type Ops = Commands<Op>;
+/// What a request waits for that must be durable: the host's rows up to this stamp, or the journal
+/// up to this moment.
+pub type Mark = (u64, u64);
+
+/// What the parts take.
+pub type Cx<'a> = kit::Cx<'a, Op, Mark>;
+
+/// Whether no device failed for which parity can't make up, and the volume could be opened.
+#[inline]
+pub fn works(cx: &Cx) -> bool {
+    cx.is_good() && cx.life() != Life::Over
+}
+
+/// A device can no longer be trusted with what is written.
+pub fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
+    cx.counters().device_errors += 1;
+    if works(cx) {
+        cx.fail_one(device, error);
+    }
+}
+
+/// The volume can't be opened; what several reads find is told once.
+pub fn give_up(why: &'static str, cx: &mut Cx) {
+    if cx.life() == Life::Starting {
+        cx.give_up(why);
+    }
+}

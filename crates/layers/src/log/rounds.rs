@@ -1,38 +1,21 @@
-//! What a step does after its input: round by round, until nothing moves.
+//! The rounds of a step, in the order in which things move on.
 
-use hostftl_core::{Event, HostError, MAX_TOUCH, Nanos, Out, Output};
-
-use crate::log::{Life, Log};
+use crate::kit::Life;
+use crate::log::Engine;
+use crate::log::ops::Cx;
 
 /// The most outputs that one round of the pump makes.
-const ROUND_OUTPUTS: usize = 24;
+pub const ROUND_OUTPUTS: usize = 24;
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.
 pub const FULL_ROUND: usize = 40;
 
-impl Log {
-    /// Does what can be done, round by round, until nothing moves or the step is full.
-    pub(in crate::log) fn pump(&mut self, now: Nanos, out: &mut Out) {
-        self.more = false;
-        loop {
-            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
-                self.more = true;
-                return;
-            }
-            let moved = match self.is_calm() {
-                true => self.pump_calm(now, out),
-                false => self.pump_all(now, out),
-            };
-            if !moved {
-                return;
-            }
-        }
-    }
-
+impl Engine {
     /// A round while nothing but blocks moves.
-    fn pump_calm(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let moved = self.pump_requests(now, out) | self.pump_blocks(out);
-        let waits = self.waits_for_more();
+    #[inline]
+    pub(in crate::log) fn pump_calm(&mut self, cx: &mut Cx) -> bool {
+        let moved = self.pump_requests(cx) | self.pump_blocks(cx);
+        let waits = self.waits_for_more(cx);
         if waits && !moved {
             self.disturb();
         }
@@ -41,65 +24,62 @@ impl Log {
 
     // Not where it is called: that has to be short.
     #[inline(never)]
-    fn pump_all(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let moved = self.pump_unsent(now, out) || self.pump_hung(now, out);
-        moved
-            | match (self.life, self.failed) {
-                (_, Some(error)) => self.pump_failed(now, error, out),
-                (Life::Over, _) => false,
-                (Life::Recovering, _) => self.pump_recovery(now, out),
-                (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) || self.pump_stop(out),
-            }
+    pub(in crate::log) fn pump_all(&mut self, cx: &mut Cx) -> bool {
+        self.go_on_without_devices(cx) | self.pump_running(cx)
+    }
+
+    /// Goes on with what waits for a command that was not sent, or was given up.
+    pub(in crate::log) fn go_on_without_devices(&mut self, cx: &mut Cx) -> bool {
+        self.pump_unsent(cx) || self.pump_hung(cx)
     }
 
     /// A round, in the order in which things move on. What moved at its beginning is no reason for
     /// another round when nothing waits there any more.
-    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn pump_running(&mut self, cx: &mut Cx) -> bool {
         self.begin_to_calm();
-        let mut moved = self.pump_told(now, out) | self.pump_mapping(now, out);
-        let began = self.pump_requests(now, out) | self.pump_blocks(out);
-        moved |= began && self.waits_for_more();
-        moved |= self.pump_writing(now, out);
-        moved |= self.pump_collection(now, out) | self.pump_salvage(now, out);
-        moved |= self.pump_reclaim(now, out);
-        moved |= self.pump_checkpoint(now, out);
-        moved |= self.pump_warming(now, out);
-        moved = moved || self.refuse_when_full(out);
-        self.calm_down(moved, out);
+        let mut moved = self.pump_told(cx) | self.pump_mapping(cx);
+        let began = self.pump_requests(cx) | self.pump_blocks(cx);
+        moved |= began && self.waits_for_more(cx);
+        moved |= self.pump_writing(cx);
+        moved |= self.pump_collection(cx) | self.pump_salvage(cx);
+        moved |= self.pump_reclaim(cx);
+        moved |= self.pump_checkpoint(cx);
+        moved |= self.pump_warming(cx);
+        moved = moved || self.refuse_when_full(cx);
+        self.calm_down(moved, cx);
         moved
     }
 
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
     /// read can't be collected.
-    fn refuse_when_full(&mut self, out: &mut Out) -> bool {
-        let still = self.all_back() && self.lost.is_quiet() && self.life == Life::Running;
-        if !still || !self.waits_for_room() {
+    fn refuse_when_full(&mut self, cx: &mut Cx) -> bool {
+        let still = self.all_back(cx) && self.lost.is_quiet() && cx.life() == Life::Running;
+        if !still || !self.waits_for_room(cx) {
             return false;
         }
-        if out.room() < FULL_ROUND {
-            self.more = true; // Not before a round that lacks nothing.
+        if cx.room() < FULL_ROUND {
+            cx.wake(); // Not before a round that lacks nothing.
             return false;
         }
-        self.refuse_block(out) || self.refuse_trim(out)
+        self.refuse_block(cx) || self.refuse_trim(cx)
     }
 
     /// Everything between an open row and a durable one.
-    pub(in crate::log) fn pump_writing(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_writing(&mut self, cx: &mut Cx) -> bool {
         let mut moved = self.pump_commit();
-        moved |= self.pump_rows(now, out);
-        moved |= self.pump_journal(now, out);
-        moved |= self.pump_flush(now, out);
-        moved | self.answer_flushed(out)
+        moved |= self.pump_rows(cx);
+        moved |= self.pump_journal(cx);
+        moved |= self.pump_flush(cx);
+        moved | self.answer_flushed(cx)
     }
 
     /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
-    fn pump_stop(&mut self, out: &mut Out) -> bool {
-        if !self.requests.is_empty() || !self.blocks.is_idle() {
+    pub(in crate::log) fn pump_stop(&mut self, cx: &mut Cx) -> bool {
+        if !cx.requests().is_empty() || !self.blocks.is_idle() {
             return false;
         }
         if !self.collection.is_idle() {
-            return self.end_collection();
+            return self.end_collection(cx);
         }
         let opened = self.durability.opened();
         if !self.all_durable(opened) {
@@ -112,29 +92,16 @@ impl Log {
             return self.checkpoint.hurry();
         }
         let told = self.lost.is_told() && self.journal.is_told();
-        if !(self.all_back() && self.lost.is_quiet() && told) {
-            return false;
+        let over = self.all_back(cx) && self.lost.is_quiet() && told;
+        if over {
+            cx.stopped();
         }
-        (self.life, self.more) = (Life::Over, false);
-        out.push(Output::Event(Event::Stopped));
-        true
+        over
     }
 
     /// After a failure only answering is left.
-    fn pump_failed(&mut self, now: Nanos, error: HostError, out: &mut Out) -> bool {
-        let mut moved = self.pump_mapping(now, out) | self.pump_salvage(now, out);
-        moved |= self.pump_requests(now, out) | self.pump_blocks(out);
-        if out.room() > ROUND_OUTPUTS / 2 {
-            moved |= self.requests.answer_waiting(Err(error), out);
-        }
-        if self.abandoning {
-            moved |= self.requests.abandon(out);
-        }
-        let quiet = self.requests.are_answered() && (self.all_back() || self.abandoning);
-        if self.life == Life::Stopping && quiet {
-            self.life = Life::Over;
-            out.push(Output::Event(Event::Stopped));
-        }
-        moved
+    pub(in crate::log) fn pump_failed(&mut self, cx: &mut Cx) -> bool {
+        let moved = self.pump_mapping(cx) | self.pump_salvage(cx);
+        moved | self.pump_requests(cx) | self.pump_blocks(cx)
     }
 }

@@ -4,14 +4,12 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    BLOCK, Cause, Command, Gather, MetaBuf, Nanos, Out, Page, Piece, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::{self, Entry, Head, Kind, Place};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, works};
 use crate::log::row::append::MAP;
 
 /// The row of images that is being filled or written.
@@ -71,7 +69,7 @@ impl Images {
     }
 }
 
-impl Log {
+impl Engine {
     /// How many images fit into a row, and how many pages its head takes.
     fn images_room(&self, at: At) -> (u32, u32) {
         let full = at.sector == 0;
@@ -82,8 +80,8 @@ impl Log {
     }
 
     /// No image fits now: the row is written, or there is no segment for one.
-    pub(in crate::log) fn images_full(&mut self, now: Nanos, out: &mut Out) -> bool {
-        self.checkpoint.images.count > 0 && self.write_images(now, out)
+    pub(in crate::log) fn images_full(&mut self, cx: &mut Cx) -> bool {
+        self.checkpoint.images.count > 0 && self.write_images(cx)
     }
 
     /// Where the next image goes; `None` when the row is full or can't be opened.
@@ -144,12 +142,12 @@ impl Log {
     }
 
     /// Writes the row of images.
-    pub(in crate::log) fn write_images(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn write_images(&mut self, cx: &mut Cx) -> bool {
         if !self.durability.may_seal() {
             return false;
         }
         let segment = self.checkpoint.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !self.may_enter(now, segment, out) {
+        if self.layout.zoned && !self.may_enter(segment, cx) {
             return false;
         }
         let at = self.checkpoint.images.at.take().expect("a row of images");
@@ -187,7 +185,7 @@ impl Log {
                 false => chunk as usize,
             };
             let like = if parity { 0 } else { chunk };
-            self.send_images(now, at, (buf, chunk), (pages(like), sectors(like)), parity, out);
+            self.send_images(at, (buf, chunk), (pages(like), sectors(like)), parity, cx);
         }
         self.checkpoint.images.pending = copies;
         self.checkpoint.images.count = 0;
@@ -227,12 +225,11 @@ impl Log {
 
     fn send_images(
         &mut self,
-        now: Nanos,
         at: At,
         (buf, chunk): (usize, u32),
         (pages, sectors): (u32, u32),
         parity: bool,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let device = match parity {
             true => self.layout.parity_device(at.segment, at.slot),
@@ -255,14 +252,14 @@ impl Log {
             tally.add(Cause::Pad, pad);
             tally
         };
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(now, Op::Images { chunk: buf as u8 }, command, out);
+        self.submit(Op::Images { chunk: buf as u8 }, command, cx);
     }
 
     /// A chunk of images is written.
-    pub(in crate::log) fn images_done(&mut self, chunk: u8, command: Command) {
+    pub(in crate::log) fn images_done(&mut self, chunk: u8, command: Command, cx: &mut Cx) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let images = &mut self.checkpoint.images;
         for piece in gather {
@@ -272,7 +269,7 @@ impl Log {
         }
         assert!(images.pending > 0, "a chunk that is written was sent");
         images.pending -= 1;
-        if images.pending == 0 && self.failed.is_none() {
+        if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
             self.durability.written(seq);

@@ -16,19 +16,19 @@ pub(in crate::log) mod snapshot;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, Tally,
-    Verdict,
+    BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, Tally, Verdict,
 };
 use hostftl_format::log::{self, Place, Root};
 
 use crate::planted::{Bug, planted};
 
+use crate::kit::Life;
+use crate::log::Engine;
 use crate::log::checkpoint::images::Images;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, works};
 use crate::log::row::append::MAP;
 use crate::log::segments::Safe;
-use crate::log::{Life, Log};
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
@@ -145,7 +145,7 @@ impl Checkpoint {
     }
 }
 
-impl Log {
+impl Engine {
     /// Whether the host or collection can't go on, and could with `more` free segments.
     fn is_starved(&self, more: u32) -> bool {
         let (free, floor) = (self.segments.free(), self.layout.gc_floor());
@@ -190,8 +190,8 @@ impl Log {
         hurry && self.durability.want_all(stamp)
     }
 
-    pub(in crate::log) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if out.room() < if self.layout.zoned { 36 } else { 20 } {
+    pub(in crate::log) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+        if cx.room() < if self.layout.zoned { 36 } else { 20 } {
             return false;
         }
         match self.checkpoint.phase {
@@ -206,15 +206,15 @@ impl Log {
                 }
                 begin
             }
-            Phase::Moving(segment, page) => self.mark_images_in(segment, page),
-            Phase::Counts(number) => self.take_counts(now, number, out),
-            Phase::Pages(page) => self.take_image(now, page, out),
-            Phase::Directory(page) => self.take_directory(now, page, out),
+            Phase::Moving(segment, page) => self.mark_images_in(segment, page, cx),
+            Phase::Counts(number) => self.take_counts(number, cx),
+            Phase::Pages(page) => self.take_image(page, cx),
+            Phase::Directory(page) => self.take_directory(page, cx),
             Phase::Settle(stamp, seq) => {
                 let ready = self.durability.durable() >= seq && self.all_durable(stamp)
                     || planted(Bug::RootBeforeRows);
                 if ready {
-                    self.write_root(now, out);
+                    self.write_root(cx);
                 }
                 ready
             }
@@ -231,30 +231,30 @@ impl Log {
     }
 
     /// Everything that the images show is durable: the root may say so.
-    fn write_root(&mut self, now: Nanos, out: &mut Out) {
+    fn write_root(&mut self, cx: &mut Cx) {
         let root = Root { durable: self.durability.durable(), ..self.checkpoint.next };
-        self.send_root(now, root, out);
+        self.send_root(root, cx);
     }
 
     /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
-    pub(in crate::log) fn send_root(&mut self, now: Nanos, root: Root, out: &mut Out) {
+    pub(in crate::log) fn send_root(&mut self, root: Root, cx: &mut Cx) {
         let everywhere = self.checkpoint.everywhere;
         let lost = self.lost.set() | root.lost & self.journal.bit();
         let of_this_life = root.epoch == self.life_number;
         let journal = if of_this_life { self.journal.newest() } else { root.journal };
         self.checkpoint.next = Root { lost, everywhere, journal, ..root };
         match self.layout.zoned {
-            true => self.send_root_in_turn(now, out),
-            false => self.send_copy(now, 0, out),
+            true => self.send_root_in_turn(cx),
+            false => self.send_copy(0, cx),
         }
     }
 
-    pub(in crate::log) fn send_copy(&mut self, now: Nanos, copy: u32, out: &mut Out) {
+    pub(in crate::log) fn send_copy(&mut self, copy: u32, cx: &mut Cx) {
         let root = self.checkpoint.next;
         for device in 0..self.layout.devices {
             if self.lost.has(device) && !self.layout.zoned {
                 // Its buffer may be in a command that hangs.
-                self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                self.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;
             }
             let (at, gap) = match self.layout.zoned {
@@ -265,10 +265,10 @@ impl Log {
             let pairs = self.checkpoint.top.iter().copied();
             log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
             let (gather, tally) = self.root_gather(buf, gap);
-            self.count_sent(&tally);
+            self.count_sent(&tally, cx);
             let lba = at - u64::from(gap);
             let command = Command::Program { device, lba, gather, tally, placement: MAP };
-            self.submit(now, Op::Root { device }, command, out);
+            self.submit(Op::Root { device }, command, cx);
         }
         self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
     }
@@ -291,7 +291,7 @@ impl Log {
     }
 
     /// A root was written to a device, or the device flushed after it.
-    pub(in crate::log) fn root_done(&mut self, now: Nanos, command: Command, out: &mut Out) {
+    pub(in crate::log) fn root_done(&mut self, command: Command, cx: &mut Cx) {
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Meta { buf, .. } = piece {
@@ -300,22 +300,22 @@ impl Log {
             }
         }
         let devices = self.layout.devices;
-        let sound = self.failed.is_none();
+        let sound = works(cx);
         self.checkpoint.phase = match self.checkpoint.phase {
             Phase::Root(_, 1) if sound && self.roots.again => {
                 let root = self.checkpoint.next;
-                return self.send_root(now, root, out);
+                return self.send_root(root, cx);
             }
             Phase::Root(copy, 1) if sound => {
                 for device in 0..devices {
-                    self.submit(now, Op::Root { device }, Command::Flush { device }, out);
+                    self.submit(Op::Root { device }, Command::Flush { device }, cx);
                 }
                 Phase::Flush(copy, devices)
             }
             Phase::Root(copy, left) => Phase::Root(copy, left - 1),
-            Phase::Flush(0, 1) if sound => return self.send_copy(now, 1, out),
+            Phase::Flush(0, 1) if sound => return self.send_copy(1, cx),
             Phase::Flush(1, 1) if sound => {
-                self.root_durable(out);
+                self.root_durable(cx);
                 Phase::Idle
             }
             Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
@@ -324,27 +324,27 @@ impl Log {
     }
 
     /// What the root before this one needed may be written again.
-    fn root_durable(&mut self, out: &mut Out) {
+    fn root_durable(&mut self, cx: &mut Cx) {
         self.checkpoint.root = self.checkpoint.next;
         self.segments.root_durable();
         self.roots.made_durable();
         self.map.root_durable();
-        if self.life != Life::Recovering || !planted(Bug::ClaimUntold) {
+        if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.checkpoint.everywhere = self.checkpoint.root.number;
         }
         self.journal.told(self.checkpoint.root.lost);
         self.lost.told(self.checkpoint.root.lost & !self.journal.bit());
-        if self.life != Life::Recovering {
-            out.push(Output::Event(Event::CheckpointDone));
+        if cx.life() != Life::Starting {
+            cx.tell(Event::CheckpointDone);
         }
-        self.more = true;
+        cx.wake();
     }
 
     /// Frees segments that no root needs any more.
-    pub(in crate::log) fn pump_reclaim(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         let seen = self.stir();
         let many = self.checkpoint.discarded == MOST_DISCARDED;
-        if self.checkpoint.seen == seen || many || out.room() < 20 || self.ops.room() < 16 {
+        if self.checkpoint.seen == seen || many || cx.room() < 20 || cx.command_room() < 16 {
             return false;
         }
         let empty = self.segments.empty() > 0 || !self.segments.is_clean();
@@ -353,7 +353,7 @@ impl Log {
             return empty && self.hasten();
         };
         if self.layout.zoned {
-            self.erase(now, segment, out);
+            self.erase(segment, cx);
             return true;
         }
         let at = At { segment, slot: 0, sector: 0 };
@@ -364,7 +364,7 @@ impl Log {
             if self.discard[device as usize] {
                 self.discarding[segment as usize] += 1;
                 let command = Command::Reset { device, lba, sectors };
-                self.submit(now, Op::Discard { segment }, command, out);
+                self.submit(Op::Discard { segment }, command, cx);
             }
         }
         match self.discarding[segment as usize] {
@@ -377,14 +377,13 @@ impl Log {
     /// A device forgot a segment.
     pub(in crate::log) fn discarded(
         &mut self,
-        now: Nanos,
         segment: u32,
         command: &Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if self.layout.zoned {
-            return self.erase_goes_on(now, segment, command, result, out);
+            return self.erase_goes_on(segment, command, result, cx);
         }
         let left = &mut self.discarding[segment as usize];
         *left -= 1;
@@ -392,7 +391,7 @@ impl Log {
             return;
         }
         self.checkpoint.discarded -= 1;
-        if self.failed.is_none() {
+        if works(cx) {
             self.segments.release(segment);
         }
     }

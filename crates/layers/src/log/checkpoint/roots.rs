@@ -9,17 +9,15 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    BLOCK, Cause, Command, DeviceError, Gather, MetaBuf, Nanos, Out, Piece, Tally, Verdict,
-};
+use hostftl_core::{BLOCK, Cause, Command, DeviceError, Gather, MetaBuf, Piece, Tally, Verdict};
 use hostftl_format::report::{SegmentReport, SegmentState};
 
 use crate::config::Mode;
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::checkpoint::Phase;
 use crate::log::layout::Layout;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, works};
 use crate::log::recovery::Step;
 use crate::log::row::append::MAP;
 
@@ -160,12 +158,12 @@ impl Search {
     pub const NEW: Search = Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
 }
 
-impl Log {
+impl Engine {
     /// Erases the next zone of roots of a new volume; false when there is none.
-    pub(in crate::log) fn erase_roots(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn erase_roots(&mut self, cx: &mut Cx) -> bool {
         let (devices, sectors) = (self.layout.devices, u64::from(self.layout.column));
         let it = self.recovery();
-        if it.mode != Mode::Format || it.search.erased == devices || out.room() < 8 {
+        if it.mode != Mode::Format || it.search.erased == devices || cx.room() < 8 {
             return false;
         }
         let device = it.search.erased;
@@ -173,19 +171,19 @@ impl Log {
         let mut from = 0;
         while let Some(zone) = self.roots.written(device, from) {
             let lba = self.roots.lba(zone, 0);
-            self.recover(now, 0, Command::Reset { device, lba, sectors }, out);
+            self.recover(0, Command::Reset { device, lba, sectors }, cx);
             from = zone + 1;
         }
         true
     }
 
     /// Reads the roots of each zone from its end until one is sound; `index` counts zones.
-    pub(in crate::log) fn read_root_back(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
+    pub(in crate::log) fn read_root_back(&mut self, index: u32, cx: &mut Cx) -> bool {
         if self.recovery().pending > 0 {
             return false;
         }
         if index == ROOT_ZONES * u32::from(self.layout.devices) {
-            return self.choose_root(now, out);
+            return self.choose_root(cx);
         }
         let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
         let stride = self.roots.stride;
@@ -198,7 +196,7 @@ impl Log {
         }
         self.recovery().search.next = Some(next - 1);
         let lba = self.roots.lba(zone, (next - 1) * stride);
-        self.ask_root(now, index, (device, lba), out);
+        self.ask_root(index, (device, lba), cx);
         true
     }
 
@@ -233,28 +231,28 @@ impl Log {
     }
 
     /// Writes the next root, when there is a zone with room for it on each device.
-    pub(in crate::log) fn send_root_in_turn(&mut self, now: Nanos, out: &mut Out) {
+    pub(in crate::log) fn send_root_in_turn(&mut self, cx: &mut Cx) {
         self.roots.again = false;
-        let before = self.ops.room();
+        let before = cx.command_room();
         for device in 0..self.layout.devices {
             if !self.lost.has(device) && !self.roots.has_room(device) {
-                self.turn(now, device, out);
+                self.turn(device, cx);
             }
         }
-        match before - self.ops.room() {
-            0 if self.failed.is_none() => self.send_copy(now, 0, out),
+        match before - cx.command_room() {
+            0 if works(cx) => self.send_copy(0, cx),
             turns => self.checkpoint.phase = Phase::Turn(turns as u32),
         }
     }
 
     /// A device goes on in another zone.
-    fn turn(&mut self, now: Nanos, device: u8, out: &mut Out) {
+    fn turn(&mut self, device: u8, cx: &mut Cx) {
         let current = self.roots.current[usize::from(device)];
         let Some(next) = self.roots.following(device) else {
-            return self.out_of_roots(device, out);
+            return self.out_of_roots(device, cx);
         };
         if self.roots.limited {
-            self.close_root_zone(now, (device, current), out);
+            self.close_root_zone((device, current), cx);
         }
         self.roots.current[usize::from(device)] = next;
         // Another that is open lost its roots: it would be one too many.
@@ -262,13 +260,13 @@ impl Log {
             let erased = zone == next || self.roots.limited && self.roots.is_open(device, zone);
             if erased && self.roots.at(device, zone).sent > 0 {
                 let (lba, sectors) = (self.roots.lba(zone, 0), u64::from(self.layout.column));
-                self.submit(now, Op::Turn, Command::Reset { device, lba, sectors }, out);
+                self.submit(Op::Turn, Command::Reset { device, lba, sectors }, cx);
             }
         }
     }
 
     /// Fills a zone of roots up.
-    fn close_root_zone(&mut self, now: Nanos, (device, zone): (u8, u32), out: &mut Out) {
+    fn close_root_zone(&mut self, (device, zone): (u8, u32), cx: &mut Cx) {
         if !self.roots.is_open(device, zone) {
             return;
         }
@@ -277,30 +275,29 @@ impl Log {
         let mut gather = Gather::new();
         gather.push(Piece::zero_sectors(len - sent));
         let tally = Tally::of(Cause::Pad, len - sent);
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         self.roots.at(device, zone).sent = len;
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(now, Op::Turn, command, out);
+        self.submit(Op::Turn, command, cx);
     }
 
     /// A step of going on in another zone is over.
     pub(in crate::log) fn turned(
         &mut self,
-        now: Nanos,
         command: &Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if let (Command::Reset { device, lba, .. }, Ok(_)) = (command, result) {
             self.roots.was_reset(*device, *lba);
         }
         if let (Command::Program { device, .. }, Ok(_)) = (command, result) {
             // A cut must not open it again beside the next.
-            return self.submit(now, Op::Turn, Command::Flush { device: *device }, out);
+            return self.submit(Op::Turn, Command::Flush { device: *device }, cx);
         }
         self.checkpoint.phase = match self.checkpoint.phase {
-            Phase::Turn(1) if self.failed.is_none() => {
-                return self.send_root_in_turn(now, out);
+            Phase::Turn(1) if works(cx) => {
+                return self.send_root_in_turn(cx);
             }
             Phase::Turn(left) => Phase::Turn(left - 1),
             other => unreachable!("no zone is turned to in {other:?}"),

@@ -3,19 +3,20 @@
 //!
 //! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
 
-use hostftl_core::{MAX_TOUCH, MetaBuf, Nanos, Out, Page};
+use hostftl_core::{MAX_TOUCH, MetaBuf, Page};
 use hostftl_format::log::{self, Begin, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::checkpoint::Phase;
 use crate::log::layout::At;
 use crate::log::map::bits::Next;
 use crate::log::map::page_reads::Purpose;
+use crate::log::ops::Cx;
 
 /// Pages of the directory's table that are looked at in one go.
 const LOOK: u32 = MAX_TOUCH as u32 / 16;
 
-impl Log {
+impl Engine {
     /// Begins a checkpoint: first with what has to move.
     pub(in crate::log) fn begin_checkpoint(&mut self) {
         self.checkpoint.begin();
@@ -30,14 +31,14 @@ impl Log {
     }
 
     /// Marks the pages whose images lie in `segment`, so that it becomes empty.
-    pub(in crate::log) fn mark_images_in(&mut self, segment: u32, from: u32) -> bool {
+    pub(in crate::log) fn mark_images_in(&mut self, segment: u32, from: u32, cx: &mut Cx) -> bool {
         let end = (from + LOOK).min(self.layout.pages);
         for page in from..end {
             if self.lies_in(self.directory.place(page), segment) {
                 self.map.mark(page);
             }
         }
-        self.touched += LOOK as usize;
+        cx.touch(LOOK as usize);
         self.checkpoint.phase = Phase::Moving(segment, end);
         if end == self.layout.pages {
             for number in 0..self.layout.directories {
@@ -102,7 +103,7 @@ impl Log {
     }
 
     /// Takes the image of page `number` of the counts.
-    pub(in crate::log) fn take_counts(&mut self, now: Nanos, number: u32, out: &mut Out) -> bool {
+    pub(in crate::log) fn take_counts(&mut self, number: u32, cx: &mut Cx) -> bool {
         if self.checkpoint.images.pending > 0 {
             return false;
         }
@@ -111,25 +112,25 @@ impl Log {
             return true;
         }
         let Some((place, mut buf, index)) = self.next_image() else {
-            return self.images_full(now, out);
+            return self.images_full(cx);
         };
         let first = number * COUNTS as u32;
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| self.segments.count(segment));
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
-        self.touched += COUNTS;
+        cx.touch(COUNTS);
         self.put_on_top(Kind::Counts, number, place, (buf, index));
         self.checkpoint.phase = Phase::Counts(number + 1);
         true
     }
 
     /// Takes the image of the next map page of the snapshot.
-    pub(in crate::log) fn take_image(&mut self, now: Nanos, page: u32, out: &mut Out) -> bool {
+    pub(in crate::log) fn take_image(&mut self, page: u32, cx: &mut Cx) -> bool {
         if self.checkpoint.images.pending > 0 {
             return false;
         }
         let (next, looked) = self.map.next_due(page);
-        self.touched += looked;
+        cx.touch(looked);
         let Next::At(page) = next else {
             self.checkpoint.phase = match next {
                 Next::Later(page) => Phase::Pages(page),
@@ -138,17 +139,17 @@ impl Log {
             return true;
         };
         let Some((place, mut buf, index)) = self.next_image() else {
-            return self.images_full(now, out);
+            return self.images_full(cx);
         };
-        self.touched += PAIRS;
+        cx.touch(PAIRS);
         let taken = self.map.emit(page, &mut buf.pages_mut()[index]);
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
         if !taken {
-            let may = self.may_load(out);
+            let may = self.may_load(cx);
             if may {
                 self.checkpoint.phase = Phase::Carrying;
-                self.load(now, (Kind::Map, page), Purpose::Carry, out);
+                self.load((Kind::Map, page), Purpose::Carry, cx);
             }
             return may;
         }
@@ -176,33 +177,28 @@ impl Log {
     }
 
     /// Takes the image of the next page of the directory that changed.
-    pub(in crate::log) fn take_directory(
-        &mut self,
-        now: Nanos,
-        number: u32,
-        out: &mut Out,
-    ) -> bool {
+    pub(in crate::log) fn take_directory(&mut self, number: u32, cx: &mut Cx) -> bool {
         if self.checkpoint.images.pending > 0 {
             return false;
         }
         let (next, looked) = self.directory.next_dirty(number);
-        self.touched += looked;
+        cx.touch(looked);
         if let Next::Later(number) = next {
             self.checkpoint.phase = Phase::Directory(number);
             return true;
         }
         let Next::At(number) = next else {
             if self.checkpoint.images.count > 0 {
-                return self.write_images(now, out);
+                return self.write_images(cx);
             }
             self.settle();
             return true;
         };
         let Some((place, mut buf, index)) = self.next_image() else {
-            return self.images_full(now, out);
+            return self.images_full(cx);
         };
         self.directory.emit(number, &mut buf.pages_mut()[index]);
-        self.touched += PAIRS;
+        cx.touch(PAIRS);
         self.put_on_top(Kind::Directory, number, place, (buf, index));
         self.checkpoint.phase = Phase::Directory(number + 1);
         true

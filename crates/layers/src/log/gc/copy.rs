@@ -6,15 +6,15 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, DeviceError, Nanos, Out, Part, Verdict};
+use hostftl_core::{Command, DeviceError, Part, Verdict};
 use hostftl_format::log::seed;
 
 use crate::log::buffers::Buffer;
 use crate::log::gc::{Checked, Live};
 use crate::log::map::Where;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op};
 use crate::log::row::DEAD;
-use crate::log::{Log, OWN_OPS};
+use crate::log::{Engine, OWN_OPS};
 
 /// The records that one command moves.
 #[derive(Debug)]
@@ -36,29 +36,29 @@ impl Batch {
     }
 }
 
-impl Log {
+impl Engine {
     /// Moves the next records, as many as lie in one chunk and go to one.
-    pub(in crate::log) fn move_some(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.collection.outstanding > 0 || self.ops.room() <= OWN_OPS / 2 {
+    pub(in crate::log) fn move_some(&mut self, cx: &mut Cx) -> bool {
+        if self.collection.outstanding > 0 || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
         let Some(first) = self.next_live() else {
             let over = self.collection.bad == 0;
-            if over && !self.tell_row(out) {
-                self.next_row();
+            if over && !self.tell_row(cx) {
+                self.next_row(cx);
             }
             return over;
         };
         let mut next = Some(first);
         while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
-            if !self.take_along(now, live, out) {
+            if !self.take_along(live, cx) {
                 break;
             }
             next = self.next_live();
         }
         let moves = !self.collection.batch.parts.is_empty();
         if moves {
-            self.send_batch(now, first.chunk, out);
+            self.send_batch(first.chunk, cx);
         }
         moves
     }
@@ -80,17 +80,17 @@ impl Log {
 
     /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
     /// when there is no room, or not in the same chunk.
-    fn take_along(&mut self, now: Nanos, live: Live, out: &mut Out) -> bool {
+    fn take_along(&mut self, live: Live, cx: &mut Cx) -> bool {
         let (len, generation) = (live.place.len(), live.place.generation());
         let batch = &self.collection.batch;
         if !batch.parts.is_empty() && !self.rows[batch.row as usize].continues(len) {
             return false;
         }
-        if !self.pin_for_copy(now, live, out) {
+        if !self.pin_for_copy(live, cx) {
             return false;
         }
         let record = (live.block, len, generation);
-        let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc) else {
+        let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc, cx) else {
             self.map.unpin(self.map.page_of(live.block));
             return false;
         };
@@ -101,25 +101,24 @@ impl Log {
         it.batch.parts.push(Part { from: live.byte, into, len, crc: live.crc, seed });
         it.batch.records.push((it.cursor as u16, item));
         it.cursor += 1;
-        self.touched += 1;
+        cx.touch(1);
         true
     }
 
     /// Pins the map page of a record. False when that has to come first.
-    fn pin_for_copy(&mut self, now: Nanos, live: Live, out: &mut Out) -> bool {
+    fn pin_for_copy(&mut self, live: Live, cx: &mut Cx) -> bool {
         let page = self.map.page_of(live.block);
         if self.map.state(page) == Where::Here && self.map.pin(page, 0) {
             return true;
         }
-        if self.keep_page(now, page, out) != Where::Here || self.map.place(live.block) != live.place
-        {
+        if self.keep_page(page, cx) != Where::Here || self.map.place(live.block) != live.place {
             return false;
         }
         self.map.pin_again(page);
         true
     }
 
-    fn send_batch(&mut self, now: Nanos, chunk: u8, out: &mut Out) {
+    fn send_batch(&mut self, chunk: u8, cx: &mut Cx) {
         let mut parts = core::mem::take(&mut self.collection.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
@@ -133,7 +132,7 @@ impl Log {
         let buffer = Buffer::row(row, to.into());
         let into = self.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.collection.outstanding += 1;
-        self.submit(now, Op::GcMove, Command::Move { from, into, parts }, out);
+        self.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
     }
 
     /// A batch is in its row, up to the first record that is damaged.
@@ -141,6 +140,7 @@ impl Log {
         &mut self,
         command: Command,
         result: Result<Verdict, DeviceError>,
+        cx: &mut Cx,
     ) {
         let Command::Move { from, into, mut parts } = command else {
             unreachable!("a move comes back")
@@ -158,7 +158,7 @@ impl Log {
             if index < right {
                 live.state = Checked::Moved;
                 let from = live.place;
-                self.publish_copy(row, item, from);
+                self.publish_copy(row, item, from, cx);
             } else {
                 self.rows[row as usize].items[item as usize].heir = DEAD;
             }

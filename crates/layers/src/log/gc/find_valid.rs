@@ -1,20 +1,21 @@
 //! Finds out what of a victim's row is valid: its entries against the map, whose pages may have to
 //! come.
 
-use hostftl_core::{Nanos, Out, SECTOR};
+use hostftl_core::SECTOR;
 use hostftl_format::log::{self, Entry, Kind};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::gc::{Checked, Live, Phase};
 use crate::log::layout::At;
 use crate::log::map::Where;
+use crate::log::ops::Cx;
 
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
 
-impl Log {
+impl Engine {
     /// Finds out what of the row is live, as far as the pages of the map are here.
-    pub(in crate::log) fn sift(&mut self, now: Nanos, from: u32, out: &mut Out) -> bool {
+    pub(in crate::log) fn sift(&mut self, from: u32, cx: &mut Cx) -> bool {
         let head = self.collection.head.take().expect("the head's buffer is here");
         let entries = self.collection.entries;
         if from == 0 {
@@ -22,23 +23,23 @@ impl Log {
             self.map.look_ahead(blocks.map(|entry| entry.block));
         }
         let mut next = from;
-        while next < entries && self.sift_entry(now, log::entry(&head, next), out) {
+        while next < entries && self.sift_entry(log::entry(&head, next), cx) {
             next += 1;
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
             if self.is_live(&entry) != Some(false) {
-                self.fetch_page(now, self.map.page_of(entry.block), out);
+                self.fetch_page(self.map.page_of(entry.block), cx);
             }
         }
-        self.touched += (next - from) as usize;
+        cx.touch((next - from) as usize);
         self.collection.head = Some(head);
         self.collection.phase = Phase::Sifting(next);
         if next == entries {
             self.collection.cursor = 0;
             self.collection.phase = Phase::Reading { asked: false };
             if self.collection.live.is_empty() {
-                self.next_row();
+                self.next_row(cx);
             }
         }
         next > from || next == entries
@@ -53,24 +54,24 @@ impl Log {
     }
 
     /// Whether it is known if an entry is live; notes it if so.
-    fn sift_entry(&mut self, now: Nanos, entry: Option<Entry>, out: &mut Out) -> bool {
+    fn sift_entry(&mut self, entry: Option<Entry>, cx: &mut Cx) -> bool {
         let Some(entry) = entry else { return true };
         match self.is_live(&entry) {
             Some(true) => self.note_live(self.collection.at, entry),
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
-            None => return self.keep_page(now, self.map.page_of(entry.block), out) == Where::Bad,
+            None => return self.keep_page(self.map.page_of(entry.block), cx) == Where::Bad,
         }
         true
     }
 
     /// Gets a map page that is needed next, and keeps it until another is.
-    pub(in crate::log) fn keep_page(&mut self, now: Nanos, page: u32, out: &mut Out) -> Where {
+    pub(in crate::log) fn keep_page(&mut self, page: u32, cx: &mut Cx) -> Where {
         if self.collection.held == Some(page) {
             return self.map.state(page);
         }
         self.end_keep();
-        let state = self.hold_page(now, page, 0, out);
+        let state = self.hold_page(page, 0, cx);
         self.collection.held = (state != Where::Away).then_some(page);
         state
     }

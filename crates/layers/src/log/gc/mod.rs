@@ -11,16 +11,15 @@ pub(in crate::log) mod throttle;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTOR, Target, Verdict,
-};
+use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, SECTOR, Target, Verdict};
 use hostftl_format::log::{self, Head, Place};
 
-use crate::log::Log;
+use crate::kit::Life;
+use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::gc::copy::Batch;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::chunk::Mend;
 use crate::log::redundancy::metadata::Wanted;
 
@@ -125,21 +124,21 @@ impl Collection {
     }
 }
 
-impl Log {
-    pub(in crate::log) fn pump_collection(&mut self, now: Nanos, out: &mut Out) -> bool {
+impl Engine {
+    pub(in crate::log) fn pump_collection(&mut self, cx: &mut Cx) -> bool {
         match self.collection.phase {
-            Phase::Idle => self.choose_victim(out),
-            Phase::Head { asked: false } => self.read_head(now, out),
-            Phase::Sifting(entry) => self.sift(now, entry, out),
-            Phase::Moving => self.move_some(now, out) || self.mend_next(),
-            Phase::Mending(mend) => self.pump_mend(now, mend, out),
-            Phase::Reading { asked: false } => self.read_chunks(now, out),
+            Phase::Idle => self.choose_victim(cx),
+            Phase::Head { asked: false } => self.read_head(cx),
+            Phase::Sifting(entry) => self.sift(entry, cx),
+            Phase::Moving => self.move_some(cx) || self.mend_next(cx),
+            Phase::Mending(mend) => self.pump_mend(mend, cx),
+            Phase::Reading { asked: false } => self.read_chunks(cx),
             Phase::Head { .. } | Phase::Reading { .. } => false,
         }
     }
 
-    fn choose_victim(&mut self, out: &mut Out) -> bool {
-        if self.life == crate::log::Life::Stopping {
+    fn choose_victim(&mut self, cx: &mut Cx) -> bool {
+        if cx.life() == Life::Stopping {
             return false;
         }
         let victim = match self.wants_collection() {
@@ -151,8 +150,8 @@ impl Log {
         let Some(victim) = victim else { return false };
         assert!(self.collection.outstanding == 0, "nothing of another victim is under way");
         self.pace_victim(victim);
-        self.counters.gc_runs += 1;
-        out.push(Output::Event(Event::GcStarted));
+        cx.counters().gc_runs += 1;
+        cx.tell(Event::GcStarted);
         let it = &mut self.collection;
         it.victim = victim;
         it.at = At { segment: victim, slot: 0, sector: 0 };
@@ -161,8 +160,8 @@ impl Log {
         true
     }
 
-    fn read_head(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.ops.room() == 0 {
+    fn read_head(&mut self, cx: &mut Cx) -> bool {
+        if cx.command_room() == 0 {
             return false;
         }
         let at = self.collection.at;
@@ -175,7 +174,7 @@ impl Log {
             cause: Cause::Gc,
         };
         self.collection.phase = Phase::Head { asked: true };
-        self.submit(now, Op::GcHead, command, out);
+        self.submit(Op::GcHead, command, cx);
         true
     }
 
@@ -184,14 +183,15 @@ impl Log {
         &mut self,
         command: Command,
         result: Result<Verdict, DeviceError>,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
         let head = result.ok().and_then(|_| self.victims_head(&buf, lba));
         match head.is_none() && self.layout.parity {
-            true => self.salvage(Wanted::Victim, (device, lba, pages), buf),
-            false => self.gc_head_read(buf, head),
+            true => self.salvage(Wanted::Victim, (device, lba, pages), buf, cx),
+            false => self.gc_head_read(buf, head, cx),
         }
     }
 
@@ -207,17 +207,17 @@ impl Log {
     }
 
     /// The head of a row was made from the other chunks, or can't be.
-    pub(in crate::log) fn gc_head_salvaged(&mut self, buf: MetaBuf, well: bool) {
+    pub(in crate::log) fn gc_head_salvaged(&mut self, buf: MetaBuf, well: bool, cx: &mut Cx) {
         let lba = self.layout.lba(self.collection.at);
         let head = self.victims_head(&buf, lba).filter(|_| well);
-        self.gc_head_read(buf, head);
+        self.gc_head_read(buf, head, cx);
     }
 
     /// The head of a row is here, or there is none any more: what of it is live?
-    fn gc_head_read(&mut self, buf: MetaBuf, head: Option<Head>) {
+    fn gc_head_read(&mut self, buf: MetaBuf, head: Option<Head>, cx: &mut Cx) {
         let Some(head) = head else {
             self.collection.head = Some(buf);
-            return self.leave_victim();
+            return self.leave_victim(cx);
         };
         let it = &mut self.collection;
         it.seq = head.seq;
@@ -228,10 +228,10 @@ impl Log {
         it.entries = head.entries;
         it.phase = Phase::Sifting(0);
         self.collection.head = Some(buf);
-        self.more = true;
+        cx.wake();
     }
 
-    pub(in crate::log) fn next_row(&mut self) {
+    pub(in crate::log) fn next_row(&mut self, cx: &mut Cx) {
         self.end_keep();
         let next = self.layout.after(self.collection.at, self.collection.sectors);
         match next {
@@ -239,36 +239,36 @@ impl Log {
                 self.pace_on(at.slot);
                 self.collection.at = at;
                 self.collection.phase = Phase::Head { asked: false };
-                self.more = true;
+                cx.wake();
             }
-            None => self.leave_victim(),
+            None => self.leave_victim(cx),
         }
     }
 
     /// The victim was gone through to its end.
-    fn leave_victim(&mut self) {
+    fn leave_victim(&mut self, cx: &mut Cx) {
         assert!(!self.collection.is_idle(), "a victim that is left had been chosen");
         let victim = self.collection.victim;
         self.pace_on(self.layout.slots);
         self.collection.phase = Phase::Idle;
         self.segments.collected(victim);
-        self.more = true;
+        cx.wake();
     }
 
     /// A stop does not wait for room that what was read of the victim can't get.
-    pub(in crate::log) fn end_collection(&mut self) -> bool {
+    pub(in crate::log) fn end_collection(&mut self, cx: &mut Cx) -> bool {
         let waits = self.collection.phase == Phase::Moving;
-        let stuck = waits && self.all_back() && self.lost.is_quiet();
+        let stuck = waits && self.all_back(cx) && self.lost.is_quiet();
         if stuck {
             self.end_keep();
-            self.leave_victim();
+            self.leave_victim(cx);
         }
         stuck
     }
 
     /// Reads the chunks of the row that have anything live.
-    fn read_chunks(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if out.room() < 20 || self.ops.room() < 16 {
+    fn read_chunks(&mut self, cx: &mut Cx) -> bool {
+        if cx.room() < 20 || cx.command_room() < 16 {
             return false;
         }
         self.collection.phase = Phase::Reading { asked: true };
@@ -284,7 +284,7 @@ impl Log {
                 cause: Cause::Gc,
             };
             self.collection.outstanding += 1;
-            self.submit(now, Op::GcRead { chunk }, command, out);
+            self.submit(Op::GcRead { chunk }, command, cx);
         }
         true
     }
@@ -328,7 +328,7 @@ impl Log {
     }
 
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
-    fn mend_next(&mut self) -> bool {
+    fn mend_next(&mut self, cx: &mut Cx) -> bool {
         let it = &self.collection;
         if it.bad == 0 || it.outstanding > 0 || it.cursor < it.live.len() {
             return false;
@@ -343,7 +343,7 @@ impl Log {
                     Mend::new(self.collection.at, (from, sectors), (chunk, self.collection.chunks));
                 self.collection.phase = Phase::Mending(mend);
             }
-            false => self.chunk_mended(chunk, false),
+            false => self.chunk_mended(chunk, false, cx),
         }
         true
     }
@@ -362,7 +362,7 @@ impl Log {
     }
 
     /// A chunk was made from the others, or could not be: its records are checked again.
-    pub(in crate::log) fn chunk_mended(&mut self, chunk: u8, well: bool) {
+    pub(in crate::log) fn chunk_mended(&mut self, chunk: u8, well: bool, cx: &mut Cx) {
         let it = &mut self.collection;
         let bad = |live: &&mut Live| live.chunk == chunk && live.state == Checked::Bad;
         let state = if well { Checked::No } else { Checked::Gone };
@@ -370,6 +370,6 @@ impl Log {
         it.cursor = 0;
         it.phase = Phase::Moving;
         self.gauges.repaired += u64::from(well);
-        self.more = true;
+        cx.wake();
     }
 }

@@ -7,9 +7,11 @@
 //!
 //! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
 
+use crate::kit::Life;
+use crate::log::Engine;
 use crate::log::layout::Layout;
+use crate::log::ops::Cx;
 use crate::log::row::append::To;
-use crate::log::{Life, Log};
 
 /// What the host has at most, in rows: a short rest may be made up for.
 const MOST_ROWS: u64 = 2;
@@ -45,7 +47,7 @@ impl Pace {
     }
 }
 
-impl Log {
+impl Engine {
     /// Segments above the reserve that are or will be free.
     fn lead_left(&self) -> u32 {
         let left = self.segments.free() + self.segments.empty();
@@ -75,9 +77,9 @@ impl Log {
     }
 
     /// Whether what wants room has to wait for collection.
-    pub(in crate::log) fn is_paced(&self, to: To) -> bool {
+    pub(in crate::log) fn is_paced(&self, to: To, cx: &Cx) -> bool {
         let few = self.wants_collection() && !self.collection.is_idle();
-        !to.copy && few && self.pace.room <= 0 && self.life == Life::Running
+        !to.copy && few && self.pace.room <= 0 && cx.life() == Life::Running
     }
 
     /// The host took `bytes` bytes of room.

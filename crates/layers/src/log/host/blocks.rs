@@ -10,16 +10,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, Done, HostError, Nanos, Out, Piece, SECTOR,
-    SECTORS_PER_BLOCK, Target, Verdict, View, ViewMut,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, HostError, Piece, SECTOR, SECTORS_PER_BLOCK, Target,
+    Verdict, View, ViewMut,
 };
 use hostftl_format::log::{Place, seed};
 
-use crate::log::Log;
+use crate::kit::Health;
+use crate::kit::shell::Ended;
+use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::updates::Mapping;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::record::Rescue;
 
 /// Where the plain block begins in the scratch, in bytes.
@@ -134,47 +136,39 @@ impl Blocks {
     }
 }
 
-impl Log {
+impl Engine {
     pub(in crate::log) fn op(&mut self, index: u8) -> &mut BlockOp {
         self.blocks.list[index as usize].as_mut().expect("an operation under way")
     }
 
     #[inline]
-    pub(in crate::log) fn send(
-        &mut self,
-        now: Nanos,
-        index: u8,
-        step: Step,
-        command: Command,
-        out: &mut Out,
-    ) {
+    pub(in crate::log) fn send(&mut self, index: u8, step: Step, command: Command, cx: &mut Cx) {
         self.op(index).step = step;
-        self.submit(now, Op::Block { index }, command, out);
+        self.submit(Op::Block { index }, command, cx);
     }
 
     /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
-    pub(in crate::log) fn fetch(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    pub(in crate::log) fn fetch(&mut self, index: u8, cx: &mut Cx) {
         let it = *self.op(index);
         if it.place.is_nowhere() {
-            return self.fetch_zeros(now, index, out);
+            return self.fetch_zeros(index, cx);
         }
         if let Some((row, chunk, byte)) = self.row_of(it.place) {
             self.op(index).row = Some(row);
             let buffer = Buffer::row(row, chunk.into());
             let from = self.buffers.at(buffer).view(byte, it.place.len());
-            return self.expand(now, index, from, out);
+            return self.expand(index, from, cx);
         }
-        self.read_range(now, index, (it.place.device(), 0), Step::Reading, out);
+        self.read_range(index, (it.place.device(), 0), Step::Reading, cx);
     }
 
     /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
     pub(in crate::log) fn read_range(
         &mut self,
-        now: Nanos,
         index: u8,
         (device, to): (u8, u32),
         step: Step,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let place = self.op(index).place;
         if !core::mem::replace(&mut self.op(index).holds, true) {
@@ -185,28 +179,28 @@ impl Log {
         let (scratch, at) = self.buffers.scratch(index);
         let into = Target::Data(scratch.view_mut(at + to, bytes));
         let command = Command::Read { device, lba, into, cause: Cause::Host };
-        self.send(now, index, step, command, out);
+        self.send(index, step, command, cx);
     }
 
-    fn fetch_zeros(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn fetch_zeros(&mut self, index: u8, cx: &mut Cx) {
         let it = *self.op(index);
         let (step, into, sectors) = if it.writes {
             let (scratch, at) = self.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
         } else {
-            let data = self.requests.data(it.req);
+            let data = cx.requests().data(it.req);
             (Step::Giving, data.view_mut_sectors(it.at, it.sectors), it.sectors)
         };
         let command = Command::Place { from: Piece::zero_sectors(sectors), into };
-        self.send(now, index, step, command, out);
+        self.send(index, step, command, cx);
     }
 
     /// Checks and expands a record.
-    pub(in crate::log) fn expand(&mut self, now: Nanos, index: u8, from: View, out: &mut Out) {
+    pub(in crate::log) fn expand(&mut self, index: u8, from: View, cx: &mut Cx) {
         let it = *self.op(index);
         let whole = it.is_whole() && !it.writes;
         let (step, into) = if whole {
-            let data = self.requests.data(it.req);
+            let data = cx.requests().data(it.req);
             (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
         } else {
             let (scratch, at) = self.buffers.scratch(index);
@@ -216,116 +210,121 @@ impl Log {
         let codec = if raw { Codec::Raw } else { self.codec };
         let seed = seed(it.block, it.place.generation());
         let command = Command::Unpack { from, into, codec, seed, crc: it.crc };
-        self.send(now, index, step, command, out);
+        self.send(index, step, command, cx);
     }
 
     /// Compresses the block that is to be written.
-    pub(in crate::log) fn pack(&mut self, index: u8, out: &mut Out) {
+    pub(in crate::log) fn pack(&mut self, index: u8, cx: &mut Cx) {
         let (it, codec) = (*self.op(index), self.codec);
         let (scratch, at) = self.buffers.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
         let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
         let into = scratch.view_mut(at + PACKED, most);
         let from = if it.is_whole() && it.data {
-            self.requests.data(it.req).view_sectors(it.at, it.sectors)
+            cx.requests().data(it.req).view_sectors(it.at, it.sectors)
         } else {
             let (scratch, at) = self.buffers.scratch(index);
             scratch.view(at + PLAIN, BLOCK as u32)
         };
         let seed = seed(it.block, it.generation);
         self.op(index).step = Step::Packing;
-        self.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed }, out);
+        cx.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed });
     }
 
     /// What is written, as it came.
-    pub(in crate::log) fn plain_view(&mut self, index: u8) -> View {
+    pub(in crate::log) fn plain_view(&mut self, index: u8, cx: &mut Cx) -> View {
         let it = *self.op(index);
         if it.is_whole() && it.data {
-            return self.requests.data(it.req).view_sectors(it.at, it.sectors);
+            return cx.requests().data(it.req).view_sectors(it.at, it.sectors);
         }
         let (scratch, at) = self.buffers.scratch(index);
         scratch.view(at + PLAIN, BLOCK as u32)
     }
 
-    fn repay_plain(&mut self, index: u8, view: View) {
+    fn repay_plain(&mut self, index: u8, view: View, cx: &mut Cx) {
         let it = *self.op(index);
         if it.is_whole() && it.data {
-            self.requests.data(it.req).repay(view);
+            cx.requests().data(it.req).repay(view);
         } else {
             self.buffers.scratch(index).0.repay(view);
         }
     }
 
     /// A command of an operation is over.
-    pub(in crate::log) fn block_done(&mut self, now: Nanos, index: u8, done: Done, out: &mut Out) {
-        self.repay(index, done.command);
-        match done.result {
-            Ok(verdict) => self.block_goes_on(now, index, verdict, out),
-            Err(error) => self.block_failed(now, index, error, out),
+    pub(in crate::log) fn block_done(
+        &mut self,
+        index: u8,
+        command: Command,
+        ended: Ended,
+        cx: &mut Cx,
+    ) {
+        self.repay(index, command, cx);
+        match ended {
+            Ok(verdict) => self.block_goes_on(index, verdict, cx),
+            Err(error) => self.block_failed(index, error, cx),
         }
     }
 
     /// The block of an operation is compressed.
     pub(in crate::log) fn pack_done(
         &mut self,
-        now: Nanos,
         index: u8,
         (from, into): (View, ViewMut),
         verdict: Verdict,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
-        self.repay_plain(index, from);
+        self.repay_plain(index, from, cx);
         self.buffers.scratch(index).0.repay_mut(into);
-        self.block_goes_on(now, index, verdict, out);
+        self.block_goes_on(index, verdict, cx);
     }
 
     /// What an operation wanted to be copied is copied.
     pub(in crate::log) fn place_done(
         &mut self,
-        now: Nanos,
         index: u8,
         (from, into): (View, ViewMut),
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
-        self.repay_place(index, Piece::Data(from), into);
-        self.block_goes_on(now, index, Verdict::default(), out);
+        self.repay_place(index, Piece::Data(from), into, cx);
+        self.block_goes_on(index, Verdict::default(), cx);
     }
 
     /// Why an operation does not go on, if it does not.
-    pub(in crate::log) fn stopped(&self, writes: bool) -> Option<HostError> {
-        self.failed.filter(|_| writes || self.abandoning)
+    pub(in crate::log) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
+        let health = cx.health();
+        health.error().filter(|_| writes || health == Health::Dead)
     }
 
     /// What a command of an operation did is done.
-    fn block_goes_on(&mut self, now: Nanos, index: u8, verdict: Verdict, out: &mut Out) {
+    fn block_goes_on(&mut self, index: u8, verdict: Verdict, cx: &mut Cx) {
         let it = self.op(index);
         let (step, writes) = (it.step, it.writes);
-        if let Some(error) = self.stopped(writes) {
-            return self.end_block(index, Some(error), out);
+        if let Some(error) = self.stopped(writes, cx) {
+            return self.end_block(index, Some(error), cx);
         }
         match step {
             Step::Reading => {
                 let from = self.record_view(index);
-                self.expand(now, index, from, out);
+                self.expand(index, from, cx);
             }
-            Step::Rescuing(step) => self.rescue_goes_on(now, index, (step, verdict), out),
+            Step::Rescuing(step) => self.rescue_goes_on(index, (step, verdict), cx),
             Step::Expanding => {
                 self.let_go(index);
-                self.end_block(index, None, out);
+                self.end_block(index, None, cx);
             }
-            Step::Giving => self.end_block(index, None, out),
+            Step::Giving => self.end_block(index, None, cx),
             Step::Plain => {
                 self.let_go(index);
                 match writes {
-                    true => self.merge(now, index, out),
-                    false => self.give(now, index, out),
+                    true => self.merge(index, cx),
+                    false => self.give(index, cx),
                 }
             }
-            Step::Merging => self.pack(index, out),
+            Step::Merging => self.pack(index, cx),
             Step::Packing => self.packed(index, verdict),
             Step::Placing { row, item } => {
-                self.placed(index, row, item);
-                self.end_block(index, None, out);
+                self.placed(index, row, item, cx);
+                self.end_block(index, None, cx);
             }
             Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
                 unreachable!("it has no command")
@@ -344,7 +343,7 @@ impl Log {
 
     /// Takes back what a command borrowed.
     #[inline]
-    fn repay(&mut self, index: u8, command: Command) {
+    fn repay(&mut self, index: u8, command: Command, cx: &mut Cx) {
         let it = *self.op(index);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
@@ -359,13 +358,13 @@ impl Log {
                     None => self.buffers.scratch(index).0.repay(from),
                 }
                 if it.step == Step::Expanding {
-                    self.requests.data(it.req).repay_mut(into);
+                    cx.requests().data(it.req).repay_mut(into);
                 } else {
                     self.buffers.scratch(index).0.repay_mut(into);
                 }
             }
             Command::Pack { from, into, .. } => {
-                self.repay_plain(index, from);
+                self.repay_plain(index, from, cx);
                 self.buffers.scratch(index).0.repay_mut(into);
             }
             Command::Fold { from, into, .. } => {
@@ -373,15 +372,15 @@ impl Log {
                 self.buffers.scratch(index).0.repay_mut(into);
             }
             Command::Digest { from, .. } => self.buffers.scratch(index).0.repay(from),
-            Command::Place { from, into } => self.repay_place(index, from, into),
+            Command::Place { from, into } => self.repay_place(index, from, into, cx),
             other => unreachable!("{other:?} is no step of a block"),
         }
     }
 
-    fn repay_place(&mut self, index: u8, from: Piece, into: ViewMut) {
+    fn repay_place(&mut self, index: u8, from: Piece, into: ViewMut, cx: &mut Cx) {
         let it = *self.op(index);
         match it.step {
-            Step::Giving => self.requests.data(it.req).repay_mut(into),
+            Step::Giving => cx.requests().data(it.req).repay_mut(into),
             Step::Placing { row, item } => {
                 let chunk = self.rows[row as usize].items[item as usize].chunk;
                 let buffer = Buffer::row(row, chunk.into());
@@ -391,34 +390,36 @@ impl Log {
         }
         let Piece::Data(from) = from else { return };
         match it.step {
-            Step::Merging => self.requests.data(it.req).repay(from),
-            Step::Placing { .. } if it.place.len() == BLOCK as u32 => self.repay_plain(index, from),
+            Step::Merging => cx.requests().data(it.req).repay(from),
+            Step::Placing { .. } if it.place.len() == BLOCK as u32 => {
+                self.repay_plain(index, from, cx)
+            }
             _ => self.buffers.scratch(index).0.repay(from),
         }
     }
 
     /// The host's part, or zeros, into the plain block.
-    fn merge(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn merge(&mut self, index: u8, cx: &mut Cx) {
         let it = *self.op(index);
         let from = if it.data {
-            Piece::Data(self.requests.data(it.req).view_sectors(it.at, it.sectors))
+            Piece::Data(cx.requests().data(it.req).view_sectors(it.at, it.sectors))
         } else {
             Piece::zero_sectors(it.sectors)
         };
         let (scratch, at) = self.buffers.scratch(index);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
         let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
-        self.send(now, index, Step::Merging, Command::Place { from, into }, out);
+        self.send(index, Step::Merging, Command::Place { from, into }, cx);
     }
 
     /// The part that the host wants out of the plain block.
-    fn give(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn give(&mut self, index: u8, cx: &mut Cx) {
         let it = *self.op(index);
-        let into = self.requests.data(it.req).view_mut_sectors(it.at, it.sectors);
+        let into = cx.requests().data(it.req).view_mut_sectors(it.at, it.sectors);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
         let (scratch, at) = self.buffers.scratch(index);
         let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
-        self.send(now, index, Step::Giving, Command::Place { from, into }, out);
+        self.send(index, Step::Giving, Command::Place { from, into }, cx);
     }
 
     fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict) {
@@ -432,7 +433,7 @@ impl Log {
         self.wait_for_row(index, Step::Waiting { len, crc });
     }
 
-    pub(in crate::log) fn end_block(&mut self, index: u8, error: Option<HostError>, out: &mut Out) {
+    pub(in crate::log) fn end_block(&mut self, index: u8, error: Option<HostError>, cx: &mut Cx) {
         let it = self.blocks.list[index as usize].take().expect("an operation under way");
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
@@ -452,12 +453,12 @@ impl Log {
             return self.blocks.free.push(index);
         }
         match error.is_none() && it.rescued.is_some() && !it.writes {
-            true => self.begin_repair(index, it),
+            true => self.begin_repair(index, it, cx),
             false => self.blocks.free.push(index),
         }
-        let active = self.requests.at(it.req);
+        let active = cx.requests().at(it.req);
         active.outstanding -= 1;
         active.error = active.error.or(error);
-        self.complete_if_over(it.req, out);
+        self.complete_if_over(it.req, cx);
     }
 }

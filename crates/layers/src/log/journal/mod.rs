@@ -19,7 +19,7 @@
 //! - Rows that aren't durable keep their buffers, so that a record can be made of them.
 //! - An empty record of a life is durable before the first root of that life says that the journal
 //!   is needed; roots and rows name the newest record that is durable. So an older copy of the
-//!   device is found out when it lacks one of these ([`Log::lacks_records`]).
+//!   device is found out when it lacks one of these ([`Engine::lacks_records`]).
 //! - When the journal is full, a record would be too long, or a row lists a trim and has no number
 //!   yet, rows are sealed as without a journal; when its device fails, from then on.
 
@@ -30,12 +30,13 @@ mod ring;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{DeviceError, Event, Few, MetaBuf, Out, Output};
+use hostftl_core::{DeviceError, Event, Few, MetaBuf};
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::layout::Layout;
+use crate::log::ops::Cx;
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
 use crate::planted::{Bug, planted};
 use record::Making;
@@ -265,14 +266,14 @@ impl Journal {
     }
 }
 
-impl Log {
+impl Engine {
     /// The host published item `item` of a row.
-    pub(in crate::log) fn note(&mut self, row: u8, item: u32) {
+    pub(in crate::log) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
         if !self.journal.is_ready() {
             return;
         }
         if self.journal.notes.len() == MOST_NOTES {
-            self.forget_some();
+            self.forget_some(cx);
         }
         self.journal.clock += 1;
         let it = &mut self.rows[row as usize];
@@ -289,8 +290,8 @@ impl Log {
     }
 
     /// Makes room for notes: when few go, there are too many for a record.
-    fn forget_some(&mut self) {
-        self.forget_durable();
+    fn forget_some(&mut self, cx: &mut Cx) {
+        self.forget_durable(cx);
         if self.journal.notes.len() > MOST_NOTES / 2 {
             let from = self.journal.making.map_or(0, |making| making.count as usize);
             self.journal.notes.truncate(from);
@@ -300,7 +301,7 @@ impl Log {
 
     /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
     /// noted too; but none of the record under way.
-    fn forget_durable(&mut self) {
+    fn forget_durable(&mut self, cx: &mut Cx) {
         let from = self.journal.making.map_or(0, |making| making.count as usize);
         let mut notes = core::mem::take(&mut self.journal.notes);
         let mut kept = 0;
@@ -313,7 +314,7 @@ impl Log {
                 kept += 1;
             }
         }
-        self.touched += notes.len();
+        cx.touch(notes.len());
         notes.truncate(kept);
         self.journal.notes = notes;
     }
@@ -336,7 +337,7 @@ impl Log {
     }
 
     /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
-    pub(in crate::log) fn journal_failed(&mut self, error: DeviceError, out: &mut Out) {
+    pub(in crate::log) fn journal_failed(&mut self, error: DeviceError, cx: &mut Cx) {
         let journal = &mut self.journal;
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
@@ -347,7 +348,7 @@ impl Log {
         self.durability.want_host(self.durability.host());
         self.durability.want_all(self.durability.opened());
         let device = journal.device;
-        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+        cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 
     /// Everything is durable in rows: the journal is not needed any more. False when that is known.

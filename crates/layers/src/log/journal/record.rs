@@ -1,15 +1,13 @@
 //! Making a record: what was published since the last one is copied together, written and flushed.
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Gather, Nanos, Out, Piece, SECTOR, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
-use super::{Kept, Log, Part, State};
+use super::{Engine, Kept, Part, State};
 use crate::log::OWN_OPS;
 use crate::log::buffers::Buffer;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, works};
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
@@ -32,20 +30,20 @@ pub struct Making {
     is_sent: bool,
 }
 
-impl Log {
+impl Engine {
     /// The next step of the record under way, or the first of a new one.
-    pub(in crate::log) fn pump_journal(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_journal(&mut self, cx: &mut Cx) -> bool {
         let asked = self.journal.is_ready() && self.journal.asked > self.journal.logged;
         match self.journal.making {
             Some(making) if making.is_sent => false,
-            Some(making) if making.next < making.count => self.copy_some(now, making, out),
-            Some(making) => making.copies == 0 && self.write_record(now, making, out),
-            None => asked && self.failed.is_none() && self.begin_record(),
+            Some(making) if making.next < making.count => self.copy_some(making, cx),
+            Some(making) => making.copies == 0 && self.write_record(making, cx),
+            None => asked && works(cx) && self.begin_record(cx),
         }
     }
 
     /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
-    pub(in crate::log) fn pump_first_record(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+    pub(in crate::log) fn pump_first_record(&mut self, cx: &mut Cx) -> Option<bool> {
         if self.journal.state != State::Starting || self.journal.begun {
             return None;
         }
@@ -54,7 +52,7 @@ impl Log {
             self.journal.go_on();
             let oldest = self.journal.next;
             let making = Making { oldest, ..Making::default() };
-            self.write_record(now, making, out);
+            self.write_record(making, cx);
         }
         Some(!waits)
     }
@@ -66,8 +64,8 @@ impl Log {
     }
 
     /// Begins a record of all that was published, unless there is nothing, or too much, or no room.
-    fn begin_record(&mut self) -> bool {
-        self.forget_durable();
+    fn begin_record(&mut self, cx: &mut Cx) -> bool {
+        self.forget_durable(cx);
         let count = self.journal.notes.len();
         let all_noted = self.first_at_risk() > self.journal.unlisted;
         if count == 0 && all_noted {
@@ -97,7 +95,7 @@ impl Log {
             rows |= 1 << self.journal.notes[index as usize].row;
         }
         self.journal.head = Some(head);
-        self.touched += count;
+        cx.touch(count);
         self.journal.making = Some(Making {
             upto: self.journal.clock,
             count: count as u32,
@@ -113,9 +111,9 @@ impl Log {
     }
 
     /// Begins copies, as many as there is room for.
-    fn copy_some(&mut self, now: Nanos, mut making: Making, out: &mut Out) -> bool {
+    fn copy_some(&mut self, mut making: Making, cx: &mut Cx) -> bool {
         let begun = making.next;
-        while making.next < making.count && out.room() > 8 && self.ops.room() > OWN_OPS / 2 {
+        while making.next < making.count && cx.room() > 8 && cx.command_room() > OWN_OPS / 2 {
             let entry = self.noted(making.next);
             let note = self.journal.notes[making.next as usize];
             making.next += 1;
@@ -130,13 +128,13 @@ impl Log {
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
-            self.submit(now, Op::Journal(Part::Copy(note.row)), command, out);
+            self.submit(Op::Journal(Part::Copy(note.row)), command, cx);
         }
         self.journal.making = Some(making);
         making.next > begun
     }
 
-    fn write_record(&mut self, now: Nanos, making: Making, out: &mut Out) -> bool {
+    fn write_record(&mut self, making: Making, cx: &mut Cx) -> bool {
         let (number, ring) = (self.journal.next, self.journal.ring);
         let lba = ring.at(ring.slot_of(number));
         let Making { count: entries, oldest, before, bytes, .. } = making;
@@ -156,22 +154,21 @@ impl Log {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
         }
         let tally = Tally::of(Cause::Journal, sectors);
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         self.journal.making = Some(Making { is_sent: true, rows: 0, ..making });
         let device = self.journal.device;
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Journal(Part::Write), command, out);
+        self.submit(Op::Journal(Part::Write), command, cx);
         true
     }
 
     /// A command of the record under way is over.
     pub(super) fn making_done(
         &mut self,
-        now: Nanos,
         part: Part,
         command: Command,
         result: Result<(), DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let buffer = Buffer::Journal;
         match (part, command) {
@@ -190,20 +187,20 @@ impl Log {
                 }
                 if result.is_ok() && !planted(Bug::JournalUnflushed) {
                     let part = Op::Journal(Part::Flush);
-                    return self.submit(now, part, Command::Flush { device }, out);
+                    return self.submit(part, Command::Flush { device }, cx);
                 }
-                self.end_record(result.is_ok(), out);
+                self.end_record(result.is_ok(), cx);
             }
-            (Part::Flush, _) => self.end_record(result.is_ok(), out),
+            (Part::Flush, _) => self.end_record(result.is_ok(), cx),
             (part, command) => unreachable!("{command:?} is no {part:?}"),
         }
     }
 
     /// The record is durable, or lost with the journal.
-    fn end_record(&mut self, is_durable: bool, out: &mut Out) {
+    fn end_record(&mut self, is_durable: bool, cx: &mut Cx) {
         let making = self.journal.making.take().expect("a record is being made");
         let used = matches!(self.journal.state, State::Starting | State::Ready);
-        if !is_durable || !used || self.failed.is_some() {
+        if !is_durable || !used || !works(cx) {
             return;
         }
         let (number, upto) = (self.journal.next, making.upto);
@@ -212,6 +209,6 @@ impl Log {
         self.journal.next += 1;
         self.journal.begun = true;
         self.journal.logged = upto;
-        self.answer_flushed(out);
+        self.answer_flushed(cx);
     }
 }

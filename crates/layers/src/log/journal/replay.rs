@@ -9,15 +9,13 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTORS_PER_BLOCK, Target, Verdict,
-};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict};
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
-use super::{Journal, Log, Part, State};
+use super::{Engine, Journal, Part, State};
 use crate::log::buffers::Buffer;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, give_up};
 use crate::log::recovery::replay::Applied;
 use crate::planted::{Bug, planted};
 
@@ -81,7 +79,7 @@ impl Journal {
     }
 }
 
-impl Log {
+impl Engine {
     /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
     pub(in crate::log) fn begin_journal(&mut self, root: &Root) -> Result<(), &'static str> {
         self.journal.next = root.journal + 1;
@@ -100,29 +98,29 @@ impl Log {
     }
 
     /// Reads the heads; `None` when that is done.
-    pub(in crate::log) fn scan_journal(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+    pub(in crate::log) fn scan_journal(&mut self, cx: &mut Cx) -> Option<bool> {
         let Step::Scan(slot) = self.journal.played.step else { return None };
         if self.journal.played.pending > 0 {
             return Some(false);
         }
         if slot < self.journal.ring.slots {
-            self.read_record_head(now, slot, out);
+            self.read_record_head(slot, cx);
             return Some(true);
         }
         self.journal.played.step = Step::Begin;
         if let Err(why) = self.choose_records() {
-            self.give_up(why, out);
+            give_up(why, cx);
         }
         Some(true)
     }
 
-    fn read_record_head(&mut self, now: Nanos, slot: u32, out: &mut Out) {
+    fn read_record_head(&mut self, slot: u32, cx: &mut Cx) {
         let buf = self.journal.played.head.take().expect("one head at a time");
         self.journal.played.pending += 1;
         let (device, lba) = (self.journal.device, self.journal.ring.at(slot));
         let into = Target::Meta { buf, pages: MOST_PAGES };
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        self.submit(now, Op::Journal(Part::Head), command, out);
+        self.submit(Op::Journal(Part::Head), command, cx);
     }
 
     fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool) {
@@ -188,12 +186,7 @@ impl Log {
     }
 
     /// Plays the next record if its turn comes before row `row`; `None` when it does not.
-    pub(in crate::log) fn play_journal(
-        &mut self,
-        now: Nanos,
-        row: u64,
-        out: &mut Out,
-    ) -> Option<bool> {
+    pub(in crate::log) fn play_journal(&mut self, row: u64, cx: &mut Cx) -> Option<bool> {
         let played = &self.journal.played;
         if played.step == Step::Unneeded {
             return None;
@@ -206,13 +199,13 @@ impl Log {
         }
         match played.step {
             Step::Begin => {
-                self.read_record(now, record, out);
+                self.read_record(record, cx);
                 self.journal.played.step = Step::Reading;
             }
             Step::Reading => self.journal.played.step = Step::Check(0, 0),
-            Step::Check(index, at) => self.check_entry_of(now, record, index, at, out),
+            Step::Check(index, at) => self.check_entry_of(record, index, at, cx),
             Step::Apply(index, at) => {
-                return Some(self.apply_entry_of(now, record, index, at, out));
+                return Some(self.apply_entry_of(record, index, at, cx));
             }
             Step::Unneeded | Step::Scan(_) => unreachable!("the heads were read"),
         }
@@ -220,10 +213,10 @@ impl Log {
     }
 
     /// Reads a record, head and blocks.
-    pub(super) fn read_record(&mut self, now: Nanos, record: Record, out: &mut Out) {
+    pub(super) fn read_record(&mut self, record: Record, cx: &mut Cx) {
         let ring = self.journal.ring;
         let slot = ring.slot_of(record.number);
-        self.read_record_head(now, slot, out);
+        self.read_record_head(slot, cx);
         let lba = ring.at(slot) + u64::from(record.pages() * SECTORS_PER_BLOCK);
         let played = &mut self.journal.played;
         (played.data_at, played.bad, played.unread) = (lba, false, false);
@@ -232,7 +225,7 @@ impl Log {
         let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(0, ring.data));
         let device = self.journal.device;
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        self.submit(now, Op::Journal(Part::Data), command, out);
+        self.submit(Op::Journal(Part::Data), command, cx);
     }
 
     /// Entry `index` of the record that was read.
@@ -246,19 +239,19 @@ impl Log {
         Place::new(self.journal.device, byte, entry.place.len(), entry.place.generation())
     }
 
-    fn check_entry_of(&mut self, now: Nanos, record: Record, index: u32, at: u32, out: &mut Out) {
+    fn check_entry_of(&mut self, record: Record, index: u32, at: u32, cx: &mut Cx) {
         let bad = self.journal.played.bad && !planted(Bug::JournalUnverified);
         if bad {
-            return self.judge_record(out);
+            return self.judge_record(cx);
         }
         if index == record.entries {
             self.journal.played.step = Step::Apply(0, 0);
             return;
         }
-        let Some(entry) = self.entry_of(index) else { return self.judge_record(out) };
+        let Some(entry) = self.entry_of(index) else { return self.judge_record(cx) };
         let end = at + bytes_of(&entry);
         if end > self.journal.ring.bytes() {
-            return self.judge_record(out);
+            return self.judge_record(cx);
         }
         self.journal.played.step = Step::Check(index + 1, end);
         if entry.kind == Kind::Data {
@@ -266,30 +259,23 @@ impl Log {
             let buffer = Buffer::Journal;
             let from = self.buffers.at(buffer).view(at, entry.place.len());
             let seed = seed(entry.block, entry.place.generation());
-            self.submit(now, Op::Journal(Part::Check), Command::Digest { from, seed }, out);
+            self.submit(Op::Journal(Part::Check), Command::Digest { from, seed }, cx);
         }
     }
 
     /// A record is not whole: it is the newest, which nobody was promised, or the volume is
     /// damaged.
-    fn judge_record(&mut self, out: &mut Out) {
+    fn judge_record(&mut self, cx: &mut Cx) {
         let played = &mut self.journal.played;
         if played.next + 1 < played.records.len() || played.unread {
-            return self.give_up(DAMAGED, out);
+            return give_up(DAMAGED, cx);
         }
         played.records.pop();
         played.newest -= 1;
         played.step = Step::Begin;
     }
 
-    fn apply_entry_of(
-        &mut self,
-        now: Nanos,
-        record: Record,
-        index: u32,
-        at: u32,
-        out: &mut Out,
-    ) -> bool {
+    fn apply_entry_of(&mut self, record: Record, index: u32, at: u32, cx: &mut Cx) -> bool {
         if index == record.entries {
             self.journal.played.next += 1;
             self.journal.played.step = Step::Begin;
@@ -303,7 +289,7 @@ impl Log {
             && self.pair(entry.block) == Some((entry.place, entry.crc));
         let applied = match known {
             true => Applied::Yes,
-            false => self.apply_sound(now, Entry { place, ..entry }, out),
+            false => self.apply_sound(Entry { place, ..entry }, cx),
         };
         match applied {
             Applied::Yes => {
@@ -312,7 +298,7 @@ impl Log {
             }
             Applied::Later => false,
             Applied::Never(why) => {
-                self.give_up(why, out);
+                give_up(why, cx);
                 false
             }
         }
@@ -321,14 +307,13 @@ impl Log {
     /// A command of the journal is over.
     pub(in crate::log) fn journal_done(
         &mut self,
-        now: Nanos,
         part: Part,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if matches!(part, Part::Copy(_) | Part::Write | Part::Flush) {
-            return self.making_done(now, part, command, result.map(|_| ()), out);
+            return self.making_done(part, command, result.map(|_| ()), cx);
         }
         self.journal.played.pending -= 1;
         let buffer = Buffer::Journal;
@@ -351,7 +336,7 @@ impl Log {
                 self.journal.played.bad |= found != listed;
             }
             (Part::Restore(row, item), Command::Place { from, into }) => {
-                self.restored(row, item, from, into);
+                self.restored(row, item, from, into, cx);
             }
             (part, command) => unreachable!("{command:?} is no {part:?}"),
         }

@@ -2,14 +2,14 @@
 //!
 //! Invariant: when it is over, the map points nowhere into the journal.
 
-use hostftl_core::{Command, Nanos, Out, Piece, ViewMut};
+use hostftl_core::{Command, Piece, ViewMut};
 use hostftl_format::log::Kind;
 use hostftl_format::log::journal::bytes_of;
 
 use super::replay::{DAMAGED, Step};
-use super::{Log, Part};
+use super::{Engine, Part};
 use crate::log::buffers::Buffer;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, give_up};
 
 /// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
 /// those that their stream opens ahead.
@@ -17,7 +17,7 @@ pub fn segments_for(rows: u32, slots: u32) -> u32 {
     rows.div_ceil(slots) + 2
 }
 
-impl Log {
+impl Engine {
     /// All rows and records were played. Whether anything may have to go into rows.
     pub(in crate::log) fn begin_restoring(&mut self) -> bool {
         let played = &mut self.journal.played;
@@ -26,7 +26,7 @@ impl Log {
     }
 
     /// Goes on with that; `None` when it is done.
-    pub(in crate::log) fn pump_restore(&mut self, now: Nanos, out: &mut Out) -> Option<bool> {
+    pub(in crate::log) fn pump_restore(&mut self, cx: &mut Cx) -> Option<bool> {
         let played = &self.journal.played;
         let waits = played.pending > 0 && !matches!(played.step, Step::Apply(..));
         let Some(record) = played.records.get(played.next).copied() else {
@@ -37,16 +37,16 @@ impl Log {
         }
         match played.step {
             Step::Begin => {
-                self.read_record(now, record, out);
+                self.read_record(record, cx);
                 self.journal.played.step = Step::Reading;
             }
-            Step::Reading if played.bad => self.give_up(DAMAGED, out),
+            Step::Reading if played.bad => give_up(DAMAGED, cx),
             Step::Reading => self.journal.played.step = Step::Apply(0, 0),
             Step::Apply(index, _) if index == record.entries => {
                 self.journal.played.next += 1;
                 self.journal.played.step = Step::Begin;
             }
-            Step::Apply(index, at) => return Some(self.restore_entry(now, index, at, out)),
+            Step::Apply(index, at) => return Some(self.restore_entry(index, at, cx)),
             other => unreachable!("nothing is restored in {other:?}"),
         }
         Some(true)
@@ -54,8 +54,8 @@ impl Log {
 
     /// Gives an entry's block a row, if the journal has its newest version. False when none takes
     /// it now.
-    fn restore_entry(&mut self, now: Nanos, index: u32, at: u32, out: &mut Out) -> bool {
-        if out.room() < 8 {
+    fn restore_entry(&mut self, index: u32, at: u32, cx: &mut Cx) -> bool {
+        if cx.room() < 8 {
             return false;
         }
         let entry = self.entry_of(index).expect("it was checked");
@@ -65,26 +65,26 @@ impl Log {
             let (len, generation) = (entry.place.len(), entry.place.generation());
             let to = self.to_restore();
             let record = (entry.block, len, generation);
-            let Some((row, item)) = self.append(to, record, entry.crc) else { return false };
+            let Some((row, item)) = self.append(to, record, entry.crc, cx) else { return false };
             let noted = self.rows[row as usize].items[item as usize];
             let (from, into) = (Buffer::Journal, Buffer::row(row, noted.chunk.into()));
             let from = Piece::Data(self.buffers.at(from).view(at, len));
             let into = self.buffers.at(into).view_mut(noted.byte, len);
             self.journal.played.pending += 1;
             let command = Command::Place { from, into };
-            self.submit(now, Op::Journal(Part::Restore(row, item)), command, out);
+            self.submit(Op::Journal(Part::Restore(row, item)), command, cx);
         }
         self.journal.played.step = Step::Apply(index + 1, at + bytes_of(&entry));
         true
     }
 
     /// A block is in its row: the map points there.
-    pub(super) fn restored(&mut self, row: u8, item: u32, from: Piece, into: ViewMut) {
+    pub(super) fn restored(&mut self, row: u8, item: u32, from: Piece, into: ViewMut, cx: &mut Cx) {
         let Piece::Data(view) = from else { unreachable!("a block was copied") };
         let buffer = Buffer::Journal;
         self.buffers.at(buffer).repay(view);
         self.buffers.repay_row_mut(row, into);
-        self.publish(row, item, None);
+        self.publish(row, item, None, cx);
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
         self.durability.host_published(it.stamp);

@@ -6,13 +6,14 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTOR, Target, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTOR, Target, Verdict};
 use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place};
 
+use crate::kit::Life;
+use crate::log::Engine;
 use crate::log::map::Where;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, give_up, works};
 use crate::log::redundancy::metadata::Wanted;
-use crate::log::{Life, Log};
 
 /// Images that are read at once.
 pub const LOADS: usize = 32;
@@ -79,7 +80,7 @@ impl Loads {
     }
 }
 
-impl Log {
+impl Engine {
     /// Where the image of a page is, and its CRC.
     pub(in crate::log) fn image_of(&self, kind: Kind, page: u32) -> (Place, u32) {
         match kind {
@@ -90,17 +91,16 @@ impl Log {
     }
 
     /// Whether the image of a page can be asked for now.
-    pub(in crate::log) fn may_load(&self, out: &Out) -> bool {
-        !self.loads.free.is_empty() && self.ops.room() > 0 && out.room() > 8
+    pub(in crate::log) fn may_load(&self, cx: &Cx) -> bool {
+        !self.loads.free.is_empty() && cx.command_room() > 0 && cx.room() > 8
     }
 
-    /// Reads the image of a page, which there is, when [`Log::may_load`] says so.
+    /// Reads the image of a page, which there is, when [`Engine::may_load`] says so.
     pub(in crate::log) fn load(
         &mut self,
-        now: Nanos,
         (kind, page): (Kind, u32),
         purpose: Purpose,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let (place, _) = self.image_of(kind, page);
         let index = self.loads.free.pop().expect("a load may begin");
@@ -113,7 +113,7 @@ impl Log {
             into: Target::Meta { buf, pages: 1 },
             cause: Cause::Checkpoint,
         };
-        self.submit(now, Op::Load { index }, command, out);
+        self.submit(Op::Load { index }, command, cx);
     }
 
     /// The device has answered: is that the image, or what it should have been?
@@ -122,15 +122,15 @@ impl Log {
         index: u8,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
         };
         let well = result.is_ok() && self.is_image(index, &buf);
         match !well && self.layout.parity {
-            true => self.salvage(Wanted::Image(index), (device, lba, pages), buf),
-            false => self.image_read(index, buf, well, out),
+            true => self.salvage(Wanted::Image(index), (device, lba, pages), buf, cx),
+            false => self.image_read(index, buf, well, cx),
         }
     }
 
@@ -142,40 +142,34 @@ impl Log {
     }
 
     /// An image was read from its device, or made from the others, or can't be.
-    pub(in crate::log) fn image_read(
-        &mut self,
-        index: u8,
-        buf: MetaBuf,
-        well: bool,
-        out: &mut Out,
-    ) {
+    pub(in crate::log) fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         let Asked { kind, page, place, purpose } = self.loads.asked[index as usize];
         self.segments.unpin(self.layout.segment_of(place.byte()));
-        self.touched += PAIRS;
+        cx.touch(PAIRS);
         let image = &buf.pages()[0];
         if kind == Kind::Map && !well {
-            self.page_is_gone(page, place.device(), out);
+            self.page_is_gone(page, place.device(), cx);
         }
         match (kind, purpose) {
             (Kind::Map, Purpose::Carry) => self.carry_image(page, well.then_some(image)),
             (Kind::Map, Purpose::Use) if well => self.map.came(page, Some(image)),
             (Kind::Map, Purpose::Use) => self.map.failed(page),
-            _ if !well => self.give_up("an image that the root points at can't be read", out),
+            _ if !well => give_up("an image that the root points at can't be read", cx),
             (Kind::Counts, _) => self.counts_read(page, image),
-            _ => self.directory_read(page, &buf, out),
+            _ => self.directory_read(page, &buf, cx),
         }
         self.loads.bufs[index as usize] = Some(buf);
         self.loads.free.push(index);
         self.loads.arrivals += 1;
-        self.more = true;
+        cx.wake();
     }
 
     /// A page of the directory is here: the segments with images are in use.
-    fn directory_read(&mut self, number: u32, buf: &MetaBuf, out: &mut Out) {
+    fn directory_read(&mut self, number: u32, buf: &MetaBuf, cx: &mut Cx) {
         for page in self.directory.load(number, &buf.pages()[0]) {
             let place = self.directory.place(page);
             if !place.is_nowhere() && !self.claim_image(place) {
-                return self.give_up("the directory points beyond the devices", out);
+                return give_up("the directory points beyond the devices", cx);
             }
         }
     }
@@ -213,16 +207,16 @@ impl Log {
     }
 
     /// Gets a page into a frame: away means that this is to be tried again.
-    pub(in crate::log) fn fetch_page(&mut self, now: Nanos, page: u32, out: &mut Out) -> Where {
+    pub(in crate::log) fn fetch_page(&mut self, page: u32, cx: &mut Cx) -> Where {
         let state = self.map.state(page);
         if state != Where::Away {
             return state;
         }
         if self.checkpoint.images.has(page) {
-            return self.fetch_unwritten(page);
+            return self.fetch_unwritten(page, cx);
         }
         let blank = self.directory.place(page).is_nowhere();
-        if !blank && !self.may_load(out) {
+        if !blank && !self.may_load(cx) {
             return Where::Away;
         }
         if !self.map.invite(page) {
@@ -230,37 +224,31 @@ impl Log {
             return Where::Away;
         }
         if blank {
-            self.touched += PAIRS;
+            cx.touch(PAIRS);
             self.map.came(page, None);
             return Where::Here;
         }
-        self.load(now, (Kind::Map, page), Purpose::Use, out);
+        self.load((Kind::Map, page), Purpose::Use, cx);
         Where::Coming
     }
 
-    /// As [`Log::fetch_page`], for a page whose image is not on the devices: after a failure it may
-    /// never be, and is taken from where it was to be written from.
-    fn fetch_unwritten(&mut self, page: u32) -> Where {
-        let image = self.checkpoint.images.image(page).filter(|_| self.failed.is_some());
+    /// As [`Engine::fetch_page`], for a page whose image is not on the devices: after a failure it
+    /// may never be, and is taken from where it was to be written from.
+    fn fetch_unwritten(&mut self, page: u32, cx: &mut Cx) -> Where {
+        let image = self.checkpoint.images.image(page).filter(|_| !works(cx));
         let Some(image) = image else { return Where::Away };
         if !self.map.invite(page) {
             return Where::Away;
         }
-        self.touched += PAIRS;
+        cx.touch(PAIRS);
         self.map.came(page, Some(image));
         Where::Here
     }
 
     /// Gets a page into a frame and keeps it there, so that it can be changed once it is here, with
     /// `spare` more: away means that this is to be tried again.
-    pub(in crate::log) fn hold_page(
-        &mut self,
-        now: Nanos,
-        page: u32,
-        spare: u32,
-        out: &mut Out,
-    ) -> Where {
-        let state = self.fetch_page(now, page, out);
+    pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
+        let state = self.fetch_page(page, cx);
         if state != Where::Away && !self.map.pin(page, spare) {
             self.want_frames();
             return Where::Away;
@@ -277,15 +265,15 @@ impl Log {
     }
 
     /// Whether a write waits for room: it is refused only when nothing is under way.
-    pub(in crate::log) fn waits_for_room(&self) -> bool {
-        !self.blocks.waiting.is_empty() || self.requests.first_write().is_some()
+    pub(in crate::log) fn waits_for_room(&self, cx: &mut Cx) -> bool {
+        !self.blocks.waiting.is_empty() || cx.requests().first_write().is_some()
     }
 
     /// Reads pages that nobody has asked for yet into frames that nobody uses.
-    pub(in crate::log) fn pump_warming(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_warming(&mut self, cx: &mut Cx) -> bool {
         if self.loads.warm == self.layout.pages
-            || self.life != Life::Running
-            || self.waits_for_room()
+            || cx.life() != Life::Running
+            || self.waits_for_room(cx)
         {
             return false;
         }
@@ -293,7 +281,7 @@ impl Log {
             let (page, busy) = (self.loads.warm, LOADS - self.loads.free.len());
             let away = self.map.state(page) == Where::Away && !self.is_blank(page);
             let away = away && !self.checkpoint.images.has(page);
-            if away && (busy >= WARMING || !self.may_load(out)) {
+            if away && (busy >= WARMING || !self.may_load(cx)) {
                 return false;
             }
             if away && !self.map.has_unused() {
@@ -301,14 +289,14 @@ impl Log {
                 return false;
             }
             if away {
-                self.fetch_page(now, page, out);
+                self.fetch_page(page, cx);
             }
             self.loads.warm += 1;
             if self.loads.warm == self.layout.pages {
                 break;
             }
         }
-        self.touched += WARM_STEP as usize;
+        cx.touch(WARM_STEP as usize);
         true
     }
 }

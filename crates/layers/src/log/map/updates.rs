@@ -5,13 +5,14 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{HostError, Nanos, Out, SECTORS_PER_BLOCK};
+use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 use hostftl_format::log::{GENERATIONS, Place};
 
 use crate::log::host::blocks::{BlockOp, Step};
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
-use crate::log::{Log, OWN_OPS};
+use crate::log::ops::Cx;
+use crate::log::{Engine, OWN_OPS};
 
 /// See the module text.
 #[derive(Debug)]
@@ -34,59 +35,57 @@ impl Mapping {
     }
 }
 
-impl Log {
+impl Engine {
     /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
     pub(in crate::log) fn begin_read(
         &mut self,
-        now: Nanos,
         req: u16,
         from: u64,
         sectors: u32,
-        out: &mut Out,
+        cx: &mut Cx,
     ) -> bool {
-        if !self.may_begin_block() || self.ops.room() <= OWN_OPS {
+        if !self.may_begin_block() || cx.command_room() <= OWN_OPS {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
         self.map.try_again(self.map.page_of(block));
-        let index = self.begin(req, block, (from, sectors), (false, true));
-        self.look_up(now, index, out);
+        let index = self.begin(req, block, (from, sectors), (false, true), cx);
+        self.look_up(index, cx);
         true
     }
 
     /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
     pub(in crate::log) fn begin_write(
         &mut self,
-        now: Nanos,
         req: u16,
         (from, sectors): (u64, u32),
         data: bool,
-        out: &mut Out,
+        cx: &mut Cx,
     ) -> bool {
         let block = from / u64::from(SECTORS_PER_BLOCK);
         if !self.may_begin_block()
-            || self.ops.room() <= OWN_OPS
+            || cx.command_room() <= OWN_OPS
             || self.blocks.any_write_in(block, block + 1)
         {
             return false;
         }
         self.map.try_again(self.map.page_of(block));
-        if self.hold_page(now, self.map.page_of(block), self.map.reserve(), out) == Where::Away {
+        if self.hold_page(self.map.page_of(block), self.map.reserve(), cx) == Where::Away {
             return false;
         }
-        let index = self.begin(req, block, (from, sectors), (true, data));
+        let index = self.begin(req, block, (from, sectors), (true, data), cx);
         self.blocks.writing.push(block);
-        self.look_up(now, index, out);
+        self.look_up(index, cx);
         true
     }
 
     /// What a block operation does once it is known where its record is.
-    fn go_on(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn go_on(&mut self, index: u8, cx: &mut Cx) {
         let it = self.op(index);
         if it.writes && it.is_whole() {
-            self.pack(index, out);
+            self.pack(index, cx);
         } else {
-            self.fetch(now, index, out);
+            self.fetch(index, cx);
         }
     }
 
@@ -96,14 +95,15 @@ impl Log {
         block: u64,
         (from, sectors): (u64, u32),
         (writes, data): (bool, bool),
+        cx: &mut Cx,
     ) -> u8 {
         let index = self.blocks.free.pop().expect("a free operation was seen");
-        let active = self.requests.at(req);
+        let active = cx.requests().at(req);
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
         active.outstanding += 1;
         self.generation = self.generation.wrapping_add(1) % GENERATIONS;
-        self.touched += 1;
+        cx.touch(1);
         self.blocks.list[index as usize] = Some(BlockOp {
             req,
             block,
@@ -126,19 +126,19 @@ impl Log {
     }
 
     /// Finds out where the record of an operation is, or lets it wait for that.
-    fn look_up(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    fn look_up(&mut self, index: u8, cx: &mut Cx) {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces && self.map.state(self.map.page_of(block)) == Where::Here {
             self.map.look_ahead(core::iter::once(block)); // It is buried when the new one is there.
-            return self.pack(index, out);
+            return self.pack(index, cx);
         }
         if let Some((place, crc)) = self.pair(block) {
             let it = self.op(index);
             (it.place, it.crc) = (place, crc);
-            return self.go_on(now, index, out);
+            return self.go_on(index, cx);
         }
-        let state = self.fetch_page(now, self.map.page_of(block), out);
+        let state = self.fetch_page(self.map.page_of(block), cx);
         self.op(index).step = Step::Mapping;
         self.blocks.mapping.refused |= state != Where::Coming;
         self.blocks.mapping.waiting.push_back(index);
@@ -146,11 +146,11 @@ impl Log {
 
     /// Goes on with the operations whose pages have come.
     #[inline]
-    pub(in crate::log) fn pump_mapping(&mut self, now: Nanos, out: &mut Out) -> bool {
-        self.blocks.mapping.any() && self.map_some(now, out)
+    pub(in crate::log) fn pump_mapping(&mut self, cx: &mut Cx) -> bool {
+        self.blocks.mapping.any() && self.map_some(cx)
     }
 
-    fn map_some(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn map_some(&mut self, cx: &mut Cx) -> bool {
         let mapping = &mut self.blocks.mapping;
         let seen = core::mem::replace(&mut mapping.seen, self.loads.arrivals);
         if seen == mapping.seen && !mapping.refused {
@@ -162,13 +162,13 @@ impl Log {
             let index = self.blocks.mapping.waiting.pop_front().expect("it was counted");
             let block = self.op(index).block;
             let page = self.map.page_of(block);
-            if out.room() <= 12 {
+            if cx.room() <= 12 {
                 self.blocks.mapping.refused = true;
                 self.blocks.mapping.waiting.push_back(index);
             } else if self.map.state(page) == Where::Bad {
-                self.end_block(index, Some(HostError::Io), out);
+                self.end_block(index, Some(HostError::Io), cx);
             } else {
-                self.look_up(now, index, out);
+                self.look_up(index, cx);
             }
         }
         self.blocks.mapping.waiting.len() < count

@@ -13,21 +13,19 @@ pub(in crate::log) mod replay;
 pub(in crate::log) mod sane;
 pub(in crate::log) mod verify;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, Target, Verdict,
-};
+use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, Target, Verdict};
 use hostftl_format::log::{self, Kind, Place, Root};
 
 use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
+use crate::log::Engine;
 use crate::log::checkpoint::roots::{Search, is_blank};
 use crate::log::layout::Layout;
 use crate::log::map::page_reads::Purpose;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, fail, give_up};
 use crate::log::recovery::replay::Replay;
 use crate::log::row::Phase;
-use crate::log::{Life, Log};
 
 /// Pages of a report.
 const REPORT_PAGES: usize = 16;
@@ -84,47 +82,41 @@ impl Recovery {
     }
 }
 
-impl Log {
+impl Engine {
     pub(in crate::log) fn recovery(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
 
     /// Sends a command of recovery; `index` comes back with it.
-    pub(in crate::log) fn recover(
-        &mut self,
-        now: Nanos,
-        index: u16,
-        command: Command,
-        out: &mut Out,
-    ) {
+    pub(in crate::log) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx) {
         self.recovery().pending += 1;
-        self.submit(now, Op::Recover { index }, command, out);
+        self.submit(Op::Recover { index }, command, cx);
     }
 
-    pub(in crate::log) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.pump_salvage(now, out) {
+    pub(in crate::log) fn pump_recovery(&mut self, cx: &mut Cx) -> bool {
+        if self.pump_salvage(cx) {
             return true;
         }
         let step = self.recovery().step;
         match step {
-            Step::Start => self.start(now, out),
+            Step::Start => self.start(cx),
             Step::Flush if self.layout.zoned => self.end_of_step(Step::Report(0, 0)),
             Step::Flush => self.end_of_step(Step::Roots(0)),
-            Step::Report(device, from) => self.ask_report(now, device, from, out),
-            Step::Roots(index) if self.layout.zoned => self.read_root_back(now, index, out),
-            Step::Roots(index) => self.read_root(now, index, out),
+            Step::Report(device, from) => self.ask_report(device, from, cx),
+            Step::Roots(index) if self.layout.zoned => self.read_root_back(index, cx),
+            Step::Roots(index) => self.read_root(index, cx),
             Step::Claim => self.end_of_claim(),
-            Step::Tops(at) => self.read_top(now, at, out),
-            Step::Replay => self.pump_replay(now, out),
+            Step::Tops(at) => self.read_top(at, cx),
+            Step::Replay => self.pump_replay(cx),
             Step::Clean => {
-                let moved = self.pump_reclaim(now, out) || self.erase_roots(now, out);
-                moved || self.end_of_cleaning(out)
+                let moved = self.pump_reclaim(cx) || self.erase_roots(cx);
+                moved || self.end_of_cleaning(cx)
             }
-            Step::Restore => self.restore_all(now, out),
-            Step::Journal => self.begin_records(now, out),
+            Step::Restore => self.restore_all(cx),
+            Step::Journal => self.begin_records(cx),
             Step::Checkpoint => {
-                let ready = self.serve_when_durable(out) || self.pump_told(now, out);
-                ready || self.pump_writing(now, out) | self.pump_checkpoint(now, out)
+                let ready = self.serve_when_durable(cx) || self.pump_told(cx);
+                ready || self.pump_writing(cx) | self.pump_checkpoint(cx)
             }
         }
     }
@@ -138,7 +130,7 @@ impl Log {
         self.recovery().pending == 0 && self.go(next)
     }
 
-    fn start(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn start(&mut self, cx: &mut Cx) -> bool {
         if self.recovery().mode == Mode::Format {
             self.life_number = 1;
             if !self.layout.zoned {
@@ -146,40 +138,34 @@ impl Log {
             }
         }
         for device in 0..self.layout.devices {
-            self.recover(now, 0, Command::Flush { device }, out);
+            self.recover(0, Command::Flush { device }, cx);
         }
         if let Some(device) = self.journal.device_to_flush() {
-            self.recover(now, 0, Command::Flush { device }, out);
+            self.recover(0, Command::Flush { device }, cx);
         }
         self.go(Step::Flush)
     }
 
     /// Reads both copies of both slots of each device, one after the other.
-    fn read_root(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
+    fn read_root(&mut self, index: u32, cx: &mut Cx) -> bool {
         if self.recovery().pending > 0 {
             return false;
         }
         if index == 4 * u32::from(self.layout.devices) {
-            return self.choose_root(now, out);
+            return self.choose_root(cx);
         }
         let place = ((index / 4) as u8, self.root_place(index));
-        self.ask_root(now, index, place, out);
+        self.ask_root(index, place, cx);
         self.go(Step::Roots(index + 1))
     }
 
     /// Reads a root at a sector of a device.
-    pub(in crate::log) fn ask_root(
-        &mut self,
-        now: Nanos,
-        index: u32,
-        (device, lba): (u8, u64),
-        out: &mut Out,
-    ) {
+    pub(in crate::log) fn ask_root(&mut self, index: u32, (device, lba): (u8, u64), cx: &mut Cx) {
         let buf = self.recovery().root_buf.take().expect("no root is being read");
         let pages = buf.pages().len() as u32;
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Checkpoint };
-        self.recover(now, index as u16, command, out);
+        self.recover(index as u16, command, cx);
     }
 
     /// Where the root lies that is read as number `index`.
@@ -213,7 +199,7 @@ impl Log {
         });
     }
 
-    pub(in crate::log) fn choose_root(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn choose_root(&mut self, cx: &mut Cx) -> bool {
         let best = self.recovery().best.take();
         let whole = match (self.layout.zoned, &best) {
             (true, best) => best.as_ref().is_some_and(|(root, _)| self.is_newest(root.number)),
@@ -221,17 +207,17 @@ impl Log {
             (false, _) => self.recovery().slots == [true; 2],
         };
         let Some((root, buf)) = best.filter(|_| whole) else {
-            self.give_up("both copies of a root are damaged on every device", out);
+            give_up("both copies of a root are damaged on every device", cx);
             return false;
         };
         let stale = root.lost & !self.journal.bit() | self.stale_devices(root.everywhere);
         if !self.lost.can_do_without(stale) {
-            self.refuse_stale(stale, out);
+            self.refuse_stale(stale, cx);
             return false;
         }
         self.lost.add(stale);
         if let Err(why) = self.begin_journal(&root) {
-            self.give_up(why, out);
+            give_up(why, cx);
             return false;
         }
         for at in 0..self.layout.tops() {
@@ -244,24 +230,24 @@ impl Log {
         self.generation = root.generation;
         self.recovery().replay.begin(&root);
         let claim = Root { number: root.number + 1, life: self.life_number, ..root };
-        self.send_root(now, claim, out);
+        self.send_root(claim, cx);
         self.go(Step::Claim)
     }
 
     /// Says which devices are older copies, when the volume can't do without them.
-    fn refuse_stale(&mut self, stale: u16, out: &mut Out) {
+    fn refuse_stale(&mut self, stale: u16, cx: &mut Cx) {
         let (lost, devices) = (self.lost.set(), 0..self.layout.devices);
         for device in devices.filter(|device| (stale & !lost) >> device & 1 == 1) {
             let has_root = self.recovery().newest[usize::from(device)] > 0;
-            if has_root && out.room() > 4 {
-                out.push(Output::Event(Event::Older { device }));
+            if has_root && cx.room() > 4 {
+                cx.tell(Event::Older { device });
             }
         }
         let why = match self.layout.parity {
             true => "more devices are missing or stale than parity makes up for",
             false => "a device lacks a root that was on all devices, and all are needed",
         };
-        self.give_up(why, out);
+        give_up(why, cx);
     }
 
     /// Devices that have not seen root `number`, which was on all of them. Each life has such a
@@ -281,27 +267,27 @@ impl Log {
     }
 
     /// Reads the images that the root points at, from number `at` on.
-    fn read_top(&mut self, now: Nanos, at: u32, out: &mut Out) -> bool {
+    fn read_top(&mut self, at: u32, cx: &mut Cx) -> bool {
         if at == self.layout.tops() {
             return self.loads.is_idle() && self.go(Step::Replay);
         }
         let (place, _) = self.checkpoint.top(at);
         if place.is_nowhere() {
-            self.touched += 1;
+            cx.touch(1);
             return self.go(Step::Tops(at + 1));
         }
-        if !self.may_load(out) {
+        if !self.may_load(cx) {
             return false;
         }
         if !self.claim_image(place) {
-            self.give_up("the root points beyond the devices", out);
+            give_up("the root points beyond the devices", cx);
             return false;
         }
         let page = match at.checked_sub(self.layout.directories) {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };
-        self.load(now, page, Purpose::Use, out);
+        self.load(page, Purpose::Use, cx);
         self.go(Step::Tops(at + 1))
     }
 
@@ -313,11 +299,10 @@ impl Log {
     /// A command of recovery is over.
     pub(in crate::log) fn recover_done(
         &mut self,
-        now: Nanos,
         index: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         self.recovery().pending -= 1;
         let step = self.recovery().step;
@@ -327,11 +312,11 @@ impl Log {
                     && !self.lost.has(device)
                     && !self.journal.is(device)
                 {
-                    self.fail(device, error, false, out);
+                    fail(device, error, cx);
                 }
             }
             (Step::Report(..), Command::Report { device, into, .. }) => {
-                self.take_report(device, into, result, out);
+                self.take_report(device, into, result, cx);
             }
             (Step::Clean, Command::Reset { device, lba, .. }) => {
                 if result.is_ok() {
@@ -342,9 +327,9 @@ impl Log {
                 self.root_read(index, (device, lba), buf, result.is_ok());
             }
             (Step::Replay, command @ Command::Read { into: Target::Meta { .. }, .. }) => {
-                self.head_came(index, command, result.is_err(), out);
+                self.head_came(index, command, result.is_err(), cx);
             }
-            (Step::Replay, command) => self.verified(now, index, command, result, out),
+            (Step::Replay, command) => self.verified(index, command, result, cx),
             (step, command) => unreachable!("{command:?} is over in {step:?}"),
         }
     }
@@ -358,19 +343,19 @@ impl Log {
 
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub(in crate::log) fn clean(&mut self) -> bool {
-        let Log { segments, pointers, .. } = self;
+        let Engine { segments, pointers, .. } = self;
         let zoned = self.layout.zoned;
         segments.rebuild(|at| zoned && (pointers.is_dirty(at) || pointers.failed(at) != 0));
         self.go(Step::Clean)
     }
 
-    fn end_of_cleaning(&mut self, out: &mut Out) -> bool {
+    fn end_of_cleaning(&mut self, cx: &mut Cx) -> bool {
         if !self.is_clean() || self.recovery().pending > 0 {
             return false;
         }
         let new = self.recovery().mode == Mode::Format;
         if new && self.spoiled() > self.layout.spoiled() {
-            self.give_up("too many zones are out of use, or shorter than they seem", out);
+            give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }
         if self.begin_restoring() {
@@ -380,23 +365,23 @@ impl Log {
     }
 
     /// Puts what only the journal has into rows.
-    fn restore_all(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if let Some(moved) = self.pump_restore(now, out) {
-            return moved | self.pump_writing(now, out);
+    fn restore_all(&mut self, cx: &mut Cx) -> bool {
+        if let Some(moved) = self.pump_restore(cx) {
+            return moved | self.pump_writing(cx);
         }
         self.go(Step::Journal)
     }
 
     /// Begins the records of the new life, then its first root.
-    fn begin_records(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if let Some(moved) = self.pump_first_record(now, out) {
-            return moved | self.pump_writing(now, out);
+    fn begin_records(&mut self, cx: &mut Cx) -> bool {
+        if let Some(moved) = self.pump_first_record(cx) {
+            return moved | self.pump_writing(cx);
         }
         self.begin_checkpoint();
         self.go(Step::Checkpoint)
     }
 
-    fn serve_when_durable(&mut self, out: &mut Out) -> bool {
+    fn serve_when_durable(&mut self, cx: &mut Cx) -> bool {
         if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
             return false;
         }
@@ -410,8 +395,7 @@ impl Log {
         let recovery = self.recovery.take().expect("the volume is being recovered");
         let (replayed, dropped) = recovery.replay.counts();
         self.journal.open();
-        self.life = Life::Running;
-        out.push(Output::Event(Event::Ready { replayed, dropped }));
+        cx.become_ready(replayed, dropped);
         true
     }
 }

@@ -8,15 +8,16 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target};
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place, Root, STREAMS};
 
 use crate::planted::{Bug, planted};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::durability::WINDOW;
 use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
+use crate::log::ops::{Cx, fail, give_up, works};
 use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::row::append::MAP;
@@ -120,27 +121,27 @@ impl Replay {
     }
 }
 
-impl Log {
+impl Engine {
     pub(in crate::log) fn replay(&mut self) -> &mut Replay {
         &mut self.recovery().replay
     }
 
-    pub(in crate::log) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_replay(&mut self, cx: &mut Cx) -> bool {
         if self.recovery().pending > 0 {
             return false;
         }
-        if let Some(moved) = self.scan_journal(now, out) {
+        if let Some(moved) = self.scan_journal(cx) {
             return moved;
         }
         if !self.replay().found_all {
-            return self.read_heads(now, out) || self.take_next() || self.apply_durable(now, out);
+            return self.read_heads(cx) || self.take_next() || self.apply_durable(cx);
         }
         let Some(first) = self.replay().queue.front() else {
-            if let Some(moved) = self.play_journal(now, u64::MAX, out) {
+            if let Some(moved) = self.play_journal(u64::MAX, cx) {
                 return moved;
             }
             if let Some(why) = self.lacks_records() {
-                self.give_up(why, out);
+                give_up(why, cx);
                 return false;
             }
             let last = self.replay().expected - 1;
@@ -149,13 +150,13 @@ impl Log {
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
         let trusted = of_map || seq <= self.replay().durable || planted(Bug::RowsUnverified);
         match trusted || self.replay().verify.is_over() {
-            true => self.apply_first(now, out),
-            false => self.pump_verify(now, out),
+            true => self.apply_first(cx),
+            false => self.pump_verify(cx),
         }
     }
 
     /// Reads the next head of each chain.
-    fn read_heads(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn read_heads(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         for stream in 0..STREAMS {
             let chain = &self.replay().chains[stream];
@@ -170,7 +171,7 @@ impl Log {
             let lba = self.layout.lba(at);
             let into = Target::Meta { buf, pages };
             let command = Command::Read { device, lba, into, cause: Cause::Map };
-            self.recover(now, stream as u16, command, out);
+            self.recover(stream as u16, command, cx);
             moved = true;
         }
         moved
@@ -219,14 +220,14 @@ impl Log {
         stream: u16,
         command: Command,
         failed: bool,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && self.layout.parity {
-            return self.salvage(Wanted::Chain(stream), (device, lba, pages), buf);
+            return self.salvage(Wanted::Chain(stream), (device, lba, pages), buf, cx);
         }
         if failed {
             self.replay().bufs.push(buf);
@@ -234,7 +235,7 @@ impl Log {
                 self.replay().chains[usize::from(stream)].end();
                 return;
             }
-            return self.fail(device, DeviceError::Media, false, out);
+            return fail(device, DeviceError::Media, cx);
         }
         self.head_read(stream, buf);
     }
@@ -274,33 +275,33 @@ impl Log {
     }
 
     /// Applies the first row that is known to be durable.
-    fn apply_durable(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn apply_durable(&mut self, cx: &mut Cx) -> bool {
         let replay = self.replay();
         let durable = replay.durable;
         let ready = replay.queue.front().is_some_and(|it| it.head.seq <= durable);
-        ready && self.apply_first(now, out)
+        ready && self.apply_first(cx)
     }
 
     /// Does once more what the first row in the queue lists, as far as the pages are here.
-    fn apply_first(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn apply_first(&mut self, cx: &mut Cx) -> bool {
         let (seq, from) = (self.first_found().head.seq, self.replay().entry);
         if from == 0
-            && let Some(moved) = self.play_journal(now, seq, out)
+            && let Some(moved) = self.play_journal(seq, cx)
         {
             return moved;
         }
         let found = self.replay().queue.pop_front().expect("a row to apply");
         let mut next = from;
-        while next < found.head.entries && self.failed.is_none() {
+        while next < found.head.entries && works(cx) {
             let entry = log::entry(&found.buf, next);
-            match entry.map_or(Applied::Yes, |entry| self.apply(now, entry, out)) {
+            match entry.map_or(Applied::Yes, |entry| self.apply(entry, cx)) {
                 Applied::Yes => next += 1,
                 Applied::Later => break,
-                Applied::Never(why) => self.give_up(why, out),
+                Applied::Never(why) => give_up(why, cx),
             }
         }
         if next < found.head.entries {
-            self.ask_for_pages(now, &found, next, out);
+            self.ask_for_pages(&found, next, cx);
             self.replay().entry = next;
             self.replay().queue.push_front(found);
             return next > from;
@@ -313,32 +314,27 @@ impl Log {
     }
 
     /// Asks for the map pages of the next entries of a row.
-    fn ask_for_pages(&mut self, now: Nanos, found: &Found, from: u32, out: &mut Out) {
+    fn ask_for_pages(&mut self, found: &Found, from: u32, cx: &mut Cx) {
         let entries = from..found.head.entries.min(from + AHEAD);
         for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
             let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
             if changes && entry.block < self.map.len() {
-                self.fetch_page(now, self.map.page_of(entry.block), out);
+                self.fetch_page(self.map.page_of(entry.block), cx);
             }
         }
     }
 
-    fn apply(&mut self, now: Nanos, entry: Entry, out: &mut Out) -> Applied {
+    fn apply(&mut self, entry: Entry, cx: &mut Cx) -> Applied {
         if entry.kind == Kind::Data && !self.is_sound(entry.place) {
             return Applied::Never("a row lists what can't be");
         }
-        self.apply_sound(now, entry, out)
+        self.apply_sound(entry, cx)
     }
 
     /// Applies an entry whose place is known to be one.
-    pub(in crate::log) fn apply_sound(
-        &mut self,
-        now: Nanos,
-        entry: Entry,
-        out: &mut Out,
-    ) -> Applied {
+    pub(in crate::log) fn apply_sound(&mut self, entry: Entry, cx: &mut Cx) -> Applied {
         let Entry { kind, block, place, crc } = entry;
-        self.touched += 1;
+        cx.touch(1);
         let end = match kind {
             Kind::Map | Kind::Directory | Kind::Counts => return Applied::Yes,
             Kind::Trim => block.saturating_add(place.bits()),
@@ -349,17 +345,17 @@ impl Log {
         if !sound {
             return Applied::Never("a row lists what can't be");
         }
-        match self.fetch_page(now, page, out) {
+        match self.fetch_page(page, cx) {
             Where::Here => {}
             Where::Bad => return Applied::Never("an image of the map can't be read"),
-            Where::Away if self.loads.is_idle() && self.may_load(out) => {
+            Where::Away if self.loads.is_idle() && self.may_load(cx) => {
                 return Applied::Never("replay needs more map memory than there is");
             }
             Where::Away | Where::Coming => return Applied::Later,
         }
         let place = if kind == Kind::Data { place } else { Place::NOWHERE };
         (block..end).for_each(|block| self.point(block, place, crc));
-        self.touched += (end - block) as usize;
+        cx.touch((end - block) as usize);
         Applied::Yes
     }
 

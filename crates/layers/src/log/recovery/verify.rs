@@ -7,16 +7,17 @@
 //! is what is missing behind the pointer, and nothing else can be.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, Target,
-    Verdict, View,
+    Cause, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target, Verdict,
+    View,
 };
 use hostftl_format::log::{self, Kind, seed};
 
 use crate::planted::{Bug, planted};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::At;
+use crate::log::ops::{Cx, fail};
 
 /// How far it has come. Chunk `width` is the parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,18 +52,18 @@ impl Verify {
     }
 }
 
-impl Log {
+impl Engine {
     fn verify(&mut self) -> &mut Verify {
         &mut self.replay().verify
     }
 
     /// The next step; nothing of recovery is under way.
-    pub(in crate::log) fn pump_verify(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_verify(&mut self, cx: &mut Cx) -> bool {
         match self.verify().step {
-            Step::Begin => self.read_row(now, out),
-            Step::Reading => self.row_came(out),
-            Step::Folding(into, from) => self.fold_others(now, (into, from), out),
-            Step::Entry(index) => self.check_entry(now, index, out),
+            Step::Begin => self.read_row(cx),
+            Step::Reading => self.row_came(cx),
+            Step::Folding(into, from) => self.fold_others((into, from), cx),
+            Step::Entry(index) => self.check_entry(index, cx),
             Step::Writing => {
                 self.verify().step = Step::Over;
                 true
@@ -88,7 +89,7 @@ impl Log {
     }
 
     /// Reads all chunks of the row, and the parity.
-    fn read_row(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn read_row(&mut self, cx: &mut Cx) -> bool {
         let (head, at) = (self.first_found().head, self.first_found().at);
         let (chunks, width, full) = (head.chunks.into(), self.layout.width(), self.layout.chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
@@ -107,13 +108,13 @@ impl Log {
             let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(0, sectors));
             let (device, lba) = (self.verified_device(chunk), self.layout.lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
-            self.recover(now, chunk as u16, command, out);
+            self.recover(chunk as u16, command, cx);
         }
         true
     }
 
     /// All that can be read is there.
-    fn row_came(&mut self, out: &mut Out) -> bool {
+    fn row_came(&mut self, cx: &mut Cx) -> bool {
         let width = self.layout.width();
         let bad = self.verify().bad;
         let data = bad & !(1 << width);
@@ -123,7 +124,7 @@ impl Log {
             _ if self.never_came(bad) => return self.end_here(),
             _ => {
                 let device = self.verified_device(data.trailing_zeros());
-                self.fail(device, DeviceError::Media, false, out);
+                fail(device, DeviceError::Media, cx);
                 return false;
             }
         }
@@ -177,7 +178,7 @@ impl Log {
     }
 
     /// Folds the chunks from `from` on into chunk `into`, a few at a time.
-    fn fold_others(&mut self, now: Nanos, (into, from): (u32, u32), out: &mut Out) -> bool {
+    fn fold_others(&mut self, (into, from): (u32, u32), cx: &mut Cx) -> bool {
         let (chunks, width) = (u32::from(self.first_found().head.chunks), self.layout.width());
         let all = (0..chunks).chain([width]).filter(|chunk| *chunk != into);
         let mut next = all.clone().filter(|chunk| *chunk >= from);
@@ -197,15 +198,15 @@ impl Log {
         let buffer = Buffer::row(0, into);
         let target = self.buffers.at(buffer).view_mut_sectors(0, sectors);
         let command = Command::Fold { from: sources, into: target, keep };
-        self.recover(now, into as u16, command, out);
+        self.recover(into as u16, command, cx);
         true
     }
 
     /// Checks entry `index` of the row.
-    fn check_entry(&mut self, now: Nanos, index: u32, out: &mut Out) -> bool {
+    fn check_entry(&mut self, index: u32, cx: &mut Cx) -> bool {
         let (head, at) = (self.first_found().head, self.first_found().at);
         if index == head.entries {
-            return self.restore(now, out);
+            return self.restore(cx);
         }
         let Some(entry) = log::entry(&self.first_found().buf, index) else {
             return self.end_here();
@@ -225,12 +226,12 @@ impl Log {
         let buffer = Buffer::row(0, chunk);
         let from = self.buffers.at(buffer).view(byte as u32, entry.place.len());
         let seed = seed(entry.block, entry.place.generation());
-        self.recover(now, chunk as u16, Command::Digest { from, seed }, out);
+        self.recover(chunk as u16, Command::Digest { from, seed }, cx);
         true
     }
 
     /// Writes what the row lacks: a chunk that was made from the others, or the parity.
-    fn restore(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn restore(&mut self, cx: &mut Cx) -> bool {
         let width = self.layout.width();
         let (parity, mended) = (self.layout.parity, self.verify().mended);
         let all = self.chunks_of_row();
@@ -242,7 +243,7 @@ impl Log {
             _ if !parity || planted(Bug::ParityNotRestored) => self.verify().step = Step::Over,
             Some(chunk) if chunk != width => {
                 self.verify().step = Step::Writing;
-                self.write_back(now, chunk, out);
+                self.write_back(chunk, cx);
             }
             Some(_) => unreachable!("the parity is made last"),
             // The parity is always made anew: whether it arrived costs as much to find out.
@@ -251,7 +252,7 @@ impl Log {
         true
     }
 
-    fn write_back(&mut self, now: Nanos, chunk: u32, out: &mut Out) {
+    fn write_back(&mut self, chunk: u32, cx: &mut Cx) {
         let (at, stream) = (self.first_found().at, self.first_found().head.stream);
         let (device, first) = (self.verified_device(chunk), self.layout.lba(at));
         let all = (first, first + u64::from(self.verified_sectors(chunk)));
@@ -262,19 +263,18 @@ impl Log {
         let from = (lba - first) as u32;
         gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(from, sectors)));
         let tally = Tally::of(Cause::Parity, sectors);
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let command = Command::Program { device, lba, gather, tally, placement: stream };
-        self.recover(now, chunk as u16, command, out);
+        self.recover(chunk as u16, command, cx);
     }
 
     /// A command of verifying is over.
     pub(in crate::log) fn verified(
         &mut self,
-        now: Nanos,
         index: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let chunk = u32::from(index);
         let buffer = Buffer::row(0, chunk);
@@ -287,7 +287,7 @@ impl Log {
                 from.into_iter().for_each(|view: View| self.buffers.repay_row(0, view));
                 self.buffers.at(buffer).repay_mut(into);
                 if self.verify().step == Step::Writing {
-                    self.write_back(now, chunk, out);
+                    self.write_back(chunk, cx);
                 }
             }
             Command::Program { gather, .. } => {

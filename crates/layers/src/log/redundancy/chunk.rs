@@ -1,11 +1,11 @@
 //! Rebuilds a chunk of the victim from parity.
 
-use hostftl_core::{Cause, Command, DeviceError, Few, Nanos, Out, Target, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, Few, Target, Verdict};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::At;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op};
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ impl Mend {
     }
 }
 
-impl Log {
+impl Engine {
     /// Reads the next chunk; the first goes where the sum will be.
-    pub(in crate::log) fn pump_mend(&mut self, now: Nanos, mut mend: Mend, out: &mut Out) -> bool {
-        if mend.busy || self.ops.room() == 0 {
+    pub(in crate::log) fn pump_mend(&mut self, mut mend: Mend, cx: &mut Cx) -> bool {
+        if mend.busy || cx.command_room() == 0 {
             return false;
         }
         if mend.next == u32::from(mend.chunk) + 1 {
             mend.next += 1;
         }
         if mend.next > mend.chunks {
-            self.chunk_mended(mend.chunk, true);
+            self.chunk_mended(mend.chunk, true, cx);
             return true;
         }
         let At { segment, slot, .. } = mend.at;
@@ -53,7 +53,7 @@ impl Log {
         let view = self.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
         let lba = self.layout.lba(mend.at) + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
-        self.submit(now, Op::GcMend, command, out);
+        self.submit(Op::GcMend, command, cx);
         true
     }
 
@@ -66,10 +66,9 @@ impl Log {
     /// A chunk was read, or is folded in.
     pub(in crate::log) fn gc_mend_done(
         &mut self,
-        now: Nanos,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let mend = self.mending();
         let sum = Buffer::Gc(mend.chunk);
@@ -79,7 +78,7 @@ impl Log {
                 let first = mend.next == 0;
                 self.buffers.at(if first { sum } else { other }).repay_mut(view);
                 if result.is_err() {
-                    return self.chunk_mended(mend.chunk, false);
+                    return self.chunk_mended(mend.chunk, false, cx);
                 }
                 if first {
                     return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
@@ -88,7 +87,7 @@ impl Log {
                 from.push(self.buffers.at(other).view_sectors(mend.from, mend.sectors));
                 let into = self.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
                 let command = Command::Fold { from, into, keep: true };
-                self.submit(now, Op::GcMend, command, out);
+                self.submit(Op::GcMend, command, cx);
             }
             Command::Fold { from, into, .. } => {
                 from.into_iter().for_each(|view| self.buffers.at(other).repay(view));

@@ -10,15 +10,12 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, Done, Event, Nanos, Out, Output, Token};
+use hostftl_core::{Command, DeviceError, Event};
 use hostftl_format::log::Root;
 
-use crate::log::Log;
-use crate::log::ops::{OPS, Op};
+use crate::log::Engine;
+use crate::log::ops::{Cx, OPS, Op, fail};
 use crate::planted::{Bug, planted};
-
-/// Of a command that no device got.
-const NEVER_SENT: Token = Token(u64::MAX);
 
 /// See the module text.
 #[derive(Debug)]
@@ -27,7 +24,7 @@ pub struct Lost {
     told: u16,
     most: u32,
     /// Commands to lost devices: they fail without being sent.
-    unsent: VecDeque<(Op, Done)>,
+    unsent: VecDeque<(Op, Command, DeviceError)>,
 }
 
 impl Lost {
@@ -73,51 +70,35 @@ impl Lost {
 
     /// The power is off.
     pub fn void(&mut self) {
-        self.unsent.drain(..).for_each(|(_, done)| done.command.void());
+        self.unsent.drain(..).for_each(|(_, command, _)| command.void());
     }
 }
 
-impl Log {
+impl Engine {
     /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
     /// soon.
     #[inline]
-    pub(in crate::log) fn submit(&mut self, now: Nanos, op: Op, command: Command, out: &mut Out) {
+    pub(in crate::log) fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
         let lost = command.device().is_some_and(|device| self.lost.has(device));
-        if lost || self.layout.zoned && !self.enter_zone(now, &command, out) {
+        if lost || self.layout.zoned && !self.enter_zone(&command, cx) {
             // What was never written there can't be read: that is no fault of the device.
             let unwritten = !lost && matches!(command, Command::Read { .. });
             let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
-            let done = Done { token: NEVER_SENT, command, result: Err(error) };
-            self.lost.unsent.push_back((op, done));
+            self.lost.unsent.push_back((op, command, error));
             self.disturb();
-            self.more = true;
+            cx.wake();
             return;
         }
         if let (Command::Read { into, .. }, Some(_)) = (&command, &self.recovery) {
             self.start_read += u64::from(into.sectors());
         }
-        let token = self.ops.begin(now, op, command.device());
-        self.hung.sent(token, command.device());
-        out.push(Output::Submit(token, command));
-    }
-
-    /// Sends a command that goes to no device.
-    #[inline(always)]
-    pub(in crate::log) fn compute(
-        &mut self,
-        op: Op,
-        make: impl FnOnce() -> Command,
-        out: &mut Out,
-    ) {
-        let token = self.ops.begin(0, op, None);
-        self.hung.sent(token, None);
-        out.push_with(|| Output::Submit(token, make()));
+        cx.submit(op, command);
     }
 
     /// Lets one command to a lost device fail.
-    pub(in crate::log) fn pump_unsent(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some((op, done)) = self.lost.unsent.pop_front() else { return false };
-        self.finish(now, op, done, out);
+    pub(in crate::log) fn pump_unsent(&mut self, cx: &mut Cx) -> bool {
+        let Some((op, command, error)) = self.lost.unsent.pop_front() else { return false };
+        self.finish(op, command, Err(error), cx);
         true
     }
 
@@ -127,13 +108,13 @@ impl Log {
         op: Op,
         command: &Command,
         error: DeviceError,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Some(device) = command.device() else { return };
-        if self.layout.zoned && self.zone_failed(op, command, error, out) {
+        if self.layout.zoned && self.zone_failed(op, command, error, cx) {
             return;
         }
-        self.counters.device_errors += 1;
+        cx.counters().device_errors += 1;
         let writes = match command {
             Command::Flush { .. } if planted(Bug::FlushUnheard) => return,
             // What a block device was to forget it may remember; zones are written again.
@@ -143,40 +124,40 @@ impl Log {
         if self.journal.is(device) {
             // What can't be read is known when recovery needs it.
             return if writes {
-                self.journal_failed(error, out)
+                self.journal_failed(error, cx)
             };
         }
         if self.lost.has(device) || !writes && error != DeviceError::Gone {
             return;
         }
         match self.lost.can_do_without(1 << device) {
-            true => self.lose(device, error, out),
-            false => self.fail(device, error, false, out),
+            true => self.lose(device, error, cx),
+            false => fail(device, error, cx),
         }
     }
 
-    fn lose(&mut self, device: u8, error: DeviceError, out: &mut Out) {
+    fn lose(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
         self.lost.add(1 << device);
-        out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: false }));
+        cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 
     /// A device has no zone left for roots.
-    pub(in crate::log) fn out_of_roots(&mut self, device: u8, out: &mut Out) {
+    pub(in crate::log) fn out_of_roots(&mut self, device: u8, cx: &mut Cx) {
         match self.lost.can_do_without(1 << device) {
-            true => self.lose(device, DeviceError::Media, out),
-            false => self.fail(device, DeviceError::Media, false, out),
+            true => self.lose(device, DeviceError::Media, cx),
+            false => fail(device, DeviceError::Media, cx),
         }
     }
 
     /// Writes a root that says who is lost, when none does.
-    pub(in crate::log) fn pump_told(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let tells = self.journal_to_tell();
-        if self.lost.is_told() && !tells || !self.checkpoint.is_idle() || out.room() < 20 {
+        if self.lost.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
         let root = self.checkpoint.root;
         let lost = if tells { self.journal.unneeded() } else { root.lost };
-        self.send_root(now, Root { number: root.number + 1, lost, ..root }, out);
+        self.send_root(Root { number: root.number + 1, lost, ..root }, cx);
         true
     }
 }

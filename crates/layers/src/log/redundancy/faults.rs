@@ -4,58 +4,53 @@
 //! - A device that is lost, or fails now, is told of as a device: what it holds is not damaged.
 //! - What was mended is told once it has its checksum again.
 
-use hostftl_core::{DeviceError, Event, HostError, Nanos, Out, Output, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceError, Event, HostError, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::planted::{Bug, planted};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::gc::{Checked, Live};
 use crate::log::host::blocks::Step;
+use crate::log::ops::{Cx, works};
 
 /// With less room for outputs, telling waits.
 const TELLS: usize = 12;
 
-impl Log {
+impl Engine {
     /// A command of a block operation failed: its record is made in another way, or given up.
-    pub(in crate::log) fn block_failed(
-        &mut self,
-        now: Nanos,
-        index: u8,
-        error: DeviceError,
-        out: &mut Out,
-    ) {
+    pub(in crate::log) fn block_failed(&mut self, index: u8, error: DeviceError, cx: &mut Cx) {
         let it = *self.op(index);
         let fetches =
             matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
         self.op(index).flawed |= fetches && error == DeviceError::Media;
         if self.can_be_rescued(index) {
-            return self.begin_rescue(now, index, out);
+            return self.begin_rescue(index, cx);
         }
-        match self.stopped(it.writes) {
-            Some(stopped) => self.end_block(index, Some(stopped), out),
-            None => self.give_up_record(index, out),
+        match self.stopped(it.writes, cx) {
+            Some(stopped) => self.end_block(index, Some(stopped), cx),
+            None => self.give_up_record(index, cx),
         }
     }
 
     /// Nothing gives the record of an operation back.
-    pub(in crate::log) fn give_up_record(&mut self, index: u8, out: &mut Out) {
+    pub(in crate::log) fn give_up_record(&mut self, index: u8, cx: &mut Cx) {
         let it = *self.op(index);
         if it.flawed && !planted(Bug::CorruptUntold) {
-            tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, out);
+            tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, cx);
         }
-        self.end_block(index, Some(HostError::Io), out);
+        self.end_block(index, Some(HostError::Io), cx);
     }
 
     /// The record of an operation was made from the other chunks of its row.
-    pub(in crate::log) fn record_mended(&mut self, index: u8, out: &mut Out) {
+    pub(in crate::log) fn record_mended(&mut self, index: u8, cx: &mut Cx) {
         self.gauges.repaired += 1;
         let it = *self.op(index);
         if it.flawed && planted(Bug::MendedAsCorrupt) {
-            tell_corrupt(it.block, 1, out);
+            tell_corrupt(it.block, 1, cx);
         } else if it.flawed {
             let sectors = self.range_bytes(index) / SECTOR as u32;
             let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
-            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+            cx.tell(Event::Mended { device, lba, sectors });
         }
     }
 
@@ -63,32 +58,31 @@ impl Log {
     pub(in crate::log) fn metadata_mended(
         &mut self,
         (device, lba, pages): (u8, u64, u32),
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if !self.lost.has(device) {
             let sectors = pages * SECTORS_PER_BLOCK;
-            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+            cx.tell(Event::Mended { device, lba, sectors });
         }
     }
 
     /// A map page is nowhere to be had: nobody knows where its blocks are.
-    pub(in crate::log) fn page_is_gone(&self, page: u32, device: u8, out: &mut Out) {
-        if self.lost.has(device) || self.failed.is_some() {
+    pub(in crate::log) fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
+        if self.lost.has(device) || !works(cx) {
             return;
         }
         let first = page.checked_sub(1).map_or(0, |before| self.map.end_of(before));
-        let blocks = self.plan.limits.exported / u64::from(SECTORS_PER_BLOCK);
-        let end = self.map.end_of(page).min(blocks);
-        tell_corrupt(first, (end - first) as u32, out);
+        let end = self.map.end_of(page).min(self.map.len());
+        tell_corrupt(first, (end - first) as u32, cx);
     }
 
     /// Tells one thing of the victim's row that was not told yet. False when there is none.
-    pub(in crate::log) fn tell_row(&mut self, out: &mut Out) -> bool {
+    pub(in crate::log) fn tell_row(&mut self, cx: &mut Cx) -> bool {
         if self.collection.flawed == 0 {
             return false;
         }
-        if out.room() < TELLS {
-            self.more = true;
+        if cx.room() < TELLS {
+            cx.wake();
             return true;
         }
         let gone = |live: &Live| live.state == Checked::Gone;
@@ -96,7 +90,7 @@ impl Log {
             let Live { block, place, .. } = self.collection.live[at];
             self.collection.live[at].state = Checked::Told;
             if self.pair(block).is_none_or(|(now, _)| now == place) {
-                tell_corrupt(block, 1, out);
+                tell_corrupt(block, 1, cx);
             }
             return true;
         }
@@ -109,14 +103,14 @@ impl Log {
             let at = self.collection.at;
             let device = self.layout.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
-            out.push(Output::Event(Event::Mended { device, lba, sectors }));
+            cx.tell(Event::Mended { device, lba, sectors });
         }
         true
     }
 }
 
-fn tell_corrupt(first: u64, blocks: u32, out: &mut Out) {
+fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
     let lba = first * u64::from(SECTORS_PER_BLOCK);
     let sectors = blocks * SECTORS_PER_BLOCK;
-    out.push(Output::Event(Event::Corrupt { lba, sectors }));
+    cx.tell(Event::Corrupt { lba, sectors });
 }

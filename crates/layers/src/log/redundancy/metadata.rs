@@ -8,11 +8,11 @@
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Nanos, Out, Target, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Target, Verdict};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::layout::Layout;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op};
 
 /// Who wants metadata back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Salvage {
     }
 }
 
-impl Log {
+impl Engine {
     /// Makes `pages` pages at `lba` of `device` from the other devices; `target` comes back with
     /// them, or without.
     pub(in crate::log) fn salvage(
@@ -66,16 +66,17 @@ impl Log {
         wanted: Wanted,
         (device, lba, pages): (u8, u64, u32),
         target: MetaBuf,
+        cx: &mut Cx,
     ) {
         if let Some(recovery) = self.recovery.as_mut() {
             recovery.pending += 1;
         }
         self.salvage.jobs.push_back(Job { wanted, device, lba, pages, target });
-        self.more = true;
+        cx.wake();
     }
 
-    pub(in crate::log) fn pump_salvage(&mut self, now: Nanos, out: &mut Out) -> bool {
-        if self.salvage.busy || self.ops.room() == 0 {
+    pub(in crate::log) fn pump_salvage(&mut self, cx: &mut Cx) -> bool {
+        if self.salvage.busy || cx.command_room() == 0 {
             return false;
         }
         let Some(job) = self.salvage.jobs.front() else { return false };
@@ -87,7 +88,7 @@ impl Log {
         if device == job.device && self.salvage.next > 0 {
             self.salvage.next += 1;
             if self.salvage.next > self.layout.width() {
-                self.salvaged(false, out);
+                self.salvaged(false, cx);
             }
             return true;
         }
@@ -96,7 +97,7 @@ impl Log {
         let into = Target::Meta { buf, pages };
         self.salvage.busy = true;
         let command = Command::Read { device, lba, into, cause: Cause::Map };
-        self.submit(now, Op::Salvage, command, out);
+        self.submit(Op::Salvage, command, cx);
         true
     }
 
@@ -104,7 +105,7 @@ impl Log {
         &mut self,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, .. } = command else {
             unreachable!("metadata comes back")
@@ -122,25 +123,25 @@ impl Log {
         }
         it.buf = Some(buf);
         match result {
-            Ok(_) => self.look_at_sum(out),
-            Err(_) => self.salvaged(false, out),
+            Ok(_) => self.look_at_sum(cx),
+            Err(_) => self.salvaged(false, cx),
         }
     }
 
     /// Is the sum so far what was wanted, if the row has no more chunks than these?
-    fn look_at_sum(&mut self, out: &mut Out) {
+    fn look_at_sum(&mut self, cx: &mut Cx) {
         let job = self.salvage.jobs.front().expect("a salvage is under way");
         let (segment, slot) = self.layout.slot_of(job.lba);
         let width = self.layout.width();
         let lost = (0..width).find(|chunk| self.layout.device(segment, slot, *chunk) == job.device);
-        let Some(lost) = lost else { return self.salvaged(false, out) };
+        let Some(lost) = lost else { return self.salvaged(false, cx) };
         let folded = self.salvage.next - 1;
         let chunks = folded.max(lost + 1);
         if folded >= lost && self.is_wanted(job.wanted, job.lba, chunks) {
-            return self.salvaged(true, out);
+            return self.salvaged(true, cx);
         }
         if folded >= width {
-            self.salvaged(false, out);
+            self.salvaged(false, cx);
         }
     }
 
@@ -153,7 +154,7 @@ impl Log {
     }
 
     /// The first salvage is over.
-    fn salvaged(&mut self, well: bool, out: &mut Out) {
+    fn salvaged(&mut self, well: bool, cx: &mut Cx) {
         let job = self.salvage.jobs.pop_front().expect("a salvage is under way");
         self.salvage.next = 0;
         let mut buf = job.target;
@@ -163,7 +164,7 @@ impl Log {
             pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
             // A head that is not there may be of a row that a power cut left unfinished.
             if matches!(job.wanted, Wanted::Image(_)) {
-                self.metadata_mended((job.device, job.lba, job.pages), out);
+                self.metadata_mended((job.device, job.lba, job.pages), cx);
             }
         }
         if let Some(recovery) = self.recovery.as_mut() {
@@ -171,9 +172,9 @@ impl Log {
         }
         match job.wanted {
             Wanted::Chain(stream) => self.head_read(stream, buf),
-            Wanted::Image(index) => self.image_read(index, buf, well, out),
-            Wanted::Victim => self.gc_head_salvaged(buf, well),
+            Wanted::Image(index) => self.image_read(index, buf, well, cx),
+            Wanted::Victim => self.gc_head_salvaged(buf, well, cx),
         }
-        self.more = true;
+        cx.wake();
     }
 }

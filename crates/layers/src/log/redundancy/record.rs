@@ -4,11 +4,12 @@
 //! until the sum has the checksum that the map knows. Sectors that a short row has not written are
 //! never touched, because a row of more than one chunk is written to its end.
 
-use hostftl_core::{Command, Few, Nanos, Out, SECTOR, Verdict, View};
+use hostftl_core::{Command, Few, SECTOR, Verdict, View};
 use hostftl_format::log::seed;
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::host::blocks::{PLAIN, Step};
+use crate::log::ops::Cx;
 
 /// How far a rescue has come. Number 0 is the parity, `n` chunk `n − 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum Rescue {
     Checking(u32),
 }
 
-impl Log {
+impl Engine {
     /// Whether an operation whose command failed may get its record in another way.
     pub(in crate::log) fn can_be_rescued(&mut self, index: u8) -> bool {
         let it = *self.op(index);
@@ -30,9 +31,9 @@ impl Log {
         self.layout.parity && reads && from_device && it.rescued.is_none()
     }
 
-    pub(in crate::log) fn begin_rescue(&mut self, now: Nanos, index: u8, out: &mut Out) {
+    pub(in crate::log) fn begin_rescue(&mut self, index: u8, cx: &mut Cx) {
         self.op(index).rescued = Some(self.op(index).place);
-        self.rescue_read(now, index, 0, out);
+        self.rescue_read(index, 0, cx);
     }
 
     /// The chunk of the row that is wanted; `None` for what lies where no chunk is.
@@ -43,13 +44,13 @@ impl Log {
         (0..width).find(|chunk| self.layout.device(segment, slot, *chunk) == place.device())
     }
 
-    fn rescue_read(&mut self, now: Nanos, index: u8, mut next: u32, out: &mut Out) {
+    fn rescue_read(&mut self, index: u8, mut next: u32, cx: &mut Cx) {
         let wanted = self.wanted_chunk(index);
         if wanted.is_some_and(|chunk| next == chunk + 1) {
             next += 1;
         }
         if wanted.is_none() || next > self.layout.width() {
-            return self.give_up_record(index, out);
+            return self.give_up_record(index, cx);
         }
         let place = self.op(index).place;
         let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
@@ -58,48 +59,47 @@ impl Log {
             chunk => (self.layout.device(segment, slot, chunk - 1), PLAIN),
         };
         let step = Step::Rescuing(Rescue::Reading(next));
-        self.read_range(now, index, (device, to), step, out);
+        self.read_range(index, (device, to), step, cx);
     }
 
     /// A step of a rescue went well.
     pub(in crate::log) fn rescue_goes_on(
         &mut self,
-        now: Nanos,
         index: u8,
         (step, verdict): (Rescue, Verdict),
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let wanted = self.wanted_chunk(index).expect("it was looked for before");
         match step {
-            Rescue::Reading(next) if next > 0 => self.rescue_fold(now, index, next, out),
+            Rescue::Reading(next) if next > 0 => self.rescue_fold(index, next, cx),
             // All chunks before the one that is wanted are in every sum.
             Rescue::Reading(next) | Rescue::Folding(next) if next < wanted => {
-                self.rescue_read(now, index, next + 1, out);
+                self.rescue_read(index, next + 1, cx);
             }
             Rescue::Reading(next) | Rescue::Folding(next) => {
                 let it = *self.op(index);
                 let from = self.record_view(index);
                 let seed = seed(it.block, it.place.generation());
                 let step = Step::Rescuing(Rescue::Checking(next));
-                self.send(now, index, step, Command::Digest { from, seed }, out);
+                self.send(index, step, Command::Digest { from, seed }, cx);
             }
             Rescue::Checking(_) if verdict.crc == self.op(index).crc => {
-                self.record_mended(index, out);
+                self.record_mended(index, cx);
                 let from = self.record_view(index);
-                self.expand(now, index, from, out);
+                self.expand(index, from, cx);
             }
-            Rescue::Checking(next) => self.rescue_read(now, index, next + 1, out),
+            Rescue::Checking(next) => self.rescue_read(index, next + 1, cx),
         }
     }
 
-    fn rescue_fold(&mut self, now: Nanos, index: u8, next: u32, out: &mut Out) {
+    fn rescue_fold(&mut self, index: u8, next: u32, cx: &mut Cx) {
         let bytes = self.range_bytes(index);
         let (scratch, at) = self.buffers.scratch(index);
         let mut from = Few::new();
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
         let step = Step::Rescuing(Rescue::Folding(next));
-        self.send(now, index, step, Command::Fold { from, into, keep: true }, out);
+        self.send(index, step, Command::Fold { from, into, keep: true }, cx);
     }
 
     /// The bytes of the sectors in which the record lies.

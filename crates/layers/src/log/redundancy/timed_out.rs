@@ -13,15 +13,15 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Done, Event, Gather, HostError, MetaBuf, Nanos, Out, Output,
-    Piece, SECTOR, SECTORS_PER_BLOCK, Tally, Target, Token,
+    Cause, Command, DeviceError, Event, Gather, HostError, MetaBuf, Piece, SECTOR,
+    SECTORS_PER_BLOCK, Tally, Target, Token,
 };
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::{Layout, ROWS};
 use crate::log::map::page_reads::LOADS;
-use crate::log::ops::{OPS, Op};
+use crate::log::ops::{Cx, OPS, Op, works};
 use crate::log::row::Phase;
 use crate::log::row::append::MAP;
 use crate::planted::{Bug, planted};
@@ -31,19 +31,12 @@ use crate::planted::{Bug, planted};
 const KEPT: usize = 8;
 /// Heads of rows that may be read at once: one for collection, one for what is salvaged.
 const HEADS: usize = 2;
-/// Of a command: it goes to no device.
-const NOWHERE: u8 = u8::MAX;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Hung {
-    /// The device of each command in flight.
-    devices: Vec<u8>,
-    /// Which of them were given up, and how many.
-    away: Vec<bool>,
-    count: usize,
-    /// Those for which nothing has gone on yet.
-    waiting: VecDeque<(Token, Op)>,
+    /// The commands for which nothing has gone on yet: what each was for, and its device.
+    waiting: VecDeque<(Token, Op, u8)>,
     /// Rows that are not used: the others may have their idle buffers.
     broken: u32,
     /// The reserve: images of pages, heads, a chunk of images.
@@ -62,9 +55,6 @@ impl Hung {
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Hung {
-            devices: alloc::vec![NOWHERE; OPS.into()],
-            away: alloc::vec![false; OPS.into()],
-            count: 0,
             waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
             pages: (0..some(LOADS)).map(|_| MetaBuf::new(1)).collect(),
@@ -74,28 +64,16 @@ impl Hung {
         }
     }
 
-    /// A command is sent.
-    #[inline]
-    pub fn sent(&mut self, token: Token, device: Option<u8>) {
-        self.devices[token.0 as usize] = device.unwrap_or(NOWHERE);
-    }
-
-    /// Whether a command was given up.
-    #[inline]
-    pub fn has(&self, token: Token) -> bool {
-        self.count > 0 && self.away[token.0 as usize]
-    }
-
     /// Whether everything has gone on for which a command was given up.
     pub fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
     }
 }
 
-impl Log {
+impl Engine {
     /// Whether no command is in flight but those that were given up.
-    pub(in crate::log) fn all_back(&self) -> bool {
-        self.ops.count() == self.hung.count && self.hung.is_quiet()
+    pub(in crate::log) fn all_back(&self, cx: &Cx) -> bool {
+        cx.is_quiet() && self.hung.is_quiet()
     }
 
     /// Whether a block operation may be begun.
@@ -105,52 +83,43 @@ impl Log {
     }
 
     /// Gives up the devices that are late, if parity makes up for them.
-    pub(in crate::log) fn give_up_late(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let devices = &self.hung.devices;
-        let late = self.ops.late(now).fold(0, |set, token| set | 1 << devices[token.0 as usize]);
-        let works = self.failed.is_none() && self.recovery.is_none() && !self.layout.zoned;
+    pub(in crate::log) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
+        let late = cx.late_devices();
+        let works = works(cx) && self.recovery.is_none() && !self.layout.zoned;
         if !works || late & self.journal.bit() != 0 || !self.lost.can_do_without(late) {
             return false;
         }
         self.lost.add(late);
-        self.counters.device_errors += 1;
+        cx.counters().device_errors += 1;
         for device in (0..self.layout.devices).filter(|device| late >> device & 1 == 1) {
             let error = DeviceError::Gone;
-            out.push(Output::Event(Event::DeviceFailed { device, error, abandoned: true }));
+            cx.tell(Event::DeviceFailed { device, error, abandoned: true });
         }
-        for index in 0..usize::from(OPS) {
-            let (token, device) = (Token(index as u64), self.hung.devices[index]);
-            let of_it = device != NOWHERE && late >> device & 1 == 1 && !self.hung.away[index];
-            if of_it && let Some(op) = self.ops.give_up(token) {
-                self.hung.away[index] = true;
-                self.hung.count += 1;
-                self.hung.waiting.push_back((token, op));
-            }
-        }
-        self.ops.any_late(now); // Those that are left set the next wake-up.
-        self.more = true;
+        let waiting = &mut self.hung.waiting;
+        cx.give_up_commands(late, |token, op, device| waiting.push_back((token, op, device)));
+        cx.wake();
         true
     }
 
     /// Goes on with something for which a command was given up.
-    pub(in crate::log) fn pump_hung(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_hung(&mut self, cx: &mut Cx) -> bool {
         for _ in 0..self.hung.waiting.len() {
-            let (token, op) = self.hung.waiting.pop_front().expect("they were counted");
-            if self.go_on_without(now, token, op, out) {
+            let given_up = self.hung.waiting.pop_front().expect("they were counted");
+            let (_, op, device) = given_up;
+            if self.go_on_without(op, device, cx) {
                 return true;
             }
-            self.hung.waiting.push_back((token, op));
+            self.hung.waiting.push_back(given_up);
         }
         false
     }
 
     /// Lets `op` fail without its command. False when that has to wait.
-    fn go_on_without(&mut self, now: Nanos, token: Token, op: Op, out: &mut Out) -> bool {
-        let device = self.hung.devices[token.0 as usize];
+    fn go_on_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
         let command = match op {
-            Op::Block { index } => return self.move_block(now, index, out),
+            Op::Block { index } => return self.move_block(index, cx),
             Op::Chunk { row, .. } => {
-                self.chunk_over(row);
+                self.chunk_over(row, cx);
                 return true;
             }
             Op::Load { index } => {
@@ -189,18 +158,18 @@ impl Log {
             Op::Flush | Op::Root { .. } | Op::Discard { .. } => Command::Flush { device },
             other => unreachable!("{other:?} is no command of a device that parity makes up for"),
         };
-        self.finish(now, op, Done { token, command, result: Err(DeviceError::Gone) }, out);
+        self.finish(op, command, Err(DeviceError::Gone), cx);
         true
     }
 
     /// A block operation goes on in another scratch.
-    fn move_block(&mut self, now: Nanos, index: u8, out: &mut Out) -> bool {
+    fn move_block(&mut self, index: u8, cx: &mut Cx) -> bool {
         let reused = planted(Bug::HungScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.blocks.free.pop()) else { return false };
         self.blocks.list[to as usize] = self.blocks.list[index as usize].take();
         match self.can_be_rescued(to) {
-            true => self.begin_rescue(now, to, out),
-            false => self.end_block(to, Some(HostError::Io), out),
+            true => self.begin_rescue(to, cx),
+            false => self.end_block(to, Some(HostError::Io), cx),
         }
         true
     }
@@ -234,9 +203,9 @@ impl Log {
     }
 
     /// A row whose buffers nobody has is idle.
-    pub(in crate::log) fn retire(&mut self, row: u8) -> bool {
+    pub(in crate::log) fn retire(&mut self, row: u8, cx: &Cx) -> bool {
         let held = self.journal.holds(row, &self.rows[row as usize], self.durability.durable());
-        let idle = !held && (self.is_whole(row) || self.make_whole(row));
+        let idle = !held && (self.is_whole(row) || self.make_whole(row, cx));
         if idle {
             self.rows[row as usize].go(Phase::Idle);
             self.active &= !(1 << row);
@@ -252,8 +221,8 @@ impl Log {
 
     /// Gives a row that is over what it lacks, from rows that are not used, or makes it one of
     /// them.
-    fn make_whole(&mut self, row: u8) -> bool {
-        if self.hung.count == 0 && self.hung.broken == 0 && self.hung.row_heads.is_empty() {
+    fn make_whole(&mut self, row: u8, cx: &Cx) -> bool {
+        if !cx.has_given_up() && self.hung.broken == 0 && self.hung.row_heads.is_empty() {
             return false;
         }
         let own = 1 << row;
@@ -285,18 +254,21 @@ impl Log {
     }
 
     /// A command that was given up is back.
-    pub(in crate::log) fn late_done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let op = self.ops.end(done.token);
-        self.hung.away[done.token.0 as usize] = false;
-        self.hung.count -= 1;
+    pub(in crate::log) fn given_up_done(
+        &mut self,
+        token: Token,
+        op: Op,
+        command: Command,
+        cx: &mut Cx,
+    ) {
         self.disturb();
-        self.more = true;
-        let at = self.hung.waiting.iter().position(|(token, _)| *token == done.token);
+        cx.wake();
+        let at = self.hung.waiting.iter().position(|(waiting, ..)| *waiting == token);
         if let Some(at) = at {
             self.hung.waiting.remove(at);
-            return self.finish(now, op, Done { result: Err(DeviceError::Gone), ..done }, out);
+            return self.finish(op, command, Err(DeviceError::Gone), cx);
         }
-        match done.command {
+        match command {
             Command::Read { into: Target::Data(view), .. } => {
                 self.buffers.named(view.id()).repay_mut(view);
                 if let Op::Block { index } = op {

@@ -9,9 +9,10 @@ use hostftl_format::log::{GRAIN, Kind, Place};
 use crate::planted::{Bug, planted};
 use crate::policy::CLASSES;
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::journal::segments_for;
 use crate::log::layout::{At, ROWS};
+use crate::log::ops::Cx;
 use crate::log::row::{DEAD, Item, NO_HEIR, Phase, Row};
 
 /// Streams below this are those of the host's writes, one for each class of them.
@@ -43,7 +44,7 @@ pub struct Stream {
     pub filling: Option<u8>,
 }
 
-impl Log {
+impl Engine {
     /// Where a write of a block goes.
     pub(in crate::log) fn to_write(&self, block: u64) -> To {
         let old = self.map.place(block);
@@ -211,13 +212,13 @@ impl Log {
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
-    pub(in crate::log) fn publish(&mut self, row: u8, item: u32, from: Option<Place>) {
+    pub(in crate::log) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
         let it = &self.rows[row as usize];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
-        self.touched += 1;
+        cx.touch(1);
         let segment = it.at.segment;
         if from.is_none() {
-            self.note(row, item);
+            self.note(row, item, cx);
         }
         let old = self.map.set(block, place, crc);
         self.segments.add(segment, place);
@@ -227,10 +228,10 @@ impl Log {
     }
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
-    pub(in crate::log) fn publish_copy(&mut self, row: u8, item: u32, from: Place) {
+    pub(in crate::log) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.rows[row as usize].items[item as usize].block;
         if self.map.place(block) == from || planted(Bug::CopyOverNewer) {
-            self.publish(row, item, Some(from));
+            self.publish(row, item, Some(from), cx);
         } else {
             self.rows[row as usize].items[item as usize].heir = DEAD;
         }
@@ -238,7 +239,7 @@ impl Log {
 
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
-    pub(in crate::log) fn append_trim(&mut self, first: u64, blocks: u64) -> bool {
+    pub(in crate::log) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let to = To { stream: self.segments.stream_of_write(None), copy: false };
         let Some((row, chunk, byte)) = self.take_room(to, 0) else { return false };
         let it = &mut self.rows[row as usize];
@@ -254,7 +255,7 @@ impl Log {
         });
         it.has_trims = true;
         let stamp = it.stamp;
-        self.note(row, item);
+        self.note(row, item, cx);
         self.durability.host_published(stamp);
         for block in first..first + blocks {
             if !self.map.place(block).is_nowhere() {
@@ -271,8 +272,9 @@ impl Log {
         to: To,
         (block, len, generation): (u64, u32, u8),
         crc: u32,
+        cx: &mut Cx,
     ) -> Option<(u8, u32)> {
-        if self.is_paced(to) {
+        if self.is_paced(to, cx) {
             return None;
         }
         let (row, chunk, byte) = self.take_room(to, len)?;

@@ -6,9 +6,7 @@
 //! since: recovery takes rows in the order of their numbers and ends before the first that is not
 //! whole.
 
-use hostftl_core::{
-    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Nanos, Out, Piece, SECTOR, Tally, View,
-};
+use hostftl_core::{BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, View};
 use hostftl_format::log::{self, Entry, Head};
 
 use crate::planted::{Bug, planted};
@@ -16,14 +14,14 @@ use crate::planted::{Bug, planted};
 use crate::log::buffers::Buffer;
 use crate::log::durability::{Unsealed, WINDOW};
 use crate::log::layout::ROWS;
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, works};
 use crate::log::row::{Phase, Row, Stage};
-use crate::log::{Log, OWN_OPS};
+use crate::log::{Engine, OWN_OPS};
 
 /// As [`WINDOW`], where rows that aren't durable keep their buffers.
 const HELD_WINDOW: u64 = 4;
 
-impl Log {
+impl Engine {
     /// Closes rows that a flush or a root waits for.
     pub(in crate::log) fn pump_commit(&mut self) -> bool {
         if self.durability.all_closed() {
@@ -48,16 +46,16 @@ impl Log {
     }
 
     /// Seals and writes rows, a command at a time.
-    pub(in crate::log) fn pump_rows(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         let mut left = self.active;
-        while left != 0 && self.ops.room() > OWN_OPS / 2 && out.room() >= 8 {
+        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
             let row = left.trailing_zeros() as u8;
             left &= left - 1;
             moved |= match self.rows[row as usize].phase() {
-                Phase::Closed => self.seal(row),
-                Phase::Sealing => self.seal_step(now, row, out),
-                Phase::Draining => self.retire(row),
+                Phase::Closed => self.seal(row, cx),
+                Phase::Sealing => self.seal_step(row, cx),
+                Phase::Draining => self.retire(row, cx),
                 _ => false,
             };
         }
@@ -65,7 +63,7 @@ impl Log {
     }
 
     /// Gives a row its number and its head.
-    fn seal(&mut self, row: u8) -> bool {
+    fn seal(&mut self, row: u8, cx: &mut Cx) -> bool {
         let it = &self.rows[row as usize];
         if it.placing > 0 || !self.durability.may_seal() {
             return false;
@@ -122,7 +120,7 @@ impl Log {
             it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
         }
         it.heads.push(buf);
-        self.touched += entries as usize;
+        cx.touch(entries as usize);
         true
     }
 
@@ -138,16 +136,16 @@ impl Log {
         self.rows.iter().position(before).map(|index| index as u8)
     }
 
-    fn seal_step(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
+    fn seal_step(&mut self, row: u8, cx: &mut Cx) -> bool {
         match self.rows[row as usize].stage {
-            Stage::Fill(step) => self.fill_step(now, row, step, out),
-            Stage::Fold(chunk) => self.fold_step(now, row, chunk, out),
-            Stage::Write(chunk) => self.write_step(now, row, chunk, out),
+            Stage::Fill(step) => self.fill_step(row, step, cx),
+            Stage::Fold(chunk) => self.fold_step(row, chunk, cx),
+            Stage::Write(chunk) => self.write_step(row, chunk, cx),
         }
     }
 
     /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
-    fn fill_step(&mut self, now: Nanos, row: u8, step: u8, out: &mut Out) -> bool {
+    fn fill_step(&mut self, row: u8, step: u8, cx: &mut Cx) -> bool {
         let it = &mut self.rows[row as usize];
         let (chunks, size) = (it.used_chunks(), it.size);
         if u32::from(step) > chunks {
@@ -171,11 +169,11 @@ impl Log {
         it.pending += 1;
         let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
         let into = self.buffers.at(buffer).view_mut(at, bytes);
-        self.submit(now, Op::Seal { row }, Command::Place { from, into }, out);
+        self.submit(Op::Seal { row }, Command::Place { from, into }, cx);
         true
     }
 
-    fn fold_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+    fn fold_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
         let it = &mut self.rows[row as usize];
         if it.pending > 0 {
             return false;
@@ -197,7 +195,7 @@ impl Log {
         let into = self.buffers.at(buffer).view_mut(0, size);
         let keep = chunk > 0 || planted(Bug::OldParity);
         let command = Command::Fold { from, into, keep };
-        self.submit(now, Op::Seal { row }, command, out);
+        self.submit(Op::Seal { row }, command, cx);
         true
     }
 
@@ -225,13 +223,13 @@ impl Log {
     }
 
     /// Writes chunk `chunk`; the parity is the one behind the last.
-    fn write_step(&mut self, now: Nanos, row: u8, chunk: u8, out: &mut Out) -> bool {
+    fn write_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
         let it = &mut self.rows[row as usize];
         let index = u32::from(chunk);
         if index == 0 && it.pending > 0 {
             return false;
         }
-        if index == 0 && self.layout.zoned && !self.is_its_turn(now, row, out) {
+        if index == 0 && self.layout.zoned && !self.is_its_turn(row, cx) {
             return false;
         }
         let it = &mut self.rows[row as usize];
@@ -249,10 +247,10 @@ impl Log {
             true => self.layout.parity_device(at.segment, at.slot),
             false => self.layout.device(at.segment, at.slot, index),
         };
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         let (lba, placement) = (self.layout.lba(at), self.rows[row as usize].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
-        self.submit(now, Op::Chunk { row, copy: chunk }, command, out);
+        self.submit(Op::Chunk { row, copy: chunk }, command, cx);
         true
     }
 
@@ -297,8 +295,8 @@ impl Log {
         (gather, tally)
     }
 
-    pub(in crate::log) fn count_sent(&mut self, tally: &Tally) {
-        let counters = &mut self.counters;
+    pub(in crate::log) fn count_sent(&mut self, tally: &Tally, cx: &mut Cx) {
+        let counters = cx.counters();
         counters.gc_copied += u64::from(tally.get(Cause::Gc));
         counters.padded += u64::from(tally.get(Cause::Pad));
         counters.map_written += u64::from(tally.get(Cause::Map));
@@ -307,7 +305,7 @@ impl Log {
     }
 
     /// A chunk of a row is written.
-    pub(in crate::log) fn chunk_done(&mut self, row: u8, command: Command) {
+    pub(in crate::log) fn chunk_done(&mut self, row: u8, command: Command, cx: &mut Cx) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             match piece {
@@ -316,14 +314,14 @@ impl Log {
                 Piece::Zeros(_) => {}
             }
         }
-        self.chunk_over(row);
+        self.chunk_over(row, cx);
     }
 
     /// The program of a chunk is over, or was given up.
-    pub(in crate::log) fn chunk_over(&mut self, row: u8) {
+    pub(in crate::log) fn chunk_over(&mut self, row: u8, cx: &mut Cx) {
         let it = &mut self.rows[row as usize];
         it.pending -= 1;
-        if it.pending == 0 && it.phase() == Phase::Programming && self.failed.is_none() {
+        if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
             it.go(Phase::Draining);
             self.active |= 1 << row;
             let (seq, segment) = (it.seq, it.at.segment);
@@ -347,11 +345,11 @@ impl Log {
     }
 
     /// Flushes the devices when somebody waits for that and all is written that it should cover.
-    pub(in crate::log) fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(in crate::log) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
             || !self.durability.is_flush_due(window, self.unsealed())
-            || out.room() < 20
+            || cx.room() < 20
         {
             return false;
         }
@@ -360,31 +358,31 @@ impl Log {
         self.durability.begin_flush(self.layout.devices, filling);
         for device in 0..self.layout.devices {
             let device = if planted(Bug::FlushOneMember) { 0 } else { device };
-            self.submit(now, Op::Flush, Command::Flush { device }, out);
+            self.submit(Op::Flush, Command::Flush { device }, cx);
         }
         true
     }
 
     /// One device has flushed.
-    pub(in crate::log) fn flush_done(&mut self, out: &mut Out) {
+    pub(in crate::log) fn flush_done(&mut self, cx: &mut Cx) {
         if !self.durability.device_flushed() {
             return;
         }
-        self.durability.end_flush(self.failed.is_none(), self.unsealed());
-        if self.failed.is_none() {
-            self.answer_flushed(out);
+        self.durability.end_flush(works(cx), self.unsealed());
+        if works(cx) {
+            self.answer_flushed(cx);
         }
     }
 
     /// Answers what waits for rows that are durable.
-    pub(in crate::log) fn answer_flushed(&mut self, out: &mut Out) -> bool {
+    pub(in crate::log) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
-        while out.room() > 4
+        while cx.room() > 4
             && self.lost.is_told()
-            && let Some((mark, moment)) = self.requests.waits_for()
+            && let Some((mark, moment)) = cx.requests().waits_for()
             && (self.durability.has_host(mark) || self.journal.has(moment))
         {
-            moved |= self.requests.answer_waiting(Ok(()), out);
+            moved |= cx.answer_waiting(Ok(()));
         }
         moved
     }

@@ -1,23 +1,18 @@
 //! What zoned devices tell of their zones when a volume is opened.
 
-use hostftl_core::{About, Command, DeviceError, MetaBuf, Nanos, Out, Verdict};
+use hostftl_core::{About, Command, DeviceError, MetaBuf, Verdict};
 use hostftl_format::report::{self, SEGMENT_BYTES};
 
 use crate::config::Mode;
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::checkpoint::roots::ROOT_ZONES;
+use crate::log::ops::{Cx, give_up, works};
 use crate::log::recovery::Step;
 
-impl Log {
+impl Engine {
     /// Asks a device for its zones from number `from` on.
-    pub(in crate::log) fn ask_report(
-        &mut self,
-        now: Nanos,
-        device: u8,
-        from: u32,
-        out: &mut Out,
-    ) -> bool {
+    pub(in crate::log) fn ask_report(&mut self, device: u8, from: u32, cx: &mut Cx) -> bool {
         if device == self.layout.devices {
             return self.all_told();
         }
@@ -26,7 +21,7 @@ impl Log {
         }
         let Some(into) = self.recovery().report.take() else { return false };
         let command = Command::Report { device, about: About::Segments(from), into };
-        self.recover(now, 0, command, out);
+        self.recover(0, command, cx);
         true
     }
 
@@ -36,7 +31,7 @@ impl Log {
         device: u8,
         buf: MetaBuf,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         let Step::Report(_, from) = self.recovery().step else {
             unreachable!("a device was asked for its zones")
@@ -47,7 +42,7 @@ impl Log {
         let least = self.layout.slots * self.layout.chunk;
         for index in 0..told {
             let Some(it) = report::segment(buf.pages(), index as usize) else {
-                return self.give_up("a device's report makes no sense", out);
+                return give_up("a device's report makes no sense", cx);
             };
             match (from + index).checked_sub(ROOT_ZONES) {
                 Some(segment) => self.pointers.found(segment, device, &it, least),
@@ -57,10 +52,10 @@ impl Log {
         self.recovery().report = Some(buf);
         if told > 0 {
             self.go(Step::Report(device, from + told));
-        } else if !self.lost.has(device) && self.failed.is_none() {
-            self.give_up("a device's report ends too early", out);
+        } else if !self.lost.has(device) && works(cx) {
+            give_up("a device's report ends too early", cx);
         }
-        self.more = true;
+        cx.wake();
     }
 
     /// All devices have told: a new volume forgets what was there.

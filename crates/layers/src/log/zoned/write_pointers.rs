@@ -14,12 +14,12 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, Gather, Nanos, Out, Piece, Tally, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, Tally, Verdict};
 use hostftl_format::report::{SegmentReport, SegmentState};
 
-use crate::log::Log;
+use crate::log::Engine;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::Op;
+use crate::log::ops::{Cx, Op, fail, works};
 use crate::log::row::append::MAP;
 use crate::log::row::{Phase, Row};
 
@@ -170,16 +170,11 @@ impl Pointers {
     }
 }
 
-impl Log {
+impl Engine {
     /// A command is about to be sent to a zoned device. Of a program, what lies between the
     /// pointer of its zone and its first sector is filled with zeros. False when it would fail: a
     /// program to a zone that failed, or a read of what is not written.
-    pub(in crate::log) fn enter_zone(
-        &mut self,
-        now: Nanos,
-        command: &Command,
-        out: &mut Out,
-    ) -> bool {
+    pub(in crate::log) fn enter_zone(&mut self, command: &Command, cx: &mut Cx) -> bool {
         let (device, lba, tally) = match command {
             Command::Program { device, lba, tally, .. } => (device, lba, tally),
             Command::Read { device, lba, into, .. } => {
@@ -194,7 +189,7 @@ impl Log {
         let sent = self.pointers.sent(segment, *device);
         assert!(sent <= at, "a program before the pointer of its zone");
         if sent < at {
-            self.send_zeros(now, (segment, *device), at - sent, out);
+            self.send_zeros((segment, *device), at - sent, cx);
         }
         self.pointers.at(segment, *device).sent = at + tally.total();
         self.pointers.note_open(segment);
@@ -205,30 +200,30 @@ impl Log {
     }
 
     /// Writes zeros at the pointer of a zone.
-    fn send_zeros(&mut self, now: Nanos, zone: (u32, u8), sectors: u32, out: &mut Out) {
+    fn send_zeros(&mut self, zone: (u32, u8), sectors: u32, cx: &mut Cx) {
         let (segment, device) = zone;
         let begin = self.layout.lba(At { segment, slot: 0, sector: 0 });
         let lba = begin + u64::from(self.pointers.sent(segment, device));
         let mut gather = Gather::new();
         gather.push(Piece::zero_sectors(sectors));
         let tally = Tally::of(Cause::Pad, sectors);
-        self.count_sent(&tally);
+        self.count_sent(&tally, cx);
         self.segments.pin(segment);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(now, Op::Fill { segment, device }, command, out);
+        self.submit(Op::Fill { segment, device }, command, cx);
     }
 
     /// A program to a zone is over.
-    pub(in crate::log) fn left_zone(&mut self, now: Nanos, command: &Command, out: &mut Out) {
+    pub(in crate::log) fn left_zone(&mut self, command: &Command, cx: &mut Cx) {
         let Command::Program { lba, .. } = command else { return };
         let Some((segment, _)) = self.layout.zone_of(*lba) else { return };
         let Some(open) = self.pointers.open_one(segment) else { return };
         open.flight -= 1;
-        self.settle_closed(now, segment, out);
+        self.settle_closed(segment, cx);
     }
 
     /// Makes durable that a segment is closed, if it is.
-    fn settle_closed(&mut self, now: Nanos, segment: u32, out: &mut Out) {
+    fn settle_closed(&mut self, segment: u32, cx: &mut Cx) {
         let closed = self.pointers.is_closed(segment, self.lost.set());
         let devices = self.layout.devices;
         let Some(open) = self.pointers.open_one(segment) else { return };
@@ -237,54 +232,54 @@ impl Log {
         }
         open.settling = devices;
         for device in 0..devices {
-            self.submit(now, Op::Settle { segment }, Command::Flush { device }, out);
+            self.submit(Op::Settle { segment }, Command::Flush { device }, cx);
         }
     }
 
     /// A device has flushed since a segment was closed.
-    pub(in crate::log) fn settled(&mut self, segment: u32) {
+    pub(in crate::log) fn settled(&mut self, segment: u32, cx: &mut Cx) {
         let Some(open) = self.pointers.open_one(segment) else { return };
         open.settling -= 1;
         if open.settling > 0 {
             return;
         }
         match open.erased {
-            true => self.erased(segment),
+            true => self.erased(segment, cx),
             false => self.pointers.forget_open(segment),
         }
-        self.more = true;
+        cx.wake();
     }
 
     /// Zeros were written to a zone, or could not be.
-    pub(in crate::log) fn filled(&mut self, now: Nanos, segment: u32, device: u8, out: &mut Out) {
+    pub(in crate::log) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         self.segments.unpin(segment);
         let filling = self.pointers.open_one(segment).is_some_and(|open| open.filling);
-        if filling && self.failed.is_none() {
-            self.fill_up(now, segment, device, out);
+        if filling && works(cx) {
+            self.fill_up(segment, device, cx);
         }
     }
 
     /// Writes the next zeros to a zone that is filled up.
-    fn fill_up(&mut self, now: Nanos, segment: u32, device: u8, out: &mut Out) {
+    fn fill_up(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         let Zone { sent, len } = *self.pointers.at(segment, device);
         let out_of_use = self.lost.has(device) || self.pointers.has_failed(segment, device);
         if sent > 0 && sent < len && !out_of_use {
-            self.send_zeros(now, (segment, device), FILL.min(len - sent), out);
+            self.send_zeros((segment, device), FILL.min(len - sent), cx);
         }
     }
 
     /// Whether all that comes before a row in its zones is on its way, and they may be written.
-    pub(in crate::log) fn is_its_turn(&mut self, now: Nanos, row: u8, out: &mut Out) -> bool {
+    pub(in crate::log) fn is_its_turn(&mut self, row: u8, cx: &mut Cx) -> bool {
         let it = &self.rows[row as usize];
         let before = |other: &Row| {
             other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
         };
-        !self.rows.iter().any(before) && self.may_enter(now, it.at.segment, out)
+        !self.rows.iter().any(before) && self.may_enter(it.at.segment, cx)
     }
 
     /// Whether a row may be written to a segment now: it is open, or may be opened. If not, one
     /// that nobody writes to is filled up.
-    pub(in crate::log) fn may_enter(&mut self, now: Nanos, segment: u32, out: &mut Out) -> bool {
+    pub(in crate::log) fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
         let pointers = &mut self.pointers;
         if pointers.most == u32::MAX
             || pointers.open.len() < pointers.most as usize
@@ -298,18 +293,18 @@ impl Log {
             let rests = segments.is_left(it.segment) && resetting[it.segment as usize] == 0;
             it.flight == 0 && !it.filling && it.settling == 0 && rests
         };
-        if out.room() < 36 {
-            self.more = true;
+        if cx.room() < 36 {
+            cx.wake();
             return false;
         }
         if let Some(open) = pointers.open.iter_mut().find(fits) {
             open.filling = true;
             let segment = open.segment;
             for device in 0..self.layout.devices {
-                self.fill_up(now, segment, device, out);
+                self.fill_up(segment, device, cx);
             }
-            self.settle_closed(now, segment, out);
-            self.more = true;
+            self.settle_closed(segment, cx);
+            cx.wake();
         }
         false
     }
@@ -320,7 +315,7 @@ impl Log {
         op: Op,
         command: &Command,
         error: DeviceError,
-        out: &mut Out,
+        cx: &mut Cx,
     ) -> bool {
         let (Command::Program { device, lba, .. } | Command::Reset { device, lba, .. }) = command
         else {
@@ -336,9 +331,9 @@ impl Log {
         self.spoil(segment, *device);
         let harmed = self.pointers.failed(segment) | self.lost.set();
         if op.changes_media() && !self.lost.can_do_without(harmed) {
-            self.fail(*device, error, false, out);
+            fail(*device, error, cx);
         } else {
-            self.counters.device_errors += 1;
+            cx.counters().device_errors += 1;
         }
         true
     }
@@ -377,7 +372,7 @@ impl Log {
     }
 
     /// A segment that is out of use is erased, or goes out of use for good.
-    pub(in crate::log) fn erase(&mut self, now: Nanos, segment: u32, out: &mut Out) {
+    pub(in crate::log) fn erase(&mut self, segment: u32, cx: &mut Cx) {
         let lba = self.layout.lba(At { segment, slot: 0, sector: 0 });
         let sectors = u64::from(self.layout.column);
         self.pointers.erasing += 1;
@@ -386,39 +381,33 @@ impl Log {
             if !failed && !self.lost.has(device) && self.pointers.sent(segment, device) > 0 {
                 self.discarding[segment as usize] += 1;
                 let command = Command::Reset { device, lba, sectors };
-                self.submit(now, Op::Discard { segment }, command, out);
+                self.submit(Op::Discard { segment }, command, cx);
             }
         }
         if self.discarding[segment as usize] == 0 {
-            self.erased(segment);
+            self.erased(segment, cx);
         }
     }
 
     /// A step of erasing a zone is over: the reset, or the flush that makes it durable.
     pub(in crate::log) fn erase_goes_on(
         &mut self,
-        now: Nanos,
         segment: u32,
         command: &Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx,
     ) {
         if let (Command::Reset { device, .. }, Ok(_)) = (command, result) {
             self.pointers.was_reset(segment, *device);
-            return self.submit(
-                now,
-                Op::Discard { segment },
-                Command::Flush { device: *device },
-                out,
-            );
+            return self.submit(Op::Discard { segment }, Command::Flush { device: *device }, cx);
         }
         self.discarding[segment as usize] -= 1;
-        if self.discarding[segment as usize] == 0 && self.failed.is_none() {
-            self.erased(segment);
+        if self.discarding[segment as usize] == 0 && works(cx) {
+            self.erased(segment, cx);
         }
     }
 
-    fn erased(&mut self, segment: u32) {
+    fn erased(&mut self, segment: u32, cx: &mut Cx) {
         // A flush that comes late must not count for what is in the segment by then.
         if let Some(open) = self.pointers.open_one(segment).filter(|open| open.settling > 0) {
             open.erased = true;
@@ -430,7 +419,7 @@ impl Log {
             0 => self.segments.release(segment),
             _ => self.segments.retire(segment),
         }
-        self.more = true;
+        cx.wake();
     }
 
     /// Whether nothing has to be erased before it can be used.
