@@ -23,6 +23,8 @@ pub struct Common<Op, Mark> {
     touched: usize,
     /// Whether something was left undone, so that the engine is to be woken at once.
     more: bool,
+    /// Whether nothing happened since the engine became calm that a short round does not look at.
+    calm: bool,
 }
 
 impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
@@ -39,12 +41,18 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
             exported,
             touched: 0,
             more: true,
+            calm: false,
         }
     }
 
     /// A step begins.
     pub(super) fn begin_step(&mut self) {
         self.touched = 0;
+    }
+
+    /// Something came that a short round does not look at.
+    pub(super) fn disturb(&mut self) {
+        self.calm = false;
     }
 
     /// A series of rounds begins.
@@ -105,6 +113,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     /// The host is gone. Whether there is nothing to do for that.
     pub(super) fn stop(&mut self) -> bool {
         assert!(self.requests.are_answered(), "stop comes when every request is answered");
+        self.disturb();
         match self.life {
             Life::Running => self.life.go(Life::Stopping),
             Life::Starting => self.life.go(Life::Over),
@@ -186,6 +195,24 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// Wakes the engine at once after this step, although nothing moves in this one any more.
     pub fn wake(&mut self) {
         self.common.leave_rest();
+    }
+
+    /// A whole round found nothing to do: a short one will do until something disturbs the engine.
+    #[inline]
+    pub fn become_calm(&mut self) {
+        self.common.calm = true;
+    }
+
+    /// A short round would not find what there is to do now.
+    #[inline]
+    pub fn disturb(&mut self) {
+        self.common.calm = false;
+    }
+
+    /// Whether a short round will do.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.common.calm
     }
 
     /// Sends a command, and knows what it was for when it comes back.

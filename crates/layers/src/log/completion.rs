@@ -15,7 +15,7 @@ impl Engine {
         ended: Ended,
         cx: &mut Cx,
     ) {
-        self.disturbed_by(op, &command, ended);
+        Self::disturbed_by(op, &command, ended, cx);
         if self.layout.zoned {
             self.left_zone(&command, cx);
         }

@@ -3,7 +3,7 @@
 //!
 //! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
 //! makes the layer calm. From then on a round looks at requests and blocks only, until something
-//! [disturbs](Engine::disturb) it: any input but a request and the end of a computation, and
+//! [disturbs](Cx::disturb) it: any input but a request and the end of a computation, and
 //! whatever a block changes that others wait for.
 //!
 //! Invariant: what a round would find behind requests and blocks is the same as when the layer
@@ -19,30 +19,25 @@ use crate::log::rounds::FULL_ROUND;
 use crate::planted::{Bug, planted};
 
 impl Engine {
-    /// The rest of a round may find something to do.
-    #[inline]
-    pub(in crate::log) fn disturb(&mut self) {
-        self.calm = None;
-    }
-
     /// Whether the rest of a round finds nothing to do.
     #[inline]
-    pub(in crate::log) fn is_calm(&self) -> bool {
-        self.calm == Some(self.segments.changes) && !self.map.is_crowded()
+    pub(in crate::log) fn is_calm(&self, cx: &Cx) -> bool {
+        cx.is_calm() && self.calm_at == self.segments.changes && !self.map.is_crowded()
     }
 
     /// A command is over: only the computations of blocks leave the layer calm.
     #[inline]
-    pub(in crate::log) fn disturbed_by(&mut self, op: Op, command: &Command, ended: Ended) {
+    pub(in crate::log) fn disturbed_by(op: Op, command: &Command, ended: Ended, cx: &mut Cx) {
         let of_block = matches!(op, Op::Block { .. }) && command.device().is_none();
         if !of_block || ended.is_err() {
-            self.disturb();
+            cx.disturb();
         }
     }
 
     /// A round begins in which everything is looked for.
-    pub(in crate::log) fn begin_to_calm(&mut self) {
-        self.calm = Some(self.segments.changes);
+    pub(in crate::log) fn begin_to_calm(&mut self, cx: &mut Cx) {
+        self.calm_at = self.segments.changes;
+        cx.become_calm();
     }
 
     /// That round is over, and whether anything `moved`.
@@ -51,7 +46,7 @@ impl Engine {
         let sound = cx.life() == Life::Running && works(cx) && quiet;
         let waits = self.waits_for_more(cx) || self.may_collect() || !self.durability.all_closed();
         if moved || !sound || waits || cx.room() < FULL_ROUND {
-            self.disturb();
+            cx.disturb();
         }
     }
 

@@ -47,7 +47,7 @@ use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
-use crate::kit::{Core, Life, Shell};
+use crate::kit::{Core, Shell};
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use checkpoint::roots::Roots;
@@ -114,8 +114,8 @@ pub struct Engine {
     discard: Vec<bool>,
     discarding: Vec<u8>,
     gauges: Gauges,
-    /// What [`Segments::changes`] was when the layer became [`fast_path`]; `None` when it is not.
-    calm: Option<u64>,
+    /// What [`Segments::changes`] was when the engine became calm; see [`fast_path`].
+    calm_at: u64,
     /// Sectors that were read until the volume was ready.
     start_read: u64,
 }
@@ -174,7 +174,7 @@ impl Log {
             discarding: alloc::vec![0; layout.segments as usize],
             discard: devices.iter().map(|device| device.discard).collect(),
             gauges: Gauges::default(),
-            calm: None,
+            calm_at: 0,
             start_read: 0,
         };
         Ok(Shell::over(engine, plan, OPS, config.patience()))
@@ -209,7 +209,7 @@ impl Core for Engine {
         if let Op::Block { index } = op {
             return self.place_done(index, (from, into), cx);
         }
-        self.disturb();
+        cx.disturb();
         let command = Command::Place { from: Piece::Data(from), into };
         self.finish(op, command, Ok(Verdict::default()), cx);
     }
@@ -223,7 +223,6 @@ impl Core for Engine {
     }
 
     fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
-        self.disturb();
         late && self.give_up_late(cx)
     }
 
@@ -233,7 +232,7 @@ impl Core for Engine {
 
     #[inline]
     fn run(&mut self, cx: &mut Cx) -> bool {
-        match self.is_calm() && cx.life() == Life::Running {
+        match self.is_calm(cx) {
             true => self.pump_calm(cx),
             false => self.pump_all(cx),
         }

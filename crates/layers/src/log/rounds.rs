@@ -17,9 +17,9 @@ impl Engine {
         let moved = self.pump_requests(cx) | self.pump_blocks(cx);
         let waits = self.waits_for_more(cx);
         if waits && !moved {
-            self.disturb();
+            cx.disturb();
         }
-        waits || !self.is_calm()
+        waits || !self.is_calm(cx)
     }
 
     // Not where it is called: that has to be short.
@@ -36,7 +36,7 @@ impl Engine {
     /// A round, in the order in which things move on. What moved at its beginning is no reason for
     /// another round when nothing waits there any more.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
-        self.begin_to_calm();
+        self.begin_to_calm(cx);
         let mut moved = self.pump_told(cx) | self.pump_mapping(cx);
         let began = self.pump_requests(cx) | self.pump_blocks(cx);
         moved |= began && self.waits_for_more(cx);
@@ -66,7 +66,7 @@ impl Engine {
 
     /// Everything between an open row and a durable one.
     pub(in crate::log) fn pump_writing(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = self.pump_commit();
+        let mut moved = self.pump_commit(cx);
         moved |= self.pump_rows(cx);
         moved |= self.pump_journal(cx);
         moved |= self.pump_flush(cx);

@@ -352,7 +352,7 @@ impl Engine {
             Command::Unpack { from, into, .. } => {
                 match it.row {
                     Some(row) => {
-                        self.disturb(); // The row's buffers may be idle.
+                        cx.disturb(); // The row's buffers may be idle.
                         self.buffers.repay_row(row, from);
                     }
                     None => self.buffers.scratch(index).0.repay(from),

@@ -44,7 +44,7 @@ impl Engine {
         let (moment, logged) = (self.journal.moment(), self.journal.has_all());
         let is_durable = (flushed || logged) && self.lost.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
-            self.disturb();
+            cx.disturb();
             if !self.journal.ask() {
                 self.durability.want_host(mark);
             }

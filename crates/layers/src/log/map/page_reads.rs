@@ -220,7 +220,7 @@ impl Engine {
             return Where::Away;
         }
         if !self.map.invite(page) {
-            self.want_frames();
+            self.want_frames(cx);
             return Where::Away;
         }
         if blank {
@@ -250,15 +250,15 @@ impl Engine {
     pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
         let state = self.fetch_page(page, cx);
         if state != Where::Away && !self.map.pin(page, spare) {
-            self.want_frames();
+            self.want_frames(cx);
             return Where::Away;
         }
         state
     }
 
     /// Somebody waits for a frame: a checkpoint lets those of dirty pages go.
-    fn want_frames(&mut self) {
-        self.disturb();
+    fn want_frames(&mut self, cx: &mut Cx) {
+        cx.disturb();
         if self.map.dirty() > 0 {
             self.checkpoint.hurry();
         }

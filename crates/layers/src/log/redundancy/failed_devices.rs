@@ -85,7 +85,7 @@ impl Engine {
             let unwritten = !lost && matches!(command, Command::Read { .. });
             let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
             self.lost.unsent.push_back((op, command, error));
-            self.disturb();
+            cx.disturb();
             cx.wake();
             return;
         }

@@ -261,7 +261,7 @@ impl Engine {
         command: Command,
         cx: &mut Cx,
     ) {
-        self.disturb();
+        cx.disturb();
         cx.wake();
         let at = self.hung.waiting.iter().position(|(waiting, ..)| *waiting == token);
         if let Some(at) = at {

@@ -70,27 +70,27 @@ impl Engine {
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
-    fn take_room(&mut self, to: To, len: u32) -> Option<(u8, u8, u32)> {
+    fn take_room(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         if self.must_wait(to) {
             return None;
         }
         for _ in 0..2 {
             let row = match self.streams[to.stream as usize].filling {
                 Some(row) => row,
-                None => self.open_row(to)?,
+                None => self.open_row(to, cx)?,
             };
             if let Some((chunk, byte)) = self.rows[row as usize].take(len) {
                 return Some((row, chunk, byte));
             }
-            self.close(row);
+            self.close(row, cx);
         }
         None
     }
 
     /// No more goes into a row.
-    pub(in crate::log) fn close(&mut self, row: u8) {
+    pub(in crate::log) fn close(&mut self, row: u8, cx: &mut Cx) {
+        cx.disturb();
         let it = &mut self.rows[row as usize];
-        self.calm = None;
         it.go(Phase::Closed);
         self.active |= 1 << row;
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    fn open_row(&mut self, to: To) -> Option<u8> {
+    fn open_row(&mut self, to: To, cx: &mut Cx) -> Option<u8> {
         let stream = to.stream;
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held =
@@ -123,7 +123,7 @@ impl Engine {
             false => self.layout.reserve,
         };
         let at = self.next_at(stream, floor)?;
-        self.disturb();
+        cx.disturb();
         let stamp = self.durability.open();
         self.segments.stamp = stamp;
         self.rows[row as usize].open(&self.layout, at, stream, stamp);
@@ -241,7 +241,7 @@ impl Engine {
     /// room for that now.
     pub(in crate::log) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let to = To { stream: self.segments.stream_of_write(None), copy: false };
-        let Some((row, chunk, byte)) = self.take_room(to, 0) else { return false };
+        let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row as usize];
         let item = it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
@@ -277,7 +277,7 @@ impl Engine {
         if self.is_paced(to, cx) {
             return None;
         }
-        let (row, chunk, byte) = self.take_room(to, len)?;
+        let (row, chunk, byte) = self.take_room(to, len, cx)?;
         if !to.copy {
             self.pace_taken(len);
         }

@@ -83,7 +83,7 @@ impl Engine {
         let it = &mut self.rows[row as usize];
         it.placing -= 1;
         if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
-            self.calm = None; // It may be sealed.
+            cx.disturb(); // It may be sealed.
         }
         if it.of_host {
             self.durability.host_published(it.stamp);

@@ -23,7 +23,7 @@ const HELD_WINDOW: u64 = 4;
 
 impl Engine {
     /// Closes rows that a flush or a root waits for.
-    pub(in crate::log) fn pump_commit(&mut self) -> bool {
+    pub(in crate::log) fn pump_commit(&mut self, cx: &mut Cx) -> bool {
         if self.durability.all_closed() {
             return false;
         }
@@ -35,7 +35,7 @@ impl Engine {
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
-                self.close(row);
+                self.close(row, cx);
                 moved = true;
             }
         }
@@ -77,7 +77,7 @@ impl Engine {
         if let Some(first) = self.trims_before(row) {
             let filling = self.rows[first as usize].phase() == Phase::Filling;
             if filling {
-                self.close(first);
+                self.close(first, cx);
             }
             return filling;
         }
