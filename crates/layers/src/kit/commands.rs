@@ -113,6 +113,7 @@ impl<Op: Copy> Commands<Op> {
     /// Does not wait for the commands of these devices any more, although they are under way; tells
     /// `each` of them, what it is for, and its device.
     pub fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
+        assert_ne!(devices, 0, "the commands of a device are given up");
         for (slot, index) in self.slots.iter_mut().zip(0..) {
             let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };
             if let Some(device) = flying.device.filter(|device| devices >> device & 1 == 1) {

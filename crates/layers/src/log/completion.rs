@@ -17,7 +17,7 @@ impl Engine {
     ) {
         Self::disturbed_by(op, &command, ended, cx);
         if self.layout.zoned {
-            self.left_zone(&command, cx);
+            self.devices.left_zone(&command, cx);
         }
         if let Err(error) = ended {
             self.judge(op, &command, error, cx);
@@ -39,7 +39,10 @@ impl Engine {
             Op::GcMend => self.gc_mend_done(command, result, cx),
             Op::GcMove => self.gc_move_done(command, result, cx),
             Op::Root { .. } => self.root_done(command, cx),
-            Op::Discard { segment } => self.discarded(segment, &command, result, cx),
+            Op::Discard { segment } => {
+                let (segments, devices) = (&mut self.segments, &mut self.devices);
+                self.reclaim.done(segment, &command, result, segments, devices, cx);
+            }
             Op::Fill { segment, device } => self.filled(segment, device, cx),
             Op::Settle { segment } => self.settled(segment, cx),
             Op::Turn => self.turned(&command, result, cx),
@@ -47,6 +50,23 @@ impl Engine {
             Op::Load { index } => self.load_done(index, command, result, cx),
             Op::Salvage => self.salvage_done(command, result, cx),
             Op::Journal(part) => self.journal_done(part, command, result, cx),
+        }
+    }
+    /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
+    fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
+        self.devices.filled(segment, device, cx);
+        if !self.devices.zones().is_filled(segment) {
+            self.segments.rests(segment);
+        }
+    }
+
+    /// A device has flushed since a segment was closed.
+    fn settled(&mut self, segment: u32, cx: &mut Cx) {
+        if let Some(erased) = self.devices.zones_mut().settled(segment) {
+            if erased {
+                self.reclaim.end(segment, &mut self.segments, &mut self.devices, cx);
+            }
+            cx.wake();
         }
     }
 }

@@ -42,7 +42,7 @@ impl Engine {
 
     /// That round is over, and whether anything `moved`.
     pub(in crate::log) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
-        let quiet = self.hung.is_quiet() && self.lost.is_quiet();
+        let quiet = self.hung.is_quiet() && self.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
         let waits = self.waits_for_more(cx) || self.may_collect() || !self.durability.all_closed();
         if moved || !sound || waits || cx.room() < FULL_ROUND {

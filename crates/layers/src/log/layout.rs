@@ -6,22 +6,21 @@
 //! devices of a slot take turns: the first one after the parity holds the first chunk of a row. A
 //! row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
-use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, GRAIN, MOST_BYTES, PAIRS, room};
 
-use crate::config::{LayerConfig, Plan, PlanError};
-use crate::log::checkpoint::roots::ROOT_ZONES;
-use crate::log::map;
-use crate::log::zoned::write_pointers::Pointers;
-use crate::policy::{CLASSES, GcPolicy};
-
-use crate::log::journal::{Ring, segments_for, split};
-use crate::log::segments::Segments;
+use crate::config::{LayerConfig, PlanError};
+use crate::log::journal::ring::{Ring, segments_for, split};
+use crate::log::map::size::{FEW_PAIRS, frames};
+use crate::policy::CLASSES;
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
 /// Rows with payload that may be open or on their way to the devices.
 pub const ROWS: usize = 32;
+/// Zones for roots at the beginning of each device: two are used, the others are for those that
+/// fail.
+pub const ROOT_ZONES: u32 = 4;
 /// Block operations under way at once.
 pub const BLOCK_OPS: usize = 128;
 /// Sectors of scratch that each has: a record as read, a plain block, a packed one.
@@ -163,7 +162,7 @@ impl Layout {
         let base = base.cut(sectors, zones)?;
         let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
         let row = fitted.row_blocks() as u32;
-        fitted.frames = map::frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
+        fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
     }
 
@@ -214,7 +213,7 @@ impl Layout {
                 return Err(too_small);
             }
             let blocks = u64::from(live) * self.row_blocks() * u64::from(self.slots);
-            let pairs = if self.few_pairs { map::FEW_PAIRS } else { PAIRS };
+            let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
             let pages = blocks.div_ceil(pairs as u64);
             if pages >> 31 != 0 {
                 return Err(PlanError(
@@ -393,21 +392,6 @@ impl Layout {
         }
         (at.slot + 1 < self.slots).then_some(At { slot: at.slot + 1, sector: 0, ..at })
     }
-
-    /// What the layer needs and gives, with so many buffers of so many sectors.
-    pub fn plan(&self, gc: GcPolicy, (buffers, buffer_sectors): (u32, u32)) -> Plan {
-        let limits = Limits {
-            exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
-            max_transfer: MAX_TRANSFER,
-            align: SECTORS_PER_BLOCK,
-            ack: Ack::Buffer,
-        };
-        // The pool; for each page its frame, its image and two marks.
-        let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
-        let map_bytes = u64::from(self.frames) * map::FRAME_BYTES + tables;
-        let meta_bytes = Segments::memory(self, gc) + Pointers::memory(self);
-        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
-    }
 }
 
 /// What all zoned devices of a volume have in common.
@@ -442,4 +426,14 @@ fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanErro
         found = Some(zones);
     }
     Ok(found.flatten())
+}
+
+#[cfg(test)]
+impl Layout {
+    /// A small volume over so many block devices, for the tests of parts.
+    pub fn example(devices: u8) -> Self {
+        let config = LayerConfig::new(crate::kind::LayerKind::Log);
+        let device = DeviceInfo::block(1 << 20, 8);
+        Layout::new(&config, &alloc::vec![device; devices.into()]).expect("a plan")
+    }
 }

@@ -20,6 +20,7 @@ mod buffers;
 mod check;
 mod checkpoint;
 mod completion;
+mod devices;
 mod durability;
 mod fast_path;
 mod gc;
@@ -29,6 +30,7 @@ mod layout;
 mod map;
 mod ops;
 pub(crate) mod params;
+mod plan;
 mod recovery;
 mod redundancy;
 pub(crate) mod register;
@@ -40,7 +42,7 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Command, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece, Request, SECTOR,
+    BLOCK, Codec, Command, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece, Request,
     SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
 };
 use hostftl_format::log::STREAMS;
@@ -51,6 +53,7 @@ use crate::kit::{Core, Shell};
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use checkpoint::roots::Roots;
+use devices::Devices;
 use durability::Durability;
 use gc::Collection;
 use gc::throttle::Pace;
@@ -63,13 +66,12 @@ use map::directory::Directory;
 use map::page_reads::Loads;
 use ops::{Cx, Mark, OPS, OWN_OPS, Op};
 use recovery::Recovery;
-use redundancy::failed_devices::Lost;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
 use row::Row;
 use row::append::Stream;
 use segments::Segments;
-use zoned::write_pointers::Pointers;
+use segments::reclaim::Reclaim;
 
 /// The layer.
 pub type Log = Shell<Engine>;
@@ -85,8 +87,8 @@ pub struct Engine {
     directory: Directory,
     loads: Loads,
     segments: Segments,
-    /// What is known of the zones of zoned devices.
-    pointers: Pointers,
+    devices: Devices,
+    reclaim: Reclaim,
     roots: Roots,
     streams: [Stream; STREAMS],
     rows: Vec<Row>,
@@ -96,7 +98,6 @@ pub struct Engine {
     blocks: Blocks,
     /// The map page that is kept for the first trim.
     trimming: Option<u32>,
-    lost: Lost,
     hung: Hung,
     journal: Journal,
     salvage: Salvage,
@@ -109,15 +110,9 @@ pub struct Engine {
     pace: Pace,
     checkpoint: Checkpoint,
     recovery: Option<Recovery>,
-    /// Which devices gain from knowing what is free, and how many of them were told of a segment
-    /// and have not answered.
-    discard: Vec<bool>,
-    discarding: Vec<u8>,
     gauges: Gauges,
     /// What [`Segments::changes`] was when the engine became calm; see [`fast_path`].
     calm_at: u64,
-    /// Sectors that were read until the volume was ready.
-    start_read: u64,
 }
 
 impl Log {
@@ -152,7 +147,8 @@ impl Log {
             directory: Directory::new(layout.pages),
             loads: Loads::new(),
             segments: Segments::new(&layout, &config.log),
-            pointers: Pointers::new(&layout),
+            devices: Devices::new(layout, missing, config.tolerates()),
+            reclaim: Reclaim::new(&layout, devices),
             roots: Roots::new(&layout),
             streams: [Stream::default(); STREAMS],
             rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
@@ -160,7 +156,6 @@ impl Log {
             buffers: Buffers::new(buffers, &layout),
             blocks: Blocks::new(),
             trimming: None,
-            lost: Lost::new(missing, config.tolerates()),
             hung: Hung::new(&layout),
             journal,
             salvage: Salvage::new(&layout),
@@ -171,11 +166,8 @@ impl Log {
             pace: Pace::new(&layout),
             checkpoint: Checkpoint::new(&layout),
             recovery: Some(Recovery::new(&layout, mode)),
-            discarding: alloc::vec![0; layout.segments as usize],
-            discard: devices.iter().map(|device| device.discard).collect(),
             gauges: Gauges::default(),
             calm_at: 0,
-            start_read: 0,
         };
         Ok(Shell::over(engine, plan, OPS, config.patience()))
     }
@@ -247,7 +239,7 @@ impl Core for Engine {
     }
 
     fn is_idle(&self) -> bool {
-        self.hung.is_quiet() && self.lost.is_quiet()
+        self.hung.is_quiet() && self.devices.is_quiet()
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -261,7 +253,7 @@ impl Core for Engine {
     }
 
     fn lost_devices(&self) -> u16 {
-        self.lost.set() | self.journal.lost()
+        self.devices.lost() | self.journal.lost()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
@@ -273,7 +265,7 @@ impl Core for Engine {
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));
         facts.push(("replay_bytes", self.delta()));
-        facts.push(("start_read_bytes", self.start_read * SECTOR as u64));
+        facts.push(("start_read_bytes", self.devices.read_at_start()));
         facts.push(("map_warmed_percent", self.loads.warmed() * 100 / pages));
         facts
     }
@@ -293,7 +285,7 @@ impl Core for Engine {
     }
 
     fn power_off(&mut self) {
-        self.lost.void();
+        self.devices.void();
         self.buffers.void();
     }
 }

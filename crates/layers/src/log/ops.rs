@@ -1,9 +1,8 @@
 //! What the commands of the engine are for, and how its parts fail.
 
-use hostftl_core::DeviceError;
+use hostftl_core::{Cause, DeviceError, Tally};
 
 use crate::kit::{self, Life};
-use crate::log::journal::Part;
 
 /// Commands in flight at once.
 pub const OPS: u16 = 1024;
@@ -51,6 +50,25 @@ pub enum Op {
     Journal(Part),
 }
 
+/// What a command of the journal was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An item of a row is copied into the record.
+    Copy(u8),
+    /// The record is written.
+    Write,
+    /// The record becomes durable.
+    Flush,
+    /// The head of a record comes.
+    Head,
+    /// What a record holds comes.
+    Data,
+    /// A block's record is checked.
+    Check,
+    /// A block's record goes into a new row, as this item.
+    Restore(u8, u32),
+}
+
 impl Op {
     /// Whether nothing can be promised any more when it fails.
     pub fn changes_media(&self) -> bool {
@@ -77,6 +95,16 @@ pub fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
     if works(cx) {
         cx.fail_one(device, error);
     }
+}
+
+/// Counts why the sectors of a program are written.
+pub fn count_sent(tally: &Tally, cx: &mut Cx) {
+    let counters = cx.counters();
+    counters.gc_copied += u64::from(tally.get(Cause::Gc));
+    counters.padded += u64::from(tally.get(Cause::Pad));
+    counters.map_written += u64::from(tally.get(Cause::Map));
+    counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
+    counters.journal_written += u64::from(tally.get(Cause::Journal));
 }
 
 /// The volume can't be opened; what several reads find is told once.

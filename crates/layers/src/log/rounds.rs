@@ -53,7 +53,7 @@ impl Engine {
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
     /// read can't be collected.
     fn refuse_when_full(&mut self, cx: &mut Cx) -> bool {
-        let still = self.all_back(cx) && self.lost.is_quiet() && cx.life() == Life::Running;
+        let still = self.all_back(cx) && self.devices.is_quiet() && cx.life() == Life::Running;
         if !still || !self.waits_for_room(cx) {
             return false;
         }
@@ -91,8 +91,8 @@ impl Engine {
         if !self.checkpoint.is_current(self.durability.next()) {
             return self.checkpoint.hurry();
         }
-        let told = self.lost.is_told() && self.journal.is_told();
-        let over = self.all_back(cx) && self.lost.is_quiet() && told;
+        let told = self.devices.is_told() && self.journal.is_told();
+        let over = self.all_back(cx) && self.devices.is_quiet() && told;
         if over {
             cx.stopped();
         }

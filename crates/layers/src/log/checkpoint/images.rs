@@ -9,8 +9,8 @@ use hostftl_format::log::{self, Entry, Head, Kind, Place};
 
 use crate::log::Engine;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::{Cx, Op, works};
-use crate::log::row::append::MAP;
+use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::row::streams::MAP;
 
 /// The row of images that is being filled or written.
 #[derive(Debug)]
@@ -252,10 +252,10 @@ impl Engine {
             tally.add(Cause::Pad, pad);
             tally
         };
-        self.count_sent(&tally, cx);
+        count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(Op::Images { chunk: buf as u8 }, command, cx);
+        self.devices.submit(Op::Images { chunk: buf as u8 }, command, cx);
     }
 
     /// A chunk of images is written.

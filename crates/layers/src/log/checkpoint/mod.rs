@@ -15,9 +15,7 @@ pub(in crate::log) mod snapshot;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    BLOCK, Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, Tally, Verdict,
-};
+use hostftl_core::{BLOCK, Cause, Command, Event, Gather, MetaBuf, Piece, Tally};
 use hostftl_format::log::{self, Place, Root};
 
 use crate::planted::{Bug, planted};
@@ -25,16 +23,14 @@ use crate::planted::{Bug, planted};
 use crate::kit::Life;
 use crate::log::Engine;
 use crate::log::checkpoint::images::Images;
-use crate::log::layout::{At, Layout};
-use crate::log::ops::{Cx, Op, works};
-use crate::log::row::append::MAP;
+use crate::log::layout::Layout;
+use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::row::streams::MAP;
 use crate::log::segments::Safe;
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
 const DELTA: u64 = 96 << 20;
-/// Segments that devices are told to forget at once: one that does not answer keeps the commands.
-const MOST_DISCARDED: u32 = 32;
 
 /// How far the checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +77,6 @@ pub struct Checkpoint {
     seen: Stir,
     weighed: Stir,
     bufs: Vec<MetaBuf>,
-    /// Segments that devices have been told to forget, and have not all answered.
-    discarded: u32,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
     begun_at: u64,
@@ -100,7 +94,6 @@ impl Checkpoint {
             seen: Stir::default(),
             weighed: Stir::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
-            discarded: 0,
             wanted: false,
             begun_at: 0,
         }
@@ -160,7 +153,7 @@ impl Engine {
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
     fn wants_checkpoint(&self) -> bool {
-        self.is_starved(self.segments.empty()) && self.segments.awaited(self.safe()).is_none()
+        self.is_starved(self.segments.empty()) && self.awaited(self.safe()).is_none()
             || self.delta() > DELTA
     }
 
@@ -182,10 +175,15 @@ impl Engine {
         (self.segments.changes, it.durable(), it.next(), it.opened())
     }
 
+    fn awaited(&self, safe: Safe) -> Option<u64> {
+        let zones = self.devices.zones();
+        self.segments.awaited(safe, |it| zones.is_filled(it))
+    }
+
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
     fn hasten(&mut self) -> bool {
         let safe = self.safe();
-        let Some(stamp) = self.segments.awaited(safe) else { return false };
+        let Some(stamp) = self.awaited(safe) else { return false };
         let hurry = stamp > safe.stamp && self.is_starved(self.segments.empty());
         hurry && self.durability.want_all(stamp)
     }
@@ -239,7 +237,7 @@ impl Engine {
     /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
     pub(in crate::log) fn send_root(&mut self, root: Root, cx: &mut Cx) {
         let everywhere = self.checkpoint.everywhere;
-        let lost = self.lost.set() | root.lost & self.journal.bit();
+        let lost = self.devices.lost() | root.lost & self.journal.bit();
         let of_this_life = root.epoch == self.life_number;
         let journal = if of_this_life { self.journal.newest() } else { root.journal };
         self.checkpoint.next = Root { lost, everywhere, journal, ..root };
@@ -252,9 +250,9 @@ impl Engine {
     pub(in crate::log) fn send_copy(&mut self, copy: u32, cx: &mut Cx) {
         let root = self.checkpoint.next;
         for device in 0..self.layout.devices {
-            if self.lost.has(device) && !self.layout.zoned {
+            if self.devices.has_lost(device) && !self.layout.zoned {
                 // Its buffer may be in a command that hangs.
-                self.submit(Op::Root { device }, Command::Flush { device }, cx);
+                self.devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;
             }
             let (at, gap) = match self.layout.zoned {
@@ -265,10 +263,10 @@ impl Engine {
             let pairs = self.checkpoint.top.iter().copied();
             log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
             let (gather, tally) = self.root_gather(buf, gap);
-            self.count_sent(&tally, cx);
+            count_sent(&tally, cx);
             let lba = at - u64::from(gap);
             let command = Command::Program { device, lba, gather, tally, placement: MAP };
-            self.submit(Op::Root { device }, command, cx);
+            self.devices.submit(Op::Root { device }, command, cx);
         }
         self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
     }
@@ -308,7 +306,7 @@ impl Engine {
             }
             Phase::Root(copy, 1) if sound => {
                 for device in 0..devices {
-                    self.submit(Op::Root { device }, Command::Flush { device }, cx);
+                    self.devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 }
                 Phase::Flush(copy, devices)
             }
@@ -333,7 +331,7 @@ impl Engine {
             self.checkpoint.everywhere = self.checkpoint.root.number;
         }
         self.journal.told(self.checkpoint.root.lost);
-        self.lost.told(self.checkpoint.root.lost & !self.journal.bit());
+        self.devices.told(self.checkpoint.root.lost & !self.journal.bit());
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }
@@ -343,56 +341,21 @@ impl Engine {
     /// Frees segments that no root needs any more.
     pub(in crate::log) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         let seen = self.stir();
-        let many = self.checkpoint.discarded == MOST_DISCARDED;
-        if self.checkpoint.seen == seen || many || cx.room() < 20 || cx.command_room() < 16 {
+        if self.checkpoint.seen == seen
+            || !self.reclaim.has_room(&self.layout)
+            || cx.room() < 20
+            || cx.command_room() < 16
+        {
             return false;
         }
         let empty = self.segments.empty() > 0 || !self.segments.is_clean();
-        let Some(segment) = empty.then(|| self.segments.reclaim(self.safe())).flatten() else {
+        let (safe, zones) = (self.safe(), self.devices.zones());
+        let segment = empty.then(|| self.segments.reclaim(safe, |it| zones.is_filled(it)));
+        let Some(segment) = segment.flatten() else {
             self.checkpoint.seen = seen;
             return empty && self.hasten();
         };
-        if self.layout.zoned {
-            self.erase(segment, cx);
-            return true;
-        }
-        let at = At { segment, slot: 0, sector: 0 };
-        let sectors = u64::from(self.layout.slots * self.layout.chunk);
-        let (lba, devices) = (self.layout.lba(at), 0..self.layout.devices);
-        self.discarding[segment as usize] = 0;
-        for device in devices {
-            if self.discard[device as usize] {
-                self.discarding[segment as usize] += 1;
-                let command = Command::Reset { device, lba, sectors };
-                self.submit(Op::Discard { segment }, command, cx);
-            }
-        }
-        match self.discarding[segment as usize] {
-            0 => self.segments.release(segment),
-            _ => self.checkpoint.discarded += 1,
-        }
+        self.reclaim.begin(segment, &mut self.segments, &mut self.devices, cx);
         true
-    }
-
-    /// A device forgot a segment.
-    pub(in crate::log) fn discarded(
-        &mut self,
-        segment: u32,
-        command: &Command,
-        result: Result<Verdict, DeviceError>,
-        cx: &mut Cx,
-    ) {
-        if self.layout.zoned {
-            return self.erase_goes_on(segment, command, result, cx);
-        }
-        let left = &mut self.discarding[segment as usize];
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
-        self.checkpoint.discarded -= 1;
-        if works(cx) {
-            self.segments.release(segment);
-        }
     }
 }

@@ -16,14 +16,10 @@ use crate::config::Mode;
 
 use crate::log::Engine;
 use crate::log::checkpoint::Phase;
-use crate::log::layout::Layout;
-use crate::log::ops::{Cx, Op, works};
+use crate::log::layout::{Layout, ROOT_ZONES};
+use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::recovery::Step;
-use crate::log::row::append::MAP;
-
-/// Zones for roots at the beginning of each device: two are used, the others are for those that
-/// fail.
-pub const ROOT_ZONES: u32 = 4;
+use crate::log::row::streams::MAP;
 
 /// A zone of roots.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +231,7 @@ impl Engine {
         self.roots.again = false;
         let before = cx.command_room();
         for device in 0..self.layout.devices {
-            if !self.lost.has(device) && !self.roots.has_room(device) {
+            if !self.devices.has_lost(device) && !self.roots.has_room(device) {
                 self.turn(device, cx);
             }
         }
@@ -249,7 +245,7 @@ impl Engine {
     fn turn(&mut self, device: u8, cx: &mut Cx) {
         let current = self.roots.current[usize::from(device)];
         let Some(next) = self.roots.following(device) else {
-            return self.out_of_roots(device, cx);
+            return self.devices.give_up(device, DeviceError::Media, cx);
         };
         if self.roots.limited {
             self.close_root_zone((device, current), cx);
@@ -260,7 +256,7 @@ impl Engine {
             let erased = zone == next || self.roots.limited && self.roots.is_open(device, zone);
             if erased && self.roots.at(device, zone).sent > 0 {
                 let (lba, sectors) = (self.roots.lba(zone, 0), u64::from(self.layout.column));
-                self.submit(Op::Turn, Command::Reset { device, lba, sectors }, cx);
+                self.devices.submit(Op::Turn, Command::Reset { device, lba, sectors }, cx);
             }
         }
     }
@@ -275,10 +271,10 @@ impl Engine {
         let mut gather = Gather::new();
         gather.push(Piece::zero_sectors(len - sent));
         let tally = Tally::of(Cause::Pad, len - sent);
-        self.count_sent(&tally, cx);
+        count_sent(&tally, cx);
         self.roots.at(device, zone).sent = len;
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(Op::Turn, command, cx);
+        self.devices.submit(Op::Turn, command, cx);
     }
 
     /// A step of going on in another zone is over.
@@ -293,7 +289,7 @@ impl Engine {
         }
         if let (Command::Program { device, .. }, Ok(_)) = (command, result) {
             // A cut must not open it again beside the next.
-            return self.submit(Op::Turn, Command::Flush { device: *device }, cx);
+            return self.devices.submit(Op::Turn, Command::Flush { device: *device }, cx);
         }
         self.checkpoint.phase = match self.checkpoint.phase {
             Phase::Turn(1) if works(cx) => {

@@ -30,6 +30,13 @@ impl Engine {
         }
     }
 
+    /// A segment with a zone that failed and with images of the map, if there is one.
+    fn hurt_map(&mut self) -> Option<u32> {
+        let segments = &self.segments;
+        let mut hurt = self.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        hurt.find(|it| segments.is_full_map(*it))
+    }
+
     /// Marks the pages whose images lie in `segment`, so that it becomes empty.
     pub(in crate::log) fn mark_images_in(&mut self, segment: u32, from: u32, cx: &mut Cx) -> bool {
         let end = (from + LOOK).min(self.layout.pages);

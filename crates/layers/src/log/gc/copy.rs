@@ -132,7 +132,7 @@ impl Engine {
         let buffer = Buffer::row(row, to.into());
         let into = self.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.collection.outstanding += 1;
-        self.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
+        self.devices.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
     }
 
     /// A batch is in its row, up to the first record that is damaged.

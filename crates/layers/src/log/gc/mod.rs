@@ -160,6 +160,13 @@ impl Engine {
         true
     }
 
+    /// A segment with a zone that failed and with data to be moved elsewhere, if there is one.
+    fn hurt_victim(&mut self) -> Option<u32> {
+        let segments = &mut self.segments;
+        let mut hurt = self.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        hurt.find(|it| segments.pick_this(*it))
+    }
+
     fn read_head(&mut self, cx: &mut Cx) -> bool {
         if cx.command_room() == 0 {
             return false;
@@ -174,7 +181,7 @@ impl Engine {
             cause: Cause::Gc,
         };
         self.collection.phase = Phase::Head { asked: true };
-        self.submit(Op::GcHead, command, cx);
+        self.devices.submit(Op::GcHead, command, cx);
         true
     }
 
@@ -258,7 +265,7 @@ impl Engine {
     /// A stop does not wait for room that what was read of the victim can't get.
     pub(in crate::log) fn end_collection(&mut self, cx: &mut Cx) -> bool {
         let waits = self.collection.phase == Phase::Moving;
-        let stuck = waits && self.all_back(cx) && self.lost.is_quiet();
+        let stuck = waits && self.all_back(cx) && self.devices.is_quiet();
         if stuck {
             self.end_keep();
             self.leave_victim(cx);
@@ -284,7 +291,7 @@ impl Engine {
                 cause: Cause::Gc,
             };
             self.collection.outstanding += 1;
-            self.submit(Op::GcRead { chunk }, command, cx);
+            self.devices.submit(Op::GcRead { chunk }, command, cx);
         }
         true
     }

@@ -144,7 +144,7 @@ impl Engine {
     #[inline]
     pub(in crate::log) fn send(&mut self, index: u8, step: Step, command: Command, cx: &mut Cx) {
         self.op(index).step = step;
-        self.submit(Op::Block { index }, command, cx);
+        self.devices.submit(Op::Block { index }, command, cx);
     }
 
     /// Gets what the block holds: to the host when it wants all of it, else to the scratch.

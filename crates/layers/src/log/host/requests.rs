@@ -42,7 +42,7 @@ impl Engine {
         let mark = self.durability.host();
         let flushed = self.durability.has_host(mark);
         let (moment, logged) = (self.journal.moment(), self.journal.has_all());
-        let is_durable = (flushed || logged) && self.lost.is_told();
+        let is_durable = (flushed || logged) && self.devices.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
             cx.disturb();
             if !self.journal.ask() {

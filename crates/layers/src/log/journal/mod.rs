@@ -26,7 +26,7 @@
 mod record;
 mod replay;
 mod restore;
-mod ring;
+pub(in crate::log) mod ring;
 
 use alloc::collections::VecDeque;
 
@@ -41,8 +41,7 @@ use crate::log::row::{Item, NO_HEIR, Phase, Row};
 use crate::planted::{Bug, planted};
 use record::Making;
 use replay::Played;
-pub use restore::segments_for;
-pub use ring::{Ring, split};
+use ring::Ring;
 
 /// Publications that are remembered for the next record.
 const MOST_NOTES: usize = 4096;
@@ -60,25 +59,6 @@ enum State {
     Dead,
     /// The layer stops: everything is in rows.
     Closed,
-}
-
-/// What a command of the journal was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// An item of a row is copied into the record.
-    Copy(u8),
-    /// The record is written.
-    Write,
-    /// The record becomes durable.
-    Flush,
-    /// The head of a record comes.
-    Head,
-    /// What a record holds comes.
-    Data,
-    /// A block's record is checked.
-    Check,
-    /// A block's record goes into a new row, as this item.
-    Restore(u8, u32),
 }
 
 /// Something that the host published, and that no record has.

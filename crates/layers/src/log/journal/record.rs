@@ -4,10 +4,10 @@ use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_P
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
-use super::{Engine, Kept, Part, State};
+use super::{Engine, Kept, State};
 use crate::log::OWN_OPS;
 use crate::log::buffers::Buffer;
-use crate::log::ops::{Cx, Op, works};
+use crate::log::ops::{Cx, Op, Part, count_sent, works};
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
@@ -128,7 +128,7 @@ impl Engine {
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
-            self.submit(Op::Journal(Part::Copy(note.row)), command, cx);
+            self.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
         }
         self.journal.making = Some(making);
         making.next > begun
@@ -154,11 +154,11 @@ impl Engine {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
         }
         let tally = Tally::of(Cause::Journal, sectors);
-        self.count_sent(&tally, cx);
+        count_sent(&tally, cx);
         self.journal.making = Some(Making { is_sent: true, rows: 0, ..making });
         let device = self.journal.device;
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
-        self.submit(Op::Journal(Part::Write), command, cx);
+        self.devices.submit(Op::Journal(Part::Write), command, cx);
         true
     }
 
@@ -187,7 +187,7 @@ impl Engine {
                 }
                 if result.is_ok() && !planted(Bug::JournalUnflushed) {
                     let part = Op::Journal(Part::Flush);
-                    return self.submit(part, Command::Flush { device }, cx);
+                    return self.devices.submit(part, Command::Flush { device }, cx);
                 }
                 self.end_record(result.is_ok(), cx);
             }

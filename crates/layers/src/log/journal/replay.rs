@@ -13,9 +13,9 @@ use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Targ
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
-use super::{Engine, Journal, Part, State};
+use super::{Engine, Journal, State};
 use crate::log::buffers::Buffer;
-use crate::log::ops::{Cx, Op, give_up};
+use crate::log::ops::{Cx, Op, Part, give_up};
 use crate::log::recovery::replay::Applied;
 use crate::planted::{Bug, planted};
 
@@ -120,7 +120,7 @@ impl Engine {
         let (device, lba) = (self.journal.device, self.journal.ring.at(slot));
         let into = Target::Meta { buf, pages: MOST_PAGES };
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        self.submit(Op::Journal(Part::Head), command, cx);
+        self.devices.submit(Op::Journal(Part::Head), command, cx);
     }
 
     fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool) {
@@ -225,7 +225,7 @@ impl Engine {
         let into = Target::Data(self.buffers.at(buffer).view_mut_sectors(0, ring.data));
         let device = self.journal.device;
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        self.submit(Op::Journal(Part::Data), command, cx);
+        self.devices.submit(Op::Journal(Part::Data), command, cx);
     }
 
     /// Entry `index` of the record that was read.
@@ -259,7 +259,7 @@ impl Engine {
             let buffer = Buffer::Journal;
             let from = self.buffers.at(buffer).view(at, entry.place.len());
             let seed = seed(entry.block, entry.place.generation());
-            self.submit(Op::Journal(Part::Check), Command::Digest { from, seed }, cx);
+            self.devices.submit(Op::Journal(Part::Check), Command::Digest { from, seed }, cx);
         }
     }
 

@@ -6,16 +6,10 @@ use hostftl_core::{Command, Piece, ViewMut};
 use hostftl_format::log::Kind;
 use hostftl_format::log::journal::bytes_of;
 
+use super::Engine;
 use super::replay::{DAMAGED, Step};
-use super::{Engine, Part};
 use crate::log::buffers::Buffer;
-use crate::log::ops::{Cx, Op, give_up};
-
-/// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
-/// those that their stream opens ahead.
-pub fn segments_for(rows: u32, slots: u32) -> u32 {
-    rows.div_ceil(slots) + 2
-}
+use crate::log::ops::{Cx, Op, Part, give_up};
 
 impl Engine {
     /// All rows and records were played. Whether anything may have to go into rows.
@@ -72,7 +66,7 @@ impl Engine {
             let into = self.buffers.at(into).view_mut(noted.byte, len);
             self.journal.played.pending += 1;
             let command = Command::Place { from, into };
-            self.submit(Op::Journal(Part::Restore(row, item)), command, cx);
+            self.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
         }
         self.journal.played.step = Step::Apply(index + 1, at + bytes_of(&entry));
         true

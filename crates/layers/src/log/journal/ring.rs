@@ -57,6 +57,12 @@ impl Ring {
     }
 }
 
+/// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
+/// those that their stream opens ahead.
+pub fn segments_for(rows: u32, slots: u32) -> u32 {
+    rows.div_ceil(slots) + 2
+}
+
 /// The devices of the rows, and the ring of the journal, whose device is the last.
 pub fn split<'a>(
     config: &LayerConfig,

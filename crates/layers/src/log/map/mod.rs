@@ -15,6 +15,7 @@
 pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
 pub(in crate::log) mod page_reads;
+pub(in crate::log) mod size;
 pub(in crate::log) mod updates;
 
 use alloc::vec;
@@ -25,39 +26,11 @@ use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
 use crate::log::layout::Layout;
 use crate::log::map::bits::{Bits, Next};
+use crate::log::map::size::{FEW_PAIRS, FRAME, spare};
 use crate::planted::{Bug, planted};
 
-/// Bytes of memory of a frame: its pairs, what is known of it, its place among the free ones.
-pub const FRAME_BYTES: u64 = 12 * PAIRS as u64 + size_of::<Frame>() as u64 + 4;
-/// A map of up to so many bytes is wholly in memory by default.
-const SMALL: u64 = 64 << 20;
-/// Bytes that are exported for each byte of memory of a larger one.
-const SHARE: u64 = 4096;
-/// A checkpoint for want of frames seals rows early. Collection gains all the same when it can fill
-/// that many quarters of a row in between, each record in a page of its own.
-const LEAST_ROWS: u32 = 16;
-/// Pairs of a page that are used when a test wants many pages of a small volume.
-pub const FEW_PAIRS: usize = 16;
 /// Of a block: no frame. Of a frame: no older one.
 const NONE: u32 = u32::MAX;
-
-/// Frames of the pool of a map of `pages` pages, for which `memory` bytes may be used; a row has up
-/// to `row` blocks that can't be compressed.
-pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
-    let all = pages + spare(pages);
-    let default = || match u64::from(all) * FRAME_BYTES <= SMALL {
-        true => u64::MAX,
-        false => SMALL.max(blocks * 4096 / SHARE),
-    };
-    let some = memory.unwrap_or_else(default) / FRAME_BYTES;
-    let least = (LEAST_ROWS * row).min(all);
-    some.clamp(least.into(), all.into()) as u32
-}
-
-/// Frames for copies when all pages have one.
-fn spare(pages: u32) -> u32 {
-    pages.min(256) + 64
-}
 
 /// The place of a block (low half, high half) and its CRC, together as a look-up finds them.
 type Pair = [u32; 3];
@@ -86,6 +59,8 @@ enum State {
     /// A page as it was at the snapshot, which has gone on in another frame.
     Old,
 }
+
+const _: () = assert!(size_of::<Frame>() == FRAME, "the plan reckons with another size");
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {

@@ -113,7 +113,7 @@ impl Engine {
             into: Target::Meta { buf, pages: 1 },
             cause: Cause::Checkpoint,
         };
-        self.submit(Op::Load { index }, command, cx);
+        self.devices.submit(Op::Load { index }, command, cx);
     }
 
     /// The device has answered: is that the image, or what it should have been?

@@ -90,7 +90,7 @@ impl Engine {
     /// Sends a command of recovery; `index` comes back with it.
     pub(in crate::log) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx) {
         self.recovery().pending += 1;
-        self.submit(Op::Recover { index }, command, cx);
+        self.devices.submit(Op::Recover { index }, command, cx);
     }
 
     pub(in crate::log) fn pump_recovery(&mut self, cx: &mut Cx) -> bool {
@@ -211,11 +211,11 @@ impl Engine {
             return false;
         };
         let stale = root.lost & !self.journal.bit() | self.stale_devices(root.everywhere);
-        if !self.lost.can_do_without(stale) {
+        if !self.devices.can_do_without(stale) {
             self.refuse_stale(stale, cx);
             return false;
         }
-        self.lost.add(stale);
+        self.devices.lose(stale);
         if let Err(why) = self.begin_journal(&root) {
             give_up(why, cx);
             return false;
@@ -236,7 +236,7 @@ impl Engine {
 
     /// Says which devices are older copies, when the volume can't do without them.
     fn refuse_stale(&mut self, stale: u16, cx: &mut Cx) {
-        let (lost, devices) = (self.lost.set(), 0..self.layout.devices);
+        let (lost, devices) = (self.devices.lost(), 0..self.layout.devices);
         for device in devices.filter(|device| (stale & !lost) >> device & 1 == 1) {
             let has_root = self.recovery().newest[usize::from(device)] > 0;
             if has_root && cx.room() > 4 {
@@ -309,7 +309,7 @@ impl Engine {
         match (step, command) {
             (Step::Flush, Command::Flush { device }) => {
                 if let Err(error) = result
-                    && !self.lost.has(device)
+                    && !self.devices.has_lost(device)
                     && !self.journal.is(device)
                 {
                     fail(device, error, cx);
@@ -343,18 +343,17 @@ impl Engine {
 
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub(in crate::log) fn clean(&mut self) -> bool {
-        let Engine { segments, pointers, .. } = self;
-        let zoned = self.layout.zoned;
-        segments.rebuild(|at| zoned && (pointers.is_dirty(at) || pointers.failed(at) != 0));
+        let (zones, zoned) = (self.devices.zones(), self.layout.zoned);
+        self.segments.rebuild(|at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0));
         self.go(Step::Clean)
     }
 
     fn end_of_cleaning(&mut self, cx: &mut Cx) -> bool {
-        if !self.is_clean() || self.recovery().pending > 0 {
+        if !self.reclaim.is_clean(&self.segments) || self.recovery().pending > 0 {
             return false;
         }
         let new = self.recovery().mode == Mode::Format;
-        if new && self.spoiled() > self.layout.spoiled() {
+        if new && self.devices.zones().spoiled() > self.layout.spoiled() {
             give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }
@@ -385,7 +384,7 @@ impl Engine {
         if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
             return false;
         }
-        if !self.lost.is_told() {
+        if !self.devices.is_told() {
             return false;
         }
         if self.checkpoint.root.number == 1 {

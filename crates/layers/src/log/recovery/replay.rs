@@ -20,7 +20,7 @@ use crate::log::map::Where;
 use crate::log::ops::{Cx, fail, give_up, works};
 use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
-use crate::log::row::append::MAP;
+use crate::log::row::streams::MAP;
 
 /// Entries of a row whose map pages are asked for at once.
 const AHEAD: u32 = 64;
@@ -231,7 +231,7 @@ impl Engine {
         }
         if failed {
             self.replay().bufs.push(buf);
-            if self.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
+            if self.devices.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
                 self.replay().chains[usize::from(stream)].end();
                 return;
             }

@@ -17,7 +17,7 @@ use crate::planted::{Bug, planted};
 use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::At;
-use crate::log::ops::{Cx, fail};
+use crate::log::ops::{Cx, count_sent, fail};
 
 /// How far it has come. Chunk `width` is the parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,9 +138,10 @@ impl Engine {
         let end = first + u64::from(self.verified_sectors(chunk));
         let begin = self.layout.lba(At { slot: 0, sector: 0, ..at });
         let usable = self.layout.zoned
-            && !self.lost.has(device)
-            && !self.pointers.has_failed(at.segment, device);
-        let sent = usable.then(|| begin + u64::from(self.pointers.sent(at.segment, device)))?;
+            && !self.devices.has_lost(device)
+            && !self.devices.zones().has_failed(at.segment, device);
+        let sent =
+            usable.then(|| begin + u64::from(self.devices.zones().sent(at.segment, device)))?;
         (sent < end).then_some((sent.max(first), end))
     }
 
@@ -164,8 +165,8 @@ impl Engine {
         let mut absent = 0;
         for chunk in (0..=self.layout.width()).filter(|chunk| chunks >> chunk & 1 == 1) {
             let (device, sectors) = (self.verified_device(chunk), self.verified_sectors(chunk));
-            let unwritten = self.is_unwritten(device, self.layout.lba(at), sectors);
-            absent += u32::from(unwritten || self.lost.has(device));
+            let unwritten = self.devices.is_unwritten(device, self.layout.lba(at), sectors);
+            absent += u32::from(unwritten || self.devices.has_lost(device));
         }
         self.layout.zoned && (absent > u32::from(self.layout.parity) || self.lacks_any(chunks))
     }
@@ -263,7 +264,7 @@ impl Engine {
         let from = (lba - first) as u32;
         gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(from, sectors)));
         let tally = Tally::of(Cause::Parity, sectors);
-        self.count_sent(&tally, cx);
+        count_sent(&tally, cx);
         let command = Command::Program { device, lba, gather, tally, placement: stream };
         self.recover(chunk as u16, command, cx);
     }

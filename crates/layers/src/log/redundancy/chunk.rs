@@ -53,7 +53,7 @@ impl Engine {
         let view = self.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
         let lba = self.layout.lba(mend.at) + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
-        self.submit(Op::GcMend, command, cx);
+        self.devices.submit(Op::GcMend, command, cx);
         true
     }
 
@@ -87,7 +87,7 @@ impl Engine {
                 from.push(self.buffers.at(other).view_sectors(mend.from, mend.sectors));
                 let into = self.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
                 let command = Command::Fold { from, into, keep: true };
-                self.submit(Op::GcMend, command, cx);
+                self.devices.submit(Op::GcMend, command, cx);
             }
             Command::Fold { from, into, .. } => {
                 from.into_iter().for_each(|view| self.buffers.at(other).repay(view));

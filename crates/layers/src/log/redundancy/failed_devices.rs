@@ -1,103 +1,16 @@
-//! Goes on without a failed device.
-//!
-//! A device that can't be written is lost: nothing is sent to it any more, and what it holds is
-//! older than what the host was promised.
-//!
-//! Invariants
-//! - No more devices are lost than parity makes up for.
-//! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
-//!   back must never be believed.
+//! What a command that failed says of its zone, its device and the volume.
 
-use alloc::collections::VecDeque;
-
-use hostftl_core::{Command, DeviceError, Event};
+use hostftl_core::{Command, DeviceError};
 use hostftl_format::log::Root;
 
 use crate::log::Engine;
-use crate::log::ops::{Cx, OPS, Op, fail};
+use crate::log::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
-/// See the module text.
-#[derive(Debug)]
-pub struct Lost {
-    set: u16,
-    told: u16,
-    most: u32,
-    /// Commands to lost devices: they fail without being sent.
-    unsent: VecDeque<(Op, Command, DeviceError)>,
-}
-
-impl Lost {
-    /// Begins without the devices of `set`; `most` may be lost in all.
-    pub fn new(set: u16, most: u32) -> Self {
-        Lost { set, told: 0, most, unsent: VecDeque::with_capacity(OPS.into()) }
-    }
-
-    /// The lost devices, as a set of bits.
-    pub fn set(&self) -> u16 {
-        self.set
-    }
-
-    /// Whether `device` is lost.
-    pub fn has(&self, device: u8) -> bool {
-        self.set >> device & 1 == 1
-    }
-
-    /// Whether all of `set` may be lost.
-    pub fn can_do_without(&self, set: u16) -> bool {
-        (self.set | set).count_ones() <= self.most
-    }
-
-    /// These devices are lost.
-    pub fn add(&mut self, set: u16) {
-        self.set |= set;
-    }
-
-    /// A durable root says that `set` is lost.
-    pub fn told(&mut self, set: u16) {
-        self.told = set;
-    }
-
-    /// Whether a durable root says who is lost.
-    pub fn is_told(&self) -> bool {
-        self.told == self.set
-    }
-
-    /// Whether no command waits to fail.
-    pub fn is_quiet(&self) -> bool {
-        self.unsent.is_empty()
-    }
-
-    /// The power is off.
-    pub fn void(&mut self) {
-        self.unsent.drain(..).for_each(|(_, command, _)| command.void());
-    }
-}
-
 impl Engine {
-    /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
-    /// soon.
-    #[inline]
-    pub(in crate::log) fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
-        let lost = command.device().is_some_and(|device| self.lost.has(device));
-        if lost || self.layout.zoned && !self.enter_zone(&command, cx) {
-            // What was never written there can't be read: that is no fault of the device.
-            let unwritten = !lost && matches!(command, Command::Read { .. });
-            let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
-            self.lost.unsent.push_back((op, command, error));
-            cx.disturb();
-            cx.wake();
-            return;
-        }
-        if let (Command::Read { into, .. }, Some(_)) = (&command, &self.recovery) {
-            self.start_read += u64::from(into.sectors());
-        }
-        cx.submit(op, command);
-    }
-
-    /// Lets one command to a lost device fail.
+    /// Lets one command fail that was not sent.
     pub(in crate::log) fn pump_unsent(&mut self, cx: &mut Cx) -> bool {
-        let Some((op, command, error)) = self.lost.unsent.pop_front() else { return false };
+        let Some((op, command, error)) = self.devices.next_unsent() else { return false };
         self.finish(op, command, Err(error), cx);
         true
     }
@@ -127,32 +40,50 @@ impl Engine {
                 self.journal_failed(error, cx)
             };
         }
-        if self.lost.has(device) || !writes && error != DeviceError::Gone {
+        if self.devices.has_lost(device) || !writes && error != DeviceError::Gone {
             return;
         }
-        match self.lost.can_do_without(1 << device) {
-            true => self.lose(device, error, cx),
-            false => fail(device, error, cx),
+        self.devices.give_up(device, error, cx);
+    }
+
+    /// A command failed: whether that is only a zone's fault.
+    fn zone_failed(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) -> bool {
+        let (Command::Program { device, lba, .. } | Command::Reset { device, lba, .. }) = command
+        else {
+            return false;
+        };
+        if error != DeviceError::Media || self.devices.has_lost(*device) {
+            return false;
         }
+        let Some((segment, _)) = self.layout.zone_of(*lba) else {
+            self.roots.fail(*device, *lba);
+            return true;
+        };
+        self.spoil(segment, *device);
+        let harmed = self.devices.zones().failed(segment) | self.devices.lost();
+        if op.changes_media() && !self.devices.can_do_without(harmed) {
+            fail(*device, error, cx);
+        } else {
+            cx.counters().device_errors += 1;
+        }
+        true
     }
 
-    fn lose(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
-        self.lost.add(1 << device);
-        cx.tell(Event::DeviceFailed { device, error, abandoned: false });
-    }
-
-    /// A device has no zone left for roots.
-    pub(in crate::log) fn out_of_roots(&mut self, device: u8, cx: &mut Cx) {
-        match self.lost.can_do_without(1 << device) {
-            true => self.lose(device, DeviceError::Media, cx),
-            false => fail(device, DeviceError::Media, cx),
+    /// A zone failed: its segment is left as soon as may be, and what is in it moves.
+    fn spoil(&mut self, segment: u32, device: u8) {
+        self.devices.zones_mut().fail(segment, device);
+        for stream in &mut self.streams {
+            if stream.next.is_some_and(|next| next.segment == segment) {
+                stream.next = None;
+                self.segments.leave(segment);
+            }
         }
     }
 
     /// Writes a root that says who is lost, when none does.
     pub(in crate::log) fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let tells = self.journal_to_tell();
-        if self.lost.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
+        if self.devices.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
         let root = self.checkpoint.root;

@@ -60,7 +60,7 @@ impl Engine {
         (device, lba, pages): (u8, u64, u32),
         cx: &mut Cx,
     ) {
-        if !self.lost.has(device) {
+        if !self.devices.has_lost(device) {
             let sectors = pages * SECTORS_PER_BLOCK;
             cx.tell(Event::Mended { device, lba, sectors });
         }
@@ -68,7 +68,7 @@ impl Engine {
 
     /// A map page is nowhere to be had: nobody knows where its blocks are.
     pub(in crate::log) fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
-        if self.lost.has(device) || !works(cx) {
+        if self.devices.has_lost(device) || !works(cx) {
             return;
         }
         let first = page.checked_sub(1).map_or(0, |before| self.map.end_of(before));

@@ -97,7 +97,7 @@ impl Engine {
         let into = Target::Meta { buf, pages };
         self.salvage.busy = true;
         let command = Command::Read { device, lba, into, cause: Cause::Map };
-        self.submit(Op::Salvage, command, cx);
+        self.devices.submit(Op::Salvage, command, cx);
         true
     }
 

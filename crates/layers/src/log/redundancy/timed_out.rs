@@ -23,7 +23,7 @@ use crate::log::layout::{Layout, ROWS};
 use crate::log::map::page_reads::LOADS;
 use crate::log::ops::{Cx, OPS, Op, works};
 use crate::log::row::Phase;
-use crate::log::row::append::MAP;
+use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
 
 /// Block operations that are not begun while every device answers, so that those of one that does
@@ -78,7 +78,7 @@ impl Engine {
 
     /// Whether a block operation may be begun.
     pub(in crate::log) fn may_begin_block(&self) -> bool {
-        let may_hang = self.layout.parity && self.lost.set() == 0;
+        let may_hang = self.layout.parity && self.devices.lost() == 0;
         self.blocks.free.len() > if may_hang { KEPT } else { 0 }
     }
 
@@ -86,10 +86,10 @@ impl Engine {
     pub(in crate::log) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
         let late = cx.late_devices();
         let works = works(cx) && self.recovery.is_none() && !self.layout.zoned;
-        if !works || late & self.journal.bit() != 0 || !self.lost.can_do_without(late) {
+        if !works || late & self.journal.bit() != 0 || !self.devices.can_do_without(late) {
             return false;
         }
-        self.lost.add(late);
+        self.devices.lose(late);
         cx.counters().device_errors += 1;
         for device in (0..self.layout.devices).filter(|device| late >> device & 1 == 1) {
             let error = DeviceError::Gone;

@@ -7,23 +7,13 @@
 use hostftl_format::log::{GRAIN, Kind, Place};
 
 use crate::planted::{Bug, planted};
-use crate::policy::CLASSES;
 
 use crate::log::Engine;
-use crate::log::journal::segments_for;
+use crate::log::journal::ring::segments_for;
 use crate::log::layout::{At, ROWS};
 use crate::log::ops::Cx;
+use crate::log::row::streams::{COPIES, MAP, is_of_host};
 use crate::log::row::{DEAD, Item, NO_HEIR, Phase, Row};
-
-/// Streams below this are those of the host's writes, one for each class of them.
-const COPIES: u8 = 2;
-/// The stream of map images; those before it are the classes of [`crate::policy::Separator`].
-pub const MAP: u8 = CLASSES as u8;
-
-/// Whether a stream takes what the host writes.
-pub fn is_of_host(stream: u8) -> bool {
-    stream < COPIES
-}
 
 /// Who wants room, and where.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +144,7 @@ impl Engine {
 
     /// A row of a stream took so much of its slot: the next begins behind it.
     pub(in crate::log) fn advance(&mut self, stream: u8, at: At, sectors: u32) {
-        let next = self.layout.after(at, sectors).filter(|_| !self.is_hurt(at.segment));
+        let next = self.layout.after(at, sectors).filter(|_| !self.devices.is_hurt(at.segment));
         self.streams[stream as usize].next = next;
         if next.is_none() {
             self.segments.leave(at.segment);

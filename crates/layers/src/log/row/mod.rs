@@ -8,6 +8,7 @@
 
 pub(in crate::log) mod append;
 pub(in crate::log) mod place;
+pub(in crate::log) mod streams;
 pub(in crate::log) mod write_out;
 
 use alloc::vec::Vec;
@@ -16,6 +17,7 @@ use hostftl_core::{MetaBuf, SECTOR};
 use hostftl_format::log::{Kind, Place};
 
 use crate::log::layout::{At, Layout};
+use crate::log::row::streams::is_of_host;
 
 /// Of an item: nothing has taken it over.
 pub const NO_HEIR: u64 = 0;
@@ -188,7 +190,7 @@ impl Row {
         self.items.clear();
         self.most_items = layout.head_entries(full);
         self.stage = Stage::Fill(0);
-        self.of_host = crate::log::row::append::is_of_host(stream);
+        self.of_host = is_of_host(stream);
     }
 
     /// Whether it can still change what it lists.

@@ -92,7 +92,7 @@ impl Engine {
 
     /// A record that was rescued moves to where all of its row is whole.
     pub(in crate::log) fn begin_repair(&mut self, index: u8, it: BlockOp, cx: &mut Cx) {
-        if self.lost.has(it.place.device()) || !works(cx) {
+        if self.devices.has_lost(it.place.device()) || !works(cx) {
             return self.blocks.free.push(index);
         }
         let (page, spare) = (self.map.page_of(it.block), self.map.reserve());

@@ -14,7 +14,7 @@ use crate::planted::{Bug, planted};
 use crate::log::buffers::Buffer;
 use crate::log::durability::{Unsealed, WINDOW};
 use crate::log::layout::ROWS;
-use crate::log::ops::{Cx, Op, works};
+use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::{Phase, Row, Stage};
 use crate::log::{Engine, OWN_OPS};
 
@@ -169,7 +169,7 @@ impl Engine {
         it.pending += 1;
         let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
         let into = self.buffers.at(buffer).view_mut(at, bytes);
-        self.submit(Op::Seal { row }, Command::Place { from, into }, cx);
+        self.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
         true
     }
 
@@ -195,7 +195,7 @@ impl Engine {
         let into = self.buffers.at(buffer).view_mut(0, size);
         let keep = chunk > 0 || planted(Bug::OldParity);
         let command = Command::Fold { from, into, keep };
-        self.submit(Op::Seal { row }, command, cx);
+        self.devices.submit(Op::Seal { row }, command, cx);
         true
     }
 
@@ -247,10 +247,10 @@ impl Engine {
             true => self.layout.parity_device(at.segment, at.slot),
             false => self.layout.device(at.segment, at.slot, index),
         };
-        self.count_sent(&tally, cx);
+        count_sent(&tally, cx);
         let (lba, placement) = (self.layout.lba(at), self.rows[row as usize].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
-        self.submit(Op::Chunk { row, copy: chunk }, command, cx);
+        self.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
         true
     }
 
@@ -293,15 +293,6 @@ impl Engine {
         tally.add(Cause::Host, data.saturating_sub(copied));
         tally.add(Cause::Pad, sectors - data - head / SECTOR as u32);
         (gather, tally)
-    }
-
-    pub(in crate::log) fn count_sent(&mut self, tally: &Tally, cx: &mut Cx) {
-        let counters = cx.counters();
-        counters.gc_copied += u64::from(tally.get(Cause::Gc));
-        counters.padded += u64::from(tally.get(Cause::Pad));
-        counters.map_written += u64::from(tally.get(Cause::Map));
-        counters.checkpoint_written += u64::from(tally.get(Cause::Checkpoint));
-        counters.journal_written += u64::from(tally.get(Cause::Journal));
     }
 
     /// A chunk of a row is written.
@@ -358,7 +349,7 @@ impl Engine {
         self.durability.begin_flush(self.layout.devices, filling);
         for device in 0..self.layout.devices {
             let device = if planted(Bug::FlushOneMember) { 0 } else { device };
-            self.submit(Op::Flush, Command::Flush { device }, cx);
+            self.devices.submit(Op::Flush, Command::Flush { device }, cx);
         }
         true
     }
@@ -378,12 +369,27 @@ impl Engine {
     pub(in crate::log) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() > 4
-            && self.lost.is_told()
+            && self.devices.is_told()
             && let Some((mark, moment)) = cx.requests().waits_for()
             && (self.durability.has_host(mark) || self.journal.has(moment))
         {
             moved |= cx.answer_waiting(Ok(()));
         }
         moved
+    }
+    /// Whether all that comes before a row in its zones is on its way, and they may be written.
+    fn is_its_turn(&mut self, row: u8, cx: &mut Cx) -> bool {
+        let it = &self.rows[row as usize];
+        let before = |other: &Row| {
+            other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
+        };
+        !self.rows.iter().any(before) && self.may_enter(it.at.segment, cx)
+    }
+
+    /// Whether a row may be written to a segment now.
+    pub(in crate::log) fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
+        let (segments, reclaim) = (&self.segments, &self.reclaim);
+        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
+        self.devices.may_enter(segment, rests, cx)
     }
 }

@@ -9,7 +9,9 @@
 //!   replayed: until then it may have the only durable version of something. One of the map's is
 //!   free when a root that was begun after it became empty is durable.
 
+mod age;
 mod counts;
+pub(in crate::log) mod reclaim;
 mod victim;
 mod worn;
 
@@ -22,7 +24,7 @@ use crate::policy::{GcPolicy, Separator, Victims};
 
 use crate::log::layout::Layout;
 use crate::log::params::Params;
-use crate::log::row::append::MAP;
+use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
 
 /// How finely victims are told apart.
@@ -327,39 +329,6 @@ impl Segments {
         self.total += u64::from(grains(place.len()));
     }
 
-    /// A record that the host wrote came to a segment: now, or when it was written to segment
-    /// `from`.
-    pub fn aged(&mut self, segment: u32, from: Option<u32>) {
-        self.now += u64::from(from.is_none());
-        let when = from.map_or(self.now as f64, |from| self.list[from as usize].written);
-        let it = self.at(segment);
-        it.records += 1;
-        it.written += (when - it.written) / f64::from(it.records);
-    }
-
-    /// How many blocks the host wrote since it wrote what a segment holds, in the mean.
-    fn age(&self, segment: u32) -> f64 {
-        self.now as f64 - self.list[segment as usize].written
-    }
-
-    /// The stream of a write that replaces what lies in a segment, if it replaces anything.
-    pub fn stream_of_write(&self, replaced: Option<u32>) -> u8 {
-        match replaced {
-            Some(segment) => self.separator.of_write(self.age(segment)),
-            None => self.separator.of_new(),
-        }
-    }
-
-    /// The stream of copies of what a segment holds.
-    pub fn stream_of_copy(&self, segment: u32) -> u8 {
-        self.separator.of_copy(self.list[segment as usize].stream, self.age(segment))
-    }
-
-    /// Whether anything may come to a stream.
-    pub fn uses(&self, stream: u8) -> bool {
-        stream == MAP || self.separator.uses(stream)
-    }
-
     /// A record in it is no longer pointed at.
     pub fn kill(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
@@ -400,6 +369,11 @@ impl Segments {
         self.changes += u64::from(self.at(segment).reads == 0);
     }
 
+    /// Nothing is on its way to a segment any more.
+    pub fn rests(&mut self, segment: u32) {
+        self.changes += u64::from(self.list[segment as usize].reads == 0);
+    }
+
     /// A root is begun: what is empty now is free when it is durable.
     pub fn root_begun(&mut self) {
         assert!(!self.is_rooting, "one root is under way at a time");
@@ -414,28 +388,30 @@ impl Segments {
     }
 
     /// Whether nothing needs the segment: neither a reader, nor replay, nor what is on media.
-    fn is_needless(&self, empty: &Empty, safe: Safe) -> bool {
+    fn is_needless(&self, empty: &Empty, safe: Safe, is_filled: impl Fn(u32) -> bool) -> bool {
         let it = &self.list[empty.segment as usize];
         let behind_root = empty.roots < self.roots && !self.is_rooting;
         let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
         let early = planted(Bug::SegmentBeforeRoot);
-        it.reads == 0 && (behind_root || known && !it.of_map || early)
+        it.reads == 0 && !is_filled(empty.segment) && (behind_root || known && !it.of_map || early)
     }
 
-    /// Takes the next segment that is now out of use.
-    pub fn reclaim(&mut self, safe: Safe) -> Option<u32> {
+    /// Takes the next segment that is now out of use, and to which no zeros are on their way.
+    pub fn reclaim(&mut self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u32> {
         if let Some(segment) = self.dirty.pop_front() {
             return Some(segment);
         }
-        let at = self.empty.iter().take(LOOK).position(|empty| self.is_needless(empty, safe))?;
+        let fits = |empty: &Empty| self.is_needless(empty, safe, &is_filled);
+        let at = self.empty.iter().take(LOOK).position(fits)?;
         self.empty.remove(at).map(|empty| empty.segment)
     }
 
     /// The last of the rows that say of empty segments that they are, if those need nothing but
     /// that these rows become durable.
-    pub fn awaited(&self, safe: Safe) -> Option<u64> {
+    pub fn awaited(&self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u64> {
         let all = Safe { stamp: u64::MAX, ..safe };
-        let waits = self.empty.iter().take(LOOK).filter(|empty| self.is_needless(empty, all));
+        let fits = |empty: &&Empty| self.is_needless(empty, all, &is_filled);
+        let waits = self.empty.iter().take(LOOK).filter(fits);
         waits.map(|empty| empty.stamp).max()
     }
 

@@ -2,3 +2,4 @@
 
 pub(in crate::log) mod report;
 pub(in crate::log) mod write_pointers;
+pub(in crate::log) mod zone_io;

@@ -6,7 +6,7 @@ use hostftl_format::report::{self, SEGMENT_BYTES};
 use crate::config::Mode;
 
 use crate::log::Engine;
-use crate::log::checkpoint::roots::ROOT_ZONES;
+use crate::log::layout::ROOT_ZONES;
 use crate::log::ops::{Cx, give_up, works};
 use crate::log::recovery::Step;
 
@@ -16,7 +16,7 @@ impl Engine {
         if device == self.layout.devices {
             return self.all_told();
         }
-        if from >= ROOT_ZONES + self.layout.segments || self.lost.has(device) {
+        if from >= ROOT_ZONES + self.layout.segments || self.devices.has_lost(device) {
             return self.go(Step::Report(device + 1, 0));
         }
         let Some(into) = self.recovery().report.take() else { return false };
@@ -45,14 +45,14 @@ impl Engine {
                 return give_up("a device's report makes no sense", cx);
             };
             match (from + index).checked_sub(ROOT_ZONES) {
-                Some(segment) => self.pointers.found(segment, device, &it, least),
+                Some(segment) => self.devices.zones_mut().found(segment, device, &it, least),
                 None => self.roots.found(device, from + index, &it),
             }
         }
         self.recovery().report = Some(buf);
         if told > 0 {
             self.go(Step::Report(device, from + told));
-        } else if !self.lost.has(device) && works(cx) {
+        } else if !self.devices.has_lost(device) && works(cx) {
             give_up("a device's report ends too early", cx);
         }
         cx.wake();
@@ -60,7 +60,8 @@ impl Engine {
 
     /// All devices have told: a new volume forgets what was there.
     fn all_told(&mut self) -> bool {
-        self.find_open();
+        let lost = self.devices.lost();
+        self.devices.zones_mut().find_open(lost);
         match self.recovery().mode {
             Mode::Open => self.go(Step::Roots(0)),
             Mode::Format => self.clean(),

@@ -14,17 +14,9 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, Tally, Verdict};
 use hostftl_format::report::{SegmentReport, SegmentState};
 
-use crate::log::Engine;
-use crate::log::layout::{At, Layout};
-use crate::log::ops::{Cx, Op, fail, works};
-use crate::log::row::append::MAP;
-use crate::log::row::{Phase, Row};
-
-/// The most sectors of zeros in one program that fills a zone up.
-const FILL: u32 = 2048;
+use crate::log::layout::Layout;
 
 /// One zone.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +50,8 @@ pub struct Pointers {
     /// Those that may be open; nothing is kept of them when any number may be.
     open: Vec<Open>,
     most: u32,
-    /// Segments that are being erased.
-    pub erasing: u32,
+    /// Programs of zeros under way to each segment.
+    fills: Vec<u16>,
     /// Segments with a zone that failed, from which data may have to be moved.
     hurt: Vec<u32>,
 }
@@ -78,7 +70,7 @@ impl Pointers {
             failed: alloc::vec![0; segments],
             open: Vec::with_capacity(if limited { segments } else { 0 }),
             most: if limited { layout.max_open - 1 } else { u32::MAX },
-            erasing: 0,
+            fills: alloc::vec![0; segments],
             hurt: Vec::with_capacity(segments),
         }
     }
@@ -90,7 +82,7 @@ impl Pointers {
         }
         let zones = u64::from(layout.devices) * size_of::<Zone>() as u64;
         let open = if layout.max_open > 0 { size_of::<Open>() as u64 } else { 0 };
-        let rest = (size_of::<u16>() + size_of::<u32>()) as u64;
+        let rest = (2 * size_of::<u16>() + size_of::<u32>()) as u64;
         u64::from(layout.segments) * (zones + open + rest)
     }
 
@@ -129,7 +121,7 @@ impl Pointers {
     }
 
     /// A zone failed.
-    fn fail(&mut self, segment: u32, device: u8) {
+    pub fn fail(&mut self, segment: u32, device: u8) {
         if !self.hurt.contains(&segment) {
             self.hurt.push(segment);
         }
@@ -137,7 +129,7 @@ impl Pointers {
     }
 
     /// A zone was reset.
-    fn was_reset(&mut self, segment: u32, device: u8) {
+    pub fn was_reset(&mut self, segment: u32, device: u8) {
         self.at(segment, device).sent = 0;
     }
 
@@ -168,283 +160,170 @@ impl Pointers {
     fn open_one(&mut self, segment: u32) -> Option<&mut Open> {
         self.open.iter_mut().find(|it| it.segment == segment)
     }
-}
 
-impl Engine {
-    /// A command is about to be sent to a zoned device. Of a program, what lies between the
-    /// pointer of its zone and its first sector is filled with zeros. False when it would fail: a
-    /// program to a zone that failed, or a read of what is not written.
-    pub(in crate::log) fn enter_zone(&mut self, command: &Command, cx: &mut Cx) -> bool {
-        let (device, lba, tally) = match command {
-            Command::Program { device, lba, tally, .. } => (device, lba, tally),
-            Command::Read { device, lba, into, .. } => {
-                return !self.is_unwritten(*device, *lba, into.sectors());
-            }
-            _ => return true,
-        };
-        let Some((segment, at)) = self.layout.zone_of(*lba) else { return true };
-        if self.pointers.has_failed(segment, *device) {
-            return false;
-        }
-        let sent = self.pointers.sent(segment, *device);
-        assert!(sent <= at, "a program before the pointer of its zone");
-        if sent < at {
-            self.send_zeros((segment, *device), at - sent, cx);
-        }
-        self.pointers.at(segment, *device).sent = at + tally.total();
-        self.pointers.note_open(segment);
-        if let Some(open) = self.pointers.open_one(segment) {
+    /// A program to a zone goes up to here.
+    pub fn enter(&mut self, segment: u32, device: u8, end: u32) {
+        self.at(segment, device).sent = end;
+        self.note_open(segment);
+        if let Some(open) = self.open_one(segment) {
             open.flight += 1;
         }
-        true
     }
 
-    /// Writes zeros at the pointer of a zone.
-    fn send_zeros(&mut self, zone: (u32, u8), sectors: u32, cx: &mut Cx) {
-        let (segment, device) = zone;
-        let begin = self.layout.lba(At { segment, slot: 0, sector: 0 });
-        let lba = begin + u64::from(self.pointers.sent(segment, device));
-        let mut gather = Gather::new();
-        gather.push(Piece::zero_sectors(sectors));
-        let tally = Tally::of(Cause::Pad, sectors);
-        self.count_sent(&tally, cx);
-        self.segments.pin(segment);
-        let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.submit(Op::Fill { segment, device }, command, cx);
+    /// A program to a zone is over. Whether the segment is one of those that are known to be open.
+    pub fn left(&mut self, segment: u32) -> bool {
+        let open = self.open_one(segment);
+        open.map(|open| open.flight -= 1).is_some()
     }
 
-    /// A program to a zone is over.
-    pub(in crate::log) fn left_zone(&mut self, command: &Command, cx: &mut Cx) {
-        let Command::Program { lba, .. } = command else { return };
-        let Some((segment, _)) = self.layout.zone_of(*lba) else { return };
-        let Some(open) = self.pointers.open_one(segment) else { return };
-        open.flight -= 1;
-        self.settle_closed(segment, cx);
+    /// Zeros are sent to a segment.
+    pub fn fill_begins(&mut self, segment: u32) {
+        self.fills[segment as usize] += 1;
     }
 
-    /// Makes durable that a segment is closed, if it is.
-    fn settle_closed(&mut self, segment: u32, cx: &mut Cx) {
-        let closed = self.pointers.is_closed(segment, self.lost.set());
-        let devices = self.layout.devices;
-        let Some(open) = self.pointers.open_one(segment) else { return };
-        if !closed || open.flight > 0 || open.settling > 0 {
-            return;
+    /// They are there, or could not be sent. Whether the segment is to be filled up.
+    pub fn fill_over(&mut self, segment: u32) -> bool {
+        assert!(self.is_filled(segment), "zeros that are over were sent");
+        self.fills[segment as usize] -= 1;
+        self.open_one(segment).is_some_and(|open| open.filling)
+    }
+
+    /// Whether zeros are on their way to a segment.
+    pub fn is_filled(&self, segment: u32) -> bool {
+        self.fills.get(segment as usize).is_some_and(|fills| *fills > 0)
+    }
+
+    /// How many sectors of zeros, up to `most`, a zone takes that is filled up; none when it is
+    /// empty, full or out of use.
+    pub fn rest(&self, segment: u32, device: u8, most: u32) -> u32 {
+        let Zone { sent, len } = self.zones[(segment * self.devices + u32::from(device)) as usize];
+        let takes = sent > 0 && !self.has_failed(segment, device);
+        if takes { most.min(len - sent) } else { 0 }
+    }
+
+    /// A segment is closed, and all devices must flush before that counts. False when it is not
+    /// closed, or they do already.
+    pub fn begin_to_settle(&mut self, segment: u32, lost: u16) -> bool {
+        let (closed, devices) = (self.is_closed(segment, lost), self.devices);
+        let Some(open) = self.open_one(segment) else { return false };
+        let begins = closed && open.flight == 0 && open.settling == 0;
+        if begins {
+            open.settling = devices as u8;
         }
-        open.settling = devices;
-        for device in 0..devices {
-            self.submit(Op::Settle { segment }, Command::Flush { device }, cx);
-        }
+        begins
     }
 
-    /// A device has flushed since a segment was closed.
-    pub(in crate::log) fn settled(&mut self, segment: u32, cx: &mut Cx) {
-        let Some(open) = self.pointers.open_one(segment) else { return };
+    /// A device has flushed since a segment was closed. Whether that was the last, and the segment
+    /// was erased meanwhile.
+    pub fn settled(&mut self, segment: u32) -> Option<bool> {
+        let open = self.open_one(segment)?;
         open.settling -= 1;
         if open.settling > 0 {
-            return;
+            return None;
         }
-        match open.erased {
-            true => self.erased(segment, cx),
-            false => self.pointers.forget_open(segment),
+        let erased = open.erased;
+        if !erased {
+            self.forget_open(segment);
         }
-        cx.wake();
+        Some(erased)
     }
 
-    /// Zeros were written to a zone, or could not be.
-    pub(in crate::log) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
-        self.segments.unpin(segment);
-        let filling = self.pointers.open_one(segment).is_some_and(|open| open.filling);
-        if filling && works(cx) {
-            self.fill_up(segment, device, cx);
+    /// Whether a segment may be written: it is open, or may be opened.
+    pub fn may_open(&mut self, segment: u32) -> bool {
+        let has_room = self.most == u32::MAX || self.open.len() < self.most as usize;
+        let may = has_room || self.open_one(segment).is_some();
+        if may {
+            self.note_open(segment);
         }
+        may
     }
 
-    /// Writes the next zeros to a zone that is filled up.
-    fn fill_up(&mut self, segment: u32, device: u8, cx: &mut Cx) {
-        let Zone { sent, len } = *self.pointers.at(segment, device);
-        let out_of_use = self.lost.has(device) || self.pointers.has_failed(segment, device);
-        if sent > 0 && sent < len && !out_of_use {
-            self.send_zeros((segment, device), FILL.min(len - sent), cx);
-        }
+    /// An open segment that nobody writes to, and that `rests`, is to be filled up.
+    pub fn begin_to_fill(&mut self, rests: impl Fn(u32) -> bool) -> Option<u32> {
+        let fits =
+            |it: &&mut Open| it.flight == 0 && !it.filling && it.settling == 0 && rests(it.segment);
+        let open = self.open.iter_mut().find(fits)?;
+        open.filling = true;
+        Some(open.segment)
     }
 
-    /// Whether all that comes before a row in its zones is on its way, and they may be written.
-    pub(in crate::log) fn is_its_turn(&mut self, row: u8, cx: &mut Cx) -> bool {
-        let it = &self.rows[row as usize];
-        let before = |other: &Row| {
-            other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
-        };
-        !self.rows.iter().any(before) && self.may_enter(it.at.segment, cx)
-    }
-
-    /// Whether a row may be written to a segment now: it is open, or may be opened. If not, one
-    /// that nobody writes to is filled up.
-    pub(in crate::log) fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        let pointers = &mut self.pointers;
-        if pointers.most == u32::MAX
-            || pointers.open.len() < pointers.most as usize
-            || pointers.open_one(segment).is_some()
-        {
-            pointers.note_open(segment);
-            return true;
-        }
-        let (segments, resetting) = (&self.segments, &self.discarding);
-        let fits = |it: &&mut Open| {
-            let rests = segments.is_left(it.segment) && resetting[it.segment as usize] == 0;
-            it.flight == 0 && !it.filling && it.settling == 0 && rests
-        };
-        if cx.room() < 36 {
-            cx.wake();
+    /// A segment is erased. False when a flush is still to come: it must not count for what is in
+    /// the segment by then.
+    pub fn erased(&mut self, segment: u32) -> bool {
+        if let Some(open) = self.open_one(segment).filter(|open| open.settling > 0) {
+            open.erased = true;
             return false;
         }
-        if let Some(open) = pointers.open.iter_mut().find(fits) {
-            open.filling = true;
-            let segment = open.segment;
-            for device in 0..self.layout.devices {
-                self.fill_up(segment, device, cx);
-            }
-            self.settle_closed(segment, cx);
-            cx.wake();
-        }
-        false
-    }
-
-    /// A command failed: whether that is only a zone's fault.
-    pub(in crate::log) fn zone_failed(
-        &mut self,
-        op: Op,
-        command: &Command,
-        error: DeviceError,
-        cx: &mut Cx,
-    ) -> bool {
-        let (Command::Program { device, lba, .. } | Command::Reset { device, lba, .. }) = command
-        else {
-            return false;
-        };
-        if error != DeviceError::Media || self.lost.has(*device) {
-            return false;
-        }
-        let Some((segment, _)) = self.layout.zone_of(*lba) else {
-            self.roots.fail(*device, *lba);
-            return true;
-        };
-        self.spoil(segment, *device);
-        let harmed = self.pointers.failed(segment) | self.lost.set();
-        if op.changes_media() && !self.lost.can_do_without(harmed) {
-            fail(*device, error, cx);
-        } else {
-            cx.counters().device_errors += 1;
-        }
+        self.forget_open(segment);
         true
     }
 
-    /// A zone failed: its segment is left as soon as may be, and what is in it moves.
-    fn spoil(&mut self, segment: u32, device: u8) {
-        self.pointers.fail(segment, device);
-        for stream in &mut self.streams {
-            if stream.next.is_some_and(|next| next.segment == segment) {
-                stream.next = None;
-                self.segments.leave(segment);
-            }
-        }
-    }
-
-    /// Whether a zone of a segment failed, but for those of lost devices.
-    pub(in crate::log) fn is_hurt(&self, segment: u32) -> bool {
-        self.layout.zoned && self.pointers.failed(segment) & !self.lost.set() != 0
-    }
-
-    /// A segment with a zone that failed and with data to be moved elsewhere, if there is one.
-    pub(in crate::log) fn hurt_victim(&mut self) -> Option<u32> {
-        self.forget_moved();
-        self.pointers.hurt.iter().copied().find(|it| self.segments.pick_this(*it))
-    }
-
-    /// A segment with a zone that failed and with images of the map, if there is one.
-    pub(in crate::log) fn hurt_map(&mut self) -> Option<u32> {
-        self.forget_moved();
-        self.pointers.hurt.iter().copied().find(|it| self.segments.is_full_map(*it))
-    }
-
-    fn forget_moved(&mut self) {
-        let segments = &self.segments;
-        self.pointers.hurt.retain(|it| !segments.is_empty_or_gone(*it));
-    }
-
-    /// A segment that is out of use is erased, or goes out of use for good.
-    pub(in crate::log) fn erase(&mut self, segment: u32, cx: &mut Cx) {
-        let lba = self.layout.lba(At { segment, slot: 0, sector: 0 });
-        let sectors = u64::from(self.layout.column);
-        self.pointers.erasing += 1;
-        for device in 0..self.layout.devices {
-            let failed = self.pointers.has_failed(segment, device);
-            if !failed && !self.lost.has(device) && self.pointers.sent(segment, device) > 0 {
-                self.discarding[segment as usize] += 1;
-                let command = Command::Reset { device, lba, sectors };
-                self.submit(Op::Discard { segment }, command, cx);
-            }
-        }
-        if self.discarding[segment as usize] == 0 {
-            self.erased(segment, cx);
-        }
-    }
-
-    /// A step of erasing a zone is over: the reset, or the flush that makes it durable.
-    pub(in crate::log) fn erase_goes_on(
-        &mut self,
-        segment: u32,
-        command: &Command,
-        result: Result<Verdict, DeviceError>,
-        cx: &mut Cx,
-    ) {
-        if let (Command::Reset { device, .. }, Ok(_)) = (command, result) {
-            self.pointers.was_reset(segment, *device);
-            return self.submit(Op::Discard { segment }, Command::Flush { device: *device }, cx);
-        }
-        self.discarding[segment as usize] -= 1;
-        if self.discarding[segment as usize] == 0 && works(cx) {
-            self.erased(segment, cx);
-        }
-    }
-
-    fn erased(&mut self, segment: u32, cx: &mut Cx) {
-        // A flush that comes late must not count for what is in the segment by then.
-        if let Some(open) = self.pointers.open_one(segment).filter(|open| open.settling > 0) {
-            open.erased = true;
-            return;
-        }
-        self.pointers.erasing -= 1;
-        self.pointers.forget_open(segment);
-        match self.pointers.failed(segment) & !self.lost.set() {
-            0 => self.segments.release(segment),
-            _ => self.segments.retire(segment),
-        }
-        cx.wake();
-    }
-
-    /// Whether nothing has to be erased before it can be used.
-    pub(in crate::log) fn is_clean(&self) -> bool {
-        self.segments.is_clean() && self.pointers.erasing == 0
-    }
-
-    /// How many segments have a zone that failed.
-    pub(in crate::log) fn spoiled(&self) -> u32 {
-        (0..self.layout.segments).filter(|it| self.pointers.failed(*it) != 0).count() as u32
+    /// Segments with a zone that failed, but for those of which `is_over`.
+    pub fn hurt(&mut self, is_over: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
+        self.hurt.retain(|it| !is_over(*it));
+        self.hurt.iter().copied()
     }
 
     /// After all devices told of their zones: which segments are open.
-    pub(in crate::log) fn find_open(&mut self) {
-        let lost = self.lost.set();
-        for segment in 0..self.layout.segments {
-            if !self.pointers.is_closed(segment, lost) {
-                self.pointers.note_open(segment);
+    pub fn find_open(&mut self, lost: u16) {
+        for segment in 0..self.failed.len() as u32 {
+            if !self.is_closed(segment, lost) {
+                self.note_open(segment);
             }
         }
     }
 
-    /// Whether a part of a range of a zone is not written.
-    pub(in crate::log) fn is_unwritten(&self, device: u8, lba: u64, sectors: u32) -> bool {
-        let beyond = |(segment, at): (u32, u32)| at + sectors > self.pointers.sent(segment, device);
-        self.layout.zoned && self.layout.zone_of(lba).is_some_and(beyond)
+    /// How many segments have a zone that failed.
+    pub fn spoiled(&self) -> u32 {
+        self.failed.iter().filter(|failed| **failed != 0).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three segments of two zones, of which two may be open, and one more for roots.
+    fn zones() -> Pointers {
+        let mut layout = Layout::example(2);
+        (layout.zoned, layout.max_open, layout.segments, layout.column) = (true, 3, 3, 64);
+        Pointers::new(&layout)
+    }
+
+    #[test]
+    fn a_segment_is_closed_when_its_zones_are_full_and_all_devices_have_flushed() {
+        let mut zones = zones();
+        assert!(zones.may_open(0) && zones.may_open(1) && !zones.may_open(2));
+        zones.enter(0, 0, 64);
+        zones.enter(0, 1, 32);
+        assert!(zones.left(0) && zones.left(0));
+        assert!(!zones.begin_to_settle(0, 0), "one zone is open");
+        assert!(zones.begin_to_settle(0, 0b10), "its device is lost");
+        assert_eq!((zones.settled(0), zones.settled(0)), (None, Some(false)));
+        assert!(zones.may_open(2));
+    }
+
+    #[test]
+    fn a_segment_that_is_erased_early_is_open_until_the_flushes_are_over() {
+        let mut zones = zones();
+        assert!(zones.may_open(0));
+        (0..2).for_each(|device| zones.enter(0, device, 64));
+        assert!(zones.left(0) && zones.left(0) && zones.begin_to_settle(0, 0));
+        assert!(!zones.erased(0));
+        assert_eq!((zones.settled(0), zones.settled(0)), (None, Some(true)));
+        assert!(zones.erased(0));
+    }
+
+    #[test]
+    fn a_segment_at_rest_is_filled_up() {
+        let mut zones = zones();
+        assert!(zones.may_open(0) && zones.may_open(1));
+        (0..2).for_each(|segment| zones.enter(segment, 0, 16));
+        assert!(zones.left(1));
+        assert_eq!(zones.begin_to_fill(|segment| segment != 1), None, "0 is written");
+        assert_eq!(zones.begin_to_fill(|_| true), Some(1));
+        assert_eq!((zones.rest(1, 0, 2048), zones.rest(1, 1, 2048)), (48, 0));
+        zones.fill_begins(1);
+        assert!(zones.is_filled(1) && zones.fill_over(1) && !zones.is_filled(1));
     }
 }

@@ -1,0 +1,35 @@
+//! How much memory a map takes: how many frames its pool has.
+
+use hostftl_format::log::PAIRS;
+
+/// Bytes of memory of a frame: its pairs, what is known of it, its place among the free ones.
+pub const FRAME_BYTES: u64 = 12 * PAIRS as u64 + FRAME as u64 + 4;
+/// Bytes of what is known of a frame.
+pub const FRAME: usize = 12;
+/// A map of up to so many bytes is wholly in memory by default.
+const SMALL: u64 = 64 << 20;
+/// Bytes that are exported for each byte of memory of a larger one.
+const SHARE: u64 = 4096;
+/// A checkpoint for want of frames seals rows early. Collection gains all the same when it can fill
+/// that many quarters of a row in between, each record in a page of its own.
+const LEAST_ROWS: u32 = 16;
+/// Pairs of a page that are used when a test wants many pages of a small volume.
+pub const FEW_PAIRS: usize = 16;
+
+/// Frames of the pool of a map of `pages` pages, for which `memory` bytes may be used; a row has up
+/// to `row` blocks that can't be compressed.
+pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
+    let all = pages + spare(pages);
+    let default = || match u64::from(all) * FRAME_BYTES <= SMALL {
+        true => u64::MAX,
+        false => SMALL.max(blocks * 4096 / SHARE),
+    };
+    let some = memory.unwrap_or_else(default) / FRAME_BYTES;
+    let least = (LEAST_ROWS * row).min(all);
+    some.clamp(least.into(), all.into()) as u32
+}
+
+/// Frames for copies when all pages have one.
+pub fn spare(pages: u32) -> u32 {
+    pages.min(256) + 64
+}

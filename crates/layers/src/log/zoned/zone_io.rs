@@ -1,0 +1,120 @@
+//! Commands to zones: zeros before what is written behind a gap, and segments that are filled up
+//! and closed because too many would be open.
+
+use hostftl_core::{Cause, Command, Gather, Piece, Tally};
+
+use crate::log::devices::Devices;
+use crate::log::layout::At;
+use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::row::streams::MAP;
+
+/// The most sectors of zeros in one program that fills a zone up.
+const FILL: u32 = 2048;
+/// Outputs that filling up a segment may take.
+const FILL_OUTPUTS: usize = 36;
+
+impl Devices {
+    /// A command is about to be sent to a zoned device. Of a program, what lies between the
+    /// pointer of its zone and its first sector is filled with zeros. False when it would fail: a
+    /// program to a zone that failed, or a read of what is not written.
+    pub(in crate::log) fn enter_zone(&mut self, command: &Command, cx: &mut Cx) -> bool {
+        let (device, lba, tally) = match command {
+            Command::Program { device, lba, tally, .. } => (*device, *lba, tally),
+            Command::Read { device, lba, into, .. } => {
+                return !self.is_unwritten(*device, *lba, into.sectors());
+            }
+            _ => return true,
+        };
+        let Some((segment, at)) = self.layout().zone_of(lba) else { return true };
+        if self.zones().has_failed(segment, device) {
+            return false;
+        }
+        let sent = self.zones().sent(segment, device);
+        assert!(sent <= at, "a program before the pointer of its zone");
+        if sent < at {
+            self.send_zeros((segment, device), at - sent, cx);
+        }
+        self.zones_mut().enter(segment, device, at + tally.total());
+        true
+    }
+
+    /// Writes zeros at the pointer of a zone.
+    fn send_zeros(&mut self, (segment, device): (u32, u8), sectors: u32, cx: &mut Cx) {
+        let begin = self.layout().lba(At { segment, slot: 0, sector: 0 });
+        let lba = begin + u64::from(self.zones().sent(segment, device));
+        let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
+        let tally = Tally::of(Cause::Pad, sectors);
+        count_sent(&tally, cx);
+        self.zones_mut().fill_begins(segment);
+        let command = Command::Program { device, lba, gather, tally, placement: MAP };
+        self.submit(Op::Fill { segment, device }, command, cx);
+    }
+
+    /// A program to a zone is over.
+    pub(in crate::log) fn left_zone(&mut self, command: &Command, cx: &mut Cx) {
+        let Command::Program { lba, .. } = command else { return };
+        let Some((segment, _)) = self.layout().zone_of(*lba) else { return };
+        if self.zones_mut().left(segment) {
+            self.settle_closed(segment, cx);
+        }
+    }
+
+    /// Makes durable that a segment is closed, if it is.
+    fn settle_closed(&mut self, segment: u32, cx: &mut Cx) {
+        let lost = self.lost();
+        if self.zones_mut().begin_to_settle(segment, lost) {
+            for device in 0..self.layout().devices {
+                self.submit(Op::Settle { segment }, Command::Flush { device }, cx);
+            }
+        }
+    }
+
+    /// Zeros were written to a zone, or could not be.
+    pub(in crate::log) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
+        if self.zones_mut().fill_over(segment) && works(cx) {
+            self.fill_up(segment, device, cx);
+        }
+    }
+
+    /// Writes the next zeros to a zone that is filled up.
+    fn fill_up(&mut self, segment: u32, device: u8, cx: &mut Cx) {
+        let rest = self.zones().rest(segment, device, FILL);
+        if rest > 0 && !self.has_lost(device) {
+            self.send_zeros((segment, device), rest, cx);
+        }
+    }
+
+    /// Whether a row may be written to a segment now: it is open, or may be opened. If not, one
+    /// that nobody writes to, and that `rests`, is filled up.
+    pub(in crate::log) fn may_enter(
+        &mut self,
+        segment: u32,
+        rests: impl Fn(u32) -> bool,
+        cx: &mut Cx,
+    ) -> bool {
+        if self.zones_mut().may_open(segment) {
+            return true;
+        }
+        if cx.room() < FILL_OUTPUTS {
+            cx.wake();
+        } else if let Some(segment) = self.zones_mut().begin_to_fill(rests) {
+            for device in 0..self.layout().devices {
+                self.fill_up(segment, device, cx);
+            }
+            self.settle_closed(segment, cx);
+            cx.wake();
+        }
+        false
+    }
+
+    /// Whether a zone of a segment failed, but for those of lost devices.
+    pub(in crate::log) fn is_hurt(&self, segment: u32) -> bool {
+        self.layout().zoned && self.zones().failed(segment) & !self.lost() != 0
+    }
+
+    /// Whether a part of a range of a zone is not written.
+    pub(in crate::log) fn is_unwritten(&self, device: u8, lba: u64, sectors: u32) -> bool {
+        let beyond = |(segment, at): (u32, u32)| at + sectors > self.zones().sent(segment, device);
+        self.layout().zoned && self.layout().zone_of(lba).is_some_and(beyond)
+    }
+}
