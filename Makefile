@@ -2,6 +2,7 @@
 SEEDS ?= 0..20000
 LAYER ?= all
 RUNS ?= 1000000
+SEED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test bench chaos fuzz live fmt clean
@@ -29,8 +30,9 @@ chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exe
 	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER) \
 	    $(if $(RESUME),--resume $(RESUME))
 
-fuzz: setup ## mutated input for every parser: RUNS=n per target
-	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS)
+fuzz: setup ## mutated input for every parser: RUNS=n per target, TARGET=name SEED=first
+	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS) --seed $(SEED) \
+	    $(if $(TARGET),--target $(TARGET))
 
 live: setup ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture

@@ -72,9 +72,7 @@ fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
     guard::watch(target.name, &RUNNING);
     for seed in first..first.saturating_add(runs) {
         RUNNING.store(seed, Ordering::Relaxed);
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let input = mutate::mutate(&seeds, &mut rng);
-        let Err(why) = guard::check(target, &input, seed) else { continue };
+        let (input, Err(why)) = run(target, &seeds, seed) else { continue };
         println!("{:<14} FAILED: {why:#}", target.name);
         println!("  input: {}", input.escape_ascii());
         let again = "cargo run --release -p hostftl-fuzz -- --runs 1";
@@ -88,4 +86,33 @@ fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
     let (count, rate) = (seeds.len(), runs as f64 / begin.elapsed().as_secs_f64());
     println!("{:<14} {runs} inputs from {count} seeds, {rate:.0}/s, nothing broke", target.name);
     Ok(true)
+}
+
+/// The input of one seed, and what came of it.
+fn run(target: &Target, seeds: &[Vec<u8>], seed: u64) -> (Vec<u8>, anyhow::Result<()>) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let input = mutate::mutate(seeds, &mut rng);
+    let outcome = guard::check(target, &input, seed);
+    (input, outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of a target, as `make fuzz` has them.
+    fn short(name: &str, runs: u64) {
+        let target = ALL.iter().find(|target| target.name == name).expect("a target");
+        let seeds = corpus::seeds(target).expect("a corpus");
+        for seed in 0..runs {
+            let (_, outcome) = run(target, &seeds, seed);
+            let again = format!("make fuzz RUNS=1 TARGET={name} SEED={seed}");
+            outcome.unwrap_or_else(|why| panic!("{why:#}; again: {again}"));
+        }
+    }
+
+    #[test]
+    fn images_with_changes_that_are_drawn_are_refused_or_read() {
+        short("drawn-image", 3000);
+    }
 }

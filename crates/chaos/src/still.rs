@@ -100,6 +100,15 @@ impl Case {
         ]
     }
 
+    /// Layers with other parameters, which write the same kinds of pages.
+    pub fn more() -> Vec<Case> {
+        vec![
+            Case::new("log-packed", "log:superpage=16k:parity=yes:journal=yes", 4),
+            Case::new("log-wide", "log:superpage=64k", 1),
+            Case::new("shatl-ressd", "shatl:superpage=16k:hidden=1m:mode=ressd", 1),
+        ]
+    }
+
     /// The version of the layer's format.
     pub fn format(&self) -> u32 {
         self.config.kind.format()

@@ -53,6 +53,12 @@ pub const ALL: &[Target] = &[
     Target { name: "log-record", made: log::records, check: log::check_record, buffers: SMALL },
     Target { name: "log-root", made: log::roots, check: log::check_root, buffers: SMALL },
     Target { name: "image", made: image::made, check: image::check, buffers: 96 << 20 },
+    Target {
+        name: "drawn-image",
+        made: image::drawn,
+        check: image::check_drawn,
+        buffers: 96 << 20,
+    },
     Target { name: "trace", made: trace::traces, check: trace::check, buffers: SMALL },
     Target { name: "drive-toml", made: drive::drives, check: drive::check, buffers: SMALL },
     Target { name: "volume-toml", made: volume::volumes, check: volume::check, buffers: SMALL },

@@ -42,14 +42,14 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Command, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece, Request,
-    SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
+    BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece,
+    Request, SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
 };
 use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
-use crate::kit::{Core, Shell};
+use crate::kit::{Core, Life, Shell};
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use checkpoint::roots::Roots;
@@ -64,7 +64,7 @@ pub use layout::{At, Layout};
 use map::Map;
 use map::directory::Directory;
 use map::page_reads::Loads;
-use ops::{Cx, Mark, OPS, OWN_OPS, Op};
+use ops::{Cx, Mark, OPS, OWN_OPS, Op, give_up};
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
@@ -236,6 +236,15 @@ impl Core for Engine {
 
     fn wind_down(&mut self, cx: &mut Cx) -> bool {
         self.go_on_without_devices(cx) | self.pump_failed(cx)
+    }
+
+    fn after_step(&mut self, cx: &mut Cx) {
+        if let Some(device) = self.segments.take_disproved() {
+            match cx.life() {
+                Life::Starting => give_up("the counts of segments are not what the map needs", cx),
+                _ => cx.fail(device, DeviceError::Media, false),
+            }
+        }
     }
 
     fn is_idle(&self) -> bool {

@@ -158,7 +158,8 @@ impl Recovery {
             return true;
         }
         let parse = |index: usize| {
-            parse_root(&self.reads.pages(index)[0], self.uuid, lba(index as u8)).ok()
+            let root = parse_root(&self.reads.pages(index)[0], self.uuid, lba(index as u8));
+            root.ok().filter(is_sane)
         };
         let root = match roots::newest(&self.reads, parse, |root| root.number) {
             Ok(root) => root,
@@ -354,4 +355,12 @@ impl Recovery {
 fn give_up(why: &'static str, cx: &mut Cx) -> bool {
     cx.give_up(why);
     true
+}
+
+/// Whether a root may say this: a sound checksum proves nothing of a disk that somebody else wrote.
+/// No count of anything ever gets beyond that number.
+fn is_sane(root: &Root) -> bool {
+    let Root { number, epoch, first_log, boundary, images, .. } = *root;
+    let counts = [number, epoch, first_log, boundary, images];
+    counts.iter().all(|count| *count < 1 << 62) && first_log > 0
 }

@@ -269,7 +269,8 @@ impl<S: Scheme> Machine<S> {
         match entry {
             Entry::Trim { lsn, len } => {
                 let end = (trimmed + TRIM_STEP).min(len);
-                if lsn + u64::from(len) > self.layout.exported {
+                let last = lsn.checked_add(len.into());
+                if last.is_none_or(|last| last > self.layout.exported) {
                     return self.give_up("a trim in the log lies outside the volume", out);
                 }
                 if end < len {

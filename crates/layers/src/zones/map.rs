@@ -190,8 +190,8 @@ impl Map {
         any
     }
 
-    /// Fills a page from its image; false when a block lies beyond `end`, in blocks of the device.
-    pub fn load(&mut self, page: u32, from: &Page, end: u64) -> bool {
+    /// Fills a page from its image; false when a block lies where there is no place for one.
+    pub fn load(&mut self, page: u32, from: &Page, is_place: impl Fn(u64) -> bool) -> bool {
         let (per, size) = self.page();
         let first = u64::from(page) * per as u64;
         for index in 0..per.min((self.len() - first) as usize) {
@@ -201,7 +201,7 @@ impl Map {
             };
             let at = match bits {
                 _ if bits == ones => At::Lost,
-                _ if bits > end => return false,
+                _ if bits > 0 && !is_place(bits - 1) => return false,
                 _ => At::from_bits(bits),
             };
             self.set(first + index as u64, at);
@@ -269,9 +269,9 @@ mod tests {
             let number = (1499 / per) as u32;
             assert!(map.emit(number, &mut page, |_, _| None));
             map.set(1499, At::Nowhere);
-            assert!(!map.load(number, &page, 7), "beyond the end");
+            assert!(!map.load(number, &page, |place| place < 7), "beyond the end");
             map.set(1497, At::Nowhere);
-            assert!(map.load(number, &page, 8));
+            assert!(map.load(number, &page, |place| place < 8));
             let loaded = [1497, 1498, 1499].map(|block| map.get(block));
             assert_eq!(loaded, [At::Lost, At::Nowhere, At::Media(7)]);
             assert!(map.agrees());

@@ -191,6 +191,8 @@ impl Engine {
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
         let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
         let end = u64::from(self.layout.device.size) * u64::from(self.layout.device.count) / 8;
+        let strip = last as u64 + 1;
+        let is_place = |place: u64| place < end && place % strip < last as u64;
         let line = self.layout.line(segment);
         let mut sound = tail.is_some();
         for index in 0..tail.map_or(0, |tail| usize::from(tail.entries)) {
@@ -200,7 +202,7 @@ impl Engine {
                 continue;
             }
             sound &= zones::image_crc(&pages[slot], page) == entry.crc
-                && self.map.load(page as u32, &pages[slot], end);
+                && self.map.load(page as u32, &pages[slot], is_place);
             cx.touch(self.layout.page_entries() as usize);
             recovery.scan.loaded += 1;
             self.lines.at_mut(line).live += 1;

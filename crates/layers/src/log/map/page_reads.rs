@@ -138,7 +138,10 @@ impl Engine {
     pub(in crate::log) fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
         let (Asked { kind, page, .. }, image) = (self.loads.asked[index as usize], &buf.pages()[0]);
         let (_, crc) = self.image_of(kind, page);
-        log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc
+        let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
+        log::is_page(image, kind, page)
+            && log::page_crc(image, &self.uuid) == crc
+            && (kind != Kind::Map || self.layout.admits_places(places()))
     }
 
     /// An image was read from its device, or made from the others, or can't be.
@@ -155,7 +158,7 @@ impl Engine {
             (Kind::Map, Purpose::Use) if well => self.map.came(page, Some(image)),
             (Kind::Map, Purpose::Use) => self.map.failed(page),
             _ if !well => give_up("an image that the root points at can't be read", cx),
-            (Kind::Counts, _) => self.counts_read(page, image),
+            (Kind::Counts, _) => self.counts_read(page, image, cx),
             _ => self.directory_read(page, &buf, cx),
         }
         self.loads.bufs[index as usize] = Some(buf);
@@ -185,12 +188,12 @@ impl Engine {
         sound
     }
 
-    fn counts_read(&mut self, number: u32, image: &hostftl_core::Page) {
+    fn counts_read(&mut self, number: u32, image: &hostftl_core::Page, cx: &mut Cx) {
         let first = number * COUNTS as u32;
         for segment in first..(first + COUNTS as u32).min(self.layout.segments) {
-            match log::count(image, (segment - first) as usize) {
-                0 => {}
-                grains => self.segments.set_count(segment, grains),
+            let grains = log::count(image, (segment - first) as usize);
+            if grains > 0 && !self.segments.set_count(segment, grains) {
+                return give_up("the count of a segment is more than there is room for", cx);
             }
         }
     }

@@ -66,6 +66,26 @@ impl Layout {
             && end <= chunk * SECTOR as u64
     }
 
+    /// Whether all that a map page points at may lie there. Map pages come while requests wait, so
+    /// that nothing is divided where it can be done without.
+    pub fn admits_places(&self, mut places: impl Iterator<Item = Place>) -> bool {
+        let begin = self.first() * SECTOR as u64;
+        let length = u64::from(self.segments) * u64::from(self.column) * SECTOR as u64;
+        let chunk = u64::from(self.chunk) * SECTOR as u64;
+        let even = self.column == self.slots * self.chunk && chunk.is_power_of_two();
+        places.all(|place| {
+            if place.is_nowhere() {
+                return true;
+            }
+            let byte = place.byte().wrapping_sub(begin);
+            let fits = place.device() < self.devices && byte < length;
+            match even {
+                true => fits && (byte & (chunk - 1)) + u64::from(place.len()) <= chunk,
+                false => fits && self.admits_place(place),
+            }
+        })
+    }
+
     /// Whether the image of a page may lie there.
     pub fn admits_image(&self, place: Place) -> bool {
         let aligned = place.byte().is_multiple_of(SECTOR as u64);

@@ -1,7 +1,12 @@
 //! Live grains of segments as they were when the last root was begun, for its image of them.
 
-use super::{Segments, State};
+use hostftl_format::log::Place;
+
+use super::{Segments, State, grains};
 use crate::planted::{Bug, planted};
+
+/// More than any segment has, even of sixteen devices.
+const MOST_GRAINS: u32 = 1 << 31;
 
 impl Segments {
     /// Live grains of the host's data, as they were when the last root was begun.
@@ -13,11 +18,49 @@ impl Segments {
         }
     }
 
-    /// Sets what [`Segments::count`] was when the root was begun that is recovered.
-    pub fn set_count(&mut self, segment: u32, grains: u32) {
+    /// Sets what [`Segments::count`] was when the root was begun that is recovered. False when no
+    /// segment has so much, whatever is in it.
+    pub fn set_count(&mut self, segment: u32, grains: u32) -> bool {
         self.claim(segment, false);
-        self.at(segment).live += grains;
+        let it = self.at(segment);
+        let Some(live) = it.live.checked_add(grains).filter(|live| *live < MOST_GRAINS) else {
+            return false;
+        };
+        it.live = live;
         self.total += u64::from(grains);
+        true
+    }
+
+    /// The record at `place` is counted from now on.
+    pub(super) fn grow(&mut self, segment: u32, place: Place) {
+        let grains = grains(place.len());
+        let it = self.at(segment);
+        let Some(live) = it.live.checked_add(grains) else {
+            self.disproved = Some(place.device());
+            return;
+        };
+        it.live = live;
+        self.total += u64::from(grains);
+    }
+
+    /// The record at `place` is not counted any more: so many grains fewer. Only where the counts
+    /// on the devices are wrong these are not all that it has.
+    pub(super) fn shrink(&mut self, segment: u32, place: Place) -> u32 {
+        let it = self.at(segment);
+        let grains = grains(place.len());
+        let less = grains.min(it.live);
+        it.live -= less;
+        self.total -= u64::from(less);
+        if less < grains {
+            self.disproved = Some(place.device());
+        }
+        less
+    }
+
+    /// The device on which the counts were found to be wrong, once.
+    #[inline]
+    pub fn take_disproved(&mut self) -> Option<u8> {
+        self.disproved.take()
     }
 
     /// Keeps what a segment had when the last root was begun.

@@ -157,6 +157,8 @@ pub struct Segments {
     separator: Separator,
     /// Live grains of all.
     total: u64,
+    /// A device on which something dies that was not live, by the counts on the devices.
+    disproved: Option<u8>,
     /// Full segments with the host's data, and live grains in them.
     full: u64,
     in_full: u64,
@@ -203,6 +205,7 @@ impl Segments {
             now: BEGIN,
             separator: Separator::new(params.separation, layout.classes),
             total: 0,
+            disproved: None,
             full: 0,
             in_full: 0,
             roots: 0,
@@ -325,21 +328,18 @@ impl Segments {
     /// A record in it is pointed at from now on.
     pub fn add(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
-        self.at(segment).live += grains(place.len());
-        self.total += u64::from(grains(place.len()));
+        self.grow(segment, place);
     }
 
     /// A record in it is no longer pointed at.
     pub fn kill(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
-        let it = self.at(segment);
-        it.live = it.live.checked_sub(grains(place.len())).expect("what dies was live");
-        self.total -= u64::from(grains(place.len()));
+        let grains = self.shrink(segment, place);
         let it = self.list[segment as usize];
         if it.state != State::Full {
             return;
         }
-        self.in_full -= if it.of_map { 0 } else { u64::from(grains(place.len())) };
+        self.in_full -= if it.of_map { 0 } else { u64::from(grains) };
         self.full -= u64::from(!it.of_map && it.live == 0);
         let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
         if live == 0 {
