@@ -91,7 +91,7 @@ impl Engine {
     pub(super) fn forget(&mut self, old: At) {
         if let At::Media(place) = old {
             let line = self.layout.line(self.layout.segment_of(place));
-            self.lines.kill(line, self.durability.newest());
+            self.lines.invalidate(line, self.durability.newest());
         }
     }
 

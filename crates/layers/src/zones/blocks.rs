@@ -103,7 +103,7 @@ impl Engine {
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                self.lines.at_mut(line).reads += 1;
+                self.lines.pin(line);
                 let command = Command::Read {
                     device: 0,
                     lba: place * BLOCK_SECTORS + u64::from(skip),
@@ -147,7 +147,7 @@ impl Engine {
         cx: &mut Cx,
     ) {
         if let Some(line) = line {
-            self.lines.at_mut(line).reads -= 1;
+            self.lines.unpin(line);
         }
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
@@ -232,7 +232,7 @@ impl Engine {
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                self.lines.at_mut(line).reads += 1;
+                self.lines.pin(line);
                 write.line = Some(line);
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
                 Command::Read { device: 0, lba, into, cause: Cause::Host }
@@ -279,7 +279,7 @@ impl Engine {
         };
         self.rows.buffer(write.row).repay_mut(into);
         if let Some(line) = write.line {
-            self.lines.at_mut(line).reads -= 1;
+            self.lines.unpin(line);
         }
         if filled && result.is_ok() {
             let filled = Write { filling: false, line: None, ..write };

@@ -14,7 +14,7 @@ use hostftl_format::zones::{self, Entry, Kind};
 
 use super::Engine;
 use super::layout::Layout;
-use super::lists::Who;
+use super::lines::Who;
 use super::ops::{Cx, Op, fail};
 use super::row::Phase;
 use crate::kit::Life;
@@ -244,13 +244,12 @@ impl Engine {
             }
         }
         let line = self.layout.line(segment);
-        self.lines.chunks.sent(segment, strip, result.is_err());
+        self.lines.sent(segment, strip, result.is_err());
         match result {
             Ok(()) => {
                 let is_root = self.checkpoint.stage == Stage::Root;
-                let live = if is_root { 1 } else { self.checkpoint.count };
-                let it = self.lines.at_mut(line);
-                (it.live, it.young) = (it.live + live, it.young + live);
+                let count = if is_root { 1 } else { self.checkpoint.count };
+                self.lines.add_images(line, count);
                 self.checkpoint.count = 0;
                 self.checkpoint.strip = Strip::Filling;
                 self.lines.row_over(line, 0);
@@ -262,7 +261,7 @@ impl Engine {
             }
             Err(DeviceError::Media) => {
                 self.checkpoint.strip = Strip::Ready;
-                self.lose_segment(segment, cx);
+                self.lines.lose_segment(segment, cx);
                 self.lines.row_over(line, 0);
             }
             Err(error) => fail(error, cx),
@@ -289,7 +288,7 @@ impl Engine {
             Stage::Flushing => it.stage = Stage::Root,
             Stage::RootFlushing => {
                 (it.stage, it.root) = (Stage::Idle, it.next);
-                self.lines.root_durable(0);
+                self.lines.root_durable();
                 if cx.life() != Life::Starting {
                     cx.tell(Event::CheckpointDone);
                 }

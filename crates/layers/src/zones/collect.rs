@@ -15,7 +15,6 @@ use hostftl_format::zones::{self, ENTRIES, Kind};
 use super::Engine;
 use super::append::{GC, HOST};
 use super::layout::Layout;
-use super::lines::NONE;
 use super::listed::Reader;
 use super::map::At;
 use super::ops::{Cx, Op};
@@ -58,7 +57,6 @@ pub struct Lane {
 /// See the module text.
 #[derive(Debug)]
 pub struct Collection {
-    pub victim: u32,
     /// The next strip: its column and its number.
     pub column: u32,
     strip: u32,
@@ -85,7 +83,6 @@ impl Collection {
         };
         let lanes = (0..LANES).map(|_| lane()).collect();
         Collection {
-            victim: NONE,
             column: 0,
             strip: 0,
             reader: Reader::new(layout),
@@ -94,28 +91,19 @@ impl Collection {
             left: false,
         }
     }
-
-    /// Whether no victim is gone through.
-    pub fn is_idle(&self) -> bool {
-        self.victim == NONE
-    }
 }
 
 impl Engine {
-    /// Whether lines should be collected: few are free, or one has a segment that failed.
-    fn wants_collection(&self) -> bool {
-        let few = self.lines.spare() + self.lines.empty() < self.layout.reserve + 3;
-        if few || self.lines.any_hurt() {
-            return true;
-        }
-        self.lines.lists.any_in_need()
+    /// The line that is gone through.
+    pub(super) fn victim(&self) -> u32 {
+        self.lines.victim().expect("a victim is gone through")
     }
 
     /// How many pages of a row the host or collection may take: the host's share shrinks with the
     /// lines that are free while a victim is gone through.
     pub(super) fn quota(&self, who: usize) -> u32 {
         let all = self.layout.strip_blocks();
-        if who != HOST || self.collection.is_idle() {
+        if who != HOST || self.lines.victim().is_none() {
             return all;
         }
         let line = u64::from(self.layout.row_strips());
@@ -127,7 +115,7 @@ impl Engine {
     }
 
     pub(super) fn pump_collection(&mut self, cx: &mut Cx) -> bool {
-        if self.collection.is_idle() {
+        if self.lines.victim().is_none() {
             return self.choose_victim(cx);
         }
         let mut moved = false;
@@ -148,25 +136,28 @@ impl Engine {
     }
 
     fn choose_victim(&mut self, cx: &mut Cx) -> bool {
-        if cx.life() == Life::Stopping || !self.wants_collection() {
+        if cx.life() == Life::Stopping || !self.lines.wants_collection() {
             return false;
         }
-        let Some(victim) = self.lines.pick(self.space()) else { return false };
+        if self.lines.pick(self.space()).is_none() {
+            return false;
+        }
         cx.counters().gc_runs += 1;
         self.lent = false;
         cx.tell(Event::GcStarted);
         let it = &mut self.collection;
-        (it.victim, it.column, it.strip, it.searched) = (victim, 0, 0, 0);
+        (it.column, it.strip, it.searched) = (0, 0, 0);
         it.reader.begin();
         true
     }
 
     /// The next strip of the victim.
     fn next_strip(&mut self) -> Option<(u32, u32)> {
+        let victim = self.victim();
         let it = &mut self.collection;
         while it.column < self.layout.width {
-            let segment = self.layout.segment(it.victim, it.column);
-            if it.strip < self.lines.chunks.at(segment).done {
+            let segment = self.layout.segment(victim, it.column);
+            if it.strip < self.lines.chunk(segment).done {
                 it.strip += 1;
                 return Some((segment, it.strip - 1));
             }
@@ -176,14 +167,14 @@ impl Engine {
     }
 
     fn read_tail(&mut self, lane: usize, cx: &mut Cx) -> bool {
-        let victim = self.collection.victim;
-        if self.lines.at(victim).live == 0 {
+        let victim = self.victim();
+        if self.lines.at(victim).valid() == 0 {
             self.collection.column = self.layout.width;
         }
         if self.collection.column == self.layout.width {
             return false;
         }
-        if self.lines.at(victim).listed {
+        if self.lines.at(victim).is_listed() {
             return self.take_listed(lane, cx);
         }
         let Some((segment, strip)) = self.next_strip() else { return false };
@@ -362,20 +353,20 @@ impl Engine {
 
     /// Ends with a victim when all of its strips are gone through.
     fn leave_victim(&mut self, cx: &mut Cx) -> bool {
-        let victim = self.collection.victim;
+        let victim = self.victim();
         let lanes = self.collection.lanes.iter().any(|lane| lane.phase != Phase::Idle);
         let busy = lanes || self.collection.reader.is_busy();
-        let more = self.collection.column < self.layout.width && self.lines.at(victim).live > 0;
+        let more = self.collection.column < self.layout.width && self.lines.at(victim).valid() > 0;
         if busy || more {
             return false;
         }
         let left = self.collection.left;
-        if !left && self.lines.at(victim).live > 0 {
+        if !left && self.lines.at(victim).valid() > 0 {
             assert!(self.search(cx), "what is live is in the map");
             return true;
         }
-        (self.collection.victim, self.collection.left) = (NONE, false);
-        self.lines.collected(victim, self.durability.newest());
+        self.collection.left = false;
+        self.lines.collected(self.durability.newest());
         true
     }
 }

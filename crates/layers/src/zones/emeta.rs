@@ -18,7 +18,6 @@ use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS};
 
 use super::Engine;
 use super::layout::Layout;
-use super::lines::NONE;
 use super::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
@@ -38,7 +37,7 @@ enum Stage {
 /// The list of one line.
 #[derive(Debug)]
 struct List {
-    line: u32,
+    line: Option<u32>,
     parts: Vec<Option<MetaBuf>>,
     /// Records in each, and the part that is filled.
     records: Vec<usize>,
@@ -63,11 +62,11 @@ impl List {
         let pages = (layout.strip / SECTORS_PER_BLOCK) as usize;
         let parts = (0..layout.list).map(|_| Some(MetaBuf::new(pages))).collect();
         let records = alloc::vec![0; layout.list as usize];
-        List { line: NONE, parts, records, part: 0, newest: 0, whole: true }
+        List { line: None, parts, records, part: 0, newest: 0, whole: true }
     }
 
     fn begin(&mut self, line: u32) {
-        (self.line, self.part, self.newest, self.whole) = (line, 0, 0, true);
+        (self.line, self.part, self.newest, self.whole) = (Some(line), 0, 0, true);
         self.records.fill(0);
     }
 
@@ -109,10 +108,10 @@ impl Emeta {
 
     /// The list of a line; it begins when there is none.
     fn of(&mut self, line: u32) -> &mut List {
-        let at = |wanted: u32| self.lists.iter().position(|list| list.line == wanted);
-        let (index, begins) = match at(line) {
+        let at = |wanted: Option<u32>| self.lists.iter().position(|list| list.line == wanted);
+        let (index, begins) = match at(Some(line)) {
             Some(index) => (index, false),
-            None => (at(NONE).expect("two lines have lists at most"), true),
+            None => (at(None).expect("two lines have lists at most"), true),
         };
         if begins {
             self.lists[index].begin(line);
@@ -130,7 +129,7 @@ impl Engine {
     /// A row is written: the list of its line, if it gets one, tells of it.
     pub(super) fn note_row(&mut self, row: u16, segment: u32, strip: u32, cx: &mut Cx) {
         let line = self.layout.line(segment);
-        if self.lines.at(line).list == NONE {
+        if self.lines.at(line).list().is_none() {
             return;
         }
         let room = self.part_room();
@@ -151,21 +150,21 @@ impl Engine {
 
     /// Writes the list of the line that takes no more rows.
     pub(super) fn pump_emeta(&mut self, cx: &mut Cx) -> bool {
-        let line = self.lines.closing;
-        if line == NONE || cx.room() < 4 || cx.command_room() < 8 {
+        let Some(line) = self.lines.closing() else { return false };
+        if cx.room() < 4 || cx.command_room() < 8 {
             return false;
         }
-        let segment = self.layout.segment(line, self.lines.at(line).list);
+        let segment = self.list_segment(line);
         match self.emeta.stage {
             Stage::Waiting if self.lines.in_flight(line) => false,
-            Stage::Waiting if self.lines.chunks.at(segment).bad => self.end_list(line),
+            Stage::Waiting if self.lines.chunk(segment).bad => self.end_list(line, false),
             Stage::Waiting if planted(Bug::ZonesListEarly) => self.list_durable(),
             Stage::Waiting => {
                 self.emeta.stage = Stage::Flushing;
                 cx.submit(Op::ListFlush, Command::Flush { device: 0 });
                 true
             }
-            Stage::Ready(part) if self.lines.chunks.takes(segment) => {
+            Stage::Ready(part) if self.lines.takes(segment) => {
                 self.send_part(line, part, cx);
                 true
             }
@@ -180,8 +179,8 @@ impl Engine {
     }
 
     fn send_part(&mut self, line: u32, part: u32, cx: &mut Cx) {
-        let segment = self.layout.segment(line, self.lines.at(line).list);
-        let strip = self.lines.chunks.send(segment);
+        let segment = self.list_segment(line);
+        let strip = self.lines.send(segment);
         let blocks = self.layout.strip_blocks() as usize;
         let list = self.emeta.of(line);
         let (pages, newest) = (list.pages(part as usize), list.newest);
@@ -231,18 +230,17 @@ impl Engine {
                 self.emeta.of(line).parts[part as usize] = Some(buf);
             }
         }
-        self.lines.chunks.sent(segment, strip, result.is_err());
+        self.lines.sent(segment, strip, result.is_err());
         match result {
             Ok(()) if part + 1 < self.layout.list => self.emeta.stage = Stage::Ready(part + 1),
             Ok(()) => {
                 let whole = self.emeta.of(line).whole;
-                self.lines.at_mut(line).listed = whole;
                 self.emeta.count += u64::from(whole);
-                self.end_list(line);
+                self.end_list(line, whole);
             }
             Err(DeviceError::Media) => {
-                self.lose_segment(segment, cx);
-                self.end_list(line);
+                self.lines.lose_segment(segment, cx);
+                self.end_list(line, false);
             }
             Err(error) => return fail(error, cx),
         }
@@ -250,11 +248,10 @@ impl Engine {
     }
 
     /// Nothing more is written to the line.
-    fn end_list(&mut self, line: u32) -> bool {
-        self.emeta.of(line).line = NONE;
+    fn end_list(&mut self, line: u32, counts: bool) -> bool {
+        self.emeta.of(line).line = None;
         self.emeta.stage = Stage::Waiting;
-        self.lines.closing = NONE;
-        self.lines.row_over(line, self.durability.newest());
+        self.lines.list_over(counts, self.durability.newest());
         true
     }
 }

@@ -52,10 +52,16 @@ impl Reader {
 }
 
 impl Engine {
+    /// The segment that ends with the list of a line.
+    pub(super) fn list_segment(&self, line: u32) -> u32 {
+        let column = self.lines.at(line).list().expect("a line with a list");
+        self.layout.segment(line, column)
+    }
+
     /// Where a part of the list of a line is.
     pub(super) fn part_place(&self, line: u32, part: u32) -> (u32, u32) {
-        let segment = self.layout.segment(line, self.lines.at(line).list);
-        (segment, self.lines.chunks.at(segment).strips - self.layout.list + part)
+        let segment = self.list_segment(line);
+        (segment, self.lines.chunk(segment).strips - self.layout.list + part)
     }
 
     /// The tail of a part of a list, if all of it is sound.
@@ -81,12 +87,12 @@ impl Engine {
     pub(super) fn strip_of(&self, line: u32, head: &Entry) -> Option<(u32, u32)> {
         let (column, strip) = (head.value / self.layout.strips, head.value % self.layout.strips);
         let segment = (column < self.layout.width).then(|| self.layout.segment(line, column))?;
-        (strip < self.lines.chunks.at(segment).done).then_some((segment, strip))
+        (strip < self.lines.chunk(segment).done).then_some((segment, strip))
     }
 
     /// Gives a lane what is live of the next strip of the victim's list, or reads on.
     pub(super) fn take_listed(&mut self, lane: usize, cx: &mut Cx) -> bool {
-        let victim = self.collection.victim;
+        let victim = self.victim();
         let reader = &mut self.collection.reader;
         if reader.is_busy() {
             return false;
@@ -129,7 +135,7 @@ impl Engine {
         let reader = &mut self.collection.reader;
         let part = reader.part;
         let buf = reader.buf.take().expect("nothing is being read");
-        let (segment, strip) = self.part_place(self.collection.victim, part);
+        let (segment, strip) = self.part_place(self.victim(), part);
         let command = Command::Read {
             device: 0,
             lba: self.layout.lba(segment, strip),
@@ -144,13 +150,13 @@ impl Engine {
         let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
             unreachable!("a part comes back")
         };
-        let victim = self.collection.victim;
+        let victim = self.victim();
         let (segment, strip) = self.part_place(victim, self.collection.reader.part);
         let sound = result.is_ok() && self.part_tail(buf.pages(), segment, strip).is_some();
         self.collection.reader.buf = Some(buf);
         match sound {
             true => self.collection.reader.next = Some(0),
-            false => self.lines.at_mut(victim).listed = false,
+            false => self.lines.refuse_list(victim),
         }
     }
 }

@@ -20,7 +20,7 @@ impl Engine {
     /// Looks on through the map for blocks of the victim that no tail told of; false when it has
     /// seen all of it.
     pub(super) fn search(&mut self, cx: &mut Cx) -> bool {
-        let from = self.collection.searched;
+        let (victim, from) = (self.victim(), self.collection.searched);
         let end = self.map.len().min(from + SEARCHED);
         let lane = &mut self.collection.lanes[0];
         (lane.phase, lane.cursor) = (Phase::Moving, 0);
@@ -28,7 +28,7 @@ impl Engine {
         let mut block = from;
         while block < end && lane.items.len() < ENTRIES {
             if let At::Media(place) = self.map.get(block)
-                && self.layout.line(self.layout.segment_of(place)) == self.collection.victim
+                && self.layout.line(self.layout.segment_of(place)) == victim
             {
                 lane.items.push((block, place));
             }

@@ -18,14 +18,12 @@
 mod append;
 mod blocks;
 mod checkpoint;
-mod chunks;
 mod collect;
 mod durability;
 mod emeta;
 mod layout;
 mod lines;
 mod listed;
-mod lists;
 mod losses;
 mod map;
 mod ops;
@@ -39,7 +37,6 @@ mod request;
 mod row;
 mod rows;
 mod scan;
-mod victims;
 mod write_out;
 
 use alloc::vec::Vec;
@@ -76,8 +73,6 @@ pub struct Engine {
     uuid: [u8; 16],
     /// The host may fill what is open, although few lines are free.
     lent: bool,
-    /// So much of the device is out of use that writes find no room.
-    worn: bool,
     map: Map,
     lines: Lines,
     rows: Rows,
@@ -89,8 +84,6 @@ pub struct Engine {
     checkpoint: Checkpoint,
     emeta: Emeta,
     recovery: Option<Recovery>,
-    /// Lines being reset.
-    resetting: usize,
     /// Since the volume was made.
     written: Written,
 }
@@ -117,7 +110,6 @@ impl Zones {
             layout,
             uuid: config.uuid,
             lent: false,
-            worn: false,
             map: Map::new(&layout),
             lines: Lines::new(&layout, config.zones.gc),
             rows: Rows::new(rows, buffers),
@@ -128,7 +120,6 @@ impl Zones {
             checkpoint: Checkpoint::new(&layout),
             emeta: Emeta::new(&layout),
             recovery: Some(Recovery::new(&layout, mode)),
-            resetting: 0,
             written: Written::default(),
         };
         Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
@@ -145,10 +136,10 @@ impl Engine {
     /// is left, so that it can be collected; the host fills what is open; and then what it wants
     /// to write is refused.
     fn yield_room(&mut self, cx: &mut Cx) -> bool {
-        if self.lines.empty() > 0 || self.resetting > 0 {
+        if self.lines.empty_count() > 0 || self.lines.resetting() > 0 {
             return false;
         }
-        if !self.collection.is_idle() {
+        if self.lines.victim().is_some() {
             self.leave_rest();
             return true;
         }
@@ -174,10 +165,10 @@ impl Engine {
         }
         for (line, live) in live.into_iter().enumerate() {
             let it = self.lines.at(line as u32);
-            if !it.of_map && it.live != live {
+            if !it.is_of_map() && it.valid() != live {
                 return Err("a line's live count is not the number of its live blocks");
             }
-            if live > 0 && matches!(it.state, State::Free | State::Empty | State::Resetting) {
+            if live > 0 && matches!(it.state(), State::Free | State::Empty | State::Resetting) {
                 return Err("the map points into a line that is out of use");
             }
         }
@@ -247,7 +238,7 @@ impl Core for Engine {
 
     /// Ends the layer when everything is durable and little would be replayed.
     fn stop(&mut self, cx: &mut Cx) -> bool {
-        if !cx.requests().is_empty() || !self.blocks.is_idle() || !self.collection.is_idle() {
+        if !cx.requests().is_empty() || !self.blocks.is_idle() || self.lines.victim().is_some() {
             return false;
         }
         let newest = self.durability.newest();
@@ -258,7 +249,7 @@ impl Core for Engine {
             return true;
         }
         // A checkpoint that finds no segment, although nothing moves, is left out.
-        let over = cx.is_quiet() && self.resetting == 0;
+        let over = cx.is_quiet() && self.lines.resetting() == 0;
         if over {
             cx.stopped();
         }

@@ -25,7 +25,7 @@ impl Engine {
         if segment == self.layout.device.count {
             return self.end_of_step(Step::Scan);
         }
-        let chunk = *self.lines.chunks.at(segment);
+        let chunk = *self.lines.chunk(segment);
         if chunk.open {
             if self.recovery().pending as usize >= LANES || cx.room() < 4 {
                 return false;
@@ -50,7 +50,7 @@ impl Engine {
         let recovery = self.recovery.as_ref().expect("the volume is being recovered");
         let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
         let end = if sound { zones::pad_end(page, &self.uuid, at) } else { None };
-        if end != Some(self.lines.chunks.at(segment).pointer.into()) {
+        if end != Some(self.lines.chunk(segment).pointer.into()) {
             self.pad(lane, segment, cx);
         }
     }
@@ -58,7 +58,7 @@ impl Engine {
     /// Pads one open segment.
     fn pad(&mut self, lane: usize, segment: u32, cx: &mut Cx) {
         let from = self.recovery().pointers[segment as usize];
-        let (strip, chunk) = (self.layout.strip, *self.lines.chunks.at(segment));
+        let (strip, chunk) = (self.layout.strip, *self.lines.chunk(segment));
         let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
         let first = from.div_ceil(strip);
         let mark = first + hidden;
@@ -90,8 +90,7 @@ impl Engine {
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
         }
         self.count_sent(&tally, cx);
-        let chunk = self.lines.chunks.at_mut(segment);
-        (chunk.pointer, chunk.flight) = (end, 1);
+        self.lines.pad(segment, end);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         self.recover(lane as u16, command, cx);
     }
@@ -110,11 +109,11 @@ impl Engine {
             }
         }
         let segment = (lba / u64::from(self.layout.device.size)) as u32;
-        let chunk = *self.lines.chunks.at(segment);
+        let chunk = *self.lines.chunk(segment);
         match result {
-            Ok(_) => self.lines.chunks.sent(segment, chunk.pointer - 1, false),
+            Ok(_) => self.lines.sent(segment, chunk.pointer - 1, false),
             Err(DeviceError::Media) => {
-                self.lines.chunks.sent(segment, 0, true);
+                self.lines.sent(segment, 0, true);
                 cx.counters().device_errors += 1;
             }
             Err(error) => fail(error, cx),

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use hostftl_core::{
     About, BLOCK, Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict,
 };
-use hostftl_format::report::{self, SEGMENT_BYTES, SegmentState};
+use hostftl_format::report::{self, SEGMENT_BYTES};
 
 use crate::config::Mode;
 
@@ -133,8 +133,8 @@ impl Engine {
 
     fn ask_report(&mut self, from: u32, cx: &mut Cx) -> bool {
         if from >= self.layout.device.count {
-            let too_few = self.lines.capacity() < self.layout.blocks;
-            self.worn = too_few;
+            self.lines.measure();
+            let too_few = self.lines.is_worn();
             return match self.recovery().mode {
                 Mode::Open => self.go(Step::Pad(0)),
                 Mode::Format if too_few => {
@@ -160,17 +160,10 @@ impl Engine {
                 return give_up("the device's report makes no sense", cx);
             };
             let segment = from + index;
-            let strip = self.layout.strip;
-            let chunk = self.lines.chunks.at_mut(segment);
-            chunk.length = (told.length as u32).min(self.layout.device.size);
-            chunk.strips = chunk.length / strip;
-            let pointer = (told.pointer as u32).min(chunk.length);
-            chunk.pointer = (pointer / strip).min(chunk.strips);
-            chunk.done = chunk.pointer;
-            chunk.dirty = told.state != SegmentState::Free;
-            chunk.bad = told.state == SegmentState::Offline || chunk.strips == 0;
-            if told.state == SegmentState::Open && !chunk.bad {
-                self.lines.chunks.note_open(segment);
+            self.lines.found_segment(segment, &told);
+            let chunk = self.lines.chunk(segment);
+            if chunk.open {
+                let pointer = (told.pointer as u32).min(chunk.length);
                 self.recovery().pointers[segment as usize] = pointer;
             }
         }
@@ -280,11 +273,11 @@ impl Engine {
             let segment = self.layout.segment_of(place);
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
-            if within / self.layout.strip >= self.lines.chunks.at(segment).done {
+            if within / self.layout.strip >= self.lines.chunk(segment).done {
                 give_up("the map points at what is not written", cx);
                 return false;
             }
-            self.lines.add(self.layout.line(segment));
+            self.lines.add_valid(self.layout.line(segment));
         }
         cx.touch((to - from) as usize);
         let next = if to == self.map.len() { Step::Adopt } else { Step::Count(to) };
@@ -295,7 +288,7 @@ impl Engine {
         if self.pump_reclaim(cx) {
             return true;
         }
-        if self.lines.empty() > 0 || self.resetting > 0 {
+        if self.lines.empty_count() > 0 || self.lines.resetting() > 0 {
             return false;
         }
         self.checkpoint.hurry();
@@ -304,7 +297,7 @@ impl Engine {
 
     pub(super) fn serve(&mut self, cx: &mut Cx) -> bool {
         let recovery = self.recovery.take().expect("the volume is being recovered");
-        self.worn = self.lines.capacity() < self.layout.blocks;
+        self.lines.measure();
         cx.become_ready(recovery.replay.applied, 0);
         true
     }

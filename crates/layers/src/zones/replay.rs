@@ -76,7 +76,7 @@ impl Engine {
     pub(super) fn is_part(&self, (segment, strip): (u32, u32)) -> bool {
         let line = self.layout.line(segment);
         let it = self.lines.at(line);
-        it.listed && it.list == self.layout.column(segment) && {
+        it.is_listed() && it.list() == Some(self.layout.column(segment)) && {
             let (_, first) = self.part_place(line, 0);
             strip >= first
         }
@@ -110,10 +110,11 @@ impl Engine {
         let is_wanted = seen.tail.is_some_and(|it| it.holds != Holds::Images && it.newest >= from);
         let line = self.layout.line(segment);
         let it = *self.lines.at(line);
-        if is_wanted && (!it.listed || it.list == self.layout.column(segment)) {
+        if is_wanted && (!it.is_listed() || it.list() == Some(self.layout.column(segment))) {
             let Some(lane) = self.idle_lane() else { return false };
-            let place = if it.listed { self.part_place(line, 0) } else { (segment, seen.strip) };
-            self.read_strip(lane, place, !it.listed, cx);
+            let place =
+                if it.is_listed() { self.part_place(line, 0) } else { (segment, seen.strip) };
+            self.read_strip(lane, place, !it.is_listed(), cx);
         }
         self.recovery().scan.next += 1;
         true
@@ -155,7 +156,7 @@ impl Engine {
                 at += 1 + head.crc as usize;
             }
             cx.touch(at);
-            let more = part.1 + 1 < self.lines.chunks.at(part.0).strips;
+            let more = part.1 + 1 < self.lines.chunk(part.0).strips;
             recovery.replay.again[lane] = more.then_some((part.0, part.1 + 1));
             self.recovery = Some(recovery);
         } else {
@@ -166,7 +167,7 @@ impl Engine {
 
     /// The list of a line is no good: its tails tell.
     pub(super) fn refuse_list(&mut self, line: u32) {
-        self.lines.at_mut(line).listed = false;
+        self.lines.refuse_list(line);
         self.recovery().replay.refused.push(line);
     }
 

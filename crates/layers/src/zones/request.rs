@@ -82,7 +82,7 @@ impl Engine {
 
     fn pump_write(&mut self, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
-        let (worn, good) = (self.worn, cx.is_good());
+        let (worn, good) = (self.lines.is_worn(), cx.is_good());
         let active = cx.request(req);
         if worn && active.kind == Kind::Write && !active.is_begun() {
             active.error = Some(HostError::NoSpace);

@@ -79,7 +79,7 @@ impl Engine {
             return self.recovery().pending == 0 && self.choose_root(cx);
         }
         // Behind what can be read there are only pads.
-        let strips = self.lines.chunks.at(segment).readable(self.layout.unreadable());
+        let strips = self.lines.chunk(segment).readable(self.layout.unreadable());
         if strips > 0 {
             let Some(lane) = self.idle_lane() else { return false };
             self.read_strip(lane, (segment, strips - 1), true, cx);
@@ -160,7 +160,7 @@ impl Engine {
         scan.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
         scan.images.sort_unstable();
         let line = self.layout.line(root_in);
-        self.lines.at_mut(line).live += 1;
+        self.lines.found_image(line);
         self.checkpoint.root = root;
         self.go(Step::Images(0))
     }
@@ -205,7 +205,7 @@ impl Engine {
                 && self.map.load(page as u32, &pages[slot], is_place);
             cx.touch(self.layout.page_entries() as usize);
             recovery.scan.loaded += 1;
-            self.lines.at_mut(line).live += 1;
+            self.lines.found_image(line);
         }
         if !sound {
             give_up("an image of the map is damaged", cx);
@@ -221,7 +221,7 @@ impl Engine {
             let seen = |column: u32| scan.seen[segment(column) as usize];
             let list = (0..self.layout.width).find_map(|column| {
                 let Seen { tail, strip } = seen(column);
-                let last = strip + 1 == self.lines.chunks.at(segment(column)).strips;
+                let last = strip + 1 == self.lines.chunk(segment(column)).strips;
                 let tail = tail.filter(|it| it.holds == Holds::List && it.entries > 0 && last)?;
                 Some((column, tail))
             });
@@ -229,12 +229,11 @@ impl Engine {
             let agrees = |column: u32| {
                 let takes_part = zones::takes_part(list.units, column);
                 let same = seen(column).tail.is_none_or(|tail| tail.opened == list.opened);
-                let full = self.lines.chunks.at(segment(column)).left() == 0;
+                let full = self.lines.chunk(segment(column)).left() == 0;
                 full && (same || !takes_part)
             };
             if (0..self.layout.width).all(agrees) {
-                let it = self.lines.at_mut(line);
-                (it.list, it.listed) = (column, true);
+                self.lines.found_list(line, column);
             }
         }
     }
@@ -246,20 +245,9 @@ impl Engine {
         let written = scan.written;
         for segment in 0..self.layout.device.count {
             let Some(tail) = scan.seen[segment as usize].tail else { continue };
-            let it = self.lines.at_mut(self.layout.line(segment));
-            // What is older was not erased: its segment failed, or a cut undid the reset.
-            if tail.opened >= it.opened {
-                it.of_map = tail.holds == Holds::Images;
-                (it.opened, it.previous, it.units) = (tail.opened, tail.previous, tail.units);
-            }
+            self.lines.found_tail(segment, &tail);
         }
-        for line in 0..self.layout.lines {
-            let it = self.lines.at(line);
-            match it.live > 0 || it.last_trim > 0 {
-                true => self.lines.found(line),
-                false => self.lines.found_nothing(line),
-            }
-        }
+        (0..self.layout.lines).for_each(|line| self.lines.found(line));
         self.written = self.written.plus(&written);
         self.durability.resume(seqs);
         self.checkpoint.strips = strips;

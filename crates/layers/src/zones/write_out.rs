@@ -8,7 +8,7 @@ use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
 use super::Engine;
 use super::append::GC;
-use super::lists::Who;
+use super::lines::Who;
 use super::map::At;
 use super::ops::{Cx, Op, fail};
 use super::row::{Phase, Row};
@@ -38,7 +38,7 @@ impl Engine {
         let fronts = self.layout.fronts;
         let of_gc = self.rows.at(row).taken[GC] > 0;
         let first =
-            if of_gc && !self.layout.wide { self.lines.lists.freest() } else { self.next_front };
+            if of_gc && !self.layout.wide { self.lines.freest_front() } else { self.next_front };
         let who = if of_gc { Who::Collection } else { Who::Host };
         // What was acknowledged does not wait for the reserve of all units.
         let placed = [who, Who::Collection].into_iter().find_map(|who| {
@@ -91,23 +91,23 @@ impl Engine {
 
     /// What the tail of a strip says of it.
     pub(super) fn head(&self, line: u32, seq: u64, entries: usize) -> Tail {
-        let it = self.lines.at(line);
+        let opened = self.lines.at(line).opened();
         Tail {
             seq,
             newest: self.durability.newest(),
-            opened: it.opened,
+            opened: opened.after,
             line,
-            previous: it.previous,
+            previous: opened.previous,
             entries: entries as u16,
-            holds: if it.of_map { Holds::Images } else { Holds::Blocks },
-            units: it.units,
+            holds: if opened.of_map { Holds::Images } else { Holds::Blocks },
+            units: opened.units,
             written: self.written,
         }
     }
 
     /// Sectors behind the last strip of a segment, which are written with it so that it closes.
     pub(super) fn rest(&self, segment: u32, strip: u32) -> u32 {
-        let chunk = self.lines.chunks.at(segment);
+        let chunk = self.lines.chunk(segment);
         if strip + 1 < chunk.strips { 0 } else { chunk.length - chunk.strips * self.layout.strip }
     }
 
@@ -144,7 +144,7 @@ impl Engine {
                 piece => self.rows.repay(piece),
             }
         }
-        self.lines.chunks.sent(segment, strip, result.is_err());
+        self.lines.sent(segment, strip, result.is_err());
         let line = self.layout.line(segment);
         match result {
             Ok(()) => {
@@ -157,7 +157,7 @@ impl Engine {
             Err(DeviceError::Media) => {
                 // Its segment is out of use: it goes to another, with the number that it has.
                 self.rows.send_again(row);
-                self.lose_segment(segment, cx);
+                self.lines.lose_segment(segment, cx);
                 self.lines.row_over(line, self.durability.newest());
                 self.retire(segment, cx);
             }
@@ -165,17 +165,10 @@ impl Engine {
         }
     }
 
-    /// A segment failed: what is in it moves soon, and there is less room.
-    pub(super) fn lose_segment(&mut self, segment: u32, cx: &mut Cx) {
-        cx.counters().device_errors += 1;
-        self.lines.note_hurt(segment);
-        self.worn = self.lines.capacity() < self.layout.blocks;
-    }
-
     /// The map points at the medium for all rows of a segment that can be read there.
     pub(super) fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
-        let readable = self.lines.chunks.at(segment).readable(hidden);
+        let readable = self.lines.chunk(segment).readable(hidden);
         for row in 0..self.layout.rows() as u16 {
             let it = self.rows.at(row);
             let is_here = it.phase() == Phase::Written && it.segment == segment;
@@ -196,7 +189,7 @@ impl Engine {
             if entry.kind == Kind::Data && self.map.get(entry.block) == here {
                 let place = self.layout.place(segment, strip, entry.value);
                 self.map.set(entry.block, At::Media(place));
-                self.lines.add(line);
+                self.lines.add_valid(line);
             }
             cx.touch(1);
         }

@@ -11,7 +11,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::layout::Layout;
+use crate::zones::layout::Layout;
 
 /// Free segments of a unit that only collection gets.
 const RESERVED: usize = 2;

@@ -7,7 +7,9 @@
 
 use alloc::vec::Vec;
 
-use super::layout::{IN_FLIGHT, Layout};
+use hostftl_format::report::{SegmentReport, SegmentState};
+
+use crate::zones::layout::{IN_FLIGHT, Layout};
 
 /// One segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +72,7 @@ impl Chunks {
         &self.list[segment as usize]
     }
 
-    pub fn at_mut(&mut self, segment: u32) -> &mut Chunk {
+    fn at_mut(&mut self, segment: u32) -> &mut Chunk {
         &mut self.list[segment as usize]
     }
 
@@ -95,8 +97,30 @@ impl Chunks {
         it.pointer - 1
     }
 
+    /// The device told how far a segment is written.
+    pub fn found(&mut self, segment: u32, told: &SegmentReport, layout: &Layout) {
+        let chunk = self.at_mut(segment);
+        chunk.length = (told.length as u32).min(layout.device.size);
+        chunk.strips = chunk.length / layout.strip;
+        let pointer = (told.pointer as u32).min(chunk.length);
+        chunk.pointer = (pointer / layout.strip).min(chunk.strips);
+        chunk.done = chunk.pointer;
+        chunk.dirty = told.state != SegmentState::Free;
+        chunk.bad = told.state == SegmentState::Offline || chunk.strips == 0;
+        if told.state == SegmentState::Open && !chunk.bad {
+            self.note_open(segment);
+        }
+    }
+
+    /// Recovery pads an open segment up to a strip.
+    pub fn pad(&mut self, segment: u32, end: u32) {
+        let chunk = self.at_mut(segment);
+        assert!(chunk.open && chunk.flight == 0, "an open segment is padded once");
+        (chunk.pointer, chunk.flight) = (end, 1);
+    }
+
     /// The device opens a segment, or has it open.
-    pub fn note_open(&mut self, segment: u32) {
+    fn note_open(&mut self, segment: u32) {
         let it = &mut self.list[segment as usize];
         self.open += u32::from(!it.open);
         it.open = true;
@@ -105,7 +129,7 @@ impl Chunks {
     /// A strip is over.
     pub fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
-        it.flight -= 1;
+        it.flight = it.flight.checked_sub(1).expect("a strip that is over was sent");
         if failed {
             it.bad = true;
         } else {
@@ -115,6 +139,13 @@ impl Chunks {
             it.open = false;
             self.open -= 1;
         }
+    }
+
+    /// The reset of a segment is sent.
+    pub fn begin_reset(&mut self, segment: u32) {
+        let it = self.at_mut(segment);
+        assert!(it.dirty && !it.bad, "a segment is reset once, and only when it holds something");
+        it.dirty = false;
     }
 
     /// A segment was reset, or failed to be.

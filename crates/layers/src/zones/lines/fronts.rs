@@ -1,0 +1,149 @@
+//! Fronts: the lines that are open, where the next strip of each goes, and which line is next.
+//!
+//! Invariants
+//! - A front has at most one line, and that line is open.
+//! - Lines that recovery found partly written are filled before others are opened, so that no
+//!   segment stays open.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::Lines;
+use super::line::{NONE, Opened};
+use super::lists::Who;
+use crate::zones::layout::Layout;
+
+/// Where a stream goes on.
+#[derive(Clone, Debug, Default)]
+struct Front {
+    line: Option<u32>,
+    /// The column of the next strip.
+    turn: u32,
+    /// The line before this one.
+    previous: Option<u32>,
+    /// Lines that are partly written.
+    partly: VecDeque<u32>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Fronts {
+    /// Those of the host, then that of the map.
+    list: Vec<Front>,
+}
+
+impl Fronts {
+    /// No line is open.
+    pub fn new(layout: &Layout) -> Self {
+        Fronts { list: alloc::vec![Front::default(); layout.fronts as usize + 1] }
+    }
+
+    /// A line that is partly written is filled later.
+    pub fn add_partly(&mut self, front: u32, line: u32) {
+        self.list[front as usize].partly.push_back(line);
+    }
+}
+
+impl Lines {
+    /// Strips that may be sent to the lines that are open for the host.
+    pub fn open_strips(&self) -> u32 {
+        let (_, fronts) = self.fronts.list.split_last().expect("there is a front of the map");
+        let lines = fronts.iter().flat_map(|it| it.line.iter().chain(&it.partly));
+        lines.map(|line| self.left(*line)).sum()
+    }
+
+    /// Where the next strip of a front goes; `None` when it must wait. `seq` is the last row.
+    pub fn place(&mut self, front: usize, seq: u64, who: Who) -> Option<(u32, u32)> {
+        loop {
+            let Some(line) = self.fronts.list[front].line else {
+                self.open(front, seq, who)?;
+                continue;
+            };
+            let turn = self.fronts.list[front].turn;
+            let columns = (0..self.layout.width).map(|step| (turn + step) % self.layout.width);
+            let columns = columns.filter(|column| self.left_in(line, *column) > 0);
+            let mut columns = columns.map(|it| (it, self.layout.segment(line, it)));
+            if let Some((column, segment)) = columns.find(|(_, it)| self.chunks.takes(*it)) {
+                self.fronts.list[front].turn = (column + 1) % self.layout.width;
+                let strip = self.chunks.send(segment);
+                self.at_mut(line).begin();
+                return Some((segment, strip));
+            }
+            if self.left(line) > 0 || !self.close(line) {
+                return None;
+            }
+            self.leave(front, line, seq);
+        }
+    }
+
+    fn leave(&mut self, front: usize, line: u32, seq: u64) {
+        let it = &mut self.fronts.list[front];
+        (it.line, it.turn, it.previous) = (None, 0, Some(line));
+        self.at_mut(line).take_no_more();
+        self.settle(line, seq);
+    }
+
+    /// Leaves the lines that are full, which else happens when the next strip is sent; true when
+    /// there was one.
+    pub fn leave_full(&mut self, seq: u64) -> bool {
+        let mut any = false;
+        for front in 0..self.fronts.list.len() {
+            let line = self.fronts.list[front].line.filter(|line| self.left(*line) == 0);
+            if let Some(line) = line
+                && self.close(line)
+            {
+                self.leave(front, line, seq);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// A line takes no more rows: its list is to be written; false while another's is.
+    fn close(&mut self, line: u32) -> bool {
+        if self.at(line).list().is_some() {
+            if self.closing.is_some() {
+                return false;
+            }
+            self.closing = Some(line);
+            self.at_mut(line).begin();
+        }
+        true
+    }
+
+    fn open(&mut self, front: usize, seq: u64, who: Who) -> Option<()> {
+        assert!(self.fronts.list[front].line.is_none(), "a front has one line");
+        if let Some(line) = self.fronts.list[front].partly.pop_front() {
+            self.fronts.list[front].line = Some(line);
+            return Some(());
+        }
+        let of_map = front + 1 == self.fronts.list.len();
+        let list = if of_map {
+            self.lists.freest()
+        } else if self.spare() == 0 {
+            return None;
+        } else {
+            front as u32
+        };
+        let line = self.lists.get(list, who)?;
+        self.free_strips -= self.room_in(line);
+        let (units, list) = self.parts(line, of_map);
+        let it = &mut self.fronts.list[front];
+        it.line = Some(line);
+        let previous = it.previous.unwrap_or(NONE);
+        self.map_lines += u32::from(of_map);
+        self.at_mut(line).open(Opened { of_map, after: seq, previous, units }, list);
+        Some(())
+    }
+
+    /// The units that take part in a line that is opened, and the column of its list: the last one
+    /// with room for it.
+    fn parts(&self, line: u32, of_map: bool) -> (u64, u32) {
+        let chunk = |column: u32| self.chunks.at(self.layout.segment(line, column));
+        let columns = || (0..self.layout.width).filter(|column| !chunk(*column).bad);
+        let units = columns().filter(|it| *it < u64::BITS).fold(0, |units, it| units | 1 << it);
+        let list = columns().rfind(|column| chunk(*column).strips > self.layout.list);
+        let none = of_map || self.layout.list == 0;
+        (units, list.filter(|_| !none).unwrap_or(NONE))
+    }
+}
