@@ -22,7 +22,7 @@ use targets::{ALL, Target};
 /// Damages good input and gives it to every parser
 #[derive(Parser)]
 struct Args {
-    /// How many inputs each target gets
+    /// How many inputs each target gets; slow ones get a share, unless they are named
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
     /// Only this target
@@ -51,7 +51,8 @@ fn main() -> ExitCode {
     let passed = chosen.iter().filter(|target| {
         let outcome = match args.keep {
             true => corpus::keep_made(target).map(|()| true),
-            false => fuzz(target, args.seed, args.runs),
+            false if args.target.is_some() => fuzz(target, args.seed, args.runs),
+            false => fuzz(target, args.seed, args.runs.div_ceil(target.share())),
         };
         outcome.unwrap_or_else(|error| {
             eprintln!("fuzz: {}: {error:#}", target.name);
@@ -114,5 +115,10 @@ mod tests {
     #[test]
     fn images_with_changes_that_are_drawn_are_refused_or_read() {
         short("drawn-image", 3000);
+    }
+
+    #[test]
+    fn volumes_with_changes_that_are_drawn_are_looked_at_and_started() {
+        short("whole-volume", 150);
     }
 }

@@ -44,6 +44,8 @@ pub const LABEL_BYTES: usize = 64;
 pub const LAYER_BYTES: usize = 256;
 /// More sectors than any device has: their bytes are counted in 63 bits.
 pub const MOST_SECTORS: u64 = 1 << 54;
+/// No superblock is written so often: one more can always be counted.
+const MOST_GENERATIONS: u64 = 1 << 62;
 /// The most devices of a stack.
 pub const MAX_DEVICES: u8 = 16;
 
@@ -219,6 +221,9 @@ impl Superblock {
     }
 
     fn check(&self) -> Result<(), &'static str> {
+        if self.generation >= MOST_GENERATIONS {
+            return Err("the generation");
+        }
         if self.count == 0 || self.count > MAX_DEVICES || self.index >= self.count {
             return Err("the number of the device");
         }
@@ -278,7 +283,7 @@ mod tests {
 
     prop_compose! {
         fn any_superblock()(
-            generation: u64, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
+            generation in 0..MOST_GENERATIONS, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
             smallest in 0..MOST_SECTORS, layer_format: u32,
             index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
             data_start in RESERVE / 8..1_u64 << 50, data_len in 1..1_u64 << 53,

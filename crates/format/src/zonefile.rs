@@ -21,6 +21,8 @@ use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
 pub const VERSION: u32 = 1;
 /// Segments of a table page.
 pub const ENTRIES: u32 = 338;
+/// No table page is written so often.
+const MOST_GENERATIONS: u64 = 1 << 62;
 /// Bytes of an entry.
 const ENTRY: usize = 12;
 /// The head is a multiple of so many sectors.
@@ -123,9 +125,12 @@ pub fn emit_table(entries: &[Entry], generation: u64, at: u64) -> Page {
 /// The generation and the entries of the table page that sector `at` has.
 ///
 /// # Errors
-/// As [`page::open`].
+/// As [`page::open`]; `Foreign` too for a generation to which none can be added.
 pub fn parse_table(page: &Page, at: u64) -> Result<(u64, Vec<Entry>), Fault> {
     let generation = page::open(page, stamp(TABLE, at))?;
+    if generation >= MOST_GENERATIONS {
+        return Err(Fault::Foreign);
+    }
     let entry = |index: usize| {
         let word = |which: usize| u32_at(page, HEADER + ENTRY * index + 4 * which);
         Entry { pointer: word(0), erased: word(1), offline: word(2) == 1 }

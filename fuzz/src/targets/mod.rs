@@ -10,6 +10,7 @@ mod recording;
 mod superblock;
 mod trace;
 mod volume;
+mod whole;
 
 /// One parser under test.
 pub struct Target {
@@ -21,6 +22,17 @@ pub struct Target {
     pub check: fn(&[u8], u64) -> anyhow::Result<()>,
     /// What the check may allocate for the smallest input, in bytes.
     pub buffers: u64,
+}
+
+impl Target {
+    /// Of so many runs it gets one, where all targets run: it is so much slower than the others.
+    pub fn share(&self) -> u64 {
+        match self.name {
+            "whole-volume" => 1000,
+            "image" | "drawn-image" => 10,
+            _ => 1,
+        }
+    }
 }
 
 /// Buffers of a parser.
@@ -59,6 +71,7 @@ pub const ALL: &[Target] = &[
         check: image::check_drawn,
         buffers: 96 << 20,
     },
+    Target { name: "whole-volume", made: whole::volumes, check: whole::check, buffers: 256 << 20 },
     Target { name: "trace", made: trace::traces, check: trace::check, buffers: SMALL },
     Target { name: "drive-toml", made: drive::drives, check: drive::check, buffers: SMALL },
     Target { name: "volume-toml", made: volume::volumes, check: volume::check, buffers: SMALL },

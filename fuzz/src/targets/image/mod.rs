@@ -55,6 +55,7 @@ fn base(case: Case, churn: u32) -> Base {
         uuid: case.config.uuid,
         strip: case.config.superpage as usize * SECTOR,
         starts: vec![0; image.devices()],
+        shown: 0,
     };
     let pages = Pages::find(&image, &volume);
     Base { case, image, exported, pages }

@@ -42,6 +42,8 @@ pub struct Volume {
     pub strip: usize,
     /// The byte of each device where that part begins which the layer sees.
     pub starts: Vec<usize>,
+    /// The byte where that part begins which has the superblocks.
+    pub shown: usize,
 }
 
 /// Where the checksum of a page is.
@@ -105,7 +107,8 @@ impl Pages {
                 if !kind.iter().all(u8::is_ascii_uppercase) {
                     continue;
                 }
-                let starts = [0, volume.starts[device]].into_iter().filter(|start| *start <= at);
+                let starts = [0, volume.shown, volume.starts[device]].into_iter();
+                let starts = starts.filter(|start| *start <= at);
                 let mut all = starts.map(|start| Found {
                     kind,
                     device,
