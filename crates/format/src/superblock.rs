@@ -283,7 +283,8 @@ mod tests {
 
     prop_compose! {
         fn any_superblock()(
-            generation in 0..MOST_GENERATIONS, volume: [u8; 16], device: [u8; 16], count in 1..=MAX_DEVICES,
+            generation in 0..MOST_GENERATIONS, volume: [u8; 16], device: [u8; 16],
+            count in 1..=MAX_DEVICES,
             smallest in 0..MOST_SECTORS, layer_format: u32,
             index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
             data_start in RESERVE / 8..1_u64 << 50, data_len in 1..1_u64 << 53,
