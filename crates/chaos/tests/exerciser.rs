@@ -95,3 +95,8 @@ fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
 fn pblk_collects_when_free_lines_lack_segments() {
     passes_with(LayerKind::Pblk, 86, &[("segment went offline", 10)]);
 }
+
+#[test]
+fn pblk_opens_a_line_that_lacks_a_segment_when_no_other_is_free() {
+    passes_with(LayerKind::Pblk, 6_000_735, &[("segment went offline", 1)]);
+}

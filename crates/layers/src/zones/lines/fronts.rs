@@ -120,7 +120,7 @@ impl Lines {
         let of_map = front + 1 == self.fronts.list.len();
         let list = if of_map {
             self.lists.freest()
-        } else if self.spare() == 0 {
+        } else if !self.has_spare() {
             return None;
         } else {
             front as u32

@@ -92,6 +92,11 @@ impl Lists {
         self.units[unit as usize].free.len() as u32
     }
 
+    /// All free segments.
+    pub fn free(&self) -> u32 {
+        self.units.iter().map(|it| it.free.len() as u32).sum()
+    }
+
     /// The unit with the most free segments.
     pub fn freest(&self) -> u32 {
         let units = 0..self.units.len() as u32;
@@ -160,7 +165,7 @@ mod tests {
         assert_eq!(lists.get(1, Who::Host), Some(1), "each unit has its own");
         assert_eq!(lists.get(0, Who::Collection), Some(4));
         assert_eq!(lists.get(0, Who::Collection), None);
-        assert_eq!((lists.free_of(0), lists.freest()), (0, 1));
+        assert_eq!((lists.free_of(0), lists.free(), lists.freest()), (0, 2, 1));
     }
 
     #[test]

@@ -142,6 +142,12 @@ impl Lines {
         self.spare_strips().max(0) as u32 / self.layout.row_strips()
     }
 
+    /// Whether a free line is not kept for images, whatever it has: what is short of strips can
+    /// still be opened.
+    fn has_spare(&self) -> bool {
+        self.lists.free() > self.layout.keep.saturating_sub(self.map_lines)
+    }
+
     /// Strips in free lines that are not kept for images.
     pub fn spare_strips(&self) -> i64 {
         let kept = self.layout.keep.saturating_sub(self.map_lines);
