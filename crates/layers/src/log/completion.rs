@@ -5,6 +5,7 @@ use hostftl_core::Command;
 use crate::kit::shell::Ended;
 use crate::log::Engine;
 use crate::log::ops::{Cx, Op};
+use crate::log::redundancy::metadata::{Step, Wanted};
 
 impl Engine {
     /// A command is over: what its error means comes first.
@@ -45,7 +46,7 @@ impl Engine {
             }
             Op::Fill { segment, device } => self.filled(segment, device, cx),
             Op::Settle { segment } => self.settled(segment, cx),
-            Op::Turn => self.turned(&command, result, cx),
+            Op::Turn => self.checkpoint.turned(&command, result, &mut self.devices, cx),
             Op::Recover { index } => self.recover_done(index, command, result, cx),
             Op::Load { index } => self.load_done(index, command, result, cx),
             Op::Salvage => self.salvage_done(command, result, cx),
@@ -68,5 +69,49 @@ impl Engine {
             }
             cx.wake();
         }
+    }
+
+    /// Goes on with what is rebuilt of metadata.
+    pub(in crate::log) fn pump_salvage(&mut self, cx: &mut Cx) -> bool {
+        let step = self.salvage.pump(&mut self.devices, cx);
+        let moved = !matches!(step, Step::None);
+        self.salvage_goes_on(step, cx);
+        moved
+    }
+
+    /// Metadata of another chunk was read.
+    fn salvage_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
+        let Engine { salvage, recovery, loads, collection, .. } = self;
+        let replay = recovery.as_ref().map(|recovery| &recovery.replay);
+        let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
+            Wanted::Chain(stream) => {
+                let head = replay.and_then(|replay| replay.next_head(stream, buf, lba));
+                head.is_some_and(|head| u32::from(head.chunks) == chunks)
+            }
+            Wanted::Image(index) => loads.is_image(index, buf),
+            Wanted::Victim => {
+                let head = collection.head_of(buf, lba);
+                head.is_some_and(|head| u32::from(head.chunks) == chunks)
+            }
+        });
+        self.salvage_goes_on(step, cx);
+    }
+
+    /// Hands metadata that was rebuilt, or can't be, to whoever wanted it.
+    fn salvage_goes_on(&mut self, step: Step, cx: &mut Cx) {
+        let Step::Over(job, well) = step else { return };
+        self.gauges.repaired += u64::from(well);
+        let range = job.range();
+        let (wanted, buf) = job.into_parts();
+        // A head that is not there may be of a row that a power cut left unfinished.
+        if well && matches!(wanted, Wanted::Image(_)) {
+            self.metadata_mended(range, cx);
+        }
+        match wanted {
+            Wanted::Chain(stream) => self.head_read(stream, buf),
+            Wanted::Image(index) => self.image_read(index, buf, well, cx),
+            Wanted::Victim => self.gc_head_salvaged(buf, well, cx),
+        }
+        cx.wake();
     }
 }

@@ -432,7 +432,8 @@ fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanErro
 impl Layout {
     /// A small volume over so many block devices, for the tests of parts.
     pub fn example(devices: u8) -> Self {
-        let config = LayerConfig::new(crate::kind::LayerKind::Log);
+        let mut config = LayerConfig::new(crate::kind::LayerKind::Log);
+        config.log.parity = devices > 2;
         let device = DeviceInfo::block(1 << 20, 8);
         Layout::new(&config, &alloc::vec![device; devices.into()]).expect("a plan")
     }

@@ -52,7 +52,6 @@ use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
 use buffers::Buffers;
 use checkpoint::Checkpoint;
-use checkpoint::roots::Roots;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
@@ -89,7 +88,6 @@ pub struct Engine {
     segments: Segments,
     devices: Devices,
     reclaim: Reclaim,
-    roots: Roots,
     streams: [Stream; STREAMS],
     rows: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
@@ -145,11 +143,10 @@ impl Log {
             codec: config.log.compress,
             map: Map::new(&layout),
             directory: Directory::new(layout.pages),
-            loads: Loads::new(),
+            loads: Loads::new(config.uuid),
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, missing, config.tolerates()),
             reclaim: Reclaim::new(&layout, devices),
-            roots: Roots::new(&layout),
             streams: [Stream::default(); STREAMS],
             rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
             active: 0,
@@ -162,10 +159,10 @@ impl Log {
             durability: Durability::new(1),
             generation: 0,
             life_number: 0,
-            collection: Collection::new(&layout),
+            collection: Collection::new(&layout, config.uuid),
             pace: Pace::new(&layout),
-            checkpoint: Checkpoint::new(&layout),
-            recovery: Some(Recovery::new(&layout, mode)),
+            checkpoint: Checkpoint::new(&layout, config.uuid),
+            recovery: Some(Recovery::new(&layout, config.uuid, mode)),
             gauges: Gauges::default(),
             calm_at: 0,
         };

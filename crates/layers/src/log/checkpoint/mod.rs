@@ -10,22 +10,24 @@
 //! - What an older root points at stays untouched until the next one is durable.
 
 pub(in crate::log) mod images;
+mod root;
 pub(in crate::log) mod roots;
 pub(in crate::log) mod snapshot;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{BLOCK, Cause, Command, Event, Gather, MetaBuf, Piece, Tally};
-use hostftl_format::log::{self, Place, Root};
+use hostftl_core::{BLOCK, Command, Event, MetaBuf};
+use hostftl_format::log::{Place, Root};
 
 use crate::planted::{Bug, planted};
 
 use crate::kit::Life;
 use crate::log::Engine;
 use crate::log::checkpoint::images::Images;
+use crate::log::checkpoint::root::Written;
+use crate::log::checkpoint::roots::Roots;
 use crate::log::layout::Layout;
-use crate::log::ops::{Cx, Op, count_sent, works};
-use crate::log::row::streams::MAP;
+use crate::log::ops::Cx;
 use crate::log::segments::Safe;
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
@@ -77,14 +79,18 @@ pub struct Checkpoint {
     seen: Stir,
     weighed: Stir,
     bufs: Vec<MetaBuf>,
+    uuid: [u8; 16],
+    roots: Roots,
     wanted: bool,
     /// Changes since the images were taken, so that a root can be known to be the last.
     begun_at: u64,
 }
 
 impl Checkpoint {
-    pub fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Checkpoint {
+            uuid,
+            roots: Roots::new(layout),
             phase: Phase::Idle,
             images: Images::new(layout),
             top: alloc::vec![(Place::NOWHERE, 0); layout.tops() as usize],
@@ -118,6 +124,16 @@ impl Checkpoint {
     /// The buffer of a root comes back late.
     pub fn take_back(&mut self, buf: MetaBuf) {
         self.bufs.push(buf);
+    }
+
+    /// The zones of the roots of zoned devices.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// The same, to be changed.
+    pub fn roots_mut(&mut self) -> &mut Roots {
+        &mut self.roots
     }
 
     /// Whether no root is on its way.
@@ -234,98 +250,28 @@ impl Engine {
         self.send_root(root, cx);
     }
 
-    /// Writes a root to all devices, first one copy, then the other: a cut damages at most one.
+    /// Writes a root to all devices.
     pub(in crate::log) fn send_root(&mut self, root: Root, cx: &mut Cx) {
-        let everywhere = self.checkpoint.everywhere;
         let lost = self.devices.lost() | root.lost & self.journal.bit();
         let of_this_life = root.epoch == self.life_number;
         let journal = if of_this_life { self.journal.newest() } else { root.journal };
-        self.checkpoint.next = Root { lost, everywhere, journal, ..root };
-        match self.layout.zoned {
-            true => self.send_root_in_turn(cx),
-            false => self.send_copy(0, cx),
-        }
-    }
-
-    pub(in crate::log) fn send_copy(&mut self, copy: u32, cx: &mut Cx) {
-        let root = self.checkpoint.next;
-        for device in 0..self.layout.devices {
-            if self.devices.has_lost(device) && !self.layout.zoned {
-                // Its buffer may be in a command that hangs.
-                self.devices.submit(Op::Root { device }, Command::Flush { device }, cx);
-                continue;
-            }
-            let (at, gap) = match self.layout.zoned {
-                true => self.enter_root_zone(device, copy),
-                false => (self.layout.root_at(root.number, copy), 0),
-            };
-            let mut buf = self.checkpoint.bufs.pop().expect("a root for each device");
-            let pairs = self.checkpoint.top.iter().copied();
-            log::emit_root(&mut buf, &self.uuid, at, &root, pairs);
-            let (gather, tally) = self.root_gather(buf, gap);
-            count_sent(&tally, cx);
-            let lba = at - u64::from(gap);
-            let command = Command::Program { device, lba, gather, tally, placement: MAP };
-            self.devices.submit(Op::Root { device }, command, cx);
-        }
-        self.checkpoint.phase = Phase::Root(copy, self.layout.devices);
-    }
-
-    /// A root behind `gap` sectors of zeros, filled up to what a device takes.
-    fn root_gather(&self, buf: MetaBuf, gap: u32) -> (Gather, Tally) {
-        let pages = buf.pages().len() as u32;
-        let fill = if self.layout.zoned { self.layout.root_stride() - self.layout.root } else { 0 };
-        let mut gather = Gather::new();
-        if gap > 0 {
-            gather.push(Piece::zero_sectors(gap));
-        }
-        gather.push(Piece::Meta { buf, pages });
-        if fill > 0 {
-            gather.push(Piece::zero_sectors(fill));
-        }
-        let mut tally = Tally::of(Cause::Checkpoint, self.layout.root);
-        tally.add(Cause::Pad, gap + fill);
-        (gather, tally)
+        self.checkpoint.send_root(Root { lost, journal, ..root }, &mut self.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
     pub(in crate::log) fn root_done(&mut self, command: Command, cx: &mut Cx) {
-        if let Command::Program { gather, .. } = command {
-            for piece in gather {
-                if let Piece::Meta { buf, .. } = piece {
-                    self.checkpoint.bufs.push(buf);
-                }
-            }
+        match self.checkpoint.root_done(command, &mut self.devices, cx) {
+            Written::On => {}
+            Written::Again(root) => self.send_root(root, cx),
+            Written::Durable => self.root_durable(cx),
         }
-        let devices = self.layout.devices;
-        let sound = works(cx);
-        self.checkpoint.phase = match self.checkpoint.phase {
-            Phase::Root(_, 1) if sound && self.roots.again => {
-                let root = self.checkpoint.next;
-                return self.send_root(root, cx);
-            }
-            Phase::Root(copy, 1) if sound => {
-                for device in 0..devices {
-                    self.devices.submit(Op::Root { device }, Command::Flush { device }, cx);
-                }
-                Phase::Flush(copy, devices)
-            }
-            Phase::Root(copy, left) => Phase::Root(copy, left - 1),
-            Phase::Flush(0, 1) if sound => return self.send_copy(1, cx),
-            Phase::Flush(1, 1) if sound => {
-                self.root_durable(cx);
-                Phase::Idle
-            }
-            Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
-            other => unreachable!("no root is on its way in {other:?}"),
-        };
     }
 
     /// What the root before this one needed may be written again.
     fn root_durable(&mut self, cx: &mut Cx) {
         self.checkpoint.root = self.checkpoint.next;
         self.segments.root_durable();
-        self.roots.made_durable();
+        self.checkpoint.roots_mut().made_durable();
         self.map.root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.checkpoint.everywhere = self.checkpoint.root.number;

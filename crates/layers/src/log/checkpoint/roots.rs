@@ -9,16 +9,13 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{BLOCK, Cause, Command, DeviceError, Gather, MetaBuf, Piece, Tally, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, Tally};
 use hostftl_format::report::{SegmentReport, SegmentState};
 
-use crate::config::Mode;
-
-use crate::log::Engine;
-use crate::log::checkpoint::Phase;
+use crate::kit::shell::Ended;
+use crate::log::devices::Devices;
 use crate::log::layout::{Layout, ROOT_ZONES};
-use crate::log::ops::{Cx, Op, count_sent, works};
-use crate::log::recovery::Step;
+use crate::log::ops::{Cx, Op, count_sent};
 use crate::log::row::streams::MAP;
 
 /// A zone of roots.
@@ -41,7 +38,7 @@ pub struct Roots {
     stride: u32,
     limited: bool,
     /// Whether a copy was lost with its zone, so that the root must be written again.
-    pub again: bool,
+    again: bool,
 }
 
 impl Roots {
@@ -131,185 +128,103 @@ impl Roots {
         (from..ROOT_ZONES).find(|zone| written(self.at(device, *zone)))
     }
 
+    /// Whether a copy was lost with its zone, so that the root must be written again.
+    pub fn is_again(&self) -> bool {
+        self.again
+    }
+
+    /// How many copies of roots a zone of a device may hold.
+    pub fn copies(&mut self, device: u8, zone: u32) -> u32 {
+        self.at(device, zone).sent / self.stride
+    }
+
+    /// Where a copy in a zone begins.
+    pub fn copy_at(&self, zone: u32, copy: u32) -> u64 {
+        self.lba(zone, copy * self.stride)
+    }
+
+    /// The newest root of a device was found in this zone.
+    pub fn go_on_in(&mut self, device: u8, zone: u32) {
+        self.current[usize::from(device)] = zone;
+        self.durable[usize::from(device)] = zone;
+    }
+
     fn lba(&self, zone: u32, at: u32) -> u64 {
         u64::from(zone) * u64::from(self.column) + u64::from(at)
     }
-}
 
-/// How far reading the roots has come.
-#[derive(Debug)]
-pub struct Search {
-    /// The next copy in the zone that is read, and one; `None` before it is begun.
-    next: Option<u32>,
-    /// Whether the copy behind it is damaged.
-    damaged_behind: bool,
-    /// Devices with a damaged root behind the newest sound one of a zone.
-    pub doubtful: u16,
-    /// Devices of a new volume whose zones are erased.
-    erased: u8,
-}
-
-impl Search {
-    /// Nothing was read.
-    pub const NEW: Search = Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
-}
-
-impl Engine {
-    /// Erases the next zone of roots of a new volume; false when there is none.
-    pub(in crate::log) fn erase_roots(&mut self, cx: &mut Cx) -> bool {
-        let (devices, sectors) = (self.layout.devices, u64::from(self.layout.column));
-        let it = self.recovery();
-        if it.mode != Mode::Format || it.search.erased == devices || cx.room() < 8 {
-            return false;
-        }
-        let device = it.search.erased;
-        it.search.erased += 1;
-        let mut from = 0;
-        while let Some(zone) = self.roots.written(device, from) {
-            let lba = self.roots.lba(zone, 0);
-            self.recover(0, Command::Reset { device, lba, sectors }, cx);
-            from = zone + 1;
-        }
-        true
-    }
-
-    /// Reads the roots of each zone from its end until one is sound; `index` counts zones.
-    pub(in crate::log) fn read_root_back(&mut self, index: u32, cx: &mut Cx) -> bool {
-        if self.recovery().pending > 0 {
-            return false;
-        }
-        if index == ROOT_ZONES * u32::from(self.layout.devices) {
-            return self.choose_root(cx);
-        }
-        let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-        let stride = self.roots.stride;
-        let copies = self.roots.at(device, zone).sent / stride;
-        let next = self.recovery().search.next.unwrap_or(copies);
-        if next == 0 {
-            let doubtful = self.recovery().search.doubtful;
-            self.recovery().search = Search { doubtful, ..Search::NEW };
-            return self.go(Step::Roots(index + 1));
-        }
-        self.recovery().search.next = Some(next - 1);
-        let lba = self.roots.lba(zone, (next - 1) * stride);
-        self.ask_root(index, (device, lba), cx);
-        true
-    }
-
-    /// A root was read: the newest of its zone, and `newer` than all before it of its device.
-    pub(in crate::log) fn root_found(&mut self, index: u32, newer: bool) {
-        self.recovery().search.next = Some(0);
-        if newer {
-            let device = (index / ROOT_ZONES) as usize;
-            self.roots.current[device] = index % ROOT_ZONES;
-            self.roots.durable[device] = index % ROOT_ZONES;
-        }
-    }
-
-    /// A copy was read that is no root; a blank one was left out.
-    pub(in crate::log) fn no_root(&mut self, index: u32, blank: bool) {
-        let device = (index / ROOT_ZONES) as u8;
-        let search = &mut self.recovery().search;
-        let second = search.next.expect("a copy was read") % 2 == 1;
-        // A root of which one copy was never written was not durable.
-        let both = !second && !blank && search.damaged_behind;
-        search.doubtful |= u16::from(both) << device;
-        search.damaged_behind = second && !blank;
-    }
-
-    /// Whether the newest root that is sound is the newest that was made, as far as a device knows
-    /// on which it is.
-    pub(in crate::log) fn is_newest(&mut self, number: u64) -> bool {
-        let doubtful = self.recovery().search.doubtful;
-        let newest = self.recovery().newest;
-        (0..usize::from(self.layout.devices))
-            .any(|device| newest[device] == number && doubtful >> device & 1 == 0)
-    }
-
-    /// Writes the next root, when there is a zone with room for it on each device.
-    pub(in crate::log) fn send_root_in_turn(&mut self, cx: &mut Cx) {
-        self.roots.again = false;
+    /// Makes room for the next root on each device, and says with how many commands.
+    pub fn turn_all(&mut self, devices: &mut Devices, cx: &mut Cx) -> u32 {
+        self.again = false;
         let before = cx.command_room();
-        for device in 0..self.layout.devices {
-            if !self.devices.has_lost(device) && !self.roots.has_room(device) {
-                self.turn(device, cx);
+        for device in 0..devices.layout().devices {
+            if !devices.has_lost(device) && !self.has_room(device) {
+                self.turn(device, devices, cx);
             }
         }
-        match before - cx.command_room() {
-            0 if works(cx) => self.send_copy(0, cx),
-            turns => self.checkpoint.phase = Phase::Turn(turns as u32),
-        }
+        (before - cx.command_room()) as u32
     }
 
     /// A device goes on in another zone.
-    fn turn(&mut self, device: u8, cx: &mut Cx) {
-        let current = self.roots.current[usize::from(device)];
-        let Some(next) = self.roots.following(device) else {
-            return self.devices.give_up(device, DeviceError::Media, cx);
+    fn turn(&mut self, device: u8, devices: &mut Devices, cx: &mut Cx) {
+        let current = self.current[usize::from(device)];
+        let Some(next) = self.following(device) else {
+            return devices.give_up(device, DeviceError::Media, cx);
         };
-        if self.roots.limited {
-            self.close_root_zone((device, current), cx);
+        if self.limited {
+            self.close_zone((device, current), devices, cx);
         }
-        self.roots.current[usize::from(device)] = next;
+        self.current[usize::from(device)] = next;
         // Another that is open lost its roots: it would be one too many.
         for zone in 0..ROOT_ZONES {
-            let erased = zone == next || self.roots.limited && self.roots.is_open(device, zone);
-            if erased && self.roots.at(device, zone).sent > 0 {
-                let (lba, sectors) = (self.roots.lba(zone, 0), u64::from(self.layout.column));
-                self.devices.submit(Op::Turn, Command::Reset { device, lba, sectors }, cx);
+            let erased = zone == next || self.limited && self.is_open(device, zone);
+            if erased && self.at(device, zone).sent > 0 {
+                let (lba, sectors) = (self.lba(zone, 0), u64::from(self.column));
+                devices.submit(Op::Turn, Command::Reset { device, lba, sectors }, cx);
             }
         }
     }
 
     /// Fills a zone of roots up.
-    fn close_root_zone(&mut self, (device, zone): (u8, u32), cx: &mut Cx) {
-        if !self.roots.is_open(device, zone) {
+    fn close_zone(&mut self, (device, zone): (u8, u32), devices: &mut Devices, cx: &mut Cx) {
+        if !self.is_open(device, zone) {
             return;
         }
-        let Zone { sent, len, .. } = *self.roots.at(device, zone);
-        let lba = self.roots.lba(zone, sent);
-        let mut gather = Gather::new();
-        gather.push(Piece::zero_sectors(len - sent));
+        let Zone { sent, len, .. } = *self.at(device, zone);
+        let lba = self.lba(zone, sent);
+        let gather = Gather::from_iter([Piece::zero_sectors(len - sent)]);
         let tally = Tally::of(Cause::Pad, len - sent);
         count_sent(&tally, cx);
-        self.roots.at(device, zone).sent = len;
+        self.at(device, zone).sent = len;
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.devices.submit(Op::Turn, command, cx);
+        devices.submit(Op::Turn, command, cx);
     }
 
-    /// A step of going on in another zone is over.
-    pub(in crate::log) fn turned(
+    /// A step of going on in another zone is over. False when another step follows.
+    pub fn turned(
         &mut self,
         command: &Command,
-        result: Result<Verdict, DeviceError>,
+        ended: Ended,
+        devices: &mut Devices,
         cx: &mut Cx,
-    ) {
-        if let (Command::Reset { device, lba, .. }, Ok(_)) = (command, result) {
-            self.roots.was_reset(*device, *lba);
-        }
-        if let (Command::Program { device, .. }, Ok(_)) = (command, result) {
-            // A cut must not open it again beside the next.
-            return self.devices.submit(Op::Turn, Command::Flush { device: *device }, cx);
-        }
-        self.checkpoint.phase = match self.checkpoint.phase {
-            Phase::Turn(1) if works(cx) => {
-                return self.send_root_in_turn(cx);
+    ) -> bool {
+        match (command, ended) {
+            (Command::Reset { device, lba, .. }, Ok(_)) => self.was_reset(*device, *lba),
+            (Command::Program { device, .. }, Ok(_)) => {
+                // A cut must not open it again beside the next.
+                devices.submit(Op::Turn, Command::Flush { device: *device }, cx);
+                return false;
             }
-            Phase::Turn(left) => Phase::Turn(left - 1),
-            other => unreachable!("no zone is turned to in {other:?}"),
-        };
+            _ => {}
+        }
+        true
     }
 
-    /// Where a copy of the next root goes on a zoned device, and what must be written before it.
-    pub(in crate::log) fn enter_root_zone(&mut self, device: u8, copy: u32) -> (u64, u32) {
-        let current = self.roots.current[usize::from(device)];
-        let (at, gap) = self.roots.next(device, copy);
-        self.roots.at(device, current).sent = at + self.roots.stride;
-        (self.roots.lba(current, at), gap)
+    /// Where a copy of the next root goes, and what must be written before it.
+    pub fn enter(&mut self, device: u8, copy: u32) -> (u64, u32) {
+        let current = self.current[usize::from(device)];
+        let (at, gap) = self.next(device, copy);
+        self.at(device, current).sent = at + self.stride;
+        (self.lba(current, at), gap)
     }
-}
-
-/// Whether all of a buffer is zeros.
-pub fn is_blank(buf: &MetaBuf) -> bool {
-    buf.pages().iter().all(|page| page.0 == [0; BLOCK])
 }

@@ -70,6 +70,8 @@ pub enum Checked {
 /// See the module text.
 #[derive(Debug)]
 pub struct Collection {
+    layout: Layout,
+    uuid: [u8; 16],
     pub phase: Phase,
     victim: u32,
     pub at: At,
@@ -97,8 +99,10 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Collection {
+            layout: *layout,
+            uuid,
             phase: Phase::Idle,
             victim: 0,
             at: At::default(),
@@ -116,6 +120,13 @@ impl Collection {
             mended: 0,
             flawed: 0,
         }
+    }
+
+    /// The head of the victim's row at `lba`, if that is what `buf` has.
+    pub fn head_of(&self, buf: &MetaBuf, lba: u64) -> Option<Head> {
+        let head = log::open(buf, &self.uuid, lba)?;
+        let sane = self.layout.admits_head(&head, self.at);
+        (sane && head.seq > self.seq).then_some(head)
     }
 
     /// Whether no victim is gone through.
@@ -195,28 +206,17 @@ impl Engine {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let head = result.ok().and_then(|_| self.victims_head(&buf, lba));
+        let head = result.ok().and_then(|_| self.collection.head_of(&buf, lba));
         match head.is_none() && self.layout.parity {
-            true => self.salvage(Wanted::Victim, (device, lba, pages), buf, cx),
+            true => self.salvage.ask(Wanted::Victim, (device, lba, pages), buf, cx),
             false => self.gc_head_read(buf, head, cx),
         }
-    }
-
-    fn victims_head(&self, buf: &MetaBuf, lba: u64) -> Option<Head> {
-        let head = log::open(buf, &self.uuid, lba)?;
-        let sane = self.layout.admits_head(&head, self.collection.at);
-        (sane && head.seq > self.collection.seq).then_some(head)
-    }
-
-    /// Whether `buf` is the head of the victim's row at `lba`, with so many chunks.
-    pub(in crate::log) fn is_victims_head(&self, buf: &MetaBuf, lba: u64, chunks: u32) -> bool {
-        self.victims_head(buf, lba).is_some_and(|head| u32::from(head.chunks) == chunks)
     }
 
     /// The head of a row was made from the other chunks, or can't be.
     pub(in crate::log) fn gc_head_salvaged(&mut self, buf: MetaBuf, well: bool, cx: &mut Cx) {
         let lba = self.layout.lba(self.collection.at);
-        let head = self.victims_head(&buf, lba).filter(|_| well);
+        let head = self.collection.head_of(&buf, lba).filter(|_| well);
         self.gc_head_read(buf, head, cx);
     }
 

@@ -35,14 +35,16 @@ pub enum Purpose {
 struct Asked {
     kind: Kind,
     page: u32,
-    /// Where it is read.
+    /// Where it is read, and its CRC.
     place: Place,
+    crc: u32,
     purpose: Purpose,
 }
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Loads {
+    uuid: [u8; 16],
     bufs: Vec<Option<MetaBuf>>,
     asked: [Asked; LOADS],
     free: Vec<u8>,
@@ -53,9 +55,16 @@ pub struct Loads {
 }
 
 impl Loads {
-    pub fn new() -> Self {
-        let none = Asked { kind: Kind::Map, page: 0, place: Place::NOWHERE, purpose: Purpose::Use };
+    pub fn new(uuid: [u8; 16]) -> Self {
+        let none = Asked {
+            kind: Kind::Map,
+            page: 0,
+            place: Place::NOWHERE,
+            crc: 0,
+            purpose: Purpose::Use,
+        };
         Loads {
+            uuid,
             bufs: (0..LOADS).map(|_| Some(MetaBuf::new(1))).collect(),
             asked: [none; LOADS],
             free: (0..LOADS as u8).rev().collect(),
@@ -77,6 +86,12 @@ impl Loads {
     /// Whether nothing is being read.
     pub fn is_idle(&self) -> bool {
         self.free.len() == LOADS
+    }
+
+    /// Whether `buf` has the image that was asked for as number `index`.
+    pub fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
+        let (Asked { kind, page, crc, .. }, image) = (self.asked[index as usize], &buf.pages()[0]);
+        log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc
     }
 }
 
@@ -102,10 +117,10 @@ impl Engine {
         purpose: Purpose,
         cx: &mut Cx,
     ) {
-        let (place, _) = self.image_of(kind, page);
+        let (place, crc) = self.image_of(kind, page);
         let index = self.loads.free.pop().expect("a load may begin");
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
-        self.loads.asked[index as usize] = Asked { kind, page, place, purpose };
+        self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
         self.segments.pin(self.layout.segment_of(place.byte()));
         let command = Command::Read {
             device: place.device(),
@@ -127,26 +142,16 @@ impl Engine {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
         };
-        let well = result.is_ok() && self.is_image(index, &buf);
+        let well = result.is_ok() && self.loads.is_image(index, &buf);
         match !well && self.layout.parity {
-            true => self.salvage(Wanted::Image(index), (device, lba, pages), buf, cx),
+            true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
             false => self.image_read(index, buf, well, cx),
         }
     }
 
-    /// Whether `buf` has the image that was asked for as number `index`.
-    pub(in crate::log) fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
-        let (Asked { kind, page, .. }, image) = (self.loads.asked[index as usize], &buf.pages()[0]);
-        let (_, crc) = self.image_of(kind, page);
-        let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
-        log::is_page(image, kind, page)
-            && log::page_crc(image, &self.uuid) == crc
-            && (kind != Kind::Map || self.layout.admits_places(places()))
-    }
-
     /// An image was read from its device, or made from the others, or can't be.
     pub(in crate::log) fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
-        let Asked { kind, page, place, purpose } = self.loads.asked[index as usize];
+        let Asked { kind, page, place, purpose, .. } = self.loads.asked[index as usize];
         self.segments.unpin(self.layout.segment_of(place.byte()));
         cx.touch(PAIRS);
         let image = &buf.pages()[0];

@@ -10,6 +10,7 @@
 //! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
 pub(in crate::log) mod replay;
+pub(in crate::log) mod root_zones;
 pub(in crate::log) mod sane;
 pub(in crate::log) mod verify;
 
@@ -20,11 +21,11 @@ use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
-use crate::log::checkpoint::roots::{Search, is_blank};
 use crate::log::layout::Layout;
 use crate::log::map::page_reads::Purpose;
 use crate::log::ops::{Cx, Op, fail, give_up};
 use crate::log::recovery::replay::Replay;
+use crate::log::recovery::root_zones::{Search, is_blank};
 use crate::log::row::Phase;
 
 /// Pages of a report.
@@ -66,7 +67,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    pub fn new(layout: &Layout, mode: Mode) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
             step: Step::Start,
@@ -77,7 +78,7 @@ impl Recovery {
             search: Search::NEW,
             report: layout.zoned.then(|| MetaBuf::new(REPORT_PAGES)),
             best: None,
-            replay: Replay::new(layout),
+            replay: Replay::new(layout, uuid),
         }
     }
 }
@@ -320,7 +321,7 @@ impl Engine {
             }
             (Step::Clean, Command::Reset { device, lba, .. }) => {
                 if result.is_ok() {
-                    self.roots.was_reset(device, lba);
+                    self.checkpoint.roots_mut().was_reset(device, lba);
                 }
             }
             (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, device, lba, .. }) => {

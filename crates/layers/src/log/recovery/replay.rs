@@ -63,6 +63,8 @@ impl Chain {
 /// See the module text.
 #[derive(Debug)]
 pub struct Replay {
+    layout: Layout,
+    uuid: [u8; 16],
     chains: [Chain; STREAMS],
     bufs: Vec<MetaBuf>,
     epoch: u32,
@@ -83,10 +85,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    pub fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let pages = layout.head_pages(true) as usize;
         let bufs = 2 * WINDOW as usize + 2 * STREAMS;
         Replay {
+            layout: *layout,
+            uuid,
             chains: Default::default(),
             bufs: (0..bufs).map(|_| MetaBuf::new(pages)).collect(),
             epoch: 0,
@@ -115,6 +119,15 @@ impl Replay {
         }
     }
 
+    /// The head of the next row of a stream, if that is what `buf`, read at `lba`, has.
+    pub fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
+        let head = log::open(buf, &self.uuid, lba)?;
+        let at = self.chains[usize::from(stream)].at?;
+        let sane = self.layout.admits_head(&head, at);
+        let next = sane && head.epoch == self.epoch && head.seq >= self.expected;
+        (next && u16::from(head.stream) == stream).then_some(head)
+    }
+
     /// Rows that were applied, and rows that were found but not whole.
     pub fn counts(&self) -> (u64, u64) {
         (self.applied, self.dropped)
@@ -127,7 +140,7 @@ impl Engine {
     }
 
     pub(in crate::log) fn pump_replay(&mut self, cx: &mut Cx) -> bool {
-        if self.recovery().pending > 0 {
+        if self.recovery().pending > 0 || !self.salvage.is_idle() {
             return false;
         }
         if let Some(moved) = self.scan_journal(cx) {
@@ -177,31 +190,11 @@ impl Engine {
         moved
     }
 
-    /// Whether `buf` is the head of the next row of a stream, read at `lba`, with so many chunks.
-    pub(in crate::log) fn is_next_head(
-        &self,
-        stream: u16,
-        buf: &MetaBuf,
-        lba: u64,
-        chunks: u32,
-    ) -> bool {
-        let head = self.next_head(stream, buf, lba);
-        head.is_some_and(|head| u32::from(head.chunks) == chunks)
-    }
-
-    fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
-        let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
-        let head = log::open(buf, &self.uuid, lba)?;
-        let at = replay.chains[usize::from(stream)].at?;
-        let sane = self.layout.admits_head(&head, at);
-        let next = sane && head.epoch == replay.epoch && head.seq >= replay.expected;
-        (next && u16::from(head.stream) == stream).then_some(head)
-    }
-
     /// A head was read from its device, or made from the others, or could not be.
     pub(in crate::log) fn head_read(&mut self, stream: u16, buf: MetaBuf) {
         let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
-        let head = self.next_head(stream, &buf, self.layout.lba(at));
+        let lba = self.layout.lba(at);
+        let head = self.replay().next_head(stream, &buf, lba);
         self.row_knows(head.map_or(0, |head| head.journal));
         let replay = self.replay();
         let chain = &mut replay.chains[stream as usize];
@@ -225,9 +218,9 @@ impl Engine {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let found = !failed && self.next_head(stream, &buf, lba).is_some();
+        let found = !failed && self.replay().next_head(stream, &buf, lba).is_some();
         if !found && self.layout.parity {
-            return self.salvage(Wanted::Chain(stream), (device, lba, pages), buf, cx);
+            return self.salvage.ask(Wanted::Chain(stream), (device, lba, pages), buf, cx);
         }
         if failed {
             self.replay().bufs.push(buf);

@@ -56,7 +56,7 @@ impl Engine {
             return false;
         }
         let Some((segment, _)) = self.layout.zone_of(*lba) else {
-            self.roots.fail(*device, *lba);
+            self.checkpoint.roots_mut().fail(*device, *lba);
             return true;
         };
         self.spoil(segment, *device);

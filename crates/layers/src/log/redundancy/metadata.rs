@@ -4,13 +4,14 @@
 //! other, until the sum is what was wanted. Heads and images have checksums, so that what is wrong
 //! is never taken.
 //!
-//! Invariant: one salvage at a time; the others wait with their buffers.
+//! Invariant: one rebuild at a time; the others wait with their buffers.
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Target, Verdict};
+use hostftl_core::{Cause, Command, MetaBuf, Target};
 
-use crate::log::Engine;
+use crate::kit::shell::Ended;
+use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, Op};
 
@@ -25,18 +26,43 @@ pub enum Wanted {
     Victim,
 }
 
+/// Metadata that is wanted, or comes back.
 #[derive(Debug)]
-struct Job {
+pub struct Job {
     wanted: Wanted,
     device: u8,
     lba: u64,
     pages: u32,
-    target: MetaBuf,
+    buf: MetaBuf,
+}
+
+impl Job {
+    /// Where it lies: the device, the first sector, and the pages.
+    pub fn range(&self) -> (u8, u64, u32) {
+        (self.device, self.lba, self.pages)
+    }
+
+    /// Who wanted it, and the buffer.
+    pub fn into_parts(self) -> (Wanted, MetaBuf) {
+        (self.wanted, self.buf)
+    }
+}
+
+/// What a step did.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing: nobody wants anything, or a command is under way.
+    None,
+    /// It moved on.
+    Moved,
+    /// The first rebuild is over, well or not.
+    Over(Job, bool),
 }
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Salvage {
+    layout: Layout,
     jobs: VecDeque<Job>,
     /// What is read next of the first job: the parity, or 1 more than a chunk.
     next: u32,
@@ -46,9 +72,11 @@ pub struct Salvage {
 }
 
 impl Salvage {
+    /// Nothing is wanted.
     pub fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true) as usize;
         Salvage {
+            layout: *layout,
             jobs: VecDeque::with_capacity(32),
             next: 0,
             busy: false,
@@ -56,125 +84,146 @@ impl Salvage {
             buf: Some(MetaBuf::new(pages)),
         }
     }
-}
 
-impl Engine {
-    /// Makes `pages` pages at `lba` of `device` from the other devices; `target` comes back with
-    /// them, or without.
-    pub(in crate::log) fn salvage(
+    /// Whether nothing is wanted.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Makes `pages` pages at `lba` of `device` from the other devices; `buf` comes back with them,
+    /// or without.
+    pub fn ask(
         &mut self,
         wanted: Wanted,
         (device, lba, pages): (u8, u64, u32),
-        target: MetaBuf,
+        buf: MetaBuf,
         cx: &mut Cx,
     ) {
-        if let Some(recovery) = self.recovery.as_mut() {
-            recovery.pending += 1;
-        }
-        self.salvage.jobs.push_back(Job { wanted, device, lba, pages, target });
+        self.jobs.push_back(Job { wanted, device, lba, pages, buf });
         cx.wake();
     }
 
-    pub(in crate::log) fn pump_salvage(&mut self, cx: &mut Cx) -> bool {
-        if self.salvage.busy || cx.command_room() == 0 {
-            return false;
-        }
-        let Some(job) = self.salvage.jobs.front() else { return false };
+    /// Reads the next chunk.
+    pub fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
+        let Some(job) = self.jobs.front().filter(|_| !self.busy && cx.command_room() > 0) else {
+            return Step::None;
+        };
         let (segment, slot) = self.layout.slot_of(job.lba);
-        let device = match self.salvage.next {
+        let device = match self.next {
             0 => self.layout.parity_device(segment, slot),
             chunk => self.layout.device(segment, slot, chunk - 1),
         };
-        if device == job.device && self.salvage.next > 0 {
-            self.salvage.next += 1;
-            if self.salvage.next > self.layout.width() {
-                self.salvaged(false, cx);
-            }
-            return true;
+        if device == job.device && self.next > 0 {
+            self.next += 1;
+            let over = self.next > self.layout.width();
+            return if over { self.end(false) } else { Step::Moved };
         }
-        let (lba, pages) = (job.lba, job.pages);
-        let buf = self.salvage.buf.take().expect("nothing is being read");
-        let into = Target::Meta { buf, pages };
-        self.salvage.busy = true;
-        let command = Command::Read { device, lba, into, cause: Cause::Map };
-        self.devices.submit(Op::Salvage, command, cx);
-        true
+        let buf = self.buf.take().expect("nothing is being read");
+        let into = Target::Meta { buf, pages: job.pages };
+        let command = Command::Read { device, lba: job.lba, into, cause: Cause::Map };
+        self.busy = true;
+        devices.submit(Op::Salvage, command, cx);
+        Step::Moved
     }
 
-    pub(in crate::log) fn salvage_done(
+    /// A chunk was read: is the sum so far what was wanted? `is_wanted` says whether it is the
+    /// metadata that lies at a sector, of a row with so many chunks.
+    pub fn done(
         &mut self,
         command: Command,
-        result: Result<Verdict, DeviceError>,
-        cx: &mut Cx,
-    ) {
+        ended: Ended,
+        is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
+    ) -> Step {
         let Command::Read { into: Target::Meta { buf, pages }, .. } = command else {
             unreachable!("metadata comes back")
         };
-        let it = &mut self.salvage;
-        it.busy = false;
-        let first = it.next == 0;
-        it.next += 1;
-        let pairs = it.sum.pages_mut().iter_mut().zip(buf.pages()).take(pages as usize);
+        assert!(self.busy, "a chunk that comes was asked for");
+        self.busy = false;
+        let first = self.next == 0;
+        self.next += 1;
+        let pairs = self.sum.pages_mut().iter_mut().zip(buf.pages()).take(pages as usize);
         for (sum, page) in pairs {
             match first {
                 true => sum.0.copy_from_slice(&page.0),
                 false => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
             }
         }
-        it.buf = Some(buf);
-        match result {
-            Ok(_) => self.look_at_sum(cx),
-            Err(_) => self.salvaged(false, cx),
+        self.buf = Some(buf);
+        match ended {
+            Ok(_) => self.look_at_sum(is_wanted),
+            Err(_) => self.end(false),
         }
     }
 
-    /// Is the sum so far what was wanted, if the row has no more chunks than these?
-    fn look_at_sum(&mut self, cx: &mut Cx) {
-        let job = self.salvage.jobs.front().expect("a salvage is under way");
+    fn look_at_sum(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool) -> Step {
+        let job = self.jobs.front().expect("a rebuild is under way");
         let (segment, slot) = self.layout.slot_of(job.lba);
         let width = self.layout.width();
         let lost = (0..width).find(|chunk| self.layout.device(segment, slot, *chunk) == job.device);
-        let Some(lost) = lost else { return self.salvaged(false, cx) };
-        let folded = self.salvage.next - 1;
+        let Some(lost) = lost else { return self.end(false) };
+        let folded = self.next - 1;
         let chunks = folded.max(lost + 1);
-        if folded >= lost && self.is_wanted(job.wanted, job.lba, chunks) {
-            return self.salvaged(true, cx);
+        if folded >= lost && is_wanted(job.wanted, &self.sum, job.lba, chunks) {
+            return self.end(true);
         }
-        if folded >= width {
-            self.salvaged(false, cx);
-        }
+        if folded >= width { self.end(false) } else { Step::Moved }
     }
 
-    fn is_wanted(&self, wanted: Wanted, lba: u64, chunks: u32) -> bool {
-        match wanted {
-            Wanted::Chain(stream) => self.is_next_head(stream, &self.salvage.sum, lba, chunks),
-            Wanted::Image(index) => self.is_image(index, &self.salvage.sum),
-            Wanted::Victim => self.is_victims_head(&self.salvage.sum, lba, chunks),
-        }
-    }
-
-    /// The first salvage is over.
-    fn salvaged(&mut self, well: bool, cx: &mut Cx) {
-        let job = self.salvage.jobs.pop_front().expect("a salvage is under way");
-        self.salvage.next = 0;
-        let mut buf = job.target;
+    /// The first rebuild is over.
+    fn end(&mut self, well: bool) -> Step {
+        let mut job = self.jobs.pop_front().expect("a rebuild is under way");
+        self.next = 0;
         if well {
-            self.gauges.repaired += 1;
-            let pages = buf.pages_mut().iter_mut().zip(self.salvage.sum.pages());
+            let pages = job.buf.pages_mut().iter_mut().zip(self.sum.pages());
             pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
-            // A head that is not there may be of a row that a power cut left unfinished.
-            if matches!(job.wanted, Wanted::Image(_)) {
-                self.metadata_mended((job.device, job.lba, job.pages), cx);
-            }
         }
-        if let Some(recovery) = self.recovery.as_mut() {
-            recovery.pending -= 1;
-        }
-        match job.wanted {
-            Wanted::Chain(stream) => self.head_read(stream, buf),
-            Wanted::Image(index) => self.image_read(index, buf, well, cx),
-            Wanted::Victim => self.gc_head_salvaged(buf, well, cx),
-        }
-        cx.wake();
+        Step::Over(job, well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::{DeviceError, Verdict};
+
+    /// A rebuild of one page of the second of three devices, whose chunks hold 1, 2 and their sum.
+    fn asked() -> Salvage {
+        let mut salvage = Salvage::new(&Layout::example(3));
+        let lba = salvage.layout.lba(crate::log::layout::At::default());
+        let device = salvage.layout.device(0, 0, 1);
+        let buf = MetaBuf::new(1);
+        salvage.jobs.push_back(Job { wanted: Wanted::Victim, device, lba, pages: 1, buf });
+        salvage
+    }
+
+    fn read(salvage: &mut Salvage, byte: u8, ended: Ended) -> Step {
+        let mut buf = salvage.buf.take().expect("nothing is being read");
+        buf.pages_mut()[0].0.fill(byte);
+        salvage.busy = true;
+        let into = Target::Meta { buf, pages: 1 };
+        let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
+        salvage.done(command, ended, |_, sum, _, chunks| sum.pages()[0].0[7] == 2 && chunks == 2)
+    }
+
+    #[test]
+    fn metadata_is_the_sum_of_the_others() {
+        let mut salvage = asked();
+        assert!(matches!(read(&mut salvage, 3, Ok(Verdict::default())), Step::Moved));
+        let Step::Over(job, true) = read(&mut salvage, 1, Ok(Verdict::default())) else {
+            panic!("the sum is what was wanted")
+        };
+        assert_eq!(job.into_parts().1.pages()[0].0[4095], 2);
+        assert!(salvage.is_idle());
+    }
+
+    #[test]
+    fn what_can_not_be_read_or_is_wrong_ends_it() {
+        let mut salvage = asked();
+        let gone = Err(DeviceError::Gone);
+        assert!(matches!(read(&mut salvage, 3, gone), Step::Over(_, false)));
+        let mut salvage = asked();
+        assert!(matches!(read(&mut salvage, 7, Ok(Verdict::default())), Step::Moved));
+        assert!(matches!(read(&mut salvage, 1, Ok(Verdict::default())), Step::Moved));
+        assert_eq!((salvage.next, salvage.is_idle()), (2, false));
     }
 }

@@ -46,7 +46,7 @@ impl Engine {
             };
             match (from + index).checked_sub(ROOT_ZONES) {
                 Some(segment) => self.devices.zones_mut().found(segment, device, &it, least),
-                None => self.roots.found(device, from + index, &it),
+                None => self.checkpoint.roots_mut().found(device, from + index, &it),
             }
         }
         self.recovery().report = Some(buf);

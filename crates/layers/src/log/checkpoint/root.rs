@@ -1,0 +1,128 @@
+//! Writes a root: to all devices, first one copy, then the other, so that a cut damages at most one.
+
+use hostftl_core::{Cause, Command, Gather, MetaBuf, Piece, Tally};
+use hostftl_format::log::{self, Root};
+
+use crate::kit::shell::Ended;
+use crate::log::checkpoint::{Checkpoint, Phase};
+use crate::log::devices::Devices;
+use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::row::streams::MAP;
+
+/// What the end of a command did for the root that is written.
+#[derive(Debug)]
+pub enum Written {
+    /// It goes on.
+    On,
+    /// A copy was lost with its zone: this root must be written again.
+    Again(Root),
+    /// The root is durable.
+    Durable,
+}
+
+impl Checkpoint {
+    /// Writes a root.
+    pub fn send_root(&mut self, root: Root, devices: &mut Devices, cx: &mut Cx) {
+        self.next = Root { everywhere: self.everywhere, ..root };
+        match devices.layout().zoned {
+            true => self.send_root_in_turn(devices, cx),
+            false => self.send_copy(0, devices, cx),
+        }
+    }
+
+    /// As that, when there is a zone with room for the root on each device.
+    fn send_root_in_turn(&mut self, devices: &mut Devices, cx: &mut Cx) {
+        match self.roots.turn_all(devices, cx) {
+            0 if works(cx) => self.send_copy(0, devices, cx),
+            turns => self.phase = Phase::Turn(turns),
+        }
+    }
+
+    /// A step of going on in another zone of roots is over.
+    pub fn turned(&mut self, command: &Command, ended: Ended, devices: &mut Devices, cx: &mut Cx) {
+        if !self.roots.turned(command, ended, devices, cx) {
+            return;
+        }
+        self.phase = match self.phase {
+            Phase::Turn(1) if works(cx) => return self.send_root_in_turn(devices, cx),
+            Phase::Turn(left) => Phase::Turn(left - 1),
+            other => unreachable!("no zone is turned to in {other:?}"),
+        };
+    }
+
+    fn send_copy(&mut self, copy: u32, devices: &mut Devices, cx: &mut Cx) {
+        let (root, layout) = (self.next, *devices.layout());
+        for device in 0..layout.devices {
+            if devices.has_lost(device) && !layout.zoned {
+                // Its buffer may be in a command that hangs.
+                devices.submit(Op::Root { device }, Command::Flush { device }, cx);
+                continue;
+            }
+            let (at, gap) = match layout.zoned {
+                true => self.roots.enter(device, copy),
+                false => (layout.root_at(root.number, copy), 0),
+            };
+            let mut buf = self.bufs.pop().expect("a root for each device");
+            log::emit_root(&mut buf, &self.uuid, at, &root, self.top.iter().copied());
+            let fill = if layout.zoned { layout.root_stride() - layout.root } else { 0 };
+            let gather = root_gather(buf, gap, fill);
+            let mut tally = Tally::of(Cause::Checkpoint, layout.root);
+            tally.add(Cause::Pad, gap + fill);
+            count_sent(&tally, cx);
+            let lba = at - u64::from(gap);
+            let command = Command::Program { device, lba, gather, tally, placement: MAP };
+            devices.submit(Op::Root { device }, command, cx);
+        }
+        self.phase = Phase::Root(copy, layout.devices);
+    }
+
+    /// A root was written to a device, or the device flushed after it.
+    pub fn root_done(&mut self, command: Command, devices: &mut Devices, cx: &mut Cx) -> Written {
+        if let Command::Program { gather, .. } = command {
+            for piece in gather {
+                if let Piece::Meta { buf, .. } = piece {
+                    self.bufs.push(buf);
+                }
+            }
+        }
+        let sound = works(cx);
+        self.phase = match self.phase {
+            Phase::Root(_, 1) if sound && self.roots.is_again() => {
+                return Written::Again(self.next);
+            }
+            Phase::Root(copy, 1) if sound => {
+                let count = devices.layout().devices;
+                for device in 0..count {
+                    devices.submit(Op::Root { device }, Command::Flush { device }, cx);
+                }
+                Phase::Flush(copy, count)
+            }
+            Phase::Root(copy, left) => Phase::Root(copy, left - 1),
+            Phase::Flush(0, 1) if sound => {
+                self.send_copy(1, devices, cx);
+                return Written::On;
+            }
+            Phase::Flush(1, 1) if sound => {
+                self.phase = Phase::Idle;
+                return Written::Durable;
+            }
+            Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
+            other => unreachable!("no root is on its way in {other:?}"),
+        };
+        Written::On
+    }
+}
+
+/// A root behind `gap` sectors of zeros, filled up with `fill` more to what a device takes.
+fn root_gather(buf: MetaBuf, gap: u32, fill: u32) -> Gather {
+    let pages = buf.pages().len() as u32;
+    let mut gather = Gather::new();
+    if gap > 0 {
+        gather.push(Piece::zero_sectors(gap));
+    }
+    gather.push(Piece::Meta { buf, pages });
+    if fill > 0 {
+        gather.push(Piece::zero_sectors(fill));
+    }
+    gather
+}
