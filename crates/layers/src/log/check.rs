@@ -15,12 +15,13 @@ impl Engine {
             live[segment as usize] += place.len().div_ceil(GRAIN);
         };
         let tops = (0..self.layout.tops()).map(|at| self.checkpoint.top(at).0);
-        let images = (0..self.layout.pages).map(|page| self.directory.place(page));
+        let images = (0..self.layout.pages).map(|page| self.pages.directory().place(page));
         tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
-        let blocks = (0..self.map.len()).filter_map(|block| self.map.look(block));
+        let blocks = (0..self.pages.map().len()).filter_map(|block| self.pages.map().look(block));
         let mapped =
             blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
-        let away = |page: u32| self.map.state(page) != Where::Here && !self.is_blank(page);
+        let away =
+            |page: u32| self.pages.map().state(page) != Where::Here && !self.pages.is_blank(page);
         let all = !(0..self.layout.pages).any(away);
         let fits = |(segment, sum): (usize, &u32)| {
             let live = self.segments.live(segment as u32);
@@ -32,8 +33,10 @@ impl Engine {
         if !self.segments.check() {
             return Err("what is counted of full segments is not what they have");
         }
-        match mapped as u64 == self.map.mapped() || !all && (mapped as u64) < self.map.mapped() {
-            true => self.map.check(),
+        match mapped as u64 == self.pages.map().mapped()
+            || !all && (mapped as u64) < self.pages.map().mapped()
+        {
+            true => self.pages.map().check(),
             false => Err("the number of mapped blocks is not that of the map"),
         }
     }

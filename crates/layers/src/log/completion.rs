@@ -1,10 +1,11 @@
 //! Hands a completed command to its owner.
 
-use hostftl_core::Command;
+use hostftl_core::{Command, MetaBuf, Target};
 
 use crate::kit::shell::Ended;
 use crate::log::Engine;
-use crate::log::ops::{Cx, Op};
+use crate::log::map::pages::Image;
+use crate::log::ops::{Cx, Op, give_up};
 use crate::log::redundancy::metadata::{Step, Wanted};
 
 impl Engine {
@@ -81,14 +82,14 @@ impl Engine {
 
     /// Metadata of another chunk was read.
     fn salvage_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
-        let Engine { salvage, recovery, loads, collection, .. } = self;
+        let Engine { salvage, recovery, pages, collection, .. } = self;
         let replay = recovery.as_ref().map(|recovery| &recovery.replay);
         let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
                 let head = replay.and_then(|replay| replay.next_head(stream, buf, lba));
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
-            Wanted::Image(index) => loads.is_image(index, buf),
+            Wanted::Image(index) => pages.loads().is_image(index, buf),
             Wanted::Victim => {
                 let head = collection.head_of(buf, lba);
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
@@ -113,5 +114,27 @@ impl Engine {
             Wanted::Victim => self.gc_head_salvaged(buf, well, cx),
         }
         cx.wake();
+    }
+
+    /// The device has answered: is that the image, or what it should have been?
+    fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
+        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
+            unreachable!("an image comes back")
+        };
+        let well = ended.is_ok() && self.pages.loads().is_image(index, &buf);
+        match !well && self.layout.parity {
+            true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
+            false => self.image_read(index, buf, well, cx),
+        }
+    }
+
+    /// An image was read from its device, or made from the others, or can't be.
+    fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
+        match self.pages.image_read(index, buf, well, &mut self.segments, cx) {
+            Image::Here => {}
+            Image::Gone(page, device) => self.page_is_gone(page, device, cx),
+            Image::Carry(page, image) => self.carry_image(page, image.as_ref()),
+            Image::Damaged(why) => give_up(why, cx),
+        }
     }
 }

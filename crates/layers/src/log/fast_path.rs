@@ -22,7 +22,7 @@ impl Engine {
     /// Whether the rest of a round finds nothing to do.
     #[inline]
     pub(in crate::log) fn is_calm(&self, cx: &Cx) -> bool {
-        cx.is_calm() && self.calm_at == self.segments.changes && !self.map.is_crowded()
+        cx.is_calm() && self.calm_at == self.segments.changes && !self.pages.map().is_crowded()
     }
 
     /// A command is over: only the computations of blocks leave the layer calm.

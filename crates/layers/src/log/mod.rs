@@ -60,9 +60,7 @@ use host::blocks::Blocks;
 use journal::Journal;
 use layout::ROWS;
 pub use layout::{At, Layout};
-use map::Map;
-use map::directory::Directory;
-use map::page_reads::Loads;
+use map::pages::Pages;
 use ops::{Cx, Mark, OPS, OWN_OPS, Op, give_up};
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
@@ -82,9 +80,7 @@ pub struct Engine {
     uuid: [u8; 16],
     codec: Codec,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
-    map: Map,
-    directory: Directory,
-    loads: Loads,
+    pages: Pages,
     segments: Segments,
     devices: Devices,
     reclaim: Reclaim,
@@ -141,9 +137,7 @@ impl Log {
             layout,
             uuid: config.uuid,
             codec: config.log.compress,
-            map: Map::new(&layout),
-            directory: Directory::new(layout.pages),
-            loads: Loads::new(config.uuid),
+            pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, missing, config.tolerates()),
             reclaim: Reclaim::new(&layout, devices),
@@ -254,7 +248,7 @@ impl Core for Engine {
 
     fn gauges(&self) -> Option<Gauges> {
         let (live, free, stale) = self.segments.space();
-        let mapped = self.map.mapped() * BLOCK as u64;
+        let mapped = self.pages.map().mapped() * BLOCK as u64;
         Some(Gauges { mapped, live, free, stale, ..self.gauges })
     }
 
@@ -263,7 +257,7 @@ impl Core for Engine {
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        let (used, frames) = self.map.use_of_frames();
+        let (used, frames) = self.pages.map().use_of_frames();
         let pages = self.layout.pages.into();
         let mut facts = Few::new();
         self.journal.tell(&mut facts);
@@ -272,7 +266,7 @@ impl Core for Engine {
         facts.push(("map_frames_used", used.into()));
         facts.push(("replay_bytes", self.delta()));
         facts.push(("start_read_bytes", self.devices.read_at_start()));
-        facts.push(("map_warmed_percent", self.loads.warmed() * 100 / pages));
+        facts.push(("map_warmed_percent", self.pages.loads().warmed() * 100 / pages));
         facts
     }
 
@@ -299,7 +293,7 @@ impl Core for Engine {
 impl Engine {
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
     fn may_be_mapped(&self, block: u64) -> bool {
-        let away = || !self.directory.place(self.map.page_of(block)).is_nowhere();
-        self.map.look(block).map_or_else(away, |place| !place.is_nowhere())
+        let away = || !self.pages.directory().place(self.pages.map().page_of(block)).is_nowhere();
+        self.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::kit::Life;
 use crate::log::Engine;
+use crate::log::map::Where;
+use crate::log::map::pages::{Pages, With};
 use crate::log::ops::Cx;
 
 /// The most outputs that one round of the pump makes.
@@ -103,5 +105,37 @@ impl Engine {
     pub(in crate::log) fn pump_failed(&mut self, cx: &mut Cx) -> bool {
         let moved = self.pump_mapping(cx) | self.pump_salvage(cx);
         moved | self.pump_requests(cx) | self.pump_blocks(cx)
+    }
+
+    /// Whether a write waits for room: it is refused only when nothing is under way.
+    pub(in crate::log) fn waits_for_room(&self, cx: &mut Cx) -> bool {
+        !self.blocks.waiting.is_empty() || cx.requests().first_write().is_some()
+    }
+
+    /// Reads pages that nobody has asked for yet, while nobody waits for room.
+    fn pump_warming(&mut self, cx: &mut Cx) -> bool {
+        let may = cx.life() == Life::Running && !self.waits_for_room(cx);
+        may && {
+            let (pages, mut with) = self.pages_with();
+            pages.warm(&mut with, cx)
+        }
+    }
+
+    /// The map, and what its pages need on their way.
+    pub(in crate::log) fn pages_with(&mut self) -> (&mut Pages, With<'_>) {
+        let Engine { pages, checkpoint, segments, devices, .. } = self;
+        (pages, With { checkpoint, segments, devices })
+    }
+
+    /// As [`Pages::fetch`].
+    pub(in crate::log) fn fetch_page(&mut self, page: u32, cx: &mut Cx) -> Where {
+        let (pages, mut with) = self.pages_with();
+        pages.fetch(page, &mut with, cx)
+    }
+
+    /// As [`Pages::hold`].
+    pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
+        let (pages, mut with) = self.pages_with();
+        pages.hold(page, spare, &mut with, cx)
     }
 }

@@ -177,7 +177,7 @@ impl Engine {
     pub(in crate::log) fn delta(&self) -> u64 {
         let rows = self.durability.next().saturating_sub(self.checkpoint.root.replay_from);
         let heads = rows * u64::from(self.layout.head_pages(true));
-        (heads + u64::from(self.map.dirty())) * BLOCK as u64
+        (heads + u64::from(self.pages.map().dirty())) * BLOCK as u64
     }
 
     /// What is known of rows and the root.
@@ -213,7 +213,7 @@ impl Engine {
                 let stir = self.stir();
                 let stirred = core::mem::replace(&mut self.checkpoint.weighed, stir) != stir;
                 let begin = self.checkpoint.wanted
-                    || self.map.is_crowded()
+                    || self.pages.map().is_crowded()
                     || stirred && self.wants_checkpoint();
                 if begin {
                     self.begin_checkpoint();
@@ -272,7 +272,7 @@ impl Engine {
         self.checkpoint.root = self.checkpoint.next;
         self.segments.root_durable();
         self.checkpoint.roots_mut().made_durable();
-        self.map.root_durable();
+        self.pages.map_mut().root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.checkpoint.everywhere = self.checkpoint.root.number;
         }

@@ -1,4 +1,4 @@
-//! Writes a root: to all devices, first one copy, then the other, so that a cut damages at most one.
+//! Writes a root to all devices: one copy, then the other, so that a cut damages at most one.
 
 use hostftl_core::{Cause, Command, Gather, MetaBuf, Piece, Tally};
 use hostftl_format::log::{self, Root};

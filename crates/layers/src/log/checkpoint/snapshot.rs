@@ -10,7 +10,7 @@ use crate::log::Engine;
 use crate::log::checkpoint::Phase;
 use crate::log::layout::At;
 use crate::log::map::bits::Next;
-use crate::log::map::page_reads::Purpose;
+use crate::log::map::pages::Purpose;
 use crate::log::ops::Cx;
 
 /// Pages of the directory's table that are looked at in one go.
@@ -41,8 +41,8 @@ impl Engine {
     pub(in crate::log) fn mark_images_in(&mut self, segment: u32, from: u32, cx: &mut Cx) -> bool {
         let end = (from + LOOK).min(self.layout.pages);
         for page in from..end {
-            if self.lies_in(self.directory.place(page), segment) {
-                self.map.mark(page);
+            if self.lies_in(self.pages.directory().place(page), segment) {
+                self.pages.map_mut().mark(page);
             }
         }
         cx.touch(LOOK as usize);
@@ -50,7 +50,7 @@ impl Engine {
         if end == self.layout.pages {
             for number in 0..self.layout.directories {
                 if self.lies_in(self.checkpoint.top(number).0, segment) {
-                    self.directory.mark(number);
+                    self.pages.directory_mut().mark(number);
                 }
             }
             self.checkpoint.phase = Phase::Counts(0);
@@ -66,7 +66,7 @@ impl Engine {
     /// The moment that the root will show.
     fn freeze(&mut self) {
         self.segments.root_begun();
-        self.map.freeze();
+        self.pages.map_mut().freeze();
         // A root must know where each stream will begin.
         for stream in 0..STREAMS as u8 {
             let it = &mut self.streams[stream as usize];
@@ -83,7 +83,7 @@ impl Engine {
             generation: self.generation,
             lost: self.journal.unneeded(),
             everywhere: 0,
-            mapped: self.map.mapped(),
+            mapped: self.pages.map().mapped(),
             journal: 0,
             life: self.life_number,
             streams,
@@ -136,7 +136,7 @@ impl Engine {
         if self.checkpoint.images.pending > 0 {
             return false;
         }
-        let (next, looked) = self.map.next_due(page);
+        let (next, looked) = self.pages.map().next_due(page);
         cx.touch(looked);
         let Next::At(page) = next else {
             self.checkpoint.phase = match next {
@@ -149,14 +149,16 @@ impl Engine {
             return self.images_full(cx);
         };
         cx.touch(PAIRS);
-        let taken = self.map.emit(page, &mut buf.pages_mut()[index]);
+        let taken = self.pages.map_mut().emit(page, &mut buf.pages_mut()[index]);
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
         if !taken {
-            let may = self.may_load(cx);
+            let may = self.pages.may_load(cx);
             if may {
                 self.checkpoint.phase = Phase::Carrying;
-                self.load((Kind::Map, page), Purpose::Carry, cx);
+                let image = self.pages.directory().get(page);
+                let with = (&mut self.segments, &mut self.devices);
+                self.pages.load((Kind::Map, page), image, Purpose::Carry, with, cx);
             }
             return may;
         }
@@ -165,7 +167,7 @@ impl Engine {
     }
 
     fn note_page(&mut self, page: u32, place: Place, crc: u32) {
-        let old = self.directory.set(page, place, crc);
+        let old = self.pages.directory_mut().set(page, place, crc);
         self.note_image(Kind::Map, page, place, crc, old);
         self.checkpoint.phase = Phase::Pages(page + 1);
     }
@@ -174,12 +176,12 @@ impl Engine {
     /// One that can't be read stays where it is.
     pub(in crate::log) fn carry_image(&mut self, page: u32, image: Option<&Page>) {
         self.checkpoint.phase = Phase::Pages(page + 1);
-        self.map.has_image(page);
+        self.pages.map_mut().has_image(page);
         let Some(image) = image else { return };
         let (place, mut buf, index) = self.next_image().expect("there was room for it");
         buf.pages_mut()[index].0.copy_from_slice(&image.0);
         self.put_back(buf);
-        let (_, crc) = self.directory.get(page);
+        let (_, crc) = self.pages.directory().get(page);
         self.note_page(page, place, crc);
     }
 
@@ -188,7 +190,7 @@ impl Engine {
         if self.checkpoint.images.pending > 0 {
             return false;
         }
-        let (next, looked) = self.directory.next_dirty(number);
+        let (next, looked) = self.pages.directory().next_dirty(number);
         cx.touch(looked);
         if let Next::Later(number) = next {
             self.checkpoint.phase = Phase::Directory(number);
@@ -204,7 +206,7 @@ impl Engine {
         let Some((place, mut buf, index)) = self.next_image() else {
             return self.images_full(cx);
         };
-        self.directory.emit(number, &mut buf.pages_mut()[index]);
+        self.pages.directory_mut().emit(number, &mut buf.pages_mut()[index]);
         cx.touch(PAIRS);
         self.put_on_top(Kind::Directory, number, place, (buf, index));
         self.checkpoint.phase = Phase::Directory(number + 1);

@@ -67,9 +67,9 @@ impl Engine {
     fn next_live(&mut self) -> Option<Live> {
         loop {
             let live = *self.collection.live.get(self.collection.cursor)?;
-            let stays = match self.pair(live.block) {
+            let stays = match self.pages.pair(live.block) {
                 Some((place, _)) => place == live.place,
-                None => self.map.state(self.map.page_of(live.block)) != Where::Bad,
+                None => self.pages.map().state(self.pages.map().page_of(live.block)) != Where::Bad,
             };
             if live.state == Checked::No && stays {
                 return Some(live);
@@ -91,7 +91,8 @@ impl Engine {
         }
         let record = (live.block, len, generation);
         let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc, cx) else {
-            self.map.unpin(self.map.page_of(live.block));
+            let page = self.pages.map().page_of(live.block);
+            self.pages.map_mut().unpin(page);
             return false;
         };
         let into = self.rows[row as usize].items[item as usize].byte;
@@ -107,14 +108,16 @@ impl Engine {
 
     /// Pins the map page of a record. False when that has to come first.
     fn pin_for_copy(&mut self, live: Live, cx: &mut Cx) -> bool {
-        let page = self.map.page_of(live.block);
-        if self.map.state(page) == Where::Here && self.map.pin(page, 0) {
+        let page = self.pages.map().page_of(live.block);
+        if self.pages.map().state(page) == Where::Here && self.pages.map_mut().pin(page, 0) {
             return true;
         }
-        if self.keep_page(page, cx) != Where::Here || self.map.place(live.block) != live.place {
+        if self.keep_page(page, cx) != Where::Here
+            || self.pages.map().place(live.block) != live.place
+        {
             return false;
         }
-        self.map.pin_again(page);
+        self.pages.map_mut().pin_again(page);
         true
     }
 
@@ -162,7 +165,8 @@ impl Engine {
             } else {
                 self.rows[row as usize].items[item as usize].heir = DEAD;
             }
-            self.map.unpin(self.map.page_of(block));
+            let page = self.pages.map().page_of(block);
+            self.pages.map_mut().unpin(page);
         }
         self.rows[row as usize].placing -= records.len() as u32;
         if let Some(&(record, _)) = records.get(right) {

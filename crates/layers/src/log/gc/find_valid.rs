@@ -20,7 +20,7 @@ impl Engine {
         let entries = self.collection.entries;
         if from == 0 {
             let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
-            self.map.look_ahead(blocks.map(|entry| entry.block));
+            self.pages.map().look_ahead(blocks.map(|entry| entry.block));
         }
         let mut next = from;
         while next < entries && self.sift_entry(log::entry(&head, next), cx) {
@@ -29,7 +29,7 @@ impl Engine {
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
             if self.is_live(&entry) != Some(false) {
-                self.fetch_page(self.map.page_of(entry.block), cx);
+                self.fetch_page(self.pages.map().page_of(entry.block), cx);
             }
         }
         cx.touch((next - from) as usize);
@@ -47,10 +47,10 @@ impl Engine {
 
     /// What is known of an entry of a block: whether it is still there.
     fn is_live(&mut self, entry: &Entry) -> Option<bool> {
-        if entry.kind != Kind::Data || entry.block >= self.map.len() {
+        if entry.kind != Kind::Data || entry.block >= self.pages.map().len() {
             return Some(false);
         }
-        self.pair(entry.block).map(|(place, _)| place == entry.place)
+        self.pages.pair(entry.block).map(|(place, _)| place == entry.place)
     }
 
     /// Whether it is known if an entry is live; notes it if so.
@@ -60,7 +60,7 @@ impl Engine {
             Some(true) => self.note_live(self.collection.at, entry),
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
-            None => return self.keep_page(self.map.page_of(entry.block), cx) == Where::Bad,
+            None => return self.keep_page(self.pages.map().page_of(entry.block), cx) == Where::Bad,
         }
         true
     }
@@ -68,7 +68,7 @@ impl Engine {
     /// Gets a map page that is needed next, and keeps it until another is.
     pub(in crate::log) fn keep_page(&mut self, page: u32, cx: &mut Cx) -> Where {
         if self.collection.held == Some(page) {
-            return self.map.state(page);
+            return self.pages.map().state(page);
         }
         self.end_keep();
         let state = self.hold_page(page, 0, cx);
@@ -78,7 +78,7 @@ impl Engine {
 
     pub(in crate::log) fn end_keep(&mut self) {
         if let Some(page) = self.collection.held.take() {
-            self.map.unpin(page);
+            self.pages.map_mut().unpin(page);
         }
     }
 

@@ -447,7 +447,8 @@ impl Engine {
             self.blocks.written(it.block);
         }
         if it.pinned {
-            self.map.unpin(self.map.page_of(it.block));
+            let page = self.pages.map().page_of(it.block);
+            self.pages.map_mut().unpin(page);
         }
         if it.req == NOBODY {
             return self.blocks.free.push(index);

@@ -113,8 +113,8 @@ impl Engine {
             cx.requests().at(req).cursor += (blank - first) * block;
             return true;
         }
-        let page = self.map.page_of(first);
-        let end = last.min(self.map.end_of(page));
+        let page = self.pages.map().page_of(first);
+        let end = last.min(self.pages.map().end_of(page));
         if self.blocks.any_write_in(first, end) {
             return false;
         }
@@ -124,7 +124,7 @@ impl Engine {
             Where::Bad => cx.requests().at(req).error = Some(HostError::Io),
             Where::Here => {
                 cx.touch((end - first) as usize);
-                let mapped = (first..end).any(|it| !self.map.place(it).is_nowhere());
+                let mapped = (first..end).any(|it| !self.pages.map().place(it).is_nowhere());
                 if mapped && !self.append_trim(first, end - first, cx) {
                     return false;
                 }
@@ -140,19 +140,19 @@ impl Engine {
     fn blank_until(&mut self, first: u64, last: u64, cx: &mut Cx) -> u64 {
         let mut at = first;
         for _ in 0..BLANK_STEP {
-            if at == last || !self.is_blank(self.map.page_of(at)) {
+            if at == last || !self.pages.is_blank(self.pages.map().page_of(at)) {
                 break;
             }
             cx.touch(1);
-            at = last.min(self.map.end_of(self.map.page_of(at)));
+            at = last.min(self.pages.map().end_of(self.pages.map().page_of(at)));
         }
         at
     }
 
     /// Gets the pages that a trim will need next.
     fn ask_ahead(&mut self, page: u32, last: u64, cx: &mut Cx) {
-        for next in page + 1..(page + AHEAD).min(self.map.page_of(last)) {
-            if !self.is_blank(next) {
+        for next in page + 1..(page + AHEAD).min(self.pages.map().page_of(last)) {
+            if !self.pages.is_blank(next) {
                 self.fetch_page(next, cx);
             }
         }
@@ -161,18 +161,18 @@ impl Engine {
     /// Keeps a page until the first trim is through with it.
     fn hold_for_trim(&mut self, page: u32, cx: &mut Cx) -> Where {
         if self.trimming == Some(page) {
-            return self.map.state(page);
+            return self.pages.map().state(page);
         }
         self.end_hold();
-        self.map.try_again(page);
-        let state = self.hold_page(page, self.map.reserve(), cx);
+        self.pages.map_mut().try_again(page);
+        let state = self.hold_page(page, self.pages.map().reserve(), cx);
         self.trimming = (state != Where::Away).then_some(page);
         state
     }
 
     fn end_hold(&mut self) {
         if let Some(page) = self.trimming.take() {
-            self.map.unpin(page);
+            self.pages.map_mut().unpin(page);
         }
     }
 

@@ -285,8 +285,8 @@ impl Engine {
         let place = if entry.kind == Kind::Data { self.place_of(&entry, at) } else { entry.place };
         // What its row has too stays there.
         let known = entry.kind == Kind::Data
-            && entry.block < self.map.len()
-            && self.pair(entry.block) == Some((entry.place, entry.crc));
+            && entry.block < self.pages.map().len()
+            && self.pages.pair(entry.block) == Some((entry.place, entry.crc));
         let applied = match known {
             true => Applied::Yes,
             false => self.apply_sound(Entry { place, ..entry }, cx),

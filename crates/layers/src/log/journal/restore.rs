@@ -54,7 +54,7 @@ impl Engine {
         }
         let entry = self.entry_of(index).expect("it was checked");
         let is_newest = entry.kind == Kind::Data
-            && self.map.look(entry.block) == Some(self.place_of(&entry, at));
+            && self.pages.map().look(entry.block) == Some(self.place_of(&entry, at));
         if is_newest {
             let (len, generation) = (entry.place.len(), entry.place.generation());
             let to = self.to_restore();

@@ -14,7 +14,7 @@
 
 pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
-pub(in crate::log) mod page_reads;
+pub(in crate::log) mod pages;
 pub(in crate::log) mod size;
 pub(in crate::log) mod updates;
 

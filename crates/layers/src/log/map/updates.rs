@@ -48,7 +48,8 @@ impl Engine {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
-        self.map.try_again(self.map.page_of(block));
+        let page = self.pages.map().page_of(block);
+        self.pages.map_mut().try_again(page);
         let index = self.begin(req, block, (from, sectors), (false, true), cx);
         self.look_up(index, cx);
         true
@@ -69,8 +70,11 @@ impl Engine {
         {
             return false;
         }
-        self.map.try_again(self.map.page_of(block));
-        if self.hold_page(self.map.page_of(block), self.map.reserve(), cx) == Where::Away {
+        let page = self.pages.map().page_of(block);
+        self.pages.map_mut().try_again(page);
+        if self.hold_page(self.pages.map().page_of(block), self.pages.map().reserve(), cx)
+            == Where::Away
+        {
             return false;
         }
         let index = self.begin(req, block, (from, sectors), (true, data), cx);
@@ -129,16 +133,16 @@ impl Engine {
     fn look_up(&mut self, index: u8, cx: &mut Cx) {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
-        if replaces && self.map.state(self.map.page_of(block)) == Where::Here {
-            self.map.look_ahead(core::iter::once(block)); // It is buried when the new one is there.
+        if replaces && self.pages.map().state(self.pages.map().page_of(block)) == Where::Here {
+            self.pages.map().look_ahead(core::iter::once(block)); // It is buried when the new one is there.
             return self.pack(index, cx);
         }
-        if let Some((place, crc)) = self.pair(block) {
+        if let Some((place, crc)) = self.pages.pair(block) {
             let it = self.op(index);
             (it.place, it.crc) = (place, crc);
             return self.go_on(index, cx);
         }
-        let state = self.fetch_page(self.map.page_of(block), cx);
+        let state = self.fetch_page(self.pages.map().page_of(block), cx);
         self.op(index).step = Step::Mapping;
         self.blocks.mapping.refused |= state != Where::Coming;
         self.blocks.mapping.waiting.push_back(index);
@@ -152,7 +156,7 @@ impl Engine {
 
     fn map_some(&mut self, cx: &mut Cx) -> bool {
         let mapping = &mut self.blocks.mapping;
-        let seen = core::mem::replace(&mut mapping.seen, self.loads.arrivals);
+        let seen = core::mem::replace(&mut mapping.seen, self.pages.loads().arrivals());
         if seen == mapping.seen && !mapping.refused {
             return false;
         }
@@ -161,11 +165,11 @@ impl Engine {
         for _ in 0..count {
             let index = self.blocks.mapping.waiting.pop_front().expect("it was counted");
             let block = self.op(index).block;
-            let page = self.map.page_of(block);
+            let page = self.pages.map().page_of(block);
             if cx.room() <= 12 {
                 self.blocks.mapping.refused = true;
                 self.blocks.mapping.waiting.push_back(index);
-            } else if self.map.state(page) == Where::Bad {
+            } else if self.pages.map().state(page) == Where::Bad {
                 self.end_block(index, Some(HostError::Io), cx);
             } else {
                 self.look_up(index, cx);

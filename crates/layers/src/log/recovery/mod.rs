@@ -22,7 +22,7 @@ use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
 use crate::log::layout::Layout;
-use crate::log::map::page_reads::Purpose;
+use crate::log::map::pages::Purpose;
 use crate::log::ops::{Cx, Op, fail, give_up};
 use crate::log::recovery::replay::Replay;
 use crate::log::recovery::root_zones::{Search, is_blank};
@@ -225,7 +225,7 @@ impl Engine {
             let (place, crc) = log::root_pair(&buf, at as usize);
             self.checkpoint.set_top(at, place, crc);
         }
-        self.map.set_mapped(root.mapped);
+        self.pages.map_mut().set_mapped(root.mapped);
         self.life_number = root.life + u32::from(!planted(Bug::OldLife));
         self.checkpoint.everywhere = root.everywhere;
         self.generation = root.generation;
@@ -270,17 +270,17 @@ impl Engine {
     /// Reads the images that the root points at, from number `at` on.
     fn read_top(&mut self, at: u32, cx: &mut Cx) -> bool {
         if at == self.layout.tops() {
-            return self.loads.is_idle() && self.go(Step::Replay);
+            return self.pages.loads().is_idle() && self.go(Step::Replay);
         }
-        let (place, _) = self.checkpoint.top(at);
+        let (place, crc) = self.checkpoint.top(at);
         if place.is_nowhere() {
             cx.touch(1);
             return self.go(Step::Tops(at + 1));
         }
-        if !self.may_load(cx) {
+        if !self.pages.may_load(cx) {
             return false;
         }
-        if !self.claim_image(place) {
+        if !self.pages.claim_image(place, &mut self.segments) {
             give_up("the root points beyond the devices", cx);
             return false;
         }
@@ -288,7 +288,8 @@ impl Engine {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };
-        self.load(page, Purpose::Use, cx);
+        let with = (&mut self.segments, &mut self.devices);
+        self.pages.load(page, (place, crc), Purpose::Use, with, cx);
         self.go(Step::Tops(at + 1))
     }
 

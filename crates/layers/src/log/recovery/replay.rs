@@ -311,8 +311,8 @@ impl Engine {
         let entries = from..found.head.entries.min(from + AHEAD);
         for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
             let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
-            if changes && entry.block < self.map.len() {
-                self.fetch_page(self.map.page_of(entry.block), cx);
+            if changes && entry.block < self.pages.map().len() {
+                self.fetch_page(self.pages.map().page_of(entry.block), cx);
             }
         }
     }
@@ -333,15 +333,17 @@ impl Engine {
             Kind::Trim => block.saturating_add(place.bits()),
             Kind::Data => block + 1,
         };
-        let page = self.map.page_of(block);
-        let sound = block < end && end <= self.map.len() && self.map.page_of(end - 1) == page;
+        let page = self.pages.map().page_of(block);
+        let sound = block < end
+            && end <= self.pages.map().len()
+            && self.pages.map().page_of(end - 1) == page;
         if !sound {
             return Applied::Never("a row lists what can't be");
         }
         match self.fetch_page(page, cx) {
             Where::Here => {}
             Where::Bad => return Applied::Never("an image of the map can't be read"),
-            Where::Away if self.loads.is_idle() && self.may_load(cx) => {
+            Where::Away if self.pages.loads().is_idle() && self.pages.may_load(cx) => {
                 return Applied::Never("replay needs more map memory than there is");
             }
             Where::Away | Where::Coming => return Applied::Later,
@@ -354,10 +356,10 @@ impl Engine {
 
     /// Points a block somewhere else.
     fn point(&mut self, block: u64, place: Place, crc: u32) {
-        if self.map.place(block).is_nowhere() && place.is_nowhere() {
+        if self.pages.map().place(block).is_nowhere() && place.is_nowhere() {
             return;
         }
-        let old = self.map.set(block, place, crc);
+        let old = self.pages.map_mut().set(block, place, crc);
         if !place.is_nowhere() && !self.journal.is_place(place) {
             let segment = self.layout.segment_of(place.byte());
             self.segments.claim(segment, false);

@@ -71,8 +71,8 @@ impl Engine {
         if self.devices.has_lost(device) || !works(cx) {
             return;
         }
-        let first = page.checked_sub(1).map_or(0, |before| self.map.end_of(before));
-        let end = self.map.end_of(page).min(self.map.len());
+        let first = page.checked_sub(1).map_or(0, |before| self.pages.map().end_of(before));
+        let end = self.pages.map().end_of(page).min(self.pages.map().len());
         tell_corrupt(first, (end - first) as u32, cx);
     }
 
@@ -89,7 +89,7 @@ impl Engine {
         if let Some(at) = self.collection.live.iter().position(gone) {
             let Live { block, place, .. } = self.collection.live[at];
             self.collection.live[at].state = Checked::Told;
-            if self.pair(block).is_none_or(|(now, _)| now == place) {
+            if self.pages.pair(block).is_none_or(|(now, _)| now == place) {
                 tell_corrupt(block, 1, cx);
             }
             return true;

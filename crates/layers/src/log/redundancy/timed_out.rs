@@ -20,7 +20,7 @@ use hostftl_core::{
 use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::{Layout, ROWS};
-use crate::log::map::page_reads::LOADS;
+use crate::log::map::pages::LOADS;
 use crate::log::ops::{Cx, OPS, Op, works};
 use crate::log::row::Phase;
 use crate::log::row::streams::MAP;
@@ -123,7 +123,7 @@ impl Engine {
                 return true;
             }
             Op::Load { index } => {
-                let lba = self.loads.place(index).byte() / SECTOR as u64;
+                let lba = self.pages.loads().place(index).byte() / SECTOR as u64;
                 let buf = self.hung.pages.pop().expect("a page for each load");
                 read(device, lba, Target::Meta { buf, pages: 1 })
             }

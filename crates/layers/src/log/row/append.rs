@@ -37,7 +37,7 @@ pub struct Stream {
 impl Engine {
     /// Where a write of a block goes.
     pub(in crate::log) fn to_write(&self, block: u64) -> To {
-        let old = self.map.place(block);
+        let old = self.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout.segment_of(old.byte()));
         To { stream: self.segments.stream_of_write(segment), copy: false }
     }
@@ -210,7 +210,7 @@ impl Engine {
         if from.is_none() {
             self.note(row, item, cx);
         }
-        let old = self.map.set(block, place, crc);
+        let old = self.pages.map_mut().set(block, place, crc);
         self.segments.add(segment, place);
         let from = from.map(|place| self.layout.segment_of(place.byte()));
         self.segments.aged(segment, from);
@@ -220,7 +220,7 @@ impl Engine {
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
     pub(in crate::log) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.rows[row as usize].items[item as usize].block;
-        if self.map.place(block) == from || planted(Bug::CopyOverNewer) {
+        if self.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
         } else {
             self.rows[row as usize].items[item as usize].heir = DEAD;
@@ -248,8 +248,8 @@ impl Engine {
         self.note(row, item, cx);
         self.durability.host_published(stamp);
         for block in first..first + blocks {
-            if !self.map.place(block).is_nowhere() {
-                let old = self.map.set(block, Place::NOWHERE, 0);
+            if !self.pages.map().place(block).is_nowhere() {
+                let old = self.pages.map_mut().set(block, Place::NOWHERE, 0);
                 self.bury(old, stamp);
             }
         }

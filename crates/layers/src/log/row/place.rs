@@ -28,7 +28,7 @@ impl Engine {
         let it = *self.op(index);
         match it.step {
             Step::Unmapping => {
-                let mapped = !self.map.place(it.block).is_nowhere();
+                let mapped = !self.pages.map().place(it.block).is_nowhere();
                 if mapped && !self.append_trim(it.block, 1, cx) {
                     return false;
                 }
@@ -95,8 +95,8 @@ impl Engine {
         if self.devices.has_lost(it.place.device()) || !works(cx) {
             return self.blocks.free.push(index);
         }
-        let (page, spare) = (self.map.page_of(it.block), self.map.reserve());
-        if self.map.state(page) != Where::Here || !self.map.pin(page, spare) {
+        let (page, spare) = (self.pages.map().page_of(it.block), self.pages.map().reserve());
+        if self.pages.map().state(page) != Where::Here || !self.pages.map_mut().pin(page, spare) {
             return self.blocks.free.push(index);
         }
         let step = Step::Waiting { len: it.place.len(), crc: it.crc };

@@ -6,14 +6,16 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTOR, Target, Verdict};
+use hostftl_core::{Cause, Command, MetaBuf, Page, SECTOR, Target};
 use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place};
 
-use crate::kit::Life;
-use crate::log::Engine;
-use crate::log::map::Where;
-use crate::log::ops::{Cx, Op, give_up, works};
-use crate::log::redundancy::metadata::Wanted;
+use crate::log::checkpoint::Checkpoint;
+use crate::log::devices::Devices;
+use crate::log::layout::Layout;
+use crate::log::map::directory::Directory;
+use crate::log::map::{Map, Where};
+use crate::log::ops::{Cx, Op, works};
+use crate::log::segments::Segments;
 
 /// Images that are read at once.
 pub const LOADS: usize = 32;
@@ -21,6 +23,17 @@ pub const LOADS: usize = 32;
 const WARMING: usize = 4;
 /// Map pages that warming looks at in one go.
 const WARM_STEP: u32 = 256;
+
+/// The parts that a page needs on its way here.
+#[derive(Debug)]
+pub struct With<'a> {
+    /// It has images that are not on the devices yet, and makes room for pages.
+    pub checkpoint: &'a mut Checkpoint,
+    /// What they lie in.
+    pub segments: &'a mut Segments,
+    /// What they lie on.
+    pub devices: &'a mut Devices,
+}
 
 /// What an image is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +62,7 @@ pub struct Loads {
     asked: [Asked; LOADS],
     free: Vec<u8>,
     /// Loads that are over: what waits for a page may go on.
-    pub arrivals: u64,
+    arrivals: u64,
     /// The next page that warming looks at.
     warm: u32,
 }
@@ -78,6 +91,11 @@ impl Loads {
         self.warm.into()
     }
 
+    /// Loads that are over: what waits for a page may go on.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
     /// Where the image is read that was asked for as number `index`.
     pub fn place(&self, index: u8) -> Place {
         self.asked[index as usize].place
@@ -95,140 +113,186 @@ impl Loads {
     }
 }
 
-impl Engine {
-    /// Where the image of a page is, and its CRC.
-    pub(in crate::log) fn image_of(&self, kind: Kind, page: u32) -> (Place, u32) {
-        match kind {
-            Kind::Directory => self.checkpoint.top(page),
-            Kind::Counts => self.checkpoint.top(self.layout.directories + page),
-            _ => self.directory.get(page),
+/// What became of an image that was read.
+#[derive(Debug)]
+pub enum Image {
+    /// It is where it was wanted.
+    Here,
+    /// A map page is nowhere to be had; its image was on this device.
+    Gone(u32, u8),
+    /// A map page is to be written elsewhere as it is; `None` when it can't be read.
+    Carry(u32, Option<Page>),
+    /// The volume can't be opened, and why.
+    Damaged(&'static str),
+}
+
+/// The L2P map as a whole: its pages in frames, where the images of all pages are, and those that
+/// are being read.
+#[derive(Debug)]
+pub struct Pages {
+    layout: Layout,
+    map: Map,
+    directory: Directory,
+    loads: Loads,
+}
+
+impl Pages {
+    /// A map of blocks that are nowhere.
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+        Pages {
+            layout: *layout,
+            map: Map::new(layout),
+            directory: Directory::new(layout.pages),
+            loads: Loads::new(uuid),
         }
     }
 
+    /// The map of blocks.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The map of blocks, to be changed.
+    pub fn map_mut(&mut self) -> &mut Map {
+        &mut self.map
+    }
+
+    /// Where the images of the map's pages are.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The same, to be changed.
+    pub fn directory_mut(&mut self) -> &mut Directory {
+        &mut self.directory
+    }
+
+    /// The images that are being read.
+    pub fn loads(&self) -> &Loads {
+        &self.loads
+    }
+
     /// Whether the image of a page can be asked for now.
-    pub(in crate::log) fn may_load(&self, cx: &Cx) -> bool {
+    pub fn may_load(&self, cx: &Cx) -> bool {
         !self.loads.free.is_empty() && cx.command_room() > 0 && cx.room() > 8
     }
 
-    /// Reads the image of a page, which there is, when [`Engine::may_load`] says so.
-    pub(in crate::log) fn load(
+    /// Reads the image of a page, which lies at `place` and has this CRC, when [`Pages::may_load`]
+    /// says so.
+    pub fn load(
         &mut self,
         (kind, page): (Kind, u32),
+        (place, crc): (Place, u32),
         purpose: Purpose,
+        (segments, devices): (&mut Segments, &mut Devices),
         cx: &mut Cx,
     ) {
-        let (place, crc) = self.image_of(kind, page);
         let index = self.loads.free.pop().expect("a load may begin");
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
         self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
-        self.segments.pin(self.layout.segment_of(place.byte()));
+        segments.pin(self.layout.segment_of(place.byte()));
         let command = Command::Read {
             device: place.device(),
             lba: place.byte() / SECTOR as u64,
             into: Target::Meta { buf, pages: 1 },
             cause: Cause::Checkpoint,
         };
-        self.devices.submit(Op::Load { index }, command, cx);
-    }
-
-    /// The device has answered: is that the image, or what it should have been?
-    pub(in crate::log) fn load_done(
-        &mut self,
-        index: u8,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
-        cx: &mut Cx,
-    ) {
-        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("an image comes back")
-        };
-        let well = result.is_ok() && self.loads.is_image(index, &buf);
-        match !well && self.layout.parity {
-            true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
-            false => self.image_read(index, buf, well, cx),
-        }
+        devices.submit(Op::Load { index }, command, cx);
     }
 
     /// An image was read from its device, or made from the others, or can't be.
-    pub(in crate::log) fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
+    pub fn image_read(
+        &mut self,
+        index: u8,
+        buf: MetaBuf,
+        well: bool,
+        segments: &mut Segments,
+        cx: &mut Cx,
+    ) -> Image {
         let Asked { kind, page, place, purpose, .. } = self.loads.asked[index as usize];
-        self.segments.unpin(self.layout.segment_of(place.byte()));
+        segments.unpin(self.layout.segment_of(place.byte()));
         cx.touch(PAIRS);
         let image = &buf.pages()[0];
-        if kind == Kind::Map && !well {
-            self.page_is_gone(page, place.device(), cx);
-        }
-        match (kind, purpose) {
-            (Kind::Map, Purpose::Carry) => self.carry_image(page, well.then_some(image)),
-            (Kind::Map, Purpose::Use) if well => self.map.came(page, Some(image)),
-            (Kind::Map, Purpose::Use) => self.map.failed(page),
-            _ if !well => give_up("an image that the root points at can't be read", cx),
-            (Kind::Counts, _) => self.counts_read(page, image, cx),
-            _ => self.directory_read(page, &buf, cx),
-        }
+        let came = match (kind, purpose) {
+            (Kind::Map, Purpose::Carry) => Image::Carry(page, well.then(|| image.clone())),
+            (Kind::Map, Purpose::Use) if well => {
+                self.map.came(page, Some(image));
+                Image::Here
+            }
+            (Kind::Map, Purpose::Use) => {
+                self.map.failed(page);
+                Image::Gone(page, place.device())
+            }
+            _ if !well => Image::Damaged("an image that the root points at can't be read"),
+            (Kind::Counts, _) => self.counts_read(page, image, segments),
+            _ => self.directory_read(page, image, segments),
+        };
         self.loads.bufs[index as usize] = Some(buf);
         self.loads.free.push(index);
         self.loads.arrivals += 1;
         cx.wake();
+        came
     }
 
     /// A page of the directory is here: the segments with images are in use.
-    fn directory_read(&mut self, number: u32, buf: &MetaBuf, cx: &mut Cx) {
-        for page in self.directory.load(number, &buf.pages()[0]) {
+    fn directory_read(&mut self, number: u32, image: &Page, segments: &mut Segments) -> Image {
+        for page in self.directory.load(number, image) {
             let place = self.directory.place(page);
-            if !place.is_nowhere() && !self.claim_image(place) {
-                return give_up("the directory points beyond the devices", cx);
+            if !place.is_nowhere() && !self.claim_image(place, segments) {
+                return Image::Damaged("the directory points beyond the devices");
             }
         }
+        Image::Here
     }
 
     /// Notes that an image lies at `place`. False when nothing can.
-    pub(in crate::log) fn claim_image(&mut self, place: Place) -> bool {
+    pub fn claim_image(&self, place: Place, segments: &mut Segments) -> bool {
         let sound = self.layout.admits_image(place);
         if sound {
             let segment = self.layout.segment_of(place.byte());
-            self.segments.claim(segment, true);
-            self.segments.add(segment, place);
+            segments.claim(segment, true);
+            segments.add(segment, place);
         }
         sound
     }
 
-    fn counts_read(&mut self, number: u32, image: &hostftl_core::Page, cx: &mut Cx) {
+    fn counts_read(&self, number: u32, image: &Page, segments: &mut Segments) -> Image {
         let first = number * COUNTS as u32;
         for segment in first..(first + COUNTS as u32).min(self.layout.segments) {
             let grains = log::count(image, (segment - first) as usize);
-            if grains > 0 && !self.segments.set_count(segment, grains) {
-                return give_up("the count of a segment is more than there is room for", cx);
+            if grains > 0 && !segments.set_count(segment, grains) {
+                return Image::Damaged("the count of a segment is more than there is room for");
             }
         }
+        Image::Here
     }
 
     /// Whether all of a page is nowhere, and it has no frame.
-    pub(in crate::log) fn is_blank(&self, page: u32) -> bool {
+    pub fn is_blank(&self, page: u32) -> bool {
         self.map.state(page) == Where::Away && self.directory.place(page).is_nowhere()
     }
 
     /// The place and CRC of a block, if they can be known without reading.
-    pub(in crate::log) fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
+    pub fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
     }
 
     /// Gets a page into a frame: away means that this is to be tried again.
-    pub(in crate::log) fn fetch_page(&mut self, page: u32, cx: &mut Cx) -> Where {
+    pub fn fetch(&mut self, page: u32, with: &mut With, cx: &mut Cx) -> Where {
         let state = self.map.state(page);
         if state != Where::Away {
             return state;
         }
-        if self.checkpoint.images.has(page) {
-            return self.fetch_unwritten(page, cx);
+        if with.checkpoint.images.has(page) {
+            return self.fetch_unwritten(page, with, cx);
         }
         let blank = self.directory.place(page).is_nowhere();
         if !blank && !self.may_load(cx) {
             return Where::Away;
         }
         if !self.map.invite(page) {
-            self.want_frames(cx);
+            self.want_frames(with, cx);
             return Where::Away;
         }
         if blank {
@@ -236,14 +300,15 @@ impl Engine {
             self.map.came(page, None);
             return Where::Here;
         }
-        self.load((Kind::Map, page), Purpose::Use, cx);
+        let image = self.directory.get(page);
+        self.load((Kind::Map, page), image, Purpose::Use, (with.segments, with.devices), cx);
         Where::Coming
     }
 
-    /// As [`Engine::fetch_page`], for a page whose image is not on the devices: after a failure it
+    /// As [`Pages::fetch`], for a page whose image is not on the devices: after a failure it
     /// may never be, and is taken from where it was to be written from.
-    fn fetch_unwritten(&mut self, page: u32, cx: &mut Cx) -> Where {
-        let image = self.checkpoint.images.image(page).filter(|_| !works(cx));
+    fn fetch_unwritten(&mut self, page: u32, with: &mut With, cx: &mut Cx) -> Where {
+        let image = with.checkpoint.images.image(page).filter(|_| !works(cx));
         let Some(image) = image else { return Where::Away };
         if !self.map.invite(page) {
             return Where::Away;
@@ -255,40 +320,32 @@ impl Engine {
 
     /// Gets a page into a frame and keeps it there, so that it can be changed once it is here, with
     /// `spare` more: away means that this is to be tried again.
-    pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
-        let state = self.fetch_page(page, cx);
+    pub fn hold(&mut self, page: u32, spare: u32, with: &mut With, cx: &mut Cx) -> Where {
+        let state = self.fetch(page, with, cx);
         if state != Where::Away && !self.map.pin(page, spare) {
-            self.want_frames(cx);
+            self.want_frames(with, cx);
             return Where::Away;
         }
         state
     }
 
     /// Somebody waits for a frame: a checkpoint lets those of dirty pages go.
-    fn want_frames(&mut self, cx: &mut Cx) {
+    fn want_frames(&mut self, with: &mut With, cx: &mut Cx) {
         cx.disturb();
         if self.map.dirty() > 0 {
-            self.checkpoint.hurry();
+            with.checkpoint.hurry();
         }
     }
 
-    /// Whether a write waits for room: it is refused only when nothing is under way.
-    pub(in crate::log) fn waits_for_room(&self, cx: &mut Cx) -> bool {
-        !self.blocks.waiting.is_empty() || cx.requests().first_write().is_some()
-    }
-
     /// Reads pages that nobody has asked for yet into frames that nobody uses.
-    pub(in crate::log) fn pump_warming(&mut self, cx: &mut Cx) -> bool {
-        if self.loads.warm == self.layout.pages
-            || cx.life() != Life::Running
-            || self.waits_for_room(cx)
-        {
+    pub fn warm(&mut self, with: &mut With, cx: &mut Cx) -> bool {
+        if self.loads.warm == self.layout.pages {
             return false;
         }
         for _ in 0..WARM_STEP {
             let (page, busy) = (self.loads.warm, LOADS - self.loads.free.len());
             let away = self.map.state(page) == Where::Away && !self.is_blank(page);
-            let away = away && !self.checkpoint.images.has(page);
+            let away = away && !with.checkpoint.images.has(page);
             if away && (busy >= WARMING || !self.may_load(cx)) {
                 return false;
             }
@@ -297,7 +354,7 @@ impl Engine {
                 return false;
             }
             if away {
-                self.fetch_page(page, cx);
+                self.fetch(page, with, cx);
             }
             self.loads.warm += 1;
             if self.loads.warm == self.layout.pages {
