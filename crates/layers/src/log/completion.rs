@@ -133,7 +133,11 @@ impl Engine {
         match self.pages.image_read(index, buf, well, &mut self.segments, cx) {
             Image::Here => {}
             Image::Gone(page, device) => self.page_is_gone(page, device, cx),
-            Image::Carry(page, image) => self.carry_image(page, image.as_ref()),
+            Image::Carry(page) => self.carry_image(page, Some(index)),
+            Image::NotCarried(page, device) => {
+                self.page_is_gone(page, device, cx);
+                self.carry_image(page, None);
+            }
             Image::Damaged(why) => give_up(why, cx),
         }
     }

@@ -45,7 +45,6 @@ use hostftl_core::{
     BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece,
     Request, SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
 };
-use hostftl_format::log::STREAMS;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
@@ -58,15 +57,13 @@ use gc::Collection;
 use gc::throttle::Pace;
 use host::blocks::Blocks;
 use journal::Journal;
-use layout::ROWS;
 pub use layout::{At, Layout};
 use map::pages::Pages;
 use ops::{Cx, Mark, OPS, OWN_OPS, Op, give_up};
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
-use row::Row;
-use row::append::Stream;
+use row::rows::Rows;
 use segments::Segments;
 use segments::reclaim::Reclaim;
 
@@ -84,10 +81,7 @@ pub struct Engine {
     segments: Segments,
     devices: Devices,
     reclaim: Reclaim,
-    streams: [Stream; STREAMS],
-    rows: Vec<Row>,
-    /// The rows that are closed, being sealed or drained: a round may move them on.
-    active: u32,
+    rows: Rows,
     buffers: Buffers,
     blocks: Blocks,
     /// The map page that is kept for the first trim.
@@ -141,9 +135,7 @@ impl Log {
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, missing, config.tolerates()),
             reclaim: Reclaim::new(&layout, devices),
-            streams: [Stream::default(); STREAMS],
-            rows: (0..ROWS).map(|_| Row::new(&layout)).collect(),
-            active: 0,
+            rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
             blocks: Blocks::new(),
             trimming: None,

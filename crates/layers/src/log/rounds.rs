@@ -75,6 +75,11 @@ impl Engine {
         moved | self.answer_flushed(cx)
     }
 
+    fn pump_commit(&mut self, cx: &mut Cx) -> bool {
+        let Engine { rows, durability, segments, devices, .. } = self;
+        rows.commit(durability, segments, devices, cx)
+    }
+
     /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
     pub(in crate::log) fn pump_stop(&mut self, cx: &mut Cx) -> bool {
         if !cx.requests().is_empty() || !self.blocks.is_idle() {

@@ -87,8 +87,8 @@ impl Engine {
     /// Where the next image goes; `None` when the row is full or can't be opened.
     pub(in crate::log) fn image_place(&mut self) -> Option<Place> {
         if self.checkpoint.images.at.is_none() {
-            let at = self.next_at(MAP, 0)?;
-            let ahead = self.streams[MAP as usize].ahead.expect("a stream knows its next segment");
+            let at = self.rows.next_at(MAP, 0, &mut self.segments)?;
+            let ahead = self.rows.ahead(MAP).expect("a stream knows its next segment");
             self.segments.row_opened(at.segment);
             let head = self.images_room(at).1;
             let images = &mut self.checkpoint.images;
@@ -189,7 +189,7 @@ impl Engine {
         }
         self.checkpoint.images.pending = copies;
         self.checkpoint.images.count = 0;
-        self.advance(MAP, at, sectors(0));
+        self.rows.advance(MAP, at, sectors(0), &mut self.segments, &self.devices);
         true
     }
 

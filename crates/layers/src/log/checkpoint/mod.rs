@@ -182,7 +182,7 @@ impl Engine {
 
     /// What is known of rows and the root.
     fn safe(&self) -> Safe {
-        let stamp = self.durability.all_up_to(self.unsealed());
+        let stamp = self.durability.all_up_to(self.rows.unsealed());
         Safe { stamp, replay_from: self.checkpoint.root.replay_from }
     }
 

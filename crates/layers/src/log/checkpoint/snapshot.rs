@@ -3,12 +3,11 @@
 //!
 //! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
 
-use hostftl_core::{MAX_TOUCH, MetaBuf, Page};
-use hostftl_format::log::{self, Begin, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
+use hostftl_core::{MAX_TOUCH, MetaBuf};
+use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
 
 use crate::log::Engine;
 use crate::log::checkpoint::Phase;
-use crate::log::layout::At;
 use crate::log::map::bits::Next;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::Cx;
@@ -69,12 +68,11 @@ impl Engine {
         self.pages.map_mut().freeze();
         // A root must know where each stream will begin.
         for stream in 0..STREAMS as u8 {
-            let it = &mut self.streams[stream as usize];
-            if it.ahead.is_none() && self.segments.uses(stream) {
-                it.ahead = Some(self.segments.open(stream));
+            if self.segments.uses(stream) {
+                self.rows.look_ahead(stream, &mut self.segments);
             }
         }
-        let streams = core::array::from_fn(|stream| self.replay_begins(stream as u8));
+        let streams = core::array::from_fn(|stream| self.rows.begins(stream as u8));
         self.checkpoint.next = Root {
             number: self.checkpoint.root.number + 1,
             epoch: self.life_number,
@@ -88,17 +86,6 @@ impl Engine {
             life: self.life_number,
             streams,
         };
-    }
-
-    /// Where the first row of a stream lies that is not sealed.
-    fn replay_begins(&self, stream: u8) -> Option<Begin> {
-        let it = &self.streams[stream as usize];
-        let unsealed = self.rows.iter().filter(|row| row.stream == stream && row.is_unsealed());
-        let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
-        let next = it.next.map(|at| (at, it.ahead));
-        let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
-        let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
-        Some(Begin { segment, slot, sector, ahead })
     }
 
     /// The next image goes to the place and the page of the buffer that are given; `None` when none
@@ -174,12 +161,12 @@ impl Engine {
 
     /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
     /// One that can't be read stays where it is.
-    pub(in crate::log) fn carry_image(&mut self, page: u32, image: Option<&Page>) {
+    pub(in crate::log) fn carry_image(&mut self, page: u32, load: Option<u8>) {
         self.checkpoint.phase = Phase::Pages(page + 1);
         self.pages.map_mut().has_image(page);
-        let Some(image) = image else { return };
+        let Some(load) = load else { return };
         let (place, mut buf, index) = self.next_image().expect("there was room for it");
-        buf.pages_mut()[index].0.copy_from_slice(&image.0);
+        buf.pages_mut()[index].0.copy_from_slice(&self.pages.loads().image(load).0);
         self.put_back(buf);
         let (_, crc) = self.pages.directory().get(page);
         self.note_page(page, place, crc);

@@ -83,7 +83,7 @@ impl Engine {
     fn take_along(&mut self, live: Live, cx: &mut Cx) -> bool {
         let (len, generation) = (live.place.len(), live.place.generation());
         let batch = &self.collection.batch;
-        if !batch.parts.is_empty() && !self.rows[batch.row as usize].continues(len) {
+        if !batch.parts.is_empty() && !self.rows[batch.row].continues(len) {
             return false;
         }
         if !self.pin_for_copy(live, cx) {
@@ -95,7 +95,7 @@ impl Engine {
             self.pages.map_mut().unpin(page);
             return false;
         };
-        let into = self.rows[row as usize].items[item as usize].byte;
+        let into = self.rows[row].items[item as usize].byte;
         let seed = seed(live.block, generation);
         let it = &mut self.collection;
         it.batch.row = row;
@@ -131,7 +131,7 @@ impl Engine {
         let source = Buffer::Gc(chunk);
         let from = self.buffers.at(source).view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.collection.batch;
-        let to = self.rows[row as usize].items[records[0].1 as usize].chunk;
+        let to = self.rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
         let into = self.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.collection.outstanding += 1;
@@ -163,12 +163,12 @@ impl Engine {
                 let from = live.place;
                 self.publish_copy(row, item, from, cx);
             } else {
-                self.rows[row as usize].items[item as usize].heir = DEAD;
+                self.rows[row].items[item as usize].heir = DEAD;
             }
             let page = self.pages.map().page_of(block);
             self.pages.map_mut().unpin(page);
         }
-        self.rows[row as usize].placing -= records.len() as u32;
+        self.rows[row].placing -= records.len() as u32;
         if let Some(&(record, _)) = records.get(right) {
             self.found_damaged(record);
         }

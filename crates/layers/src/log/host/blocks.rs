@@ -153,7 +153,7 @@ impl Engine {
         if it.place.is_nowhere() {
             return self.fetch_zeros(index, cx);
         }
-        if let Some((row, chunk, byte)) = self.row_of(it.place) {
+        if let Some((row, chunk, byte)) = self.rows.holding(it.place, &self.segments) {
             self.op(index).row = Some(row);
             let buffer = Buffer::row(row, chunk.into());
             let from = self.buffers.at(buffer).view(byte, it.place.len());
@@ -382,7 +382,7 @@ impl Engine {
         match it.step {
             Step::Giving => cx.requests().data(it.req).repay_mut(into),
             Step::Placing { row, item } => {
-                let chunk = self.rows[row as usize].items[item as usize].chunk;
+                let chunk = self.rows[row].items[item as usize].chunk;
                 let buffer = Buffer::row(row, chunk.into());
                 self.buffers.at(buffer).repay_mut(into);
             }
@@ -438,7 +438,7 @@ impl Engine {
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
         {
-            self.rows[row as usize].placing -= 1;
+            self.rows[row].placing -= 1;
         }
         if it.holds {
             self.segments.unpin(self.layout.segment_of(it.place.byte()));

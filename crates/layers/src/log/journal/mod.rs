@@ -256,7 +256,7 @@ impl Engine {
             self.forget_some(cx);
         }
         self.journal.clock += 1;
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         if it.first_order == 0 {
             it.first_order = self.journal.clock;
         }
@@ -287,7 +287,7 @@ impl Engine {
         let mut kept = 0;
         for at in 0..notes.len() {
             let note = notes[at];
-            let row = &self.rows[note.row as usize];
+            let row = &self.rows[note.row];
             let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
             if at < from || row.stamp == note.stamp && self.is_at_risk(row) && is_wanted() {
                 notes[kept] = note;

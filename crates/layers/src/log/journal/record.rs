@@ -59,7 +59,7 @@ impl Engine {
 
     fn noted(&self, index: u32) -> Entry {
         let note = self.journal.notes[index as usize];
-        let item = self.rows[note.row as usize].items[note.item as usize];
+        let item = self.rows[note.row].items[note.item as usize];
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
             if entry.kind != Kind::Data {
                 continue;
             }
-            let item = self.rows[note.row as usize].items[note.item as usize];
+            let item = self.rows[note.row].items[note.item as usize];
             let len = entry.place.len();
             let (row, into) = (Buffer::row(note.row, item.chunk.into()), Buffer::Journal);
             let from = Piece::Data(self.buffers.at(row).view(item.byte, len));

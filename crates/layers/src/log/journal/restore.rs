@@ -60,7 +60,7 @@ impl Engine {
             let to = self.to_restore();
             let record = (entry.block, len, generation);
             let Some((row, item)) = self.append(to, record, entry.crc, cx) else { return false };
-            let noted = self.rows[row as usize].items[item as usize];
+            let noted = self.rows[row].items[item as usize];
             let (from, into) = (Buffer::Journal, Buffer::row(row, noted.chunk.into()));
             let from = Piece::Data(self.buffers.at(from).view(at, len));
             let into = self.buffers.at(into).view_mut(noted.byte, len);
@@ -79,7 +79,7 @@ impl Engine {
         self.buffers.at(buffer).repay(view);
         self.buffers.repay_row_mut(row, into);
         self.publish(row, item, None, cx);
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         it.placing -= 1;
         self.durability.host_published(it.stamp);
     }

@@ -101,6 +101,12 @@ impl Loads {
         self.asked[index as usize].place
     }
 
+    /// The image that was read last as number `index`.
+    pub fn image(&self, index: u8) -> &Page {
+        let buf = self.bufs[usize::from(index)].as_ref().expect("a load that is over");
+        &buf.pages()[0]
+    }
+
     /// Whether nothing is being read.
     pub fn is_idle(&self) -> bool {
         self.free.len() == LOADS
@@ -120,8 +126,10 @@ pub enum Image {
     Here,
     /// A map page is nowhere to be had; its image was on this device.
     Gone(u32, u8),
-    /// A map page is to be written elsewhere as it is; `None` when it can't be read.
-    Carry(u32, Option<Page>),
+    /// A map page is to be written elsewhere as it is; [`Loads::image`] has it.
+    Carry(u32),
+    /// It was to be, and is nowhere to be had either.
+    NotCarried(u32, u8),
     /// The volume can't be opened, and why.
     Damaged(&'static str),
 }
@@ -214,7 +222,8 @@ impl Pages {
         cx.touch(PAIRS);
         let image = &buf.pages()[0];
         let came = match (kind, purpose) {
-            (Kind::Map, Purpose::Carry) => Image::Carry(page, well.then(|| image.clone())),
+            (Kind::Map, Purpose::Carry) if well => Image::Carry(page),
+            (Kind::Map, Purpose::Carry) => Image::NotCarried(page, place.device()),
             (Kind::Map, Purpose::Use) if well => {
                 self.map.came(page, Some(image));
                 Image::Here

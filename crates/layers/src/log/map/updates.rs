@@ -134,7 +134,8 @@ impl Engine {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces && self.pages.map().state(self.pages.map().page_of(block)) == Where::Here {
-            self.pages.map().look_ahead(core::iter::once(block)); // It is buried when the new one is there.
+            // It is buried when the new one is there.
+            self.pages.map().look_ahead(core::iter::once(block));
             return self.pack(index, cx);
         }
         if let Some((place, crc)) = self.pages.pair(block) {

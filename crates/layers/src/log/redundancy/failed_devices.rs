@@ -72,12 +72,7 @@ impl Engine {
     /// A zone failed: its segment is left as soon as may be, and what is in it moves.
     fn spoil(&mut self, segment: u32, device: u8) {
         self.devices.zones_mut().fail(segment, device);
-        for stream in &mut self.streams {
-            if stream.next.is_some_and(|next| next.segment == segment) {
-                stream.next = None;
-                self.segments.leave(segment);
-            }
-        }
+        self.rows.leave(segment, &mut self.segments);
     }
 
     /// Writes a root that says who is lost, when none does.

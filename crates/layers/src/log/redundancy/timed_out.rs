@@ -176,12 +176,11 @@ impl Engine {
 
     /// Another buffer comes in the place of one that is held. False when none is idle now.
     fn replace(&mut self, buffer: Buffer) -> bool {
-        let idle = self.rows.iter().position(|row| row.phase() == Phase::Idle);
+        let idle = self.rows.idle();
         let Some(spare) = self.spare_buffers(0).next() else {
             let Some(row) = idle else { return false };
-            self.rows[row].go(Phase::Draining);
-            self.active |= 1 << row;
-            self.break_row(row as u8);
+            self.rows.go(row, Phase::Draining);
+            self.break_row(row);
             return self.replace(buffer);
         };
         self.buffers.exchange(buffer, spare);
@@ -199,16 +198,15 @@ impl Engine {
     /// many.
     fn break_row(&mut self, row: u8) {
         self.hung.broken |= 1 << row;
-        self.rows[row as usize].stream = 0;
+        self.rows[row].stream = 0;
     }
 
     /// A row whose buffers nobody has is idle.
     pub(in crate::log) fn retire(&mut self, row: u8, cx: &Cx) -> bool {
-        let held = self.journal.holds(row, &self.rows[row as usize], self.durability.durable());
+        let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
         let idle = !held && (self.is_whole(row) || self.make_whole(row, cx));
         if idle {
-            self.rows[row as usize].go(Phase::Idle);
-            self.active &= !(1 << row);
+            self.rows.go(row, Phase::Idle);
             self.hung.broken &= !(1 << row);
         }
         idle
@@ -216,7 +214,7 @@ impl Engine {
 
     fn is_whole(&self, row: u8) -> bool {
         let idle = self.buffers.of_row(row).all(|buffer| self.buffers.is_idle(buffer));
-        idle && self.rows[row as usize].heads.len() == 2
+        idle && self.rows[row].heads.len() == 2
     }
 
     /// Gives a row that is over what it lacks, from rows that are not used, or makes it one of
@@ -227,10 +225,10 @@ impl Engine {
         }
         let own = 1 << row;
         let others = self.hung.broken & !own;
-        let donors = (0..ROWS).filter(|it| others >> it & 1 == 1);
+        let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
         let heads = donors.map(|it| self.rows[it].heads.len()).sum::<usize>();
         let lacks = self.buffers.of_row(row).filter(|it| !self.buffers.is_idle(*it)).count();
-        let lacks_heads = 2 - self.rows[row as usize].heads.len();
+        let lacks_heads = 2 - self.rows[row].heads.len();
         if self.spare_buffers(own).count() < lacks
             || heads + self.hung.row_heads.len() < lacks_heads
         {
@@ -248,7 +246,7 @@ impl Engine {
                 let donors = self.rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
                 donors.into_iter().find_map(|(donor, _)| donor.heads.pop())
             });
-            self.rows[row as usize].heads.push(head.expect("they were counted"));
+            self.rows[row].heads.push(head.expect("they were counted"));
         }
         true
     }

@@ -9,11 +9,13 @@ use hostftl_format::log::{GRAIN, Kind, Place};
 use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
+use crate::log::durability::Durability;
 use crate::log::journal::ring::segments_for;
-use crate::log::layout::{At, ROWS};
+use crate::log::layout::Layout;
 use crate::log::ops::Cx;
-use crate::log::row::streams::{COPIES, MAP, is_of_host};
-use crate::log::row::{DEAD, Item, NO_HEIR, Phase, Row};
+use crate::log::row::rows::Rows;
+use crate::log::row::streams::COPIES;
+use crate::log::row::{DEAD, Item, NO_HEIR};
 
 /// Who wants room, and where.
 #[derive(Clone, Copy, Debug)]
@@ -23,15 +25,14 @@ pub struct To {
     pub copy: bool,
 }
 
-/// Where a stream goes on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stream {
-    /// Where the next row begins; `None` before the first segment.
-    pub next: Option<At>,
-    /// The segment that follows.
-    pub ahead: Option<u32>,
-    /// The row that is filled.
-    pub filling: Option<u8>,
+/// Free segments that collection may not open. Those that are kept for what only the journal has
+/// are not needed while it has nothing, but for the rows that the host's segment takes.
+fn copies_floor(layout: &Layout, rows: &Rows, durability: &Durability) -> u32 {
+    let (least, most) = (layout.restore_floor(), layout.gc_floor());
+    match durability.has_all(durability.host(), rows.unsealed()) {
+        true => most.min(least + segments_for(layout.slots, layout.slots)),
+        false => most,
+    }
 }
 
 impl Engine {
@@ -64,126 +65,14 @@ impl Engine {
         if self.must_wait(to) {
             return None;
         }
-        for _ in 0..2 {
-            let row = match self.streams[to.stream as usize].filling {
-                Some(row) => row,
-                None => self.open_row(to, cx)?,
-            };
-            if let Some((chunk, byte)) = self.rows[row as usize].take(len) {
-                return Some((row, chunk, byte));
-            }
-            self.close(row, cx);
-        }
-        None
-    }
-
-    /// No more goes into a row.
-    pub(in crate::log) fn close(&mut self, row: u8, cx: &mut Cx) {
-        cx.disturb();
-        let it = &mut self.rows[row as usize];
-        it.go(Phase::Closed);
-        self.active |= 1 << row;
-        let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
-        self.streams[stream as usize].filling = None;
-        self.advance(stream, at, sectors);
-    }
-
-    /// Free segments that collection may not open. Those that are kept for what only the journal
-    /// has are not needed while it has nothing, but for the rows that the host's segment takes.
-    fn copies_floor(&self) -> u32 {
-        let (least, most) = (self.layout.restore_floor(), self.layout.gc_floor());
-        match self.all_durable(self.durability.host()) {
-            true => most.min(least + segments_for(self.layout.slots, self.layout.slots)),
-            false => most,
-        }
-    }
-
-    fn open_row(&mut self, to: To, cx: &mut Cx) -> Option<u8> {
-        let stream = to.stream;
-        let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
-        let held =
-            |row: &&Row| row.phase() != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
-        if self.rows.iter().filter(held).count() + usize::from(others) >= ROWS {
-            return None; // The other streams must be able to go on.
-        }
-        let row = self.rows.iter().position(|row| row.phase() == Phase::Idle)? as u8;
-        let floor = match to.copy {
-            true if self.recovery.is_some() => self.layout.restore_floor(),
-            true => self.copies_floor(),
-            false => self.layout.reserve,
+        let (layout, starting) = (self.layout, self.recovery.is_some());
+        let floor = |rows: &Rows, durability: &Durability| match to.copy {
+            true if starting => layout.restore_floor(),
+            true => copies_floor(&layout, rows, durability),
+            false => layout.reserve,
         };
-        let at = self.next_at(stream, floor)?;
-        cx.disturb();
-        let stamp = self.durability.open();
-        self.segments.stamp = stamp;
-        self.rows[row as usize].open(&self.layout, at, stream, stamp);
-        let ahead = self.streams[stream as usize].ahead;
-        self.rows[row as usize].ahead = ahead.expect("a stream knows its next segment");
-        self.segments.row_opened(at.segment);
-        self.streams[stream as usize].filling = Some(row);
-        Some(row)
-    }
-
-    /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
-    /// are free.
-    pub(in crate::log) fn next_at(&mut self, stream: u8, floor: u32) -> Option<At> {
-        let it = &mut self.streams[stream as usize];
-        if it.next.is_none() {
-            // Of the two segments that a stream holds one is always there already.
-            let wanted = 1 + u32::from(it.ahead.is_none());
-            if self.segments.free() < floor + wanted {
-                return None;
-            }
-            let segment = it.ahead.take().unwrap_or_else(|| self.segments.open(stream));
-            it.ahead = Some(self.segments.open(stream));
-            it.next = Some(At { segment, slot: 0, sector: 0 });
-        }
-        let at = it.next.take().expect("there is a place now");
-        Some(at)
-    }
-
-    /// A row of a stream took so much of its slot: the next begins behind it.
-    pub(in crate::log) fn advance(&mut self, stream: u8, at: At, sectors: u32) {
-        let next = self.layout.after(at, sectors).filter(|_| !self.devices.is_hurt(at.segment));
-        self.streams[stream as usize].next = next;
-        if next.is_none() {
-            self.segments.leave(at.segment);
-        }
-    }
-
-    /// The place of a record in a row.
-    pub(in crate::log) fn place_in(
-        &self,
-        row: u8,
-        chunk: u8,
-        byte: u32,
-        len: u32,
-        generation: u8,
-    ) -> Place {
-        let it = &self.rows[row as usize];
-        let device = self.layout.device(it.at.segment, it.at.slot, chunk.into());
-        let first = self.layout.lba(it.at) * 512 + u64::from(byte);
-        Place::new(device, first, len, generation)
-    }
-
-    /// The row in memory that has the record at `place`, with the chunk and the byte in it.
-    pub(in crate::log) fn row_of(&self, place: Place) -> Option<(u8, u8, u32)> {
-        let segment = self.layout.segment_of(place.byte());
-        if !self.segments.has_rows(segment) {
-            return None;
-        }
-        self.rows.iter().enumerate().find_map(|(index, row)| {
-            if !row.is_buffered() || row.at.segment != segment {
-                return None;
-            }
-            let first = self.layout.lba(row.at) * 512;
-            let byte = place.byte().checked_sub(first)?;
-            let slot = (row.at.segment, row.at.slot);
-            let chunk = self.layout.chunk_on(slot.0, slot.1, place.device())?;
-            // Behind a row that was sealed early the slot may hold the next one.
-            let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
-            inside.then_some((index as u8, chunk, byte as u32))
-        })
+        let Engine { rows, segments, devices, durability, .. } = self;
+        rows.take_room((to.stream, floor), len, segments, devices, durability, cx)
     }
 
     /// What the map pointed at is no longer wanted: row `heir` has what is newer.
@@ -192,9 +81,9 @@ impl Engine {
             return;
         }
         let replaced = self.journal.moment();
-        if let Some((row, chunk, byte)) = self.row_of(old)
-            && self.rows[row as usize].is_unsealed()
-            && let Some(item) = self.rows[row as usize].find(chunk, byte)
+        if let Some((row, chunk, byte)) = self.rows.holding(old, &self.segments)
+            && self.rows[row].is_unsealed()
+            && let Some(item) = self.rows[row].find(chunk, byte)
         {
             (item.heir, item.replaced) = (heir, replaced);
         }
@@ -203,7 +92,7 @@ impl Engine {
 
     /// A block's record is in its row, new or from another place: the map points there.
     pub(in crate::log) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
-        let it = &self.rows[row as usize];
+        let it = &self.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
         let segment = it.at.segment;
@@ -219,11 +108,11 @@ impl Engine {
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
     pub(in crate::log) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
-        let block = self.rows[row as usize].items[item as usize].block;
+        let block = self.rows[row].items[item as usize].block;
         if self.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
         } else {
-            self.rows[row as usize].items[item as usize].heir = DEAD;
+            self.rows[row].items[item as usize].heir = DEAD;
         }
     }
 
@@ -232,7 +121,7 @@ impl Engine {
     pub(in crate::log) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let to = To { stream: self.segments.stream_of_write(None), copy: false };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         let item = it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
             block: first,
@@ -271,8 +160,8 @@ impl Engine {
         if !to.copy {
             self.pace_taken(len);
         }
-        let place = self.place_in(row, chunk, byte, len, generation);
-        let it = &mut self.rows[row as usize];
+        let place = self.rows.place_in(row, chunk, byte, len, generation);
+        let it = &mut self.rows[row];
         let kind = Kind::Data;
         let item =
             it.push(Item { kind, block, place, crc, heir: NO_HEIR, replaced: 0, chunk, byte });

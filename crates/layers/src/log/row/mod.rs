@@ -8,6 +8,7 @@
 
 pub(in crate::log) mod append;
 pub(in crate::log) mod place;
+pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
 pub(in crate::log) mod write_out;
 
@@ -158,7 +159,7 @@ impl Row {
     ///
     /// # Panics
     /// When that is not what comes next, or something under way forbids it.
-    pub fn go(&mut self, next: Phase) {
+    fn go(&mut self, next: Phase) {
         let fits = match (self.phase, next) {
             (Phase::Idle, Phase::Filling) => self.placing == 0 && self.pending == 0,
             (Phase::Filling, Phase::Closed) => true,

@@ -64,7 +64,7 @@ impl Engine {
             let (scratch, at) = self.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
-        let noted = self.rows[row as usize].items[item as usize];
+        let noted = self.rows[row].items[item as usize];
         self.op(index).place = noted.place;
         let buffer = Buffer::row(row, noted.chunk.into());
         let into = self.buffers.at(buffer).view_mut(noted.byte, len);
@@ -80,7 +80,7 @@ impl Engine {
             Some(from) => self.publish_copy(row, item, from, cx),
             None => self.publish(row, item, None, cx),
         }
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         it.placing -= 1;
         if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
             cx.disturb(); // It may be sealed.

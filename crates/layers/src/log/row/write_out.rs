@@ -12,7 +12,7 @@ use hostftl_format::log::{self, Entry, Head};
 use crate::planted::{Bug, planted};
 
 use crate::log::buffers::Buffer;
-use crate::log::durability::{Unsealed, WINDOW};
+use crate::log::durability::WINDOW;
 use crate::log::layout::ROWS;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::{Phase, Row, Stage};
@@ -22,37 +22,14 @@ use crate::log::{Engine, OWN_OPS};
 const HELD_WINDOW: u64 = 4;
 
 impl Engine {
-    /// Closes rows that a flush or a root waits for.
-    pub(in crate::log) fn pump_commit(&mut self, cx: &mut Cx) -> bool {
-        if self.durability.all_closed() {
-            return false;
-        }
-        let (mut moved, mut all) = (false, true);
-        for stream in 0..self.streams.len() {
-            let Some(row) = self.streams[stream].filling else { continue };
-            let it = &self.rows[row as usize];
-            let asked = self.durability.wants(it.stamp, it.of_host);
-            if asked && it.is_empty() {
-                all = false;
-            } else if asked {
-                self.close(row, cx);
-                moved = true;
-            }
-        }
-        if all {
-            self.durability.set_closed();
-        }
-        moved
-    }
-
     /// Seals and writes rows, a command at a time.
     pub(in crate::log) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
-        let mut left = self.active;
+        let mut left = self.rows.active();
         while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
             let row = left.trailing_zeros() as u8;
             left &= left - 1;
-            moved |= match self.rows[row as usize].phase() {
+            moved |= match self.rows[row].phase() {
                 Phase::Closed => self.seal(row, cx),
                 Phase::Sealing => self.seal_step(row, cx),
                 Phase::Draining => self.retire(row, cx),
@@ -64,7 +41,7 @@ impl Engine {
 
     /// Gives a row its number and its head.
     fn seal(&mut self, row: u8, cx: &mut Cx) -> bool {
-        let it = &self.rows[row as usize];
+        let it = &self.rows[row];
         if it.placing > 0 || !self.durability.may_seal() {
             return false;
         }
@@ -75,19 +52,19 @@ impl Engine {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
-            let filling = self.rows[first as usize].phase() == Phase::Filling;
+            let filling = self.rows[first].phase() == Phase::Filling;
             if filling {
-                self.close(first, cx);
+                self.rows.close(first, &mut self.segments, &self.devices, cx);
             }
             return filling;
         }
         let mut open = [0; ROWS];
-        for (slot, row) in open.iter_mut().zip(&self.rows) {
+        for (slot, row) in open.iter_mut().zip(self.rows.iter()) {
             *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
         }
-        let mut buf = self.rows[row as usize].heads.pop().expect("nothing is sealed with it");
+        let mut buf = self.rows[row].heads.pop().expect("nothing is sealed with it");
         let mut entries = 0;
-        for item in &self.rows[row as usize].items {
+        for item in &self.rows[row].items {
             if self.journal.lists(item, &open) {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
@@ -95,8 +72,8 @@ impl Engine {
             }
         }
         let seq = self.durability.seal(stamp, of_host);
-        let it = &mut self.rows[row as usize];
-        it.go(Phase::Sealing);
+        self.rows.go(row, Phase::Sealing);
+        let it = &mut self.rows[row];
         it.seq = seq;
         let last = it.used_chunks() - 1;
         let head = Head {
@@ -127,7 +104,7 @@ impl Engine {
     /// The row of the host's other stream that must be sealed before this one: it has trims, and
     /// what came after them, perhaps to this row, must be replayed after them.
     fn trims_before(&self, row: u8) -> Option<u8> {
-        let it = &self.rows[row as usize];
+        let it = &self.rows[row];
         let before =
             |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
         if !it.of_host {
@@ -137,7 +114,7 @@ impl Engine {
     }
 
     fn seal_step(&mut self, row: u8, cx: &mut Cx) -> bool {
-        match self.rows[row as usize].stage {
+        match self.rows[row].stage {
             Stage::Fill(step) => self.fill_step(row, step, cx),
             Stage::Fold(chunk) => self.fold_step(row, chunk, cx),
             Stage::Write(chunk) => self.write_step(row, chunk, cx),
@@ -146,7 +123,7 @@ impl Engine {
 
     /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
     fn fill_step(&mut self, row: u8, step: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         let (chunks, size) = (it.used_chunks(), it.size);
         if u32::from(step) > chunks {
             let over = it.pending == 0;
@@ -174,7 +151,7 @@ impl Engine {
     }
 
     fn fold_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         if it.pending > 0 {
             return false;
         }
@@ -205,7 +182,7 @@ impl Engine {
         let into = match command {
             Command::Place { from, into } => {
                 if let Piece::Meta { buf, .. } = from {
-                    self.rows[row as usize].heads.push(buf);
+                    self.rows[row].heads.push(buf);
                 }
                 into
             }
@@ -219,12 +196,12 @@ impl Engine {
             self.buffers.repay_row(row, view);
         }
         self.buffers.repay_row_mut(row, into);
-        self.rows[row as usize].pending -= 1;
+        self.rows[row].pending -= 1;
     }
 
     /// Writes chunk `chunk`; the parity is the one behind the last.
     fn write_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         let index = u32::from(chunk);
         if index == 0 && it.pending > 0 {
             return false;
@@ -232,15 +209,15 @@ impl Engine {
         if index == 0 && self.layout.zoned && !self.is_its_turn(row, cx) {
             return false;
         }
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         let copies = it.used_chunks() + u32::from(self.layout.parity);
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
             // Not in the next round: the program may be over before that comes.
-            it.go(Phase::Programming);
-            self.active &= !(1 << row);
+            self.rows.go(row, Phase::Programming);
         }
+        let it = &self.rows[row];
         let (at, parity) = (it.at, index == it.used_chunks());
         let (gather, tally) = self.chunk_of(row, index);
         let device = match parity {
@@ -248,7 +225,7 @@ impl Engine {
             false => self.layout.device(at.segment, at.slot, index),
         };
         count_sent(&tally, cx);
-        let (lba, placement) = (self.layout.lba(at), self.rows[row as usize].stream);
+        let (lba, placement) = (self.layout.lba(at), self.rows[row].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
         self.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
         true
@@ -256,7 +233,7 @@ impl Engine {
 
     /// What chunk `index` of a row is made of, and why its sectors are written.
     fn chunk_of(&mut self, row: u8, index: u32) -> (Gather, Tally) {
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
         let mut gather = Gather::new();
         if parity && chunks > 1 {
@@ -301,7 +278,7 @@ impl Engine {
         for piece in gather {
             match piece {
                 Piece::Data(view) => self.buffers.repay_row(row, view),
-                Piece::Meta { buf, .. } => self.rows[row as usize].heads.push(buf),
+                Piece::Meta { buf, .. } => self.rows[row].heads.push(buf),
                 Piece::Zeros(_) => {}
             }
         }
@@ -310,36 +287,26 @@ impl Engine {
 
     /// The program of a chunk is over, or was given up.
     pub(in crate::log) fn chunk_over(&mut self, row: u8, cx: &mut Cx) {
-        let it = &mut self.rows[row as usize];
+        let it = &mut self.rows[row];
         it.pending -= 1;
         if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
-            it.go(Phase::Draining);
-            self.active |= 1 << row;
             let (seq, segment) = (it.seq, it.at.segment);
+            self.rows.go(row, Phase::Draining);
             self.durability.written(seq);
             self.segments.row_written(segment, seq);
         }
     }
 
-    /// The rows that are not sealed and have something.
-    pub(in crate::log) fn unsealed(&self) -> Unsealed {
-        let first = |of_host: bool| {
-            let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
-            self.rows.iter().filter(wanted).map(|it| it.stamp).min()
-        };
-        Unsealed { host: first(true), any: first(false) }
-    }
-
     /// Whether every row that was opened up to `stamp` is durable.
     pub(in crate::log) fn all_durable(&self, stamp: u64) -> bool {
-        self.durability.has_all(stamp, self.unsealed())
+        self.durability.has_all(stamp, self.rows.unsealed())
     }
 
     /// Flushes the devices when somebody waits for that and all is written that it should cover.
     pub(in crate::log) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
-            || !self.durability.is_flush_due(window, self.unsealed())
+            || !self.durability.is_flush_due(window, self.rows.unsealed())
             || cx.room() < 20
         {
             return false;
@@ -359,7 +326,7 @@ impl Engine {
         if !self.durability.device_flushed() {
             return;
         }
-        self.durability.end_flush(works(cx), self.unsealed());
+        self.durability.end_flush(works(cx), self.rows.unsealed());
         if works(cx) {
             self.answer_flushed(cx);
         }
@@ -377,13 +344,10 @@ impl Engine {
         }
         moved
     }
-    /// Whether all that comes before a row in its zones is on its way, and they may be written.
+    /// Whether a row may be written to its zones now.
     fn is_its_turn(&mut self, row: u8, cx: &mut Cx) -> bool {
-        let it = &self.rows[row as usize];
-        let before = |other: &Row| {
-            other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
-        };
-        !self.rows.iter().any(before) && self.may_enter(it.at.segment, cx)
+        let segment = self.rows[row].at.segment;
+        self.rows.is_first(row) && self.may_enter(segment, cx)
     }
 
     /// Whether a row may be written to a segment now.

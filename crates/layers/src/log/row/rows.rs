@@ -1,0 +1,303 @@
+//! All rows, and where the streams go on: which row takes what comes next.
+//!
+//! Invariants
+//! - A stream fills one row at a time, and knows the segment in which it goes on behind its own.
+//! - Rows are left for the streams of the host when those of copies take many, and for copies when
+//!   the host does.
+
+use core::ops::{Index, IndexMut};
+
+use alloc::vec::Vec;
+
+use hostftl_format::log::{Begin, Place, STREAMS};
+
+use crate::log::devices::Devices;
+use crate::log::durability::{Durability, Unsealed};
+use crate::log::layout::{At, Layout, ROWS};
+use crate::log::ops::Cx;
+use crate::log::row::streams::{COPIES, MAP, is_of_host};
+use crate::log::row::{Phase, Row};
+use crate::log::segments::Segments;
+use crate::planted::{Bug, planted};
+
+/// Where a stream goes on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Where the next row begins; `None` before the first segment.
+    next: Option<At>,
+    /// The segment that follows.
+    ahead: Option<u32>,
+    /// The row that is filled.
+    filling: Option<u8>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Rows {
+    layout: Layout,
+    list: Vec<Row>,
+    /// The rows that are closed, being sealed or drained: a round may move them on.
+    active: u32,
+    streams: [Stream; STREAMS],
+}
+
+impl Index<u8> for Rows {
+    type Output = Row;
+
+    #[inline]
+    fn index(&self, row: u8) -> &Row {
+        &self.list[usize::from(row)]
+    }
+}
+
+impl IndexMut<u8> for Rows {
+    #[inline]
+    fn index_mut(&mut self, row: u8) -> &mut Row {
+        &mut self.list[usize::from(row)]
+    }
+}
+
+impl Rows {
+    /// Idle rows; no stream has begun.
+    pub fn new(layout: &Layout) -> Self {
+        Rows {
+            layout: *layout,
+            list: (0..ROWS).map(|_| Row::new(layout)).collect(),
+            active: 0,
+            streams: [Stream::default(); STREAMS],
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
+        self.list.iter()
+    }
+
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+        self.list.iter_mut()
+    }
+
+    /// A row goes on in its cycle.
+    #[inline]
+    pub fn go(&mut self, row: u8, next: Phase) {
+        self[row].go(next);
+        let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
+        match moves {
+            true => self.active |= 1 << row,
+            false => self.active &= !(1 << row),
+        }
+    }
+
+    /// The rows that a round may move on, as a set of bits.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// A row that is not in use.
+    pub fn idle(&self) -> Option<u8> {
+        self.list.iter().position(|row| row.phase() == Phase::Idle).map(|row| row as u8)
+    }
+
+    /// The row that takes `len` bytes for a stream, and where in it: the chunk and the byte. A
+    /// segment is opened only when more than `floor` stay free. `None` when there is no room now.
+    pub fn take_room(
+        &mut self,
+        (stream, floor): (u8, impl Fn(&Rows, &Durability) -> u32),
+        len: u32,
+        segments: &mut Segments,
+        devices: &Devices,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> Option<(u8, u8, u32)> {
+        for _ in 0..2 {
+            let row = match self.streams[usize::from(stream)].filling {
+                Some(row) => row,
+                None => self.open(stream, &floor, segments, durability, cx)?,
+            };
+            if let Some((chunk, byte)) = self[row].take(len) {
+                return Some((row, chunk, byte));
+            }
+            self.close(row, segments, devices, cx);
+        }
+        None
+    }
+
+    /// No more goes into a row.
+    pub fn close(&mut self, row: u8, segments: &mut Segments, devices: &Devices, cx: &mut Cx) {
+        cx.disturb();
+        self.go(row, Phase::Closed);
+        let it = &self[row];
+        let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
+        self.streams[usize::from(stream)].filling = None;
+        self.advance(stream, at, sectors, segments, devices);
+    }
+
+    fn open(
+        &mut self,
+        stream: u8,
+        floor: &impl Fn(&Rows, &Durability) -> u32,
+        segments: &mut Segments,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> Option<u8> {
+        let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
+        let held =
+            |row: &&Row| row.phase() != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
+        if self.list.iter().filter(held).count() + usize::from(others) >= ROWS {
+            return None; // The other streams must be able to go on.
+        }
+        let row = self.idle()?;
+        let at = self.next_at(stream, floor(self, durability), segments)?;
+        cx.disturb();
+        let stamp = durability.open();
+        segments.stamp = stamp;
+        let ahead = self.ahead(stream).expect("a stream knows its next segment");
+        let it = &mut self.list[usize::from(row)];
+        it.open(&self.layout, at, stream, stamp);
+        it.ahead = ahead;
+        segments.row_opened(at.segment);
+        self.streams[usize::from(stream)].filling = Some(row);
+        Some(row)
+    }
+
+    /// The segment in which a stream goes on behind its own.
+    pub fn ahead(&self, stream: u8) -> Option<u32> {
+        self.streams[usize::from(stream)].ahead
+    }
+
+    /// Sees to it that a stream knows that segment.
+    pub fn look_ahead(&mut self, stream: u8, segments: &mut Segments) {
+        let ahead = &mut self.streams[usize::from(stream)].ahead;
+        ahead.get_or_insert_with(|| segments.open(stream));
+    }
+
+    /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
+    /// are free.
+    pub fn next_at(&mut self, stream: u8, floor: u32, segments: &mut Segments) -> Option<At> {
+        let it = &mut self.streams[usize::from(stream)];
+        if it.next.is_none() {
+            // Of the two segments that a stream holds one is always there already.
+            let wanted = 1 + u32::from(it.ahead.is_none());
+            if segments.free() < floor + wanted {
+                return None;
+            }
+            let segment = it.ahead.take().unwrap_or_else(|| segments.open(stream));
+            it.ahead = Some(segments.open(stream));
+            it.next = Some(At { segment, slot: 0, sector: 0 });
+        }
+        Some(it.next.take().expect("there is a place by then"))
+    }
+
+    /// A row of a stream took so much of its slot: the next begins behind it.
+    pub fn advance(
+        &mut self,
+        stream: u8,
+        at: At,
+        sectors: u32,
+        segments: &mut Segments,
+        devices: &Devices,
+    ) {
+        let next = self.layout.after(at, sectors).filter(|_| !devices.is_hurt(at.segment));
+        self.streams[usize::from(stream)].next = next;
+        if next.is_none() {
+            segments.leave(at.segment);
+        }
+    }
+
+    /// No stream goes on in a segment.
+    pub fn leave(&mut self, segment: u32, segments: &mut Segments) {
+        for stream in &mut self.streams {
+            if stream.next.is_some_and(|next| next.segment == segment) {
+                stream.next = None;
+                segments.leave(segment);
+            }
+        }
+    }
+
+    /// Where the first row of a stream lies that is not sealed.
+    pub fn begins(&self, stream: u8) -> Option<Begin> {
+        let it = &self.streams[usize::from(stream)];
+        let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
+        let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
+        let next = it.next.map(|at| (at, it.ahead));
+        let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
+        let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
+        Some(Begin { segment, slot, sector, ahead })
+    }
+
+    /// Closes the rows that a flush or a root waits for.
+    pub fn commit(
+        &mut self,
+        durability: &mut Durability,
+        segments: &mut Segments,
+        devices: &Devices,
+        cx: &mut Cx,
+    ) -> bool {
+        if durability.all_closed() {
+            return false;
+        }
+        let (mut moved, mut all) = (false, true);
+        for stream in 0..self.streams.len() {
+            let Some(row) = self.streams[stream].filling else { continue };
+            let it = &self[row];
+            let asked = durability.wants(it.stamp, it.of_host);
+            if asked && it.is_empty() {
+                all = false;
+            } else if asked {
+                self.close(row, segments, devices, cx);
+                moved = true;
+            }
+        }
+        if all {
+            durability.set_closed();
+        }
+        moved
+    }
+
+    /// The place of a record in a row.
+    pub fn place_in(&self, row: u8, chunk: u8, byte: u32, len: u32, generation: u8) -> Place {
+        let it = &self[row];
+        let device = self.layout.device(it.at.segment, it.at.slot, chunk.into());
+        let first = self.layout.lba(it.at) * 512 + u64::from(byte);
+        Place::new(device, first, len, generation)
+    }
+
+    /// The row in memory that has the record at `place`, with the chunk and the byte in it.
+    pub fn holding(&self, place: Place, segments: &Segments) -> Option<(u8, u8, u32)> {
+        let segment = self.layout.segment_of(place.byte());
+        if !segments.has_rows(segment) {
+            return None;
+        }
+        self.list.iter().enumerate().find_map(|(index, row)| {
+            if !row.is_buffered() || row.at.segment != segment {
+                return None;
+            }
+            let first = self.layout.lba(row.at) * 512;
+            let byte = place.byte().checked_sub(first)?;
+            let slot = (row.at.segment, row.at.slot);
+            let chunk = self.layout.chunk_on(slot.0, slot.1, place.device())?;
+            // Behind a row that was sealed early the slot may hold the next one.
+            let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
+            inside.then_some((index as u8, chunk, byte as u32))
+        })
+    }
+
+    /// The rows that are not sealed and have something.
+    pub fn unsealed(&self) -> Unsealed {
+        let first = |of_host: bool| {
+            let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
+            self.list.iter().filter(wanted).map(|it| it.stamp).min()
+        };
+        Unsealed { host: first(true), any: first(false) }
+    }
+
+    /// Whether all that comes before a row of its stream is on its way.
+    pub fn is_first(&self, row: u8) -> bool {
+        let it = &self[row];
+        let before = |other: &Row| {
+            other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
+        };
+        !self.list.iter().any(before)
+    }
+}
