@@ -57,6 +57,7 @@ struct Asked {
 /// See the module text.
 #[derive(Debug)]
 pub struct Loads {
+    layout: Layout,
     uuid: [u8; 16],
     bufs: Vec<Option<MetaBuf>>,
     asked: [Asked; LOADS],
@@ -68,7 +69,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    pub fn new(uuid: [u8; 16]) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let none = Asked {
             kind: Kind::Map,
             page: 0,
@@ -77,6 +78,7 @@ impl Loads {
             purpose: Purpose::Use,
         };
         Loads {
+            layout: *layout,
             uuid,
             bufs: (0..LOADS).map(|_| Some(MetaBuf::new(1))).collect(),
             asked: [none; LOADS],
@@ -115,7 +117,10 @@ impl Loads {
     /// Whether `buf` has the image that was asked for as number `index`.
     pub fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
         let (Asked { kind, page, crc, .. }, image) = (self.asked[index as usize], &buf.pages()[0]);
-        log::is_page(image, kind, page) && log::page_crc(image, &self.uuid) == crc
+        let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
+        log::is_page(image, kind, page)
+            && log::page_crc(image, &self.uuid) == crc
+            && (kind != Kind::Map || self.layout.admits_places(places()))
     }
 }
 
@@ -151,7 +156,7 @@ impl Pages {
             layout: *layout,
             map: Map::new(layout),
             directory: Directory::new(layout.pages),
-            loads: Loads::new(uuid),
+            loads: Loads::new(layout, uuid),
         }
     }
 
