@@ -5,7 +5,7 @@ RUNS ?= 1000000
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench chaos fuzz live fmt clean
+.PHONY: help setup build demo test bench chaos fuzz live miri fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ live: setup ## every layer at real size, in the study and over NBD, and devices 
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
 	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture --test-threads=1
 	@scripts/cargo.sh test --release -p hostftl-layers --test suite far -- --ignored --nocapture
+
+miri: setup ## undefined behaviour in unsafe code: what Miri of nightly Rust can run, 5 minutes
+	@scripts/miri.sh
 
 fmt: setup ## format the code
 	@scripts/cargo.sh fmt --all

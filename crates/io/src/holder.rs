@@ -74,6 +74,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no other processes")]
     fn the_dead_hold_nothing() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
@@ -82,6 +83,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no other processes")]
     fn our_own_lock_is_named_and_stays_until_we_close_the_file() {
         let place = tempfile::NamedTempFile::new().unwrap();
         let ours = place.reopen().unwrap();

@@ -174,6 +174,7 @@ mod tests {
     use crate::alone::Access;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri opens no devices")]
     fn reads_see_what_would_have_been_written_and_the_device_stays() {
         let folder = tempfile::tempdir().unwrap();
         let device = device(&folder);
@@ -190,6 +191,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri opens no devices")]
     fn the_memory_is_bounded_and_what_is_there_stays() {
         let folder = tempfile::tempdir().unwrap();
         let device = device(&folder);

@@ -23,7 +23,8 @@ impl Region {
     /// What the kernel says when it has no room.
     pub fn new(len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily;
         // SAFETY: a fresh anonymous mapping touches no memory that exists.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), len.max(1), protection, flags, -1, 0) };
@@ -57,6 +58,9 @@ const DONTNEED_LOCKED: libc::c_int = 24;
 impl Region {
     /// Gets all pages from the kernel now, where it can do that ahead.
     pub fn populate(&self) {
+        if cfg!(miri) {
+            return;
+        }
         // SAFETY: it changes no byte of our own mapping.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE) };
     }
@@ -69,7 +73,8 @@ impl Region {
         // SAFETY: within the mapping, as `at` checks, and the caller keeps others away.
         let zero =
             |from: usize, to: usize| unsafe { self.at(from, to - from).write_bytes(0, to - from) };
-        if from >= to {
+        // Miri knows no `madvise`.
+        if from >= to || cfg!(miri) {
             return zero(offset, end);
         }
         zero(offset, from);

@@ -32,7 +32,7 @@ pub fn copy(from: &[u8], into: &mut [u8]) {
 }
 
 /// Puts one line, which begins where a line of the caches does.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn put(line: &[u8; LINE], place: &mut [u8; LINE]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -45,18 +45,18 @@ fn put(line: &[u8; LINE], place: &mut [u8; LINE]) {
 }
 
 /// What was put is there for whoever hears of it afterwards.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 fn fence() {
     // SAFETY: it only orders writes, and every x86-64 has SSE.
     unsafe { std::arch::x86_64::_mm_sfence() };
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 fn put(line: &[u8; LINE], place: &mut [u8; LINE]) {
     *place = *line;
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 fn fence() {}
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ pub struct Transfer {
     iov: Vec<libc::iovec>,
     first: usize,
     /// Aligned memory that stands in for `iov` where direct transfers could not use it.
-    bounce: Option<Box<[Page]>>,
+    /// A `Vec` and no `Box`: one that is moved may not be pointed into.
+    bounce: Option<Vec<Page>>,
     /// Where bounced bytes of a read belong.
     home: Vec<libc::iovec>,
 }
@@ -103,7 +104,7 @@ impl Transfer {
             return;
         }
         let len = self.len as usize;
-        let mut pages = vec![Page::default(); len.div_ceil(BLOCK)].into_boxed_slice();
+        let mut pages = vec![Page::default(); len.div_ceil(BLOCK)];
         let start: *mut u8 = pages.as_mut_ptr().cast();
         self.home = std::mem::take(&mut self.iov);
         if self.call == Call::Write {

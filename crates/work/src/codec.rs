@@ -79,8 +79,13 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
+    /// Miri runs no C, so it has no zstd.
+    fn zstd(level: i8) -> Codec {
+        if cfg!(miri) { Codec::Lz4 } else { Codec::Zstd(level) }
+    }
+
     fn codecs() -> impl Strategy<Value = Codec> {
-        prop_oneof![Just(Codec::Lz4), (1..6_i8).prop_map(Codec::Zstd), Just(Codec::Raw)]
+        prop_oneof![Just(Codec::Lz4), (1..6_i8).prop_map(zstd), Just(Codec::Raw)]
     }
 
     fn packed(codec: Codec, seed: u64, from: &[u8], into: &mut [u8]) -> Verdict {
@@ -150,7 +155,7 @@ mod tests {
     fn what_does_not_fit_says_so() {
         let noise: Vec<u8> =
             (0..4096_u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
-        for codec in [Codec::Lz4, Codec::Zstd(1), Codec::Raw] {
+        for codec in [Codec::Lz4, zstd(1), Codec::Raw] {
             let digest = Verdict { bytes: 0, crc: crc32c(3, &noise) };
             assert_eq!(packed(codec, 3, &noise, &mut [0; 64]), digest);
         }

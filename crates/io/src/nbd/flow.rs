@@ -324,6 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri is late itself")]
     fn what_is_sent_again_after_a_long_absence_is_not_late() {
         let export =
             Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };

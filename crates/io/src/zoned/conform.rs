@@ -212,6 +212,7 @@ const SHAPES: [&str; 3] = [
 ];
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
 fn segments_in_memory_obey_the_rules() {
     for engine in ENGINES {
         for shape in SHAPES {
@@ -222,6 +223,7 @@ fn segments_in_memory_obey_the_rules() {
 
 /// As on a drive of whose zones less can be written than their length.
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
 fn segments_with_gaps_between_them_obey_the_rules() {
     for engine in ENGINES {
         for shape in SHAPES {
@@ -241,6 +243,7 @@ fn segments_with_gaps_between_them_obey_the_rules() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
 fn a_zoned_file_obeys_the_rules() {
     for engine in ENGINES {
         for shape in SHAPES {
@@ -271,6 +274,7 @@ fn a_zoned_block_device_obeys_the_rules() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
 fn what_was_not_flushed_may_be_gone_and_nothing_else_is() {
     let mut device = Patient::file("zone=128k", 8, EngineKind::Pread);
     device.put(0, &[(1, 16)]).unwrap();
