@@ -17,6 +17,14 @@ impl MetaHome {
         self.0.is_some()
     }
 
+    /// The pages, to be filled.
+    ///
+    /// # Panics
+    /// When the buffer is lent.
+    pub fn pages_mut(&mut self) -> &mut [Page] {
+        self.0.as_mut().expect("the metadata buffer is here").pages_mut()
+    }
+
     /// Lends the buffer.
     ///
     /// # Panics

@@ -7,14 +7,15 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, HostError, Piece, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, HostError, Piece, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::Kind as EntryKind;
 
-use super::Engine;
-use super::append::HOST;
-use super::map::At;
+use super::layout::Layout;
+use super::lines::{Lines, Who};
+use super::map::{At, Map};
 use super::ops::{Cx, Op};
 use super::row::Row;
+use super::writer::Writer;
 use crate::kit::requests::Kind;
 
 /// Writes under way at once.
@@ -44,12 +45,14 @@ struct Write {
 /// The writes under way.
 #[derive(Debug)]
 pub struct Blocks {
+    layout: Layout,
     list: Vec<Option<Write>>,
 }
 
 impl Blocks {
-    pub fn new() -> Self {
-        Blocks { list: alloc::vec![None; WRITES] }
+    /// Nothing is under way.
+    pub fn new(layout: &Layout) -> Self {
+        Blocks { layout: *layout, list: alloc::vec![None; WRITES] }
     }
 
     /// Whether a block in `first..end` is being written.
@@ -66,12 +69,15 @@ impl Blocks {
     }
 }
 
-impl Engine {
+impl Blocks {
     /// Begins to read at most `sectors` from sector `from` on: as far as one command goes.
-    pub(super) fn begin_read(
-        &mut self,
+    pub fn begin_read(
+        &self,
         req: u16,
         (from, sectors): (u64, u32),
+        map: &Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) -> bool {
         if cx.command_room() <= OWN_OPS {
@@ -79,7 +85,7 @@ impl Engine {
         }
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let most = (skip + sectors).div_ceil(SECTORS_PER_BLOCK);
-        let (at, run) = self.run_of(block, most, cx);
+        let (at, run) = self.run_of(block, most, map, cx);
         let sectors = sectors.min(run * SECTORS_PER_BLOCK - skip);
         let active = cx.request(req);
         let to = active.cursor as u32;
@@ -97,13 +103,13 @@ impl Engine {
             }
             At::Row { row, slot } => {
                 let from = u32::from(slot) * SECTORS_PER_BLOCK + skip;
-                let view = self.rows.buffer(row).view_sectors(from, sectors);
+                let view = writer.buffer(row).view_sectors(from, sectors);
                 let command = Command::Place { from: Piece::Data(view), into };
                 cx.submit(Op::Read { req, line: None }, command);
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                self.lines.pin(line);
+                lines.pin(line);
                 let command = Command::Read {
                     device: 0,
                     lba: place * BLOCK_SECTORS + u64::from(skip),
@@ -118,8 +124,8 @@ impl Engine {
     }
 
     /// Where a block is, and how many from there on follow it in one piece, at most `most`.
-    fn run_of(&mut self, block: u64, most: u32, cx: &mut Cx) -> (At, u32) {
-        let at = self.map.get(block);
+    fn run_of(&self, block: u64, most: u32, map: &Map, cx: &mut Cx) -> (At, u32) {
+        let at = map.get(block);
         let limit = match at {
             At::Nowhere | At::Lost => most,
             At::Row { slot, .. } => most.min(self.layout.strip_blocks() - u32::from(slot)),
@@ -131,7 +137,7 @@ impl Engine {
                 At::Row { row, slot } => At::Row { row, slot: slot + step as u8 },
                 At::Media(place) => At::Media(place + u64::from(step)),
             };
-            self.map.get(block + u64::from(step)) == expected
+            map.get(block + u64::from(step)) == expected
         };
         let run = (1..limit).find(|step| !follows(*step)).unwrap_or(limit);
         cx.touch(run as usize + 1);
@@ -139,59 +145,56 @@ impl Engine {
     }
 
     /// A part of a read is over.
-    pub(super) fn read_done(
-        &mut self,
+    pub fn read_done(
+        &self,
         (req, line): (u16, Option<u32>),
-        command: Command,
-        result: Result<(), DeviceError>,
+        (command, ok): (Command, bool),
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) {
         if let Some(line) = line {
-            self.lines.unpin(line);
+            lines.unpin(line);
         }
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
-                self.rows.repay(from);
+                writer.repay(from);
                 into
             }
             other => unreachable!("{other:?} is no part of a read"),
         };
         cx.requests().data(req).repay_mut(into);
-        self.part_over(req, result.is_ok(), cx);
-    }
-
-    fn part_over(&mut self, req: u16, well: bool, cx: &mut Cx) {
-        cx.requests().part_over(req, well);
-        self.complete_if_over(req, cx);
+        part_over(req, ok, writer, cx);
     }
 
     /// Begins a part of a write, or of a trim that does not fill its block; false when it must
     /// wait.
-    pub(super) fn begin_write(
+    pub fn begin_write(
         &mut self,
         req: u16,
         (from, sectors): (u64, u32),
+        map: &Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) -> bool {
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let want = sectors.div_ceil(SECTORS_PER_BLOCK);
         let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
-        if self.blocks.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
+        if self.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
             return false;
         }
-        if !whole && self.map.get(block) == At::Lost {
+        if !whole && map.get(block) == At::Lost {
             // The rest of the block can't be had: only a whole block may be written.
             let active = cx.request(req);
             active.cursor += u64::from(sectors);
             active.error = Some(HostError::Io);
             return true;
         }
-        let Some(index) = self.blocks.list.iter().position(Option::is_none) else { return false };
-        let Some((row, slot, count)) = self.take(HOST, want) else { return false };
-        for step in 0..count {
-            self.list_block(row, slot + step, block + u64::from(step), Cause::Host);
-        }
+        let Some(index) = self.list.iter().position(Option::is_none) else { return false };
+        let Some((row, slot, count)) = writer.take(Who::Host, want, lines) else { return false };
+        writer.list(row, slot, block.., count, Cause::Host);
         let sectors = sectors.min(count * SECTORS_PER_BLOCK);
         let active = cx.request(req);
         let at = active.cursor as u32;
@@ -209,30 +212,37 @@ impl Engine {
             filling: !whole,
             line: None,
         };
-        self.blocks.list[index] = Some(write);
+        self.list[index] = Some(write);
         match whole {
-            true => self.give(index as u8, cx),
-            false => self.fill_rest(index as u8, cx),
+            true => self.give(index as u8, writer, cx),
+            false => self.fill_rest(index as u8, map, lines, writer, cx),
         }
         true
     }
 
     /// Brings the old content of a block that is written in part.
-    fn fill_rest(&mut self, index: u8, cx: &mut Cx) {
-        let write = self.blocks.list[index as usize].as_mut().expect("a write under way");
-        let (row, at) = (write.row, self.map.get(write.block));
+    fn fill_rest(
+        &mut self,
+        index: u8,
+        map: &Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        cx: &mut Cx,
+    ) {
+        let write = self.list[index as usize].as_mut().expect("a write under way");
+        let (row, at) = (write.row, map.get(write.block));
         let to = Row::byte(write.slot);
         let bytes = Row::byte(1);
-        let into = self.rows.buffer(row).view_mut(to, bytes);
+        let into = writer.buffer(row).view_mut(to, bytes);
         let command = match at {
             At::Nowhere => Command::Place { from: Piece::Zeros(bytes), into },
             At::Row { row: other, slot } => {
-                let view = self.rows.buffer(other).view(Row::byte(slot.into()), bytes);
+                let view = writer.buffer(other).view(Row::byte(slot.into()), bytes);
                 Command::Place { from: Piece::Data(view), into }
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                self.lines.pin(line);
+                lines.pin(line);
                 write.line = Some(line);
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
                 Command::Read { device: 0, lba, into, cause: Cause::Host }
@@ -243,10 +253,10 @@ impl Engine {
     }
 
     /// Copies the host's part, or zeros, into the row.
-    fn give(&mut self, index: u8, cx: &mut Cx) {
-        let write = self.blocks.list[index as usize].expect("a write under way");
+    fn give(&self, index: u8, writer: &mut Writer, cx: &mut Cx) {
+        let write = self.list[index as usize].expect("a write under way");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
-        let into = self.rows.buffer(write.row).view_mut_sectors(to, write.sectors);
+        let into = writer.buffer(write.row).view_mut_sectors(to, write.sectors);
         let from = match cx.request(write.req).kind {
             Kind::Write => {
                 Piece::Data(cx.requests().data(write.req).view_sectors(write.at, write.sectors))
@@ -257,46 +267,52 @@ impl Engine {
     }
 
     /// A step of a write is over.
-    pub(super) fn write_done(
+    pub fn write_done(
         &mut self,
         index: u8,
-        command: Command,
-        result: Result<(), DeviceError>,
+        (command, ok): (Command, bool),
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) {
-        let write = self.blocks.list[index as usize].expect("a write under way");
-        let filled = write.filling;
+        let write = self.list[index as usize].take().expect("a write under way");
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
                 match from {
-                    Piece::Data(view) if !filled => cx.requests().data(write.req).repay(view),
-                    from => self.rows.repay(from),
+                    Piece::Data(view) if !write.filling => {
+                        cx.requests().data(write.req).repay(view)
+                    }
+                    from => writer.repay(from),
                 }
                 into
             }
             other => unreachable!("{other:?} is no step of a write"),
         };
-        self.rows.buffer(write.row).repay_mut(into);
+        writer.buffer(write.row).repay_mut(into);
         if let Some(line) = write.line {
-            self.lines.unpin(line);
+            lines.unpin(line);
         }
-        if filled && result.is_ok() {
-            let filled = Write { filling: false, line: None, ..write };
-            self.blocks.list[index as usize] = Some(filled);
-            return self.give(index, cx);
+        if write.filling && ok {
+            self.list[index as usize] = Some(Write { filling: false, line: None, ..write });
+            return self.give(index, writer, cx);
         }
-        self.blocks.list[index as usize] = None;
-        self.rows.at_mut(write.row).pending -= write.count;
-        if result.is_err() {
-            self.unlist(write.row, write.slot, EntryKind::None);
-        } else {
-            for step in 0..write.count {
-                let block = write.block + u64::from(step);
-                self.publish(block, write.row, write.slot + step, cx);
+        writer.filled(write.row, write.count);
+        if ok {
+            for (slot, block) in (write.slot..).zip(write.block..).take(write.count as usize) {
+                writer.publish(block, (write.row, slot), map, lines, cx);
             }
-            self.durability.note_host(self.rows.at(write.row).seq);
+            writer.note_host(write.row);
+        } else {
+            writer.unlist(write.row, write.slot, EntryKind::None);
         }
-        self.part_over(write.req, result.is_ok(), cx);
+        part_over(write.req, ok, writer, cx);
     }
+}
+
+/// A part of a request is over, well or not.
+fn part_over(req: u16, ok: bool, writer: &mut Writer, cx: &mut Cx) {
+    cx.requests().part_over(req, ok);
+    writer.durability_mut().complete_if_over(req, cx);
 }

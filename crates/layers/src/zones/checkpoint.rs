@@ -7,17 +7,17 @@
 //! - One checkpoint at a time, and one strip of it.
 //! - The images of the last durable root, and its strip, stay untouched until the next one is.
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally,
-};
-use hostftl_format::zones::{self, Entry, Kind};
+use hostftl_core::{Cause, Command, DeviceError, Event, Gather, SECTORS_PER_BLOCK, Tally};
+use hostftl_format::zones::{self, Entry, Holds, Kind};
 
-use super::Engine;
 use super::layout::Layout;
-use super::lines::Who;
+use super::lines::{Lines, Who};
+use super::map::Map;
 use super::ops::{Cx, Op, fail};
-use super::row::Phase;
+use super::strips::Draft;
+use super::writer::Writer;
 use crate::kit::Life;
+use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
 /// What is being done.
@@ -60,14 +60,15 @@ pub struct Root {
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {
+    layout: Layout,
     stage: Stage,
     strip: Strip,
     /// The last durable root, and the one that is being made.
-    pub root: Root,
+    root: Root,
     next: Root,
     /// The number of the last strip of images.
-    pub strips: u64,
-    buf: Option<MetaBuf>,
+    strips: u64,
+    buf: MetaHome,
     /// Images in the strip.
     count: u32,
     wanted: bool,
@@ -79,16 +80,27 @@ impl Checkpoint {
     pub fn new(layout: &Layout) -> Self {
         let strips = u64::from(layout.lines) * u64::from(layout.line_strips());
         Checkpoint {
+            layout: *layout,
             stage: Stage::Idle,
             strip: Strip::Filling,
             root: Root::default(),
             next: Root::default(),
             strips: 0,
-            buf: Some(MetaBuf::new((layout.strip / SECTORS_PER_BLOCK) as usize)),
+            buf: MetaHome::new((layout.strip / SECTORS_PER_BLOCK) as usize),
             count: 0,
             wanted: false,
             interval: (strips / 8).clamp(64, 1 << 20),
         }
+    }
+
+    /// The last durable root.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Recovery found the newest root, and strips of images up to this one.
+    pub fn resume(&mut self, root: Root, strips: u64) {
+        (self.root, self.strips) = (root, strips);
     }
 
     /// Whether no checkpoint is being made.
@@ -109,191 +121,181 @@ impl Checkpoint {
     }
 }
 
-impl Engine {
-    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+impl Checkpoint {
+    /// Goes on with a checkpoint, or begins one when it is due.
+    pub fn run(&mut self, map: &Map, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
         if cx.room() < 8 || cx.command_room() < 8 {
             return false;
         }
-        match self.checkpoint.stage {
-            Stage::Idle => self.begin_checkpoint(),
-            Stage::Images(_) | Stage::Root if self.checkpoint.strip == Strip::Sent => false,
-            Stage::Images(_) | Stage::Root if self.checkpoint.strip == Strip::Ready => {
-                self.send_images(cx)
+        match self.stage {
+            Stage::Idle => self.begin(writer),
+            Stage::Images(_) | Stage::Root if self.strip == Strip::Sent => false,
+            Stage::Images(_) | Stage::Root if self.strip == Strip::Ready => {
+                self.send(lines, writer, cx)
             }
-            Stage::Images(page) => self.take_image(page, cx),
-            Stage::Settle(mark) => self.settle_images(mark, cx),
+            Stage::Images(page) => self.take_image(page, map, writer, cx),
+            Stage::Settle(mark) => self.settle(mark, writer, cx),
             Stage::Root => self.make_root(),
             Stage::Flushing | Stage::RootFlushing => false,
         }
     }
 
-    fn begin_checkpoint(&mut self) -> bool {
-        let since = (self.durability.newest() + 1).saturating_sub(self.checkpoint.root.replay_from);
-        let it = &mut self.checkpoint;
-        if !it.wanted && since < it.interval {
-            return false;
-        }
-        let unwritten = |phase| !matches!(phase, Phase::Idle | Phase::Written | Phase::Draining);
-        let rows =
-            self.rows.iter().filter(|(_, row)| unwritten(row.phase())).map(|(_, row)| row.seq);
-        let rows = rows.filter(|_| !planted(Bug::ZonesRootSkipsRows));
-        let replay_from = rows.min().unwrap_or(self.durability.newest() + 1);
-        it.wanted = false;
-        it.next = Root { seq: 0, replay_from, images_from: it.strips + 1, images: 0 };
-        it.stage = Stage::Images(0);
+    fn go(&mut self, next: Stage) -> bool {
+        let fits = match (self.stage, next) {
+            (Stage::Idle, Stage::Images(page)) => page == 0,
+            (Stage::Images(page), Stage::Images(next)) => next == page + 1,
+            (Stage::Images(_), Stage::Settle(_))
+            | (Stage::Settle(_), Stage::Flushing)
+            | (Stage::Flushing, Stage::Root)
+            | (Stage::Root, Stage::RootFlushing)
+            | (Stage::RootFlushing, Stage::Idle) => true,
+            _ => false,
+        };
+        assert!(fits, "a checkpoint that is at {:?} can't be at {next:?} next", self.stage);
+        self.stage = next;
         true
     }
 
-    /// Takes the image of a page, unless it shows nothing.
-    fn take_image(&mut self, page: u32, cx: &mut Cx) -> bool {
-        let it = &mut self.checkpoint;
-        if page == self.layout.pages {
-            match it.count {
-                0 => it.stage = Stage::Settle(self.durability.newest()),
-                _ => it.strip = Strip::Ready,
-            }
-            return true;
+    fn strip_goes(&mut self, next: Strip) -> bool {
+        let fits = matches!(
+            (self.strip, next),
+            (Strip::Filling | Strip::Sent, Strip::Ready)
+                | (Strip::Ready, Strip::Sent)
+                | (Strip::Sent, Strip::Filling)
+        );
+        assert!(fits, "a strip of images that is {:?} can't be {next:?} next", self.strip);
+        self.strip = next;
+        true
+    }
+
+    fn begin(&mut self, writer: &Writer) -> bool {
+        let newest = writer.newest();
+        if !self.wanted && (newest + 1).saturating_sub(self.root.replay_from) < self.interval {
+            return false;
         }
-        let mut buf = it.buf.take().expect("no strip is on its way");
-        let (slot, layout, rows) = (it.count, &self.layout, &self.rows);
-        let written = |row: u16, slot: u8| {
-            let row = rows.at(row);
-            let place = || layout.place(row.segment, row.strip, slot.into());
-            (row.phase() == Phase::Written).then(place)
-        };
-        let image = &mut buf.pages_mut()[slot as usize];
-        let any = self.map.emit(page, image, written);
+        let skips = planted(Bug::ZonesRootSkipsRows);
+        let replay_from = if skips { newest + 1 } else { writer.first_unwritten() };
+        self.wanted = false;
+        self.next = Root { seq: 0, replay_from, images_from: self.strips + 1, images: 0 };
+        self.go(Stage::Images(0))
+    }
+
+    /// Takes the image of a page, unless it shows nothing.
+    fn take_image(&mut self, page: u32, map: &Map, writer: &Writer, cx: &mut Cx) -> bool {
+        if page == self.layout.pages {
+            return match self.count {
+                0 => self.go(Stage::Settle(writer.newest())),
+                _ => self.strip_goes(Strip::Ready),
+            };
+        }
+        let (slot, blocks) = (self.count, self.layout.strip_blocks());
+        let pages = self.buf.pages_mut();
+        let image = &mut pages[slot as usize];
+        let any = map.emit(page, image, |row, slot| writer.place_of(row, slot));
         cx.touch(self.layout.page_entries() as usize);
         if any {
             let crc = zones::image_crc(image, page.into());
             let entry = Entry { kind: Kind::Image, block: page.into(), value: slot, crc };
-            let last = self.layout.strip_blocks() as usize;
-            zones::put_entry(&mut buf.pages_mut()[last], slot as usize, &entry);
+            zones::put_entry(&mut pages[blocks as usize], slot as usize, &entry);
         }
-        let it = &mut self.checkpoint;
-        it.buf = Some(buf);
-        it.count += u32::from(any);
-        it.next.images += u32::from(any);
-        it.stage = Stage::Images(page + 1);
-        if it.count == self.layout.strip_blocks() {
-            it.strip = Strip::Ready;
+        self.count += u32::from(any);
+        self.next.images += u32::from(any);
+        self.go(Stage::Images(page + 1));
+        if self.count == blocks {
+            self.strip_goes(Strip::Ready);
         }
         true
     }
 
     fn make_root(&mut self) -> bool {
-        let last = self.layout.strip_blocks() as usize;
-        let Root { replay_from, images_from, images, .. } = self.checkpoint.next;
-        let buf = self.checkpoint.buf.as_mut().expect("no strip is on its way");
-        let tail = &mut buf.pages_mut()[last];
+        let Root { replay_from, images_from, images, .. } = self.next;
+        let tail = self.buf.pages_mut().last_mut().expect("a strip has a tail");
         let root = Entry { kind: Kind::Root, block: replay_from, value: images, crc: 0 };
         zones::put_entry(tail, 0, &root);
         let from = Entry { kind: Kind::Images, block: images_from, value: 0, crc: 0 };
         zones::put_entry(tail, 1, &from);
-        self.checkpoint.strip = Strip::Ready;
-        true
+        self.strip_goes(Strip::Ready)
     }
 
     /// Sends the strip that is ready.
-    fn send_images(&mut self, cx: &mut Cx) -> bool {
-        let front = self.layout.fronts as usize;
-        let seq = self.checkpoint.strips + 1;
-        let Some((segment, strip)) =
-            self.lines.place(front, self.durability.newest(), Who::Collection)
-        else {
+    fn send(&mut self, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
+        let (front, newest) = (self.layout.fronts as usize, writer.newest());
+        let Some((segment, strip)) = lines.place(front, newest, Who::Collection) else {
             return false;
         };
-        let line = self.layout.line(segment);
-        let is_root = self.checkpoint.stage == Stage::Root;
-        let entries = if is_root { 2 } else { self.checkpoint.count as usize };
-        let rest = self.rest(segment, strip);
-        let mut tally =
-            Tally::of(Cause::Checkpoint, (self.checkpoint.count + 1) * SECTORS_PER_BLOCK);
-        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally, cx);
-        let head = self.head(line, seq, entries);
-        let at = self.layout.tail_at(segment, strip);
-        let mut buf = self.checkpoint.buf.take().expect("no strip is on its way");
-        let last = self.layout.strip_blocks() as usize;
-        zones::seal(&mut buf.pages_mut()[last], &self.uuid, at, &head);
-        let mut gather = Gather::new();
-        gather.push(Piece::Meta { buf, pages: last as u32 + 1 });
-        if rest > 0 {
-            gather.push(Piece::zero_sectors(rest));
-        }
-        self.checkpoint.strips = seq;
-        self.checkpoint.strip = Strip::Sent;
-        let lba = self.layout.lba(segment, strip);
-        let command = Command::Program { device: 0, lba, gather, tally, placement: 1 };
+        self.strips += 1;
+        let is_root = self.stage == Stage::Root;
+        let draft = Draft {
+            body: Gather::new(),
+            meta: self.buf.lend(),
+            entries: if is_root { 2 } else { self.count as usize },
+            holds: Holds::Images,
+            seq: self.strips,
+            newest,
+            tally: Tally::of(Cause::Checkpoint, (self.count + 1) * SECTORS_PER_BLOCK),
+            placement: 1,
+        };
+        let command = writer.strips_mut().program((segment, strip), draft, lines, cx);
         cx.submit(Op::Images { segment, strip }, command);
-        true
+        self.strip_goes(Strip::Sent)
     }
 
     /// A strip of images or the root is written, or is not.
-    pub(super) fn images_done(
+    pub fn strip_done(
         &mut self,
         (segment, strip): (u32, u32),
-        command: Command,
-        result: Result<(), DeviceError>,
+        (command, result): (Command, Result<(), DeviceError>),
+        lines: &mut Lines,
         cx: &mut Cx,
     ) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
-        for piece in gather {
-            if let Piece::Meta { buf, .. } = piece {
-                self.checkpoint.buf = Some(buf);
-            }
-        }
+        self.buf.take_back(meta_of(command));
         let line = self.layout.line(segment);
-        self.lines.sent(segment, strip, result.is_err());
+        lines.sent(segment, strip, result.is_err());
         match result {
             Ok(()) => {
-                let is_root = self.checkpoint.stage == Stage::Root;
-                let count = if is_root { 1 } else { self.checkpoint.count };
-                self.lines.add_images(line, count);
-                self.checkpoint.count = 0;
-                self.checkpoint.strip = Strip::Filling;
-                self.lines.row_over(line, 0);
+                let is_root = self.stage == Stage::Root;
+                lines.add_images(line, if is_root { 1 } else { self.count });
+                self.count = 0;
+                self.strip_goes(Strip::Filling);
+                lines.row_over(line, 0);
                 if is_root {
-                    self.checkpoint.next.seq = self.checkpoint.strips;
-                    self.checkpoint.stage = Stage::RootFlushing;
+                    self.next.seq = self.strips;
+                    self.go(Stage::RootFlushing);
                     cx.submit(Op::Settle, Command::Flush { device: 0 });
                 }
             }
             Err(DeviceError::Media) => {
-                self.checkpoint.strip = Strip::Ready;
-                self.lines.lose_segment(segment, cx);
-                self.lines.row_over(line, 0);
+                self.strip_goes(Strip::Ready);
+                lines.lose_segment(segment, cx);
+                lines.row_over(line, 0);
             }
             Err(error) => fail(error, cx),
         }
     }
 
     /// Waits until everything that the images show is durable, then makes them so.
-    fn settle_images(&mut self, mark: u64, cx: &mut Cx) -> bool {
-        if !self.durability.is_durable(mark) && !planted(Bug::ZonesRootEarly) {
-            return self.durability.want(mark);
+    fn settle(&mut self, mark: u64, writer: &mut Writer, cx: &mut Cx) -> bool {
+        if !writer.durability().is_durable(mark) && !planted(Bug::ZonesRootEarly) {
+            return writer.durability_mut().want(mark);
         }
-        self.checkpoint.stage = Stage::Flushing;
         cx.submit(Op::Settle, Command::Flush { device: 0 });
-        true
+        self.go(Stage::Flushing)
     }
 
     /// The flush of a checkpoint is over.
-    pub(super) fn settle_done(&mut self, cx: &mut Cx) {
+    pub fn flush_done(&mut self, lines: &mut Lines, cx: &mut Cx) {
         if !cx.is_good() {
             return;
         }
-        let it = &mut self.checkpoint;
-        match it.stage {
-            Stage::Flushing => it.stage = Stage::Root,
-            Stage::RootFlushing => {
-                (it.stage, it.root) = (Stage::Idle, it.next);
-                self.lines.root_durable();
-                if cx.life() != Life::Starting {
-                    cx.tell(Event::CheckpointDone);
-                }
-            }
-            other => unreachable!("no flush is on its way in {other:?}"),
+        if self.stage == Stage::Flushing {
+            self.go(Stage::Root);
+            return;
+        }
+        self.go(Stage::Idle);
+        self.root = self.next;
+        lines.root_durable();
+        if cx.life() != Life::Starting {
+            cx.tell(Event::CheckpointDone);
         }
     }
 }

@@ -1,11 +1,17 @@
-//! What is durable: the numbers of rows, up to which they are written and flushed, and up to which
-//! somebody waits for them.
+//! What is durable: the numbers of rows, up to which they are written and flushed, up to which
+//! somebody waits for them; the flush of the device, and the requests that wait for it.
 //!
 //! Invariants
 //! - All rows up to `durable` are durable: a flush of the device that began when they were written
 //!   is over.
 //! - What somebody waits for is never taken back.
+//! - A flush or a FUA request that is complete waits until the last row that had anything of the
+//!   host when it came is durable, and so are all rows before it; marks never go back.
 
+use hostftl_core::{Command, Request};
+
+use super::ops::{Cx, Op};
+use crate::kit::requests::Kind;
 use crate::kit::watermark::Watermark;
 use crate::planted::{Bug, planted};
 
@@ -63,7 +69,7 @@ impl Durability {
     }
 
     /// The row that must be durable so that all is that the host was told.
-    pub fn host_mark(&self) -> u64 {
+    fn host_mark(&self) -> u64 {
         self.of_host
     }
 
@@ -86,7 +92,7 @@ impl Durability {
 
     /// Whether the device is to be flushed now: somebody waits, and all is written that the flush
     /// should cover.
-    pub fn is_flush_due(&self) -> bool {
+    fn is_flush_due(&self) -> bool {
         let waits = self.flushing.is_none() && self.wanted > self.durable;
         waits && (self.rows.complete() >= self.wanted || planted(Bug::ZonesFlushBeforeRows))
     }
@@ -95,7 +101,7 @@ impl Durability {
     ///
     /// # Panics
     /// When one is under way.
-    pub fn begin_flush(&mut self) {
+    fn begin_flush(&mut self) {
         assert!(self.flushing.is_none(), "one flush at a time");
         let early = planted(Bug::ZonesFlushBeforeRows);
         self.flushing = Some(if early { self.wanted } else { self.rows.complete() });
@@ -108,13 +114,58 @@ impl Durability {
     ///
     /// # Panics
     /// When none is under way.
-    pub fn end_flush(&mut self, ok: bool) {
+    fn end_flush(&mut self, ok: bool) {
         let row = self.flushing.take().expect("a flush is under way");
         if ok {
             self.durable = self.durable.max(row);
         }
         let early = planted(Bug::ZonesFlushBeforeRows);
         assert!(self.durable <= self.rows.complete() || early, "what is durable was written");
+    }
+}
+
+impl Durability {
+    /// Takes a request in; a flush is complete at once, and may have to wait.
+    pub fn take_in(&mut self, request: Request, cx: &mut Cx) {
+        let Some(req) = cx.take_request(request, !self.is_durable(self.host_mark())) else {
+            return;
+        };
+        if cx.request(req).kind == Kind::Flush {
+            self.complete(req, cx);
+        }
+    }
+
+    /// Answers a request that has nothing left to do, or lets it wait to be durable.
+    fn complete(&mut self, req: u16, cx: &mut Cx) {
+        let mark = self.host_mark();
+        if cx.end_request(req, mark, self.is_durable(mark)) {
+            self.want(mark);
+        }
+    }
+
+    /// A part of a request is over, or nothing of it is left to begin: it may be complete.
+    pub fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
+        if cx.requests().is_complete(req) {
+            self.complete(req, cx);
+        }
+    }
+
+    /// Flushes the device when that is due, and answers what waits for rows that are durable.
+    pub fn run(&mut self, cx: &mut Cx) -> bool {
+        let mut moved = self.is_flush_due() && cx.command_room() > 0;
+        if moved {
+            self.begin_flush();
+            cx.submit(Op::Flush, Command::Flush { device: 0 });
+        }
+        while cx.room() > 4 && cx.requests().waits_for().is_some_and(|it| self.is_durable(it)) {
+            moved |= cx.answer_waiting(Ok(()));
+        }
+        moved
+    }
+
+    /// The device has flushed.
+    pub fn flush_done(&mut self, cx: &mut Cx) {
+        self.end_flush(cx.is_good());
     }
 }
 

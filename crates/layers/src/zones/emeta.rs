@@ -13,12 +13,14 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally};
+use hostftl_core::{Cause, Command, DeviceError, Gather, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS};
 
-use super::Engine;
 use super::layout::Layout;
+use super::lines::Lines;
 use super::ops::{Cx, Op, fail};
+use super::strips::{Draft, Strips};
+use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
 /// How far the line that takes no more rows has come.
@@ -38,7 +40,7 @@ enum Stage {
 #[derive(Debug)]
 struct List {
     line: Option<u32>,
-    parts: Vec<Option<MetaBuf>>,
+    parts: Vec<MetaHome>,
     /// Records in each, and the part that is filled.
     records: Vec<usize>,
     part: usize,
@@ -51,16 +53,17 @@ struct List {
 /// See the module text.
 #[derive(Debug)]
 pub struct Emeta {
+    layout: Layout,
     lists: [List; 2],
     stage: Stage,
     /// Lists that were written.
-    pub count: u64,
+    count: u64,
 }
 
 impl List {
     fn new(layout: &Layout) -> Self {
         let pages = (layout.strip / SECTORS_PER_BLOCK) as usize;
-        let parts = (0..layout.list).map(|_| Some(MetaBuf::new(pages))).collect();
+        let parts = (0..layout.list).map(|_| MetaHome::new(pages)).collect();
         let records = alloc::vec![0; layout.list as usize];
         List { line: None, parts, records, part: 0, newest: 0, whole: true }
     }
@@ -79,9 +82,8 @@ impl List {
     }
 
     fn push(&mut self, record: &Entry) {
-        let buf = self.parts[self.part].as_mut().expect("a list is filled before it is sent");
         let index = self.records[self.part];
-        let page = &mut buf.pages_mut()[index / RECORDS];
+        let page = &mut self.parts[self.part].pages_mut()[index / RECORDS];
         if index.is_multiple_of(RECORDS) {
             page.0.fill(0);
         }
@@ -97,7 +99,13 @@ impl List {
 
 impl Emeta {
     pub fn new(layout: &Layout) -> Self {
-        Emeta { lists: [List::new(layout), List::new(layout)], stage: Stage::Waiting, count: 0 }
+        let lists = [List::new(layout), List::new(layout)];
+        Emeta { layout: *layout, lists, stage: Stage::Waiting, count: 0 }
+    }
+
+    /// How many lists were written.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Bytes of both lists, and of the part that collection reads.
@@ -120,73 +128,90 @@ impl Emeta {
     }
 }
 
-impl Engine {
+impl Emeta {
     /// Records in a part of a list.
     fn part_room(&self) -> usize {
         self.layout.strip_blocks() as usize * RECORDS
     }
 
     /// A row is written: the list of its line, if it gets one, tells of it.
-    pub(super) fn note_row(&mut self, row: u16, segment: u32, strip: u32, cx: &mut Cx) {
+    pub fn note_row(
+        &mut self,
+        (segment, strip): (u32, u32),
+        seq: u64,
+        entries: &[Entry],
+        lines: &Lines,
+        cx: &mut Cx,
+    ) {
         let line = self.layout.line(segment);
-        if self.lines.at(line).list().is_none() {
+        if lines.at(line).list().is_none() {
             return;
         }
         let room = self.part_room();
         let at = self.layout.column(segment) * self.layout.strips + strip;
         let at = at + u32::from(planted(Bug::ZonesListOffByOne));
-        let row = self.rows.at(row);
-        let list = self.emeta.of(line);
-        list.newest = list.newest.max(row.seq);
-        list.make_room(row.entries.len() + 1, room);
+        let list = self.of(line);
+        list.newest = list.newest.max(seq);
+        list.make_room(entries.len() + 1, room);
         if !list.whole {
             return;
         }
-        let crc = row.entries.len() as u32;
-        list.push(&Entry { kind: Kind::Strip, block: row.seq, value: at, crc });
-        row.entries.iter().for_each(|entry| list.push(entry));
-        cx.touch(row.entries.len());
+        let crc = entries.len() as u32;
+        list.push(&Entry { kind: Kind::Strip, block: seq, value: at, crc });
+        entries.iter().for_each(|entry| list.push(entry));
+        cx.touch(entries.len());
     }
 
-    /// Writes the list of the line that takes no more rows.
-    pub(super) fn pump_emeta(&mut self, cx: &mut Cx) -> bool {
-        let Some(line) = self.lines.closing() else { return false };
+    /// Writes the list of the line that takes no more rows; `newest` is the last row.
+    pub fn run(
+        &mut self,
+        newest: u64,
+        lines: &mut Lines,
+        strips: &mut Strips,
+        cx: &mut Cx,
+    ) -> bool {
+        let Some(line) = lines.closing() else { return false };
         if cx.room() < 4 || cx.command_room() < 8 {
             return false;
         }
-        let segment = self.list_segment(line);
-        match self.emeta.stage {
-            Stage::Waiting if self.lines.in_flight(line) => false,
-            Stage::Waiting if self.lines.chunk(segment).bad => self.end_list(line, false),
-            Stage::Waiting if planted(Bug::ZonesListEarly) => self.list_durable(),
+        let segment = lines.list_segment(line);
+        match self.stage {
+            Stage::Waiting if lines.in_flight(line) => return false,
+            Stage::Waiting if lines.chunk(segment).bad => self.end_list(false, newest, lines),
+            Stage::Waiting if planted(Bug::ZonesListEarly) => self.go(Stage::Ready(0)),
             Stage::Waiting => {
-                self.emeta.stage = Stage::Flushing;
+                self.go(Stage::Flushing);
                 cx.submit(Op::ListFlush, Command::Flush { device: 0 });
-                true
             }
-            Stage::Ready(part) if self.lines.takes(segment) => {
-                self.send_part(line, part, cx);
-                true
+            Stage::Ready(part) if lines.takes(segment) => {
+                self.send_part(line, part, lines, strips, cx);
             }
-            Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => false,
+            Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => return false,
         }
-    }
-
-    /// The strips of the line are durable.
-    pub(super) fn list_durable(&mut self) -> bool {
-        self.emeta.stage = Stage::Ready(0);
         true
     }
 
-    fn send_part(&mut self, line: u32, part: u32, cx: &mut Cx) {
-        let segment = self.list_segment(line);
-        let strip = self.lines.send(segment);
+    /// The strips of the line are durable.
+    pub fn flush_done(&mut self) {
+        self.go(Stage::Ready(0));
+    }
+
+    fn send_part(
+        &mut self,
+        line: u32,
+        part: u32,
+        lines: &mut Lines,
+        strips: &mut Strips,
+        cx: &mut Cx,
+    ) {
+        let segment = lines.list_segment(line);
+        let strip = lines.send(segment);
         let blocks = self.layout.strip_blocks() as usize;
-        let list = self.emeta.of(line);
+        let list = self.of(line);
         let (pages, newest) = (list.pages(part as usize), list.newest);
-        let mut buf = list.parts[part as usize].take().expect("a part is sent once");
+        let mut meta = list.parts[part as usize].lend();
         let first = part as usize * blocks;
-        let (body, tail) = buf.pages_mut().split_at_mut(blocks);
+        let (body, tail) = meta.pages_mut().split_at_mut(blocks);
         let written = list.records[part as usize].div_ceil(RECORDS).min(pages);
         body[written..].iter_mut().for_each(|page| page.0.fill(0));
         for (index, page) in body[..pages].iter().enumerate() {
@@ -195,63 +220,66 @@ impl Engine {
             let entry = Entry { kind: Kind::Page, block, value: index as u32, crc };
             zones::put_entry(&mut tail[0], index, &entry);
         }
-        let rest = self.rest(segment, strip);
-        let mut tally = Tally::of(Cause::List, (pages as u32 + 1) * SECTORS_PER_BLOCK);
-        tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
-        self.count_sent(&tally, cx);
-        let mut head = self.head(line, newest, pages);
-        (head.newest, head.holds) = (newest, Holds::List);
-        let at = self.layout.tail_at(segment, strip);
-        zones::seal(&mut buf.pages_mut()[blocks], &self.uuid, at, &head);
-        let mut gather = Gather::new();
-        gather.push(Piece::Meta { buf, pages: blocks as u32 + 1 });
-        if rest > 0 {
-            gather.push(Piece::zero_sectors(rest));
-        }
-        self.emeta.stage = Stage::Sent(part);
-        let lba = self.layout.lba(segment, strip);
-        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        let tally = Tally::of(Cause::List, (pages as u32 + 1) * SECTORS_PER_BLOCK);
+        let (entries, holds, body) = (pages, Holds::List, Gather::new());
+        let (seq, placement) = (newest, 0);
+        let draft = Draft { body, meta, entries, holds, seq, newest, tally, placement };
+        let command = strips.program((segment, strip), draft, lines, cx);
+        self.go(Stage::Sent(part));
         cx.submit(Op::List { segment, strip }, command);
     }
 
-    /// A part of a list is written, or is not.
-    pub(super) fn part_done(
+    /// A part of a list is written, or is not; `newest` is the last row. Whether the layer goes on.
+    pub fn part_done(
         &mut self,
         (segment, strip): (u32, u32),
-        command: Command,
-        result: Result<(), DeviceError>,
+        (command, result): (Command, Result<(), DeviceError>),
+        newest: u64,
+        lines: &mut Lines,
         cx: &mut Cx,
-    ) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
-        let Stage::Sent(part) = self.emeta.stage else { unreachable!("a part is on its way") };
+    ) -> bool {
+        let Stage::Sent(part) = self.stage else { unreachable!("a part is on its way") };
         let line = self.layout.line(segment);
-        for piece in gather {
-            if let Piece::Meta { buf, .. } = piece {
-                self.emeta.of(line).parts[part as usize] = Some(buf);
-            }
-        }
-        self.lines.sent(segment, strip, result.is_err());
+        self.of(line).parts[part as usize].take_back(meta_of(command));
+        lines.sent(segment, strip, result.is_err());
         match result {
-            Ok(()) if part + 1 < self.layout.list => self.emeta.stage = Stage::Ready(part + 1),
+            Ok(()) if part + 1 < self.layout.list => self.go(Stage::Ready(part + 1)),
             Ok(()) => {
-                let whole = self.emeta.of(line).whole;
-                self.emeta.count += u64::from(whole);
-                self.end_list(line, whole);
+                let whole = self.of(line).whole;
+                self.count += u64::from(whole);
+                self.end_list(whole, newest, lines);
             }
             Err(DeviceError::Media) => {
-                self.lines.lose_segment(segment, cx);
-                self.end_list(line, false);
+                lines.lose_segment(segment, cx);
+                self.end_list(false, newest, lines);
             }
-            Err(error) => return fail(error, cx),
+            Err(error) => {
+                fail(error, cx);
+                return false;
+            }
         }
-        self.retire(segment, cx);
+        true
     }
 
     /// Nothing more is written to the line.
-    fn end_list(&mut self, line: u32, counts: bool) -> bool {
-        self.emeta.of(line).line = None;
-        self.emeta.stage = Stage::Waiting;
-        self.lines.list_over(counts, self.durability.newest());
-        true
+    fn end_list(&mut self, counts: bool, newest: u64, lines: &mut Lines) {
+        let line = lines.closing().expect("a list is written for a line that takes no more");
+        self.of(line).line = None;
+        if self.stage != Stage::Waiting {
+            self.go(Stage::Waiting);
+        }
+        lines.list_over(counts, newest);
+    }
+
+    fn go(&mut self, next: Stage) {
+        let fits = match (self.stage, next) {
+            (Stage::Waiting, Stage::Flushing) | (Stage::Sent(_), Stage::Waiting) => true,
+            (Stage::Waiting | Stage::Flushing, Stage::Ready(part)) => part == 0,
+            (Stage::Ready(part), Stage::Sent(sent)) => sent == part,
+            (Stage::Sent(part), Stage::Ready(next)) => next == part + 1,
+            _ => false,
+        };
+        assert!(fits, "the list of a line that is {:?} can't be {next:?} next", self.stage);
+        self.stage = next;
     }
 }

@@ -26,6 +26,8 @@ pub const IN_FLIGHT: u32 = 4;
 /// The geometry of a volume. Lengths are in sectors unless a name says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
+    /// The volume, which every tail names.
+    pub uuid: [u8; 16],
     /// Whether lines span all units (`pblk`), or are single segments in turn (`rrpc`).
     pub wide: bool,
     /// The device.
@@ -71,6 +73,7 @@ impl Layout {
         ))?;
         let (units, each) = (device.units, device.count / device.units);
         let mut layout = Layout {
+            uuid: config.uuid,
             wide,
             device: *device,
             strip,

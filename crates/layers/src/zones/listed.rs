@@ -3,19 +3,21 @@
 //! Invariants
 //! - A part counts only when all its pages are as its tail says; else the tails of the line tell.
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS, Tail};
 
-use super::Engine;
-use super::collect::Phase;
+use super::lane::Lane;
 use super::layout::Layout;
-use super::map::At;
+use super::lines::Lines;
+use super::map::{At, Map};
 use super::ops::{Cx, Op};
+use crate::kit::metabuf::{MetaHome, meta_of};
 
 /// How far collection has come in the list of its victim.
 #[derive(Debug)]
 pub struct Reader {
-    buf: Option<MetaBuf>,
+    layout: Layout,
+    buf: MetaHome,
     /// The part that is in the buffer, or will be.
     part: u32,
     /// The record that comes next, once the part was read.
@@ -34,10 +36,54 @@ pub fn strip_at(pages: &[Page], index: usize) -> Option<Entry> {
     (head.kind == Kind::Strip && index + (head.crc as usize) < room).then_some(head)
 }
 
+/// Where a part of the list of a line is.
+pub fn part_place(line: u32, part: u32, layout: &Layout, lines: &Lines) -> (u32, u32) {
+    let segment = lines.list_segment(line);
+    (segment, lines.chunk(segment).strips - layout.list + part)
+}
+
+/// The tail of a part of a list, if all of it is sound.
+pub fn part_tail(pages: &[Page], (segment, strip): (u32, u32), layout: &Layout) -> Option<Tail> {
+    let last = layout.strip_blocks() as usize;
+    let tail = zones::open(&pages[last], &layout.uuid, layout.tail_at(segment, strip))?;
+    let is_sound = |index: usize| {
+        zones::entry(&pages[last], index).is_some_and(|entry| {
+            let slot = entry.value as usize;
+            entry.kind == Kind::Page
+                && slot < last
+                && zones::image_crc(&pages[slot], entry.block) == entry.crc
+        })
+    };
+    let is_list = tail.holds == Holds::List
+        && tail.line == layout.line(segment)
+        && tail.entries > 0
+        && (0..usize::from(tail.entries)).all(is_sound);
+    is_list.then_some(tail)
+}
+
+/// The segment and strip that a record of a line's list tells of, if it is written.
+pub fn strip_of(line: u32, head: &Entry, layout: &Layout, lines: &Lines) -> Option<(u32, u32)> {
+    let (column, strip) = (head.value / layout.strips, head.value % layout.strips);
+    let segment = (column < layout.width).then(|| layout.segment(line, column))?;
+    (strip < lines.chunk(segment).done).then_some((segment, strip))
+}
+
+/// What a look into the list of the victim brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: a part is being read.
+    Nothing,
+    /// A step forward.
+    More,
+    /// It was all that it has.
+    All,
+}
+
 impl Reader {
+    /// It reads nothing.
     pub fn new(layout: &Layout) -> Self {
         let pages = if layout.list == 0 { 0 } else { layout.strip / SECTORS_PER_BLOCK };
-        Reader { buf: Some(MetaBuf::new(pages as usize)), part: 0, next: None }
+        Reader { layout: *layout, buf: MetaHome::new(pages as usize), part: 0, next: None }
     }
 
     /// Begins with the first part.
@@ -47,116 +93,68 @@ impl Reader {
 
     /// Whether a part is being read.
     pub fn is_busy(&self) -> bool {
-        self.buf.is_none()
-    }
-}
-
-impl Engine {
-    /// The segment that ends with the list of a line.
-    pub(super) fn list_segment(&self, line: u32) -> u32 {
-        let column = self.lines.at(line).list().expect("a line with a list");
-        self.layout.segment(line, column)
+        !self.buf.is_home()
     }
 
-    /// Where a part of the list of a line is.
-    pub(super) fn part_place(&self, line: u32, part: u32) -> (u32, u32) {
-        let segment = self.list_segment(line);
-        (segment, self.lines.chunk(segment).strips - self.layout.list + part)
-    }
-
-    /// The tail of a part of a list, if all of it is sound.
-    pub(super) fn part_tail(&self, pages: &[Page], segment: u32, strip: u32) -> Option<Tail> {
-        let last = self.layout.strip_blocks() as usize;
-        let tail = zones::open(&pages[last], &self.uuid, self.layout.tail_at(segment, strip))?;
-        let is_sound = |index: usize| {
-            let entry = zones::entry(&pages[last], index)?;
-            let slot = entry.value as usize;
-            let sound = entry.kind == Kind::Page
-                && slot < last
-                && zones::image_crc(&pages[slot], entry.block) == entry.crc;
-            sound.then_some(())
-        };
-        let is_list = tail.holds == Holds::List
-            && tail.line == self.layout.line(segment)
-            && tail.entries > 0
-            && (0..usize::from(tail.entries)).all(|index| is_sound(index).is_some());
-        is_list.then_some(tail)
-    }
-
-    /// The strip of the device that a record tells of, if it is written.
-    pub(super) fn strip_of(&self, line: u32, head: &Entry) -> Option<(u32, u32)> {
-        let (column, strip) = (head.value / self.layout.strips, head.value % self.layout.strips);
-        let segment = (column < self.layout.width).then(|| self.layout.segment(line, column))?;
-        (strip < self.lines.chunk(segment).done).then_some((segment, strip))
-    }
-
-    /// Gives a lane what is live of the next strip of the victim's list, or reads on.
-    pub(super) fn take_listed(&mut self, lane: usize, cx: &mut Cx) -> bool {
-        let victim = self.victim();
-        let reader = &mut self.collection.reader;
-        if reader.is_busy() {
-            return false;
+    /// Gives a lane what is valid of the next strip of the victim's list, or reads on.
+    pub fn next(
+        &mut self,
+        victim: u32,
+        lane: &mut Lane,
+        map: &Map,
+        lines: &Lines,
+        cx: &mut Cx,
+    ) -> Told {
+        if self.is_busy() {
+            return Told::Nothing;
         }
-        let Some(next) = reader.next else {
-            if reader.part == self.layout.list {
-                self.collection.column = self.layout.width;
-                return false;
+        let Some(next) = self.next else {
+            if self.part == self.layout.list {
+                return Told::All;
             }
-            self.read_part(cx);
-            return true;
+            self.read_part(victim, lines, cx);
+            return Told::More;
         };
-        let pages = reader.buf.as_ref().expect("it was read").pages();
+        let pages = self.buf.pages();
         let Some(head) = strip_at(pages, next) else {
-            (reader.part, reader.next) = (reader.part + 1, None);
-            return true;
+            (self.part, self.next) = (self.part + 1, None);
+            return Told::More;
         };
-        let it = &mut self.collection.lanes[lane];
-        (it.phase, it.cursor) = (Phase::Moving, 0);
-        it.items.clear();
+        let (items, _) = lane.begin();
         let count = head.crc as usize;
-        let place = self.strip_of(victim, &head);
-        let reader = &mut self.collection.reader;
-        let pages = reader.buf.as_ref().expect("it was read").pages();
-        let entries = (next + 1..=next + count).filter_map(|index| record(pages, index));
-        for entry in entries {
-            let Some((segment, strip)) = place else { continue };
-            let place = self.layout.place(segment, strip, entry.value);
-            let data = entry.kind == Kind::Data && entry.block < self.map.len();
-            if data && self.map.get(entry.block) == At::Media(place) {
-                self.collection.lanes[lane].items.push((entry.block, place));
+        if let Some((segment, strip)) = strip_of(victim, &head, &self.layout, lines) {
+            for entry in (next + 1..=next + count).filter_map(|index| record(pages, index)) {
+                let place = self.layout.place(segment, strip, entry.value);
+                let data = entry.kind == Kind::Data && entry.block < map.len();
+                if data && map.get(entry.block) == At::Media(place) {
+                    items.push((entry.block, place));
+                }
             }
         }
-        self.collection.reader.next = Some(next + 1 + count);
+        self.next = Some(next + 1 + count);
         cx.touch(count + 1);
-        true
+        Told::More
     }
 
-    fn read_part(&mut self, cx: &mut Cx) {
-        let reader = &mut self.collection.reader;
-        let part = reader.part;
-        let buf = reader.buf.take().expect("nothing is being read");
-        let (segment, strip) = self.part_place(self.victim(), part);
+    fn read_part(&mut self, victim: u32, lines: &Lines, cx: &mut Cx) {
+        let (segment, strip) = part_place(victim, self.part, &self.layout, lines);
+        let (buf, pages) = (self.buf.lend(), self.layout.strip_blocks() + 1);
         let command = Command::Read {
             device: 0,
             lba: self.layout.lba(segment, strip),
-            into: Target::Meta { buf, pages: self.layout.strip_blocks() + 1 },
+            into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
         cx.submit(Op::GcPart, command);
     }
 
     /// A part was read: without it the tails tell.
-    pub(super) fn gc_part_done(&mut self, command: Command, result: Result<(), DeviceError>) {
-        let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
-            unreachable!("a part comes back")
-        };
-        let victim = self.victim();
-        let (segment, strip) = self.part_place(victim, self.collection.reader.part);
-        let sound = result.is_ok() && self.part_tail(buf.pages(), segment, strip).is_some();
-        self.collection.reader.buf = Some(buf);
-        match sound {
-            true => self.collection.reader.next = Some(0),
-            false => self.lines.refuse_list(victim),
+    pub fn part_done(&mut self, victim: u32, (command, ok): (Command, bool), lines: &mut Lines) {
+        let place = part_place(victim, self.part, &self.layout, lines);
+        self.buf.take_back(meta_of(command));
+        match ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
+            true => self.next = Some(0),
+            false => lines.refuse_list(victim),
         }
     }
 }

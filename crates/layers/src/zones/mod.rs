@@ -15,16 +15,16 @@
 //! - The newest durable entry about a block is never erased, nor is a trim that replay needs.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
-mod append;
 mod blocks;
 mod checkpoint;
 mod collect;
 mod durability;
 mod emeta;
+mod lane;
+mod lanes;
 mod layout;
 mod lines;
 mod listed;
-mod losses;
 mod map;
 mod ops;
 mod pads;
@@ -37,7 +37,8 @@ mod request;
 mod row;
 mod rows;
 mod scan;
-mod write_out;
+mod strips;
+mod writer;
 
 use alloc::vec::Vec;
 
@@ -53,7 +54,6 @@ use crate::kit::{Core, Shell};
 use blocks::Blocks;
 use checkpoint::Checkpoint;
 use collect::Collection;
-use durability::Durability;
 use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
@@ -61,7 +61,7 @@ use map::{At, Map};
 use ops::{Cx, OPS, Op, fail};
 use recovery::Recovery;
 use row::Row;
-use rows::Rows;
+use writer::Writer;
 
 /// The layer.
 pub type Zones = Shell<Engine>;
@@ -70,22 +70,15 @@ pub type Zones = Shell<Engine>;
 #[derive(Debug)]
 pub struct Engine {
     layout: Layout,
-    uuid: [u8; 16],
-    /// The host may fill what is open, although few lines are free.
-    lent: bool,
     map: Map,
     lines: Lines,
-    rows: Rows,
-    /// The front that the next row goes to.
-    next_front: u32,
+    writer: Writer,
     blocks: Blocks,
-    durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
     emeta: Emeta,
+    /// Until the layer serves.
     recovery: Option<Recovery>,
-    /// Since the volume was made.
-    written: Written,
 }
 
 impl Zones {
@@ -105,22 +98,16 @@ impl Zones {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
-        let rows = layout.rows() as usize;
         let engine = Engine {
             layout,
-            uuid: config.uuid,
-            lent: false,
             map: Map::new(&layout),
             lines: Lines::new(&layout, config.zones.gc),
-            rows: Rows::new(rows, buffers),
-            next_front: 0,
-            blocks: Blocks::new(),
-            durability: Durability::new(rows),
+            writer: Writer::new(&layout, buffers),
+            blocks: Blocks::new(&layout),
             collection: Collection::new(&layout),
             checkpoint: Checkpoint::new(&layout),
             emeta: Emeta::new(&layout),
-            recovery: Some(Recovery::new(&layout, mode)),
-            written: Written::default(),
+            recovery: Some(Recovery::new(&layout, mode == Mode::Format)),
         };
         Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
@@ -136,25 +123,26 @@ impl Engine {
     /// is left, so that it can be collected; the host fills what is open; and then what it wants
     /// to write is refused.
     fn yield_room(&mut self, cx: &mut Cx) -> bool {
-        if self.lines.empty_count() > 0 || self.lines.resetting() > 0 {
+        let Engine { lines, writer, .. } = self;
+        if lines.empty_count() > 0 || lines.resetting() > 0 {
             return false;
         }
-        if self.lines.victim().is_some() {
-            self.leave_rest();
+        if lines.victim().is_some() {
+            self.collection.leave_rest();
             return true;
         }
-        if self.lines.leave_full(self.durability.newest()) || self.lend_open_strips(cx) {
-            return true;
-        }
-        self.refuse_first(cx)
+        let waits = cx.requests().first_write().is_some();
+        lines.leave_full(writer.newest())
+            || waits && writer.lend_open_strips(lines)
+            || request::refuse_first_write(cx)
     }
 
-    /// Whether the live counts are the sums of what the map points at.
-    fn check_live(&self) -> Result<(), &'static str> {
-        let mut live = alloc::vec![0_u32; self.layout.lines as usize];
+    /// Whether the counts of valid blocks are the sums of what the map points at.
+    fn check_valid(&self) -> Result<(), &'static str> {
+        let mut valid = alloc::vec![0_u32; self.layout.lines as usize];
         for block in 0..self.map.len() {
             if let At::Media(place) = self.map.get(block) {
-                live[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
+                valid[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
             }
         }
         if !self.lines.lists_agree() {
@@ -163,12 +151,12 @@ impl Engine {
         if !self.map.agrees() {
             return Err("the reverse map does not agree with the map");
         }
-        for (line, live) in live.into_iter().enumerate() {
-            let it = self.lines.at(line as u32);
-            if !it.is_of_map() && it.valid() != live {
-                return Err("a line's live count is not the number of its live blocks");
+        for (line, valid) in (0..).zip(valid) {
+            let it = self.lines.at(line);
+            if !it.is_of_map() && it.valid() != valid {
+                return Err("a line's count of valid blocks is not what the map places in it");
             }
-            if live > 0 && matches!(it.state(), State::Free | State::Empty | State::Resetting) {
+            if valid > 0 && matches!(it.state(), State::Free | State::Empty | State::Resetting) {
                 return Err("the map points into a line that is out of use");
             }
         }
@@ -183,7 +171,7 @@ impl Core for Engine {
     const MOST_OUTPUTS: usize = MAX_OUTPUTS;
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
-        self.take_in(request, cx);
+        self.writer.durability_mut().take_in(request, cx);
     }
 
     fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
@@ -191,65 +179,81 @@ impl Core for Engine {
             (Err(error), Op::Flush | Op::Settle | Op::ListFlush) => fail(error, cx),
             (
                 Err(DeviceError::Media),
-                Op::Read { .. } | Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart,
+                Op::Read { .. } | Op::GcRead(_) | Op::GcTail { .. } | Op::GcPart,
             ) => cx.counters().device_errors += 1,
-            (Err(error), Op::GcRead { .. } | Op::GcTail { .. } | Op::GcPart) => fail(error, cx),
+            (Err(error), Op::GcRead(_) | Op::GcTail { .. } | Op::GcPart) => fail(error, cx),
             _ => {}
         }
-        let result = ended.map(drop);
+        let Engine { map, lines, writer, blocks, collection, checkpoint, emeta, .. } = self;
+        let (ok, result) = (ended.is_ok(), ended.map(drop));
         match op {
-            Op::Read { req, line } => self.read_done((req, line), command, result, cx),
-            Op::Write { index } => self.write_done(index, command, result, cx),
-            Op::Row { row, segment, strip } => {
-                self.row_done((row, segment, strip), command, result, cx);
+            Op::Read { req, line } => {
+                blocks.read_done((req, line), (command, ok), lines, writer, cx)
             }
-            Op::Flush => self.flush_done(cx),
-            Op::Reset { segment } => self.reset_done(segment, result, cx),
+            Op::Write { index } => blocks.write_done(index, (command, ok), map, lines, writer, cx),
+            Op::Row { row } => writer.row_done(row, (command, result), emeta, map, lines, cx),
+            Op::Flush => writer.durability_mut().flush_done(cx),
+            Op::Reset { segment } => reclaim::reset_done(segment, result, &self.layout, lines, cx),
             Op::Images { segment, strip } => {
-                self.images_done((segment, strip), command, result, cx);
+                checkpoint.strip_done((segment, strip), (command, result), lines, cx);
             }
-            Op::Settle => self.settle_done(cx),
-            Op::List { segment, strip } => self.part_done((segment, strip), command, result, cx),
-            Op::ListFlush => drop(self.list_durable()),
-            Op::GcPart => self.gc_part_done(command, result),
-            Op::GcTail { lane } => self.gc_tail_done(lane.into(), command, result, cx),
-            Op::GcRead { lane, item, count, row, slot } => {
-                self.gc_read_done((lane, item, count), (row, slot), command, result, cx);
+            Op::Settle => checkpoint.flush_done(lines, cx),
+            Op::List { segment, strip } => {
+                let newest = writer.newest();
+                if emeta.part_done((segment, strip), (command, result), newest, lines, cx) {
+                    writer.retire(segment, map, lines, cx);
+                }
             }
-            Op::Recover { index } => self.recover_done(index, command, ended, cx),
+            Op::ListFlush => emeta.flush_done(),
+            Op::GcPart => collection.part_done((command, ok), lines),
+            Op::GcTail { lane } => collection.tail_done(lane, (command, ok), map, cx),
+            Op::GcRead(moved) => {
+                collection.read_done(moved, (command, ok), map, lines, writer, cx);
+            }
+            Op::Recover { lane } => {
+                let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+                recovery.done(lane, (command, ended), map, lines, writer, cx);
+            }
         }
     }
 
     fn start(&mut self, cx: &mut Cx) -> bool {
-        self.pump_recovery(cx)
+        let Engine { map, lines, writer, checkpoint, .. } = self;
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let moved = recovery.run(map, lines, writer, checkpoint, cx);
+        if cx.is_running() {
+            self.recovery = None;
+        }
+        moved
     }
 
     fn run(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = self.pump_requests(cx);
-        moved |= self.pump_rows(cx);
-        moved |= self.pump_emeta(cx);
-        moved |= self.pump_flush(cx);
-        moved |= self.answer_flushed(cx);
-        moved |= self.pump_collection(cx);
-        moved |= self.pump_reclaim(cx);
-        moved |= self.pump_checkpoint(cx);
+        let Engine { map, lines, writer, blocks, checkpoint, .. } = self;
+        let mut moved = blocks.run(map, lines, writer, cx);
+        moved |= writer.run(lines, cx);
+        moved |= self.emeta.run(writer.newest(), lines, writer.strips_mut(), cx);
+        moved |= writer.durability_mut().run(cx);
+        moved |= self.collection.run(map, lines, writer, blocks, cx);
+        moved |= reclaim::run(&self.layout, lines, writer.durability_mut(), checkpoint, cx);
+        moved |= checkpoint.run(map, lines, writer, cx);
         moved || cx.is_quiet() && self.yield_room(cx)
     }
 
     /// Ends the layer when everything is durable and little would be replayed.
     fn stop(&mut self, cx: &mut Cx) -> bool {
-        if !cx.requests().is_empty() || !self.blocks.is_idle() || self.lines.victim().is_some() {
+        let Engine { lines, writer, blocks, checkpoint, .. } = self;
+        if !cx.requests().is_empty() || !blocks.is_idle() || lines.victim().is_some() {
             return false;
         }
-        let newest = self.durability.newest();
-        if !self.durability.is_durable(newest) {
-            return self.durability.want(newest);
+        let newest = writer.newest();
+        if !writer.durability().is_durable(newest) {
+            return writer.durability_mut().want(newest);
         }
-        if !self.checkpoint.is_current(self.durability.newest()) && self.checkpoint.hurry() {
+        if !checkpoint.is_current(newest) && checkpoint.hurry() {
             return true;
         }
         // A checkpoint that finds no segment, although nothing moves, is left out.
-        let over = cx.is_quiet() && self.lines.resetting() == 0;
+        let over = cx.is_quiet() && lines.resetting() == 0;
         if over {
             cx.stopped();
         }
@@ -257,7 +261,7 @@ impl Core for Engine {
     }
 
     fn wind_down(&mut self, cx: &mut Cx) -> bool {
-        self.pump_requests(cx)
+        self.blocks.run(&mut self.map, &mut self.lines, &mut self.writer, cx)
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
@@ -271,7 +275,7 @@ impl Core for Engine {
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        let Written { host, gc, pad, map, checkpoint, list } = self.written;
+        let Written { host, gc, pad, map, checkpoint, list } = *self.writer.strips().written();
         let sectors = [
             ("ever_host_bytes", host),
             ("ever_gc_bytes", gc),
@@ -280,7 +284,7 @@ impl Core for Engine {
             ("ever_checkpoint_bytes", checkpoint),
             ("ever_list_bytes", list),
         ];
-        let lists = ("lists_written", self.emeta.count);
+        let lists = ("lists_written", self.emeta.count());
         let bytes = sectors.into_iter().map(|(name, it)| (name, it * SECTOR as u64));
         bytes.chain([lists]).collect()
     }
@@ -290,10 +294,10 @@ impl Core for Engine {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        self.check_live()
+        self.check_valid()
     }
 
     fn power_off(&mut self) {
-        self.rows.void();
+        self.writer.void();
     }
 }

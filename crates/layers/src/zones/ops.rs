@@ -7,6 +7,17 @@ use crate::kit::{self, Life};
 /// Commands in flight at once.
 pub const OPS: u16 = 1024;
 
+/// Blocks of the victim that are read together: `count` items of a lane, from `first` on, into the
+/// pages of a row from `slot` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub lane: u8,
+    pub first: u8,
+    pub count: u8,
+    pub row: u16,
+    pub slot: u8,
+}
+
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -14,8 +25,8 @@ pub enum Op {
     Read { req: u16, line: Option<u32> },
     /// A step of a write.
     Write { index: u8 },
-    /// The program of a row, to this strip.
-    Row { row: u16, segment: u32, strip: u32 },
+    /// The program of a row.
+    Row { row: u16 },
     /// A flush of the device for the host.
     Flush,
     /// The erase of a segment.
@@ -32,10 +43,10 @@ pub enum Op {
     GcPart,
     /// The tail of a strip of the victim.
     GcTail { lane: u8 },
-    /// Blocks of the victim, from item `item` of the lane on, that go into a row.
-    GcRead { lane: u8, item: u8, count: u8, row: u16, slot: u8 },
+    /// Blocks of the victim that go into a row.
+    GcRead(Moved),
     /// A step of recovery.
-    Recover { index: u16 },
+    Recover { lane: u8 },
 }
 
 /// What the parts take: requests wait for a row to be durable.

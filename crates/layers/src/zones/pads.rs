@@ -12,53 +12,94 @@
 //!   what is behind it; if pads of an older one ended there, rows would follow, and the mark would
 //!   call them pads.
 
+use alloc::vec::Vec;
+
 use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTORS_PER_BLOCK, Tally, Verdict};
 use hostftl_format::zones;
 
-use super::Engine;
+use super::lanes::{LANES, Lanes};
+use super::layout::Layout;
+use super::lines::Lines;
 use super::ops::{Cx, fail};
-use super::recovery::{LANES, Step};
+use super::strips::Strips;
 
-impl Engine {
-    /// Goes through the segments, each of them in one step.
-    pub(super) fn pump_pads(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        if segment == self.layout.device.count {
-            return self.end_of_step(Step::Scan);
+/// See the module text.
+#[derive(Debug)]
+pub struct Pads {
+    layout: Layout,
+    /// The write pointers of open segments, in sectors.
+    pointers: Vec<u32>,
+}
+
+impl Pads {
+    /// No segment is open.
+    pub fn new(layout: &Layout) -> Self {
+        Pads { layout: *layout, pointers: alloc::vec![0; layout.device.count as usize] }
+    }
+
+    /// A segment is open, and its write pointer is here, in sectors.
+    pub fn found_open(&mut self, segment: u32, pointer: u32) {
+        self.pointers[segment as usize] = pointer;
+    }
+
+    /// Goes through one of the segments; false when it must wait.
+    pub fn run(
+        &self,
+        segment: u32,
+        lanes: &mut Lanes,
+        lines: &mut Lines,
+        strips: &mut Strips,
+        cx: &mut Cx,
+    ) -> bool {
+        let chunk = *lines.chunk(segment);
+        if !chunk.open {
+            return true;
         }
-        let chunk = *self.lines.chunk(segment);
-        if chunk.open {
-            if self.recovery().pending as usize >= LANES || cx.room() < 4 {
-                return false;
-            }
-            let Some(lane) = self.idle_lane() else { return false };
-            let pointer = self.recovery().pointers[segment as usize];
-            let whole = pointer.is_multiple_of(self.layout.strip);
-            let unreadable = self.layout.unreadable();
-            let mark = chunk.pointer.checked_sub(unreadable + 1);
-            match mark.filter(|_| whole && unreadable > 0) {
-                Some(strip) => self.read_strip(lane, (segment, strip), true, cx),
-                None => self.pad(lane, segment, cx),
-            }
+        if lanes.pending() as usize >= LANES || cx.room() < 4 {
+            return false;
         }
-        self.go(Step::Pad(segment + 1))
+        let Some(lane) = lanes.idle() else { return false };
+        let whole = self.pointers[segment as usize].is_multiple_of(self.layout.strip);
+        let unreadable = self.layout.unreadable();
+        let mark = chunk.pointer.checked_sub(unreadable + 1);
+        match mark.filter(|_| whole && unreadable > 0) {
+            Some(strip) => lanes.read(lane, (segment, strip), true, cx),
+            None => self.pad(lane, segment, lanes, lines, strips, cx),
+        }
+        true
     }
 
     /// Where pads would end was read, or can't be: pads what does not end there.
-    pub(super) fn mark_read(&mut self, lane: usize, sound: bool, cx: &mut Cx) {
-        let (segment, strip) = self.recovery().asked[lane];
+    pub fn mark_read(
+        &self,
+        lane: usize,
+        sound: bool,
+        lanes: &mut Lanes,
+        lines: &mut Lines,
+        strips: &mut Strips,
+        cx: &mut Cx,
+    ) {
+        let (segment, strip) = lanes.place(lane);
         let at = self.layout.tail_at(segment, strip);
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
-        let end = if sound { zones::pad_end(page, &self.uuid, at) } else { None };
-        if end != Some(self.lines.chunk(segment).pointer.into()) {
-            self.pad(lane, segment, cx);
+        let page = &lanes.pages(lane)[0];
+        let end = if sound { zones::pad_end(page, &self.layout.uuid, at) } else { None };
+        if end != Some(lines.chunk(segment).pointer.into()) {
+            self.pad(lane, segment, lanes, lines, strips, cx);
         }
     }
 
     /// Pads one open segment.
-    fn pad(&mut self, lane: usize, segment: u32, cx: &mut Cx) {
-        let from = self.recovery().pointers[segment as usize];
-        let (strip, chunk) = (self.layout.strip, *self.lines.chunk(segment));
+    fn pad(
+        &self,
+        lane: usize,
+        segment: u32,
+        lanes: &mut Lanes,
+        lines: &mut Lines,
+        strips: &mut Strips,
+        cx: &mut Cx,
+    ) {
+        let from = self.pointers[segment as usize];
+        let (strip, chunk) = (self.layout.strip, *lines.chunk(segment));
         let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
         let first = from.div_ceil(strip);
         let mark = first + hidden;
@@ -75,9 +116,8 @@ impl Engine {
         let mut gather = Gather::new();
         if marked {
             let at = self.layout.tail_at(segment, mark);
-            let uuid = self.uuid;
-            let mut buf = self.recovery().bufs[lane].take().expect("an idle lane has its buffer");
-            zones::seal_pad(&mut buf.pages_mut()[0], &uuid, at, end.into());
+            let mut buf = lanes.lend(lane);
+            zones::seal_pad(&mut buf.pages_mut()[0], &self.layout.uuid, at, end.into());
             gather.push(Piece::zero_sectors((at - lba) as u32));
             gather.push(Piece::Meta { buf, pages: 1 });
             gather.push(Piece::zero_sectors(hidden * strip));
@@ -89,31 +129,32 @@ impl Engine {
             tally = Tally::of(Cause::Pad, to - from - SECTORS_PER_BLOCK);
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
         }
-        self.count_sent(&tally, cx);
-        self.lines.pad(segment, end);
+        strips.count(&tally, cx);
+        lines.pad(segment, end);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.recover(lane as u16, command, cx);
+        lanes.submit(lane, command, cx);
     }
 
     /// A pad is written, or is not.
-    pub(super) fn padded(
-        &mut self,
+    pub fn padded(
+        &self,
         lane: usize,
         (lba, gather): (u64, Gather),
         result: Result<Verdict, DeviceError>,
+        lanes: &mut Lanes,
+        lines: &mut Lines,
         cx: &mut Cx,
     ) {
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
-                self.recovery().bufs[lane] = Some(buf);
+                lanes.take_back(lane, buf);
             }
         }
         let segment = (lba / u64::from(self.layout.device.size)) as u32;
-        let chunk = *self.lines.chunk(segment);
         match result {
-            Ok(_) => self.lines.sent(segment, chunk.pointer - 1, false),
+            Ok(_) => lines.sent(segment, lines.chunk(segment).pointer - 1, false),
             Err(DeviceError::Media) => {
-                self.lines.sent(segment, 0, true);
+                lines.sent(segment, 0, true);
                 cx.counters().device_errors += 1;
             }
             Err(error) => fail(error, cx),

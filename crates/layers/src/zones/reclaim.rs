@@ -1,4 +1,4 @@
-//! Reclaim: lines in which nothing is live are erased and free again.
+//! Reclaim: lines in which nothing is valid are erased and free again.
 //!
 //! Invariants
 //! - A line is reset when what emptied it is durable, nobody reads from it, and no trim in it would
@@ -7,83 +7,84 @@
 
 use hostftl_core::{Command, DeviceError};
 
-use super::Engine;
-use super::lines::Line;
+use super::checkpoint::Checkpoint;
+use super::durability::Durability;
+use super::layout::Layout;
+use super::lines::{Line, Lines};
 use super::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
 /// Lines being reset at once.
 const RESETS: u32 = 2;
 
-impl Engine {
-    /// Resets a line that is out of use; asks for what holds it back when space is short.
-    pub(super) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
-        if self.lines.empty_count() == 0 || self.lines.resetting() >= RESETS {
-            return false;
-        }
-        if cx.room() < self.layout.width as usize + 4 && cx.room() < 24 || cx.command_room() < 256 {
-            return false;
-        }
-        let replay_from = self.checkpoint.root.replay_from;
-        let held = |it: &Line| it.is_pinned() && !planted(Bug::ZonesVictimNotPinned);
-        let trims = |it: &Line| {
-            let last = it.last_trim();
-            last > 0 && last >= replay_from && !planted(Bug::ZonesTrimForgotten)
-        };
-        let durable = |it: &Line| {
-            planted(Bug::ZonesEarlyReset) || self.durability.is_durable(it.emptied_by())
-        };
-        let ready = |(_, it): &(u32, &Line)| durable(it) && !trims(it) && !held(it);
-        let first = self.lines.empty().find(ready).map(|(line, _)| line);
-        if let Some(line) = first {
-            self.begin_reset(line, cx);
-            return true;
-        }
-        if !self.lines.is_short() {
-            return false;
-        }
-        let last = self.lines.empty().map(|(_, it)| it.emptied_by()).max().unwrap_or(0);
-        let trims = self.lines.empty().any(|(_, it)| trims(it));
-        self.durability.want(last) || trims && self.checkpoint.hurry()
+/// Resets a line that is out of use; asks for what holds it back when space is short.
+pub fn run(
+    layout: &Layout,
+    lines: &mut Lines,
+    durability: &mut Durability,
+    checkpoint: &mut Checkpoint,
+    cx: &mut Cx,
+) -> bool {
+    if lines.empty_count() == 0 || lines.resetting() >= RESETS {
+        return false;
     }
+    if cx.room() < layout.width as usize + 4 && cx.room() < 24 || cx.command_room() < 256 {
+        return false;
+    }
+    let replay_from = checkpoint.root().replay_from;
+    let trims = |it: &Line| {
+        let last = it.last_trim();
+        last > 0 && last >= replay_from && !planted(Bug::ZonesTrimForgotten)
+    };
+    let is_ready = |it: &Line| {
+        let is_durable = durability.is_durable(it.emptied_by()) || planted(Bug::ZonesEarlyReset);
+        let is_held = it.is_pinned() && !planted(Bug::ZonesVictimNotPinned);
+        is_durable && !trims(it) && !is_held
+    };
+    let first = lines.empty().find(|(_, it)| is_ready(it)).map(|(line, _)| line);
+    if let Some(line) = first {
+        lines.begin_reset(line);
+        reset_more(line, layout, lines, cx);
+        return true;
+    }
+    if !lines.is_short() {
+        return false;
+    }
+    let last = lines.empty().map(|(_, it)| it.emptied_by()).max().unwrap_or(0);
+    let trims = lines.empty().any(|(_, it)| trims(it));
+    durability.want(last) || trims && checkpoint.hurry()
+}
 
-    fn begin_reset(&mut self, line: u32, cx: &mut Cx) {
-        self.lines.begin_reset(line);
-        self.reset_more(line, cx);
+/// Sends as many of the resets of a line as the step has room for.
+fn reset_more(line: u32, layout: &Layout, lines: &mut Lines, cx: &mut Cx) {
+    let room = cx.room().saturating_sub(8).min(cx.command_room().saturating_sub(128));
+    for _ in 0..room {
+        let Some(segment) = lines.next_reset(line) else { break };
+        let (lba, sectors) = (layout.lba(segment, 0), u64::from(layout.device.size));
+        cx.submit(Op::Reset { segment }, Command::Reset { device: 0, lba, sectors });
     }
+    if lines.end_reset(line) {
+        cx.wake();
+    }
+}
 
-    /// Sends as many of the resets of a line as the step has room for.
-    fn reset_more(&mut self, line: u32, cx: &mut Cx) {
-        let room = cx.room().saturating_sub(8).min(cx.command_room().saturating_sub(128));
-        for _ in 0..room {
-            let Some(segment) = self.lines.next_reset(line) else { break };
-            let sectors = u64::from(self.layout.device.size);
-            let lba = self.layout.lba(segment, 0);
-            let command = Command::Reset { device: 0, lba, sectors };
-            cx.submit(Op::Reset { segment }, command);
+/// A segment was reset, or was not.
+pub fn reset_done(
+    segment: u32,
+    result: Result<(), DeviceError>,
+    layout: &Layout,
+    lines: &mut Lines,
+    cx: &mut Cx,
+) {
+    let line = layout.line(segment);
+    lines.reset_over(line);
+    match result {
+        Ok(()) => lines.segment_reset(segment, false),
+        Err(DeviceError::Media) => {
+            lines.segment_reset(segment, true);
+            lines.lose_segment(segment, cx);
         }
-        if self.lines.end_reset(line) {
-            cx.wake();
-        }
+        Err(error) => return fail(error, cx),
     }
-
-    /// A segment was reset, or was not.
-    pub(super) fn reset_done(
-        &mut self,
-        segment: u32,
-        result: Result<(), DeviceError>,
-        cx: &mut Cx,
-    ) {
-        let line = self.layout.line(segment);
-        self.lines.reset_over(line);
-        match result {
-            Ok(()) => self.lines.segment_reset(segment, false),
-            Err(DeviceError::Media) => {
-                self.lines.segment_reset(segment, true);
-                self.lines.lose_segment(segment, cx);
-            }
-            Err(error) => return fail(error, cx),
-        }
-        self.reset_more(line, cx);
-    }
+    reset_more(line, layout, lines, cx);
 }

@@ -11,26 +11,23 @@
 //!
 //! It writes nothing but pads, so that it can be cut and begun again at any point.
 
-use alloc::vec::Vec;
-
-use hostftl_core::{
-    About, BLOCK, Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict,
-};
+use hostftl_core::{About, BLOCK, Command, DeviceError, SECTORS_PER_BLOCK, Target};
 use hostftl_format::report::{self, SEGMENT_BYTES};
 
-use crate::config::Mode;
-
-use super::Engine;
+use super::checkpoint::Checkpoint;
+use super::lanes::Lanes;
 use super::layout::Layout;
-use super::map::At;
-use super::ops::{Cx, Op, fail, give_up};
+use super::lines::Lines;
+use super::map::{At, Map};
+use super::ops::{Cx, fail, give_up};
+use super::pads::Pads;
+use super::reclaim;
 use super::replay::Replay;
 use super::scan::Scan;
+use super::writer::Writer;
+use crate::kit::metabuf::MetaHome;
+use crate::kit::shell::Ended;
 
-/// Reads under way at once.
-pub const LANES: usize = 16;
-/// How often a read is tried.
-const TRIES: u8 = 3;
 /// Segments in one report.
 const REPORTED: u32 = (BLOCK / SEGMENT_BYTES) as u32;
 /// Blocks that are counted in one go.
@@ -38,7 +35,7 @@ const COUNTED: u64 = 16_384;
 
 /// What is being done; the number is how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+enum Step {
     Start,
     Flush,
     Report(u32),
@@ -52,172 +49,193 @@ pub enum Step {
     /// A new volume: everything is erased, then the first root is written.
     Erase,
     First,
+    /// The layer serves, or never will.
+    Over,
 }
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Recovery {
-    mode: Mode,
-    pub step: Step,
-    pub pending: u32,
-    report: Option<MetaBuf>,
-    /// Buffers of a strip, what each is being read for, and how often it was tried.
-    pub bufs: Vec<Option<MetaBuf>>,
-    pub asked: [(u32, u32); LANES],
-    tries: [u8; LANES],
-    /// The write pointers of open segments, in sectors.
-    pub pointers: Vec<u32>,
-    pub scan: Scan,
-    pub replay: Replay,
+    layout: Layout,
+    /// Whether a new volume is made.
+    formats: bool,
+    step: Step,
+    report: MetaHome,
+    lanes: Lanes,
+    pads: Pads,
+    scan: Scan,
+    replay: Replay,
 }
 
 impl Recovery {
-    pub fn new(layout: &Layout, mode: Mode) -> Self {
-        let pages = (layout.strip / SECTORS_PER_BLOCK) as usize;
+    /// Nothing is known of the device; `formats` when what it holds does not count.
+    pub fn new(layout: &Layout, formats: bool) -> Self {
         Recovery {
-            mode,
+            layout: *layout,
+            formats,
             step: Step::Start,
-            pending: 0,
-            report: Some(MetaBuf::new(1)),
-            bufs: (0..LANES).map(|_| Some(MetaBuf::new(pages))).collect(),
-            asked: [(0, 0); LANES],
-            tries: [0; LANES],
-            pointers: alloc::vec![0; layout.device.count as usize],
+            report: MetaHome::new(1),
+            lanes: Lanes::new(layout),
+            pads: Pads::new(layout),
             scan: Scan::new(layout),
             replay: Replay::new(layout),
         }
     }
-}
 
-impl Engine {
-    pub(super) fn recovery(&mut self) -> &mut Recovery {
-        self.recovery.as_mut().expect("the volume is being recovered")
-    }
-
-    pub(super) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx) {
-        self.recovery().pending += 1;
-        cx.submit(Op::Recover { index }, command);
-    }
-
-    pub(super) fn pump_recovery(&mut self, cx: &mut Cx) -> bool {
-        match self.recovery().step {
+    /// Goes on; the last step makes the layer ready.
+    pub fn run(
+        &mut self,
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        checkpoint: &mut Checkpoint,
+        cx: &mut Cx,
+    ) -> bool {
+        let Recovery { layout, lanes, scan, replay, .. } = self;
+        let from = scan.root().replay_from;
+        match self.step {
             Step::Start => {
-                self.recover(0, Command::Flush { device: 0 }, cx);
+                lanes.submit(0, Command::Flush { device: 0 }, cx);
                 self.go(Step::Flush)
             }
-            Step::Flush => self.end_of_step(Step::Report(0)),
-            Step::Report(from) => self.ask_report(from, cx),
-            Step::Pad(segment) => self.pump_pads(segment, cx),
-            Step::Scan => self.pump_scan(cx),
-            Step::Images(index) => self.pump_images(index, cx),
-            Step::Find => self.pump_find(cx),
-            Step::Replay => self.pump_replay(cx),
-            Step::Count(block) => self.count_live(block, cx),
-            Step::Adopt => self.adopt(cx),
-            Step::Erase => self.erase(cx),
-            Step::First => {
-                let moved = self.pump_checkpoint(cx);
-                moved || self.checkpoint.is_idle() && self.serve(cx)
+            Step::Flush => lanes.are_idle() && self.go(Step::Report(0)),
+            Step::Report(segment) => self.ask_report(segment, lines, cx),
+            Step::Pad(segment) if segment == layout.device.count => {
+                lanes.are_idle() && self.go(Step::Scan)
             }
+            Step::Pad(segment) => {
+                self.pads.run(segment, lanes, lines, writer.strips_mut(), cx)
+                    && self.go(Step::Pad(segment + 1))
+            }
+            Step::Scan if scan.is_over(lanes) => self.choose_root(lines, cx),
+            Step::Scan => scan.run(lanes, lines, cx),
+            Step::Images(index) => self.read_images(index, lines, cx),
+            Step::Find if replay.has_found_all(lanes) => {
+                replay.sort();
+                self.go(Step::Replay)
+            }
+            Step::Find => replay.find(from, scan, lanes, lines, cx),
+            Step::Replay if replay.is_over() => self.go(Step::Count(0)),
+            Step::Replay => replay.run(lanes, map, lines, cx),
+            Step::Count(block) => self.count_valid(block, map, lines, cx),
+            Step::Adopt => self.adopt(lines, writer, checkpoint, cx),
+            Step::Erase => {
+                let durability = writer.durability_mut();
+                if reclaim::run(layout, lines, durability, checkpoint, cx) {
+                    return true;
+                }
+                if lines.empty_count() > 0 || lines.resetting() > 0 {
+                    return false;
+                }
+                checkpoint.hurry();
+                self.go(Step::First)
+            }
+            Step::First => {
+                let moved = checkpoint.run(map, lines, writer, cx);
+                moved || checkpoint.is_idle() && self.serve(lines, cx)
+            }
+            Step::Over => false,
         }
     }
 
-    pub(super) fn go(&mut self, step: Step) -> bool {
-        self.recovery().step = step;
+    fn go(&mut self, next: Step) -> bool {
+        let fits = match (self.step, next) {
+            (Step::Report(from), Step::Report(next)) => next > from,
+            (Step::Pad(from), Step::Pad(next)) => next == from + 1,
+            (Step::Images(from), Step::Images(next)) => next == from + 1,
+            (Step::Count(from), Step::Count(next)) => next > from,
+            (Step::Start, Step::Flush)
+            | (Step::Flush, Step::Report(0))
+            | (Step::Report(_), Step::Pad(0) | Step::Erase)
+            | (Step::Pad(_), Step::Scan)
+            | (Step::Scan, Step::Images(0))
+            | (Step::Images(_), Step::Find)
+            | (Step::Find, Step::Replay)
+            | (Step::Replay, Step::Count(0))
+            | (Step::Count(_), Step::Adopt)
+            | (Step::Erase, Step::First)
+            | (Step::Adopt | Step::First, Step::Over) => true,
+            _ => false,
+        };
+        assert!(fits, "recovery can't go from {:?} to {next:?}", self.step);
+        self.step = next;
         true
     }
 
-    pub(super) fn end_of_step(&mut self, next: Step) -> bool {
-        self.recovery().pending == 0 && self.go(next)
-    }
-
-    fn ask_report(&mut self, from: u32, cx: &mut Cx) -> bool {
+    fn ask_report(&mut self, from: u32, lines: &mut Lines, cx: &mut Cx) -> bool {
         if from >= self.layout.device.count {
-            self.lines.measure();
-            let too_few = self.lines.is_worn();
-            return match self.recovery().mode {
-                Mode::Open => self.go(Step::Pad(0)),
-                Mode::Format if too_few => {
-                    give_up("too many segments are out of use, or shorter than they seem", cx);
-                    false
-                }
-                Mode::Format => {
-                    (0..self.layout.lines).for_each(|line| self.lines.found_nothing(line));
-                    self.go(Step::Erase)
-                }
-            };
+            lines.measure();
+            if !self.formats {
+                return self.go(Step::Pad(0));
+            }
+            if lines.is_worn() {
+                give_up("too many segments are out of use, or shorter than they seem", cx);
+                return false;
+            }
+            (0..self.layout.lines).for_each(|line| lines.found(line));
+            return self.go(Step::Erase);
         }
-        let Some(into) = self.recovery().report.take() else { return false };
-        let command = Command::Report { device: 0, about: About::Segments(from), into };
-        self.recover(0, command, cx);
+        if !self.report.is_home() {
+            return false;
+        }
+        let (about, into) = (About::Segments(from), self.report.lend());
+        self.lanes.submit(0, Command::Report { device: 0, about, into }, cx);
         true
     }
 
-    fn take_report(&mut self, from: u32, buf: MetaBuf, bytes: u32, cx: &mut Cx) {
+    fn take_report(&mut self, from: u32, bytes: u32, lines: &mut Lines, cx: &mut Cx) {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
-            let Some(told) = report::segment(buf.pages(), index as usize) else {
+            let Some(told) = report::segment(self.report.pages(), index as usize) else {
                 return give_up("the device's report makes no sense", cx);
             };
             let segment = from + index;
-            self.lines.found_segment(segment, &told);
-            let chunk = self.lines.chunk(segment);
+            lines.found_segment(segment, &told);
+            let chunk = lines.chunk(segment);
             if chunk.open {
-                let pointer = (told.pointer as u32).min(chunk.length);
-                self.recovery().pointers[segment as usize] = pointer;
+                self.pads.found_open(segment, (told.pointer as u32).min(chunk.length));
             }
         }
-        self.recovery().report = Some(buf);
         if count == 0 {
             return give_up("the device's report ends too early", cx);
         }
         self.go(Step::Report(from + count));
     }
 
-    /// Reads the tail of a strip, or the strip, into the buffer of a lane.
-    pub(super) fn read_strip(
-        &mut self,
-        lane: usize,
-        (segment, strip): (u32, u32),
-        tail_only: bool,
-        cx: &mut Cx,
-    ) {
-        let recovery = self.recovery();
-        let buf = recovery.bufs[lane].take().expect("an idle lane has its buffer");
-        recovery.asked[lane] = (segment, strip);
-        let (lba, pages) = match tail_only {
-            true => (self.layout.tail_at(segment, strip), 1),
-            false => (self.layout.lba(segment, strip), self.layout.strip_blocks() + 1),
-        };
-        let into = Target::Meta { buf, pages };
-        let command = Command::Read { device: 0, lba, into, cause: Cause::Checkpoint };
-        self.recover(lane as u16, command, cx);
-    }
-
     /// A command of recovery is over.
-    pub(super) fn recover_done(
+    pub fn done(
         &mut self,
-        index: u16,
-        command: Command,
-        result: Result<Verdict, DeviceError>,
+        lane: u8,
+        (command, ended): (Command, Ended),
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) {
-        self.recovery().pending -= 1;
+        self.lanes.end();
+        let lane = usize::from(lane);
         match command {
             Command::Flush { .. } => {
-                if let Err(error) = result {
+                if let Err(error) = ended {
                     fail(error, cx);
                 }
             }
-            Command::Report { about: About::Segments(from), into, .. } => match result {
-                Ok(verdict) => self.take_report(from, into, verdict.bytes, cx),
-                Err(error) => fail(error, cx),
-            },
+            Command::Report { about: About::Segments(from), into, .. } => {
+                self.report.take_back(into);
+                match ended {
+                    Ok(verdict) => self.take_report(from, verdict.bytes, lines, cx),
+                    Err(error) => fail(error, cx),
+                }
+            }
             Command::Program { lba, gather, .. } => {
-                self.padded(index.into(), (lba, gather), result, cx);
+                self.pads.padded(lane, (lba, gather), ended, &mut self.lanes, lines, cx);
             }
             Command::Read { into: Target::Meta { buf, pages }, .. } => {
-                self.strip_read(index.into(), buf, pages, result, cx);
+                self.lanes.take_back(lane, buf);
+                match ended {
+                    Ok(_) => self.strip_read(lane, pages, map, lines, writer, cx),
+                    Err(error) => self.read_failed(lane, (pages, error), lines, writer, cx),
+                }
             }
             other => unreachable!("{other:?} is no command of recovery"),
         }
@@ -226,79 +244,115 @@ impl Engine {
     fn strip_read(
         &mut self,
         lane: usize,
-        buf: MetaBuf,
         pages: u32,
-        result: Result<Verdict, DeviceError>,
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
         cx: &mut Cx,
     ) {
-        let sound = cx.is_good();
-        let recovery = self.recovery();
-        recovery.bufs[lane] = Some(buf);
-        if let Err(error) = result {
-            recovery.tries[lane] += 1;
-            let media = error == DeviceError::Media && sound;
-            let again = recovery.tries[lane] < TRIES;
-            let (asked, step) = (recovery.asked[lane], recovery.step);
-            cx.counters().device_errors += 1;
-            if media && again {
-                return self.read_strip(lane, asked, pages == 1, cx);
+        let Recovery { lanes, scan, replay, .. } = self;
+        let from = scan.root().replay_from;
+        lanes.read_well(lane);
+        match self.step {
+            Step::Pad(_) => {
+                self.pads.mark_read(lane, true, lanes, lines, writer.strips_mut(), cx);
             }
-            if media && step == Step::Find && pages > 1 {
-                self.recovery().tries[lane] = 0;
-                return self.refuse_list(self.layout.line(asked.0));
-            }
-            if media && matches!(step, Step::Pad(_)) {
-                self.recovery().tries[lane] = 0;
-                return self.mark_read(lane, false, cx);
-            }
-            return give_up("what was written last can't be read", cx);
-        }
-        recovery.tries[lane] = 0;
-        match recovery.step {
-            Step::Pad(_) => self.mark_read(lane, true, cx),
-            Step::Scan => self.scanned(lane),
-            Step::Images(_) => self.image_read(lane, cx),
-            Step::Find if pages > 1 => self.found_part(lane, cx),
-            Step::Find => self.found_tail(lane),
-            Step::Replay => self.row_read(lane),
+            Step::Scan => scan.tail_read(lane, lanes),
+            Step::Images(_) => scan.images_read(lane, lanes, map, lines, cx),
+            Step::Find if pages > 1 => replay.part_read(from, lane, lanes, lines, cx),
+            Step::Find => replay.tail_read(from, lane, lanes),
+            Step::Replay => replay.row_read(lane),
             step => unreachable!("nothing is read in {step:?}"),
         }
     }
 
+    fn read_failed(
+        &mut self,
+        lane: usize,
+        (pages, error): (u32, DeviceError),
+        lines: &mut Lines,
+        writer: &mut Writer,
+        cx: &mut Cx,
+    ) {
+        let Recovery { lanes, pads, replay, .. } = self;
+        cx.counters().device_errors += 1;
+        if error != DeviceError::Media || !cx.is_good() {
+            return give_up("what was written last can't be read", cx);
+        }
+        if lanes.read_again(lane, pages == 1, cx) {
+            return;
+        }
+        match self.step {
+            Step::Find if pages > 1 => {
+                replay.refuse_list(self.layout.line(lanes.place(lane).0), lines);
+            }
+            Step::Pad(_) => pads.mark_read(lane, false, lanes, lines, writer.strips_mut(), cx),
+            _ => give_up("what was written last can't be read", cx),
+        }
+    }
+
+    fn choose_root(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+        if !self.scan.choose_root(lines) {
+            give_up("no sound root on the device", cx);
+            return false;
+        }
+        self.go(Step::Images(0))
+    }
+
+    fn read_images(&mut self, index: usize, lines: &mut Lines, cx: &mut Cx) -> bool {
+        let Some(place) = self.scan.images(index) else {
+            if !self.lanes.are_idle() {
+                return false;
+            }
+            if !self.scan.has_all_images() {
+                give_up("images of the map are missing", cx);
+                return false;
+            }
+            self.scan.believe_lists(lines);
+            return self.go(Step::Find);
+        };
+        let Some(lane) = self.lanes.idle() else { return false };
+        self.lanes.read(lane, place, false, cx);
+        self.go(Step::Images(index + 1))
+    }
+
     /// Counts what the map points at.
-    fn count_live(&mut self, from: u64, cx: &mut Cx) -> bool {
-        let to = self.map.len().min(from + COUNTED);
+    fn count_valid(&mut self, from: u64, map: &Map, lines: &mut Lines, cx: &mut Cx) -> bool {
+        let to = map.len().min(from + COUNTED);
         for block in from..to {
-            let At::Media(place) = self.map.get(block) else { continue };
+            let At::Media(place) = map.get(block) else { continue };
             let segment = self.layout.segment_of(place);
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
-            if within / self.layout.strip >= self.lines.chunk(segment).done {
+            if within / self.layout.strip >= lines.chunk(segment).done {
                 give_up("the map points at what is not written", cx);
                 return false;
             }
-            self.lines.add_valid(self.layout.line(segment));
+            lines.add_valid(self.layout.line(segment));
         }
         cx.touch((to - from) as usize);
-        let next = if to == self.map.len() { Step::Adopt } else { Step::Count(to) };
-        self.go(next)
+        self.go(if to == map.len() { Step::Adopt } else { Step::Count(to) })
     }
 
-    fn erase(&mut self, cx: &mut Cx) -> bool {
-        if self.pump_reclaim(cx) {
-            return true;
-        }
-        if self.lines.empty_count() > 0 || self.lines.resetting() > 0 {
-            return false;
-        }
-        self.checkpoint.hurry();
-        self.go(Step::First)
+    /// Says what each line is, and where all numbers go on.
+    fn adopt(
+        &mut self,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        checkpoint: &mut Checkpoint,
+        cx: &mut Cx,
+    ) -> bool {
+        self.scan.tell(lines);
+        (0..self.layout.lines).for_each(|line| lines.found(line));
+        writer.strips_mut().resume(self.scan.written());
+        writer.durability_mut().resume(self.scan.last_row());
+        checkpoint.resume(self.scan.root(), self.scan.last_strip());
+        self.serve(lines, cx)
     }
 
-    pub(super) fn serve(&mut self, cx: &mut Cx) -> bool {
-        let recovery = self.recovery.take().expect("the volume is being recovered");
-        self.lines.measure();
-        cx.become_ready(recovery.replay.applied, 0);
-        true
+    fn serve(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+        lines.measure();
+        cx.become_ready(self.replay.applied(), 0);
+        self.go(Step::Over)
     }
 }

@@ -3,96 +3,90 @@
 //! Invariants
 //! - Writes and trims are begun one at a time, in the order of arrival; so are reads.
 //! - A request is complete when `cursor` has reached its end and none of its parts is under way.
-//! - A flush or a FUA request that is complete waits until the last row that had anything of the
-//!   host when it came is durable, and so are all rows before it; marks never go back.
 
-use hostftl_core::{HostError, Request, SECTORS_PER_BLOCK};
+use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 
-use super::Engine;
+use super::blocks::Blocks;
 use super::layout::MAX_TRANSFER;
-use super::map::At;
+use super::lines::Lines;
+use super::map::{At, Map};
 use super::ops::Cx;
+use super::writer::Writer;
 use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
 
 /// Blocks that a trim unmaps in one go.
 const TRIM_STEP: u64 = 2048;
 
-/// The next part: its first sector, and how many are left. It ends within its first block when it
-/// does not fill that, and else at the end of a block.
-fn part(active: &Active<u64>) -> (u64, u32) {
-    let from = active.lba + active.cursor;
-    let left = active.sectors - active.cursor;
+/// What is begun next of a request.
+fn next_part(active: &Active<u64>) -> (u64, u32) {
+    part(active.kind, active.lba + active.cursor, active.sectors - active.cursor)
+}
+
+/// The next part of a request of which `left` sectors are left, from sector `from` on: its first
+/// sector, and how many. It ends within its first block when it does not fill that, and else at the
+/// end of a block.
+fn part(kind: Kind, from: u64, left: u64) -> (u64, u32) {
     let block = u64::from(SECTORS_PER_BLOCK);
     let within = from % block;
     let part = match within {
-        0 if left >= block && active.kind == Kind::Write => left / block * block,
-        _ if active.kind == Kind::Read => left,
+        0 if left >= block && kind == Kind::Write => left / block * block,
+        _ if kind == Kind::Read => left,
         _ => left.min(block - within),
     };
     (from, part.min(MAX_TRANSFER.into()) as u32)
 }
 
-impl Engine {
-    /// Takes a request in.
-    pub(super) fn take_in(&mut self, request: Request, cx: &mut Cx) {
-        let pending = !self.durability.is_durable(self.durability.host_mark());
-        let Some(req) = cx.take_request(request, pending) else { return };
-        if cx.request(req).kind == Kind::Flush {
-            self.complete(req, cx);
-        }
-    }
-
-    /// Answers a request that has nothing left to do, or lets it wait to be durable.
-    pub(super) fn complete(&mut self, req: u16, cx: &mut Cx) {
-        let mark = self.durability.host_mark();
-        if cx.end_request(req, mark, self.durability.is_durable(mark)) {
-            self.durability.want(mark);
-        }
-    }
-
-    /// A part of a request is done, or nothing of it is left to begin.
-    pub(super) fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
-        if cx.requests().is_complete(req) {
-            self.complete(req, cx);
-        }
-    }
-
+impl Blocks {
     /// Begins a part of the first read and one of the first write or trim.
-    pub(super) fn pump_requests(&mut self, cx: &mut Cx) -> bool {
-        self.pump_read(cx) | self.pump_write(cx)
+    pub fn run(
+        &mut self,
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        cx: &mut Cx,
+    ) -> bool {
+        self.read_some(map, lines, writer, cx) | self.write_some(map, lines, writer, cx)
     }
 
-    fn pump_read(&mut self, cx: &mut Cx) -> bool {
+    fn read_some(&self, map: &Map, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         let failed = cx.health() == Health::Dead;
         let active = cx.request(req);
         if !active.is_begun() && !failed {
-            let part = part(active);
-            if !self.begin_read(req, part, cx) {
+            let part = next_part(active);
+            if !self.begin_read(req, part, map, lines, writer, cx) {
                 return false;
             }
         }
         if failed || cx.request(req).is_begun() {
             cx.requests().end_read();
-            self.complete_if_over(req, cx);
+            writer.durability_mut().complete_if_over(req, cx);
         }
         true
     }
 
-    fn pump_write(&mut self, cx: &mut Cx) -> bool {
+    fn write_some(
+        &mut self,
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        cx: &mut Cx,
+    ) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
-        let (worn, good) = (self.lines.is_worn(), cx.is_good());
+        let good = cx.is_good();
         let active = cx.request(req);
-        if worn && active.kind == Kind::Write && !active.is_begun() {
+        if lines.is_worn() && active.kind == Kind::Write && !active.is_begun() {
             active.error = Some(HostError::NoSpace);
         }
         let failed = active.error.is_some() || !good;
         if !active.is_begun() && !failed {
-            let (from, sectors) = part(active);
+            let (from, sectors) = next_part(active);
             let moved = match active.kind {
-                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(req, from, cx),
-                _ => self.begin_write(req, (from, sectors), cx),
+                Kind::Trim if sectors == SECTORS_PER_BLOCK => {
+                    self.trim_some(req, from, map, lines, writer, cx)
+                }
+                _ => self.begin_write(req, (from, sectors), map, lines, writer, cx),
             };
             if !moved {
                 return false;
@@ -100,32 +94,55 @@ impl Engine {
         }
         if failed || cx.request(req).is_begun() {
             cx.requests().end_write();
-            self.complete_if_over(req, cx);
+            writer.durability_mut().complete_if_over(req, cx);
         }
         true
     }
 
-    /// The first write finds no room; false when there is none, or it was told.
-    pub(super) fn refuse_first(&mut self, cx: &mut Cx) -> bool {
-        let Some(req) = cx.requests().first_write() else { return false };
-        cx.request(req).error.replace(HostError::NoSpace).is_none()
-    }
-
     /// Unmaps whole blocks of a trim, and lists that in a row.
-    fn trim_some(&mut self, req: u16, from: u64, cx: &mut Cx) -> bool {
+    fn trim_some(
+        &self,
+        req: u16,
+        from: u64,
+        map: &mut Map,
+        lines: &mut Lines,
+        writer: &mut Writer,
+        cx: &mut Cx,
+    ) -> bool {
         let active = cx.request(req);
         let block = u64::from(SECTORS_PER_BLOCK);
         let left = (active.lba + active.sectors - from) / block;
         let (first, blocks) = (from / block, left.min(TRIM_STEP));
-        if self.blocks.any_write_in(first, first + blocks) {
+        if self.any_write_in(first, first + blocks) {
             return false;
         }
         cx.touch(blocks as usize);
-        let mapped = (first..first + blocks).any(|it| self.map.get(it) != At::Nowhere);
-        if mapped && !self.append_trim(first, blocks) {
+        let mapped = (first..first + blocks).any(|it| map.get(it) != At::Nowhere);
+        if mapped && !writer.trim(first, blocks, map, lines) {
             return false;
         }
         cx.request(req).cursor += blocks * block;
         true
+    }
+}
+
+/// The first write finds no room; false when there is none, or it was told.
+pub fn refuse_first_write(cx: &mut Cx) -> bool {
+    let Some(req) = cx.requests().first_write() else { return false };
+    cx.request(req).error.replace(HostError::NoSpace).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_ends_within_its_first_block_or_at_the_end_of_a_block() {
+        assert_eq!(part(Kind::Write, 3, 100), (3, 5), "to the end of the first block");
+        assert_eq!(part(Kind::Write, 8, 100), (8, 96), "whole blocks");
+        assert_eq!(part(Kind::Write, 8, 7), (8, 7), "what does not fill a block");
+        assert_eq!(part(Kind::Trim, 8, 100), (8, 8), "block by block");
+        assert_eq!(part(Kind::Read, 3, 100), (3, 100), "all");
+        assert_eq!(part(Kind::Write, 0, 1 << 20), (0, MAX_TRANSFER));
     }
 }

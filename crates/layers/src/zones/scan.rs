@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 
 use hostftl_format::zones::{self, Holds, Kind, Tail, Written};
 
-use super::Engine;
 use super::checkpoint::Root;
+use super::lanes::Lanes;
 use super::layout::Layout;
+use super::lines::Lines;
+use super::map::Map;
 use super::ops::{Cx, give_up};
-use super::recovery::{LANES, Step};
 
 /// What a segment was last written for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,175 +26,156 @@ pub struct Seen {
 /// See the module text.
 #[derive(Debug)]
 pub struct Scan {
-    pub seen: Vec<Seen>,
+    layout: Layout,
+    seen: Vec<Seen>,
     /// The next segment to begin with.
-    pub next: u32,
+    next: u32,
     /// Strips with images: number, segment and strip.
     images: Vec<(u64, u32, u32)>,
+    /// The newest root, and its segment.
     root: Root,
-    /// The segment and the strip of the root.
     root_in: u32,
+    /// Images that were loaded.
     loaded: u32,
     /// The greatest numbers seen of rows, and of strips with images.
-    pub seqs: u64,
-    pub strips: u64,
+    rows: u64,
+    strips: u64,
     /// What was written by then since the volume was made.
     written: Written,
 }
 
 impl Scan {
+    /// Nothing was seen.
     pub fn new(layout: &Layout) -> Self {
         let most = (layout.keep * layout.line_strips()) as usize;
         Scan {
+            layout: *layout,
             seen: alloc::vec![Seen::default(); layout.device.count as usize],
             next: 0,
             images: Vec::with_capacity(most),
             root: Root::default(),
             root_in: 0,
             loaded: 0,
-            seqs: 0,
+            rows: 0,
             strips: 0,
             written: Written::default(),
         }
     }
-}
 
-impl Engine {
-    /// The tail that a lane read, if it is one of this place.
-    pub(super) fn tail_of(&mut self, lane: usize, page: usize) -> Option<Tail> {
-        let (segment, strip) = self.recovery().asked[lane];
-        let at = self.layout.tail_at(segment, strip);
-        let line = self.layout.line(segment);
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let buf = recovery.bufs[lane].as_ref().expect("it was read");
-        zones::open(&buf.pages()[page], &self.uuid, at).filter(|tail| tail.line == line)
+    /// What a segment was last written for.
+    pub fn seen(&self, segment: u32) -> &Seen {
+        &self.seen[segment as usize]
     }
 
-    pub(super) fn pump_scan(&mut self, cx: &mut Cx) -> bool {
-        if self.pump_again(cx) {
+    /// The newest root.
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    /// The last row that was seen, or that the root tells of.
+    pub fn last_row(&self) -> u64 {
+        self.rows.max(self.root.replay_from - 1)
+    }
+
+    /// The last strip of images that was seen.
+    pub fn last_strip(&self) -> u64 {
+        self.strips
+    }
+
+    /// What was written since the volume was made.
+    pub fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// Whether all segments were gone through.
+    pub fn is_over(&self, lanes: &Lanes) -> bool {
+        self.next == self.layout.device.count && lanes.are_idle()
+    }
+
+    /// Begins with the next segment, or goes on with those that are being gone through.
+    pub fn run(&mut self, lanes: &mut Lanes, lines: &Lines, cx: &mut Cx) -> bool {
+        if lanes.go_on(|_| false, cx) {
             return true;
         }
-        let count = self.layout.device.count;
-        let segment = self.recovery().scan.next;
-        if segment == count {
-            return self.recovery().pending == 0 && self.choose_root(cx);
+        let segment = self.next;
+        if segment == self.layout.device.count {
+            return false;
         }
         // Behind what can be read there are only pads.
-        let strips = self.lines.chunk(segment).readable(self.layout.unreadable());
+        let strips = lines.chunk(segment).readable(self.layout.unreadable());
         if strips > 0 {
-            let Some(lane) = self.idle_lane() else { return false };
-            self.read_strip(lane, (segment, strips - 1), true, cx);
+            let Some(lane) = lanes.idle() else { return false };
+            lanes.read(lane, (segment, strips - 1), true, cx);
         }
-        self.recovery().scan.next += 1;
+        self.next += 1;
         true
     }
 
-    pub(super) fn idle_lane(&mut self) -> Option<usize> {
-        let recovery = self.recovery();
-        let idle = |lane: &usize| recovery.bufs[*lane].is_some();
-        // A lane that has something to go on with is not idle.
-        (0..LANES).find(|lane| idle(lane) && recovery.replay.again[*lane].is_none())
-    }
-
-    /// Goes on with the lanes whose segment has more to be read; true when one did.
-    pub(super) fn pump_again(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = false;
-        for lane in 0..LANES {
-            if cx.room() < 4 {
-                return moved;
-            }
-            if let Some(place) = self.recovery().replay.again[lane].take() {
-                self.read_strip(lane, place, !self.is_part(place), cx);
-                moved = true;
-            }
-        }
-        moved
-    }
-
-    /// A tail of the scan was read.
-    pub(super) fn scanned(&mut self, lane: usize) {
-        let (segment, strip) = self.recovery().asked[lane];
-        let tail = self.tail_of(lane, 0);
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let scan = &mut recovery.scan;
-        let Some(tail) = tail else {
-            return self.look_before(lane, segment, strip);
-        };
-        let seen = &mut scan.seen[segment as usize];
+    /// A tail was read.
+    pub fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
+        let (segment, strip) = lanes.place(lane);
+        let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
+        let seen = &mut self.seen[segment as usize];
         if seen.tail.is_none() {
             *seen = Seen { tail: Some(tail), strip };
         }
-        scan.written = scan.written.max(&tail.written);
+        self.written = self.written.max(&tail.written);
         if tail.holds != Holds::Images {
-            scan.seqs = scan.seqs.max(tail.seq).max(tail.newest);
+            self.rows = self.rows.max(tail.seq).max(tail.newest);
             return;
         }
-        scan.strips = scan.strips.max(tail.seq);
-        scan.images.push((tail.seq, segment, strip));
-        let page = &recovery.bufs[lane].as_ref().expect("it was read").pages()[0];
+        self.strips = self.strips.max(tail.seq);
+        self.images.push((tail.seq, segment, strip));
+        let page = &lanes.pages(lane)[0];
         let entries = [zones::entry(page, 0), zones::entry(page, 1)];
         if let [Some(root), Some(from)] = entries
             && (root.kind, from.kind, tail.entries) == (Kind::Root, Kind::Images, 2)
-            && tail.seq > scan.root.seq
+            && tail.seq > self.root.seq
             && (root.block | from.block) >> 55 == 0
         {
             let (replay_from, images) = (root.block, root.value);
-            scan.root = Root { seq: tail.seq, replay_from, images_from: from.block, images };
-            scan.root_in = segment;
+            self.root = Root { seq: tail.seq, replay_from, images_from: from.block, images };
+            self.root_in = segment;
         }
-        self.look_before(lane, segment, strip);
+        lanes.look_before(lane);
     }
 
-    pub(super) fn look_before(&mut self, lane: usize, segment: u32, strip: u32) {
-        if strip > 0 {
-            self.recovery().replay.again[lane] = Some((segment, strip - 1));
-        }
-    }
-
-    fn choose_root(&mut self, cx: &mut Cx) -> bool {
-        let scan = &mut self.recovery().scan;
-        let (root, root_in) = (scan.root, scan.root_in);
+    /// Chooses the newest root and its images; false when there is none.
+    pub fn choose_root(&mut self, lines: &mut Lines) -> bool {
+        let root = self.root;
         if root.seq == 0 {
-            give_up("no sound root on the device", cx);
             return false;
         }
-        scan.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
-        scan.images.sort_unstable();
-        let line = self.layout.line(root_in);
-        self.lines.found_image(line);
-        self.checkpoint.root = root;
-        self.go(Step::Images(0))
+        self.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
+        self.images.sort_unstable();
+        lines.found_image(self.layout.line(self.root_in));
+        true
     }
 
-    pub(super) fn pump_images(&mut self, index: usize, cx: &mut Cx) -> bool {
-        let Some(&(_, segment, strip)) = self.recovery().scan.images.get(index) else {
-            if self.recovery().pending > 0 {
-                return false;
-            }
-            if self.recovery().scan.loaded != self.checkpoint.root.images {
-                give_up("images of the map are missing", cx);
-                return false;
-            }
-            self.recovery().scan.next = 0;
-            self.believe_lists();
-            return self.go(Step::Find);
-        };
-        let Some(lane) = self.idle_lane() else { return false };
-        self.read_strip(lane, (segment, strip), false, cx);
-        self.go(Step::Images(index + 1))
+    /// Where a strip of images is; `None` behind the last.
+    pub fn images(&self, index: usize) -> Option<(u32, u32)> {
+        self.images.get(index).map(|(_, segment, strip)| (*segment, *strip))
+    }
+
+    /// Whether the root has as many images as it says.
+    pub fn has_all_images(&self) -> bool {
+        self.loaded == self.root.images
     }
 
     /// A strip of images was read.
-    pub(super) fn image_read(&mut self, lane: usize, cx: &mut Cx) {
+    pub fn images_read(
+        &mut self,
+        lane: usize,
+        lanes: &Lanes,
+        map: &mut Map,
+        lines: &mut Lines,
+        cx: &mut Cx,
+    ) {
         let last = self.layout.strip_blocks() as usize;
-        let (segment, _) = self.recovery().asked[lane];
-        let tail = self.tail_of(lane, last);
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let pages = recovery.bufs[lane].as_ref().expect("it was read").pages();
-        let end = u64::from(self.layout.device.size) * u64::from(self.layout.device.count) / 8;
-        let strip = last as u64 + 1;
+        let (tail, pages) = (lanes.tail(lane, last), lanes.pages(lane));
+        let (end, strip) = (self.layout.device_blocks(), last as u64 + 1);
         let is_place = |place: u64| place < end && place % strip < last as u64;
-        let line = self.layout.line(segment);
+        let line = self.layout.line(lanes.place(lane).0);
         let mut sound = tail.is_some();
         for index in 0..tail.map_or(0, |tail| usize::from(tail.entries)) {
             let Some(entry) = zones::entry(&pages[last], index) else { continue };
@@ -202,26 +184,34 @@ impl Engine {
                 continue;
             }
             sound &= zones::image_crc(&pages[slot], page) == entry.crc
-                && self.map.load(page as u32, &pages[slot], is_place);
+                && map.load(page as u32, &pages[slot], is_place);
             cx.touch(self.layout.page_entries() as usize);
-            recovery.scan.loaded += 1;
-            self.lines.found_image(line);
+            self.loaded += 1;
+            lines.found_image(line);
         }
         if !sound {
             give_up("an image of the map is damaged", cx);
         }
     }
 
+    /// Tells the lines what their segments were written for.
+    pub fn tell(&self, lines: &mut Lines) {
+        for (segment, seen) in (0..).zip(&self.seen) {
+            if let Some(tail) = &seen.tail {
+                lines.found_tail(segment, tail);
+            }
+        }
+    }
+
     /// Which lines have a list that counts: the last strip of a segment has its end, and no segment
     /// of the line was written for another use of it, or can be written on.
-    fn believe_lists(&mut self) {
+    pub fn believe_lists(&self, lines: &mut Lines) {
         for line in 0..self.layout.lines {
             let segment = |column: u32| self.layout.segment(line, column);
-            let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
-            let seen = |column: u32| scan.seen[segment(column) as usize];
+            let seen = |column: u32| self.seen[segment(column) as usize];
             let list = (0..self.layout.width).find_map(|column| {
                 let Seen { tail, strip } = seen(column);
-                let last = strip + 1 == self.lines.chunk(segment(column)).strips;
+                let last = strip + 1 == lines.chunk(segment(column)).strips;
                 let tail = tail.filter(|it| it.holds == Holds::List && it.entries > 0 && last)?;
                 Some((column, tail))
             });
@@ -229,28 +219,12 @@ impl Engine {
             let agrees = |column: u32| {
                 let takes_part = zones::takes_part(list.units, column);
                 let same = seen(column).tail.is_none_or(|tail| tail.opened == list.opened);
-                let full = self.lines.chunk(segment(column)).left() == 0;
+                let full = lines.chunk(segment(column)).left() == 0;
                 full && (same || !takes_part)
             };
             if (0..self.layout.width).all(agrees) {
-                self.lines.found_list(line, column);
+                lines.found_list(line, column);
             }
         }
-    }
-
-    /// Says what each line is.
-    pub(super) fn adopt(&mut self, cx: &mut Cx) -> bool {
-        let scan = &self.recovery.as_ref().expect("the volume is being recovered").scan;
-        let (seqs, strips) = (scan.seqs.max(self.checkpoint.root.replay_from - 1), scan.strips);
-        let written = scan.written;
-        for segment in 0..self.layout.device.count {
-            let Some(tail) = scan.seen[segment as usize].tail else { continue };
-            self.lines.found_tail(segment, &tail);
-        }
-        (0..self.layout.lines).for_each(|line| self.lines.found(line));
-        self.written = self.written.plus(&written);
-        self.durability.resume(seqs);
-        self.checkpoint.strips = strips;
-        self.serve(cx)
     }
 }

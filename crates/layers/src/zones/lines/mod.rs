@@ -31,7 +31,7 @@ use fronts::Fronts;
 use lists::Lists;
 use victims::Candidates;
 
-pub use line::{Line, NONE, State};
+pub use line::{Line, State};
 pub use lists::Who;
 
 /// See the module text.
@@ -274,6 +274,15 @@ impl Lines {
     /// A read of a line is over.
     pub fn unpin(&mut self, line: u32) {
         self.at_mut(line).unpin();
+    }
+
+    /// The segment that ends with the list of a line.
+    ///
+    /// # Panics
+    /// When the line gets no list.
+    pub fn list_segment(&self, line: u32) -> u32 {
+        let column = self.at(line).list().expect("a line with a list");
+        self.layout.segment(line, column)
     }
 
     /// The line that takes no more rows, whose list is to be written.

@@ -1,0 +1,194 @@
+//! A lane of collection: one strip of the victim, from its tail to its last valid block.
+//!
+//! Invariants
+//! - Blocks that could not be read together are read again, each for itself, once.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{MetaBuf, Page};
+use hostftl_format::zones::ENTRIES;
+
+use crate::kit::metabuf::MetaHome;
+
+/// A block of the host, and the block of the device where it may be.
+pub type Item = (u64, u64);
+
+/// What a lane is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Idle,
+    /// The tail is being read.
+    Tail,
+    /// What is valid moves.
+    Moving,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lane {
+    phase: Phase,
+    /// The segment and the strip whose tail is read.
+    place: (u32, u32),
+    tail: MetaHome,
+    /// Blocks that may be valid, with their places.
+    items: Vec<Item>,
+    cursor: usize,
+    /// Reads under way.
+    outstanding: u32,
+    /// Those of them that could not be read together with others.
+    again: Vec<Item>,
+    /// Whether each is read for itself.
+    alone: bool,
+}
+
+impl Lane {
+    /// It does nothing.
+    pub fn new() -> Self {
+        Lane {
+            phase: Phase::Idle,
+            place: (0, 0),
+            tail: MetaHome::new(1),
+            items: Vec::with_capacity(ENTRIES),
+            cursor: 0,
+            outstanding: 0,
+            again: Vec::with_capacity(ENTRIES),
+            alone: false,
+        }
+    }
+
+    /// What it is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn go(&mut self, next: Phase) {
+        let fits = match (self.phase, next) {
+            (Phase::Idle, Phase::Tail | Phase::Moving) | (Phase::Tail, Phase::Moving) => true,
+            (Phase::Moving, Phase::Idle) => self.outstanding == 0,
+            _ => false,
+        };
+        assert!(fits, "a lane that is {:?} can't be {next:?} next: {self:?}", self.phase);
+        self.phase = next;
+    }
+
+    /// Begins with the tail of a strip: the buffer to read it into.
+    pub fn begin_tail(&mut self, place: (u32, u32)) -> MetaBuf {
+        self.go(Phase::Tail);
+        self.place = place;
+        self.tail.lend()
+    }
+
+    /// The tail was read: the strip that it is of.
+    pub fn end_tail(&mut self, buf: MetaBuf) -> (u32, u32) {
+        self.tail.take_back(buf);
+        self.place
+    }
+
+    /// Begins to move what is put into the list.
+    pub fn begin(&mut self) -> (&mut Vec<Item>, &Page) {
+        self.go(Phase::Moving);
+        self.items.clear();
+        self.cursor = 0;
+        (&mut self.items, &self.tail.pages()[0])
+    }
+
+    /// What moves next.
+    pub fn next(&self) -> Option<Item> {
+        self.items.get(self.cursor).copied()
+    }
+
+    /// What moves next need not move.
+    pub fn skip(&mut self) {
+        self.cursor += 1;
+    }
+
+    /// How many blocks, at most `most`, lie side by side from the next on and are to move.
+    pub fn run(&self, most: usize, moves: impl Fn(Item) -> bool) -> usize {
+        let items = &self.items[self.cursor..];
+        let first = items[0].1;
+        let most = if self.alone { 1 } else { most };
+        let follows =
+            |(step, item): &(usize, &Item)| item.1 == first + *step as u64 && moves(**item);
+        items.iter().enumerate().take(most).skip(1).take_while(follows).count() + 1
+    }
+
+    /// The next blocks are read: the blocks, and the number of the first.
+    pub fn begin_read(&mut self, count: u32) -> (impl Iterator<Item = u64>, u8) {
+        let from = self.cursor;
+        self.cursor += count as usize;
+        self.outstanding += 1;
+        (self.items[from..self.cursor].iter().map(|(block, _)| *block), from as u8)
+    }
+
+    /// A read is over, of blocks from this one on; whether each is read for itself.
+    pub fn end_read(&mut self) -> bool {
+        self.outstanding = self.outstanding.checked_sub(1).expect("a read was begun");
+        self.alone
+    }
+
+    /// One of the blocks.
+    pub fn item(&self, index: usize) -> Item {
+        self.items[index]
+    }
+
+    /// A block is to be read for itself.
+    pub fn read_again(&mut self, item: Item) {
+        self.again.push(item);
+    }
+
+    /// All blocks were begun: the lane is over, or goes on with those that failed together; false
+    /// while reads are under way.
+    pub fn end(&mut self) -> bool {
+        if self.outstanding > 0 {
+            return false;
+        }
+        self.alone = !self.again.is_empty();
+        self.items.clear();
+        self.cursor = 0;
+        core::mem::swap(&mut self.items, &mut self.again);
+        if !self.alone {
+            self.go(Phase::Idle);
+        }
+        true
+    }
+
+    /// What was not begun stays where it is.
+    pub fn leave(&mut self) {
+        self.cursor = self.items.len();
+        self.again.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_side_by_side_is_read_at_once_and_what_fails_for_itself() {
+        let mut lane = Lane::new();
+        lane.begin().0.extend([(7, 100), (3, 101), (9, 102), (4, 110)]);
+        assert_eq!(lane.next(), Some((7, 100)));
+        assert_eq!((lane.run(2, |_| true), lane.run(16, |_| true)), (2, 3));
+        assert_eq!(lane.run(16, |item| item.0 != 9), 2, "the third need not move");
+        let (blocks, first) = lane.begin_read(3);
+        assert_eq!((blocks.collect::<Vec<_>>(), first), (alloc::vec![7, 3, 9], 0));
+        lane.skip();
+        assert!(lane.next().is_none() && !lane.end(), "a read is under way");
+        assert!(!lane.end_read());
+        for index in 0..2 {
+            lane.read_again(lane.item(index));
+        }
+        assert!(lane.end() && lane.phase() == Phase::Moving);
+        assert_eq!((lane.next(), lane.run(16, |_| true)), (Some((7, 100)), 1));
+        lane.leave();
+        assert!(lane.end() && lane.phase() == Phase::Idle);
+    }
+
+    #[test]
+    #[should_panic(expected = "a lane that is Tail can't be Tail next")]
+    fn a_tail_is_read_once() {
+        let mut lane = Lane::new();
+        lane.begin_tail((0, 0));
+        lane.begin_tail((0, 1));
+    }
+}

@@ -1,0 +1,409 @@
+//! The writer: blocks get pages of the row that is filled, are published there, and go to the
+//! medium with their row.
+//!
+//! Invariants
+//! - What changes together when a block is published changes here: the map, the line that the block
+//!   was in, and the row that it is in.
+//! - The host opens no row while only the reserve is free, unless nothing else helps.
+//! - The map points into a row until its strip can be read.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Cause, Command, DeviceError, Event, Gather, Payload, Piece, SECTORS_PER_BLOCK};
+use hostftl_format::zones::{self, ENTRIES, Entry, Holds, Kind};
+
+use super::durability::Durability;
+use super::emeta::Emeta;
+use super::layout::Layout;
+use super::lines::{Lines, Who};
+use super::map::{At, Map};
+use super::ops::{Cx, Op, fail};
+use super::row::{Phase, Row};
+use super::rows::Rows;
+use super::strips::{Draft, Strips};
+use crate::planted::{Bug, planted};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Writer {
+    layout: Layout,
+    rows: Rows,
+    durability: Durability,
+    strips: Strips,
+    /// The front that the next row goes to.
+    next_front: u32,
+    /// The host may fill what is open, although few lines are free.
+    lends: bool,
+}
+
+impl Writer {
+    /// No row is filled; `buffers` become the rows.
+    pub fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
+        let rows = layout.rows() as usize;
+        Writer {
+            layout: *layout,
+            rows: Rows::new(rows, buffers),
+            durability: Durability::new(rows),
+            strips: Strips::new(layout),
+            next_front: 0,
+            lends: false,
+        }
+    }
+
+    /// What is durable.
+    pub fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    /// What is to become durable.
+    pub fn durability_mut(&mut self) -> &mut Durability {
+        &mut self.durability
+    }
+
+    /// The last row that was opened.
+    pub fn newest(&self) -> u64 {
+        self.durability.newest()
+    }
+
+    /// What strips have besides their blocks.
+    pub fn strips(&self) -> &Strips {
+        &self.strips
+    }
+
+    /// As [`Writer::strips`], for who writes some.
+    pub fn strips_mut(&mut self) -> &mut Strips {
+        &mut self.strips
+    }
+
+    /// The buffer of a row.
+    pub fn buffer(&mut self, row: u16) -> &mut Payload {
+        self.rows.buffer(row)
+    }
+
+    /// Gives a view back to the row that it is of.
+    pub fn repay(&mut self, piece: Piece) {
+        self.rows.repay(piece);
+    }
+
+    /// The first row that is not written, or the next one.
+    pub fn first_unwritten(&self) -> u64 {
+        let unwritten =
+            |row: &Row| !matches!(row.phase(), Phase::Idle | Phase::Written | Phase::Draining);
+        let rows = self.rows.iter().map(|(_, row)| row).filter(|row| unwritten(row));
+        rows.map(|row| row.seq).min().unwrap_or(self.newest() + 1)
+    }
+
+    /// The block of the device where a page of a row is, once it is written.
+    pub fn place_of(&self, row: u16, slot: u8) -> Option<u64> {
+        let row = self.rows.at(row);
+        let place = || self.layout.place(row.segment, row.strip, slot.into());
+        (row.phase() == Phase::Written).then(place)
+    }
+
+    /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
+    /// `None` when there is no room now.
+    pub fn take(&mut self, who: Who, want: u32, lines: &Lines) -> Option<(u16, u32, u32)> {
+        for _ in 0..2 {
+            let row = self.fill(who, lines)?;
+            let it = self.rows.at(row);
+            let room = (ENTRIES - it.entries.len()) as u32;
+            let count = want.min(self.layout.strip_blocks() - it.slots).min(room);
+            if count > 0 {
+                let taken = it.taken[who as usize];
+                let count = count.min(self.quota(who, lines).saturating_sub(taken));
+                if count == 0 {
+                    return None;
+                }
+                let it = self.rows.at_mut(row);
+                it.slots += count;
+                it.taken[who as usize] += count;
+                it.pending += count;
+                return Some((row, it.slots - count, count));
+            }
+            self.rows.close();
+        }
+        None
+    }
+
+    /// How many pages of a row the host or collection may take: the host's share shrinks with the
+    /// lines that are free while a victim is gone through.
+    fn quota(&self, who: Who, lines: &Lines) -> u32 {
+        let all = self.layout.strip_blocks();
+        if who == Who::Collection || lines.victim().is_none() {
+            return all;
+        }
+        let line = u64::from(self.layout.row_strips());
+        let floor = u64::from(self.layout.reserve) * line;
+        let free = u64::try_from(lines.spare_strips().max(0)).unwrap_or(0);
+        let above = free.saturating_sub(floor).min(2 * line);
+        let share = u64::from(all) * above / (2 * line);
+        (share as u32).max(1)
+    }
+
+    /// The row that is filled; opens one when there is none.
+    fn fill(&mut self, who: Who, lines: &Lines) -> Option<u16> {
+        if let Some(row) = self.rows.filling() {
+            return Some(row);
+        }
+        let of_host = who == Who::Host;
+        let floor = if of_host { self.layout.reserve * self.layout.row_strips() } else { 0 };
+        let short = self.space(lines) <= i64::from(floor);
+        let lends = of_host && self.lends && self.open_room(lines) > 0;
+        if self.durability.is_full() || short && !lends {
+            return None;
+        }
+        let row = self.rows.idle()?;
+        self.rows.open(row, self.durability.open());
+        Some(row)
+    }
+
+    /// Strips that rows can still be sent to, beyond those in memory.
+    pub fn space(&self, lines: &Lines) -> i64 {
+        self.open_room(lines) + lines.spare_strips()
+    }
+
+    /// Those of them that are in open lines.
+    fn open_room(&self, lines: &Lines) -> i64 {
+        i64::from(lines.open_strips()) - self.rows.unplaced()
+    }
+
+    /// Lets the host fill what is open, because nothing else can be done for a write that waits:
+    /// what is invalid in an open line can be collected only when it is full. True when that is
+    /// new.
+    pub fn lend_open_strips(&mut self, lines: &Lines) -> bool {
+        let lends = self.layout.wide && !self.lends && self.open_room(lines) > 0;
+        self.lends |= lends;
+        lends
+    }
+
+    /// A line is collected: the host keeps to its share again.
+    pub fn end_lending(&mut self) {
+        self.lends = false;
+    }
+
+    /// Lists blocks in `count` pages of a row that were taken, from `slot` on.
+    pub fn list(
+        &mut self,
+        row: u16,
+        slot: u32,
+        blocks: impl Iterator<Item = u64>,
+        count: u32,
+        cause: Cause,
+    ) {
+        let it = self.rows.at_mut(row);
+        for (slot, block) in (slot..slot + count).zip(blocks) {
+            it.entries.push(Entry { kind: Kind::Data, block, value: slot, crc: 0 });
+            it.tally.add(cause, SECTORS_PER_BLOCK);
+        }
+    }
+
+    /// What was on its way into so many pages of a row is there, or will not come.
+    pub fn filled(&mut self, row: u16, count: u32) {
+        let it = self.rows.at_mut(row);
+        it.pending = it.pending.checked_sub(count).expect("pages are filled once");
+    }
+
+    /// The map points at a page of a row from now on.
+    pub fn publish(
+        &mut self,
+        block: u64,
+        (row, slot): (u16, u32),
+        map: &mut Map,
+        lines: &mut Lines,
+        cx: &mut Cx,
+    ) {
+        let old = map.set(block, At::Row { row, slot: slot as u8 });
+        self.invalidate(old, lines);
+        cx.touch(1);
+    }
+
+    /// What is published in a row is the host's.
+    pub fn note_host(&mut self, row: u16) {
+        self.durability.note_host(self.rows.at(row).seq);
+    }
+
+    /// The map no longer points there.
+    fn invalidate(&mut self, old: At, lines: &mut Lines) {
+        if let At::Media(place) = old {
+            let line = self.layout.line(self.layout.segment_of(place));
+            lines.invalidate(line, self.newest());
+        }
+    }
+
+    /// The page that a row took for a block is something else.
+    pub fn unlist(&mut self, row: u16, slot: u32, kind: Kind) {
+        let mut entries = self.rows.at_mut(row).entries.iter_mut();
+        let entry = entries.find(|it| it.kind == Kind::Data && it.value == slot);
+        entry.expect("the block was listed").kind = kind;
+    }
+
+    /// A block that was to move into a page of a row can't be read.
+    pub fn lose(
+        &mut self,
+        block: u64,
+        (row, slot): (u16, u32),
+        map: &mut Map,
+        lines: &mut Lines,
+        cx: &mut Cx,
+    ) {
+        self.unlist(row, slot, Kind::Lost);
+        self.rows.at_mut(row).has_trim = true;
+        let old = map.set(block, At::Lost);
+        self.invalidate(old, lines);
+        cx.touch(1);
+        cx.tell(Event::Lost { sectors: SECTORS_PER_BLOCK });
+    }
+
+    /// Unmaps blocks and lists that; false when no row takes it now.
+    pub fn trim(&mut self, first: u64, blocks: u64, map: &mut Map, lines: &mut Lines) -> bool {
+        let Some(mut row) = self.fill(Who::Host, lines) else { return false };
+        if self.rows.at(row).entries.len() == ENTRIES {
+            self.rows.close();
+            let Some(other) = self.fill(Who::Host, lines) else { return false };
+            row = other;
+        }
+        let it = self.rows.at_mut(row);
+        let value = if planted(Bug::ZonesTrimInMemory) { 0 } else { blocks as u32 };
+        it.entries.push(Entry { kind: Kind::Trim, block: first, value, crc: 0 });
+        it.has_trim = true;
+        self.note_host(row);
+        for block in first..first + blocks {
+            let old = map.set(block, At::Nowhere);
+            self.invalidate(old, lines);
+        }
+        true
+    }
+
+    /// Closes the row that is filled when it is full or somebody waits for it, and sends the first
+    /// row that is ready.
+    pub fn run(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        if let Some(row) = self.rows.filling() {
+            let it = self.rows.at(row);
+            if it.slots == self.layout.strip_blocks() || self.durability.is_wanted(it.seq) {
+                self.rows.close();
+                moved = true;
+            }
+        }
+        moved |= self.rows.make_ready();
+        moved | self.send_first(lines, cx)
+    }
+
+    fn send_first(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+        let Some(row) = self.rows.first_ready() else { return false };
+        if cx.command_room() < 8 {
+            return false;
+        }
+        let of_gc = self.rows.at(row).taken[Who::Collection as usize] > 0;
+        let first = if of_gc && !self.layout.wide { lines.freest_front() } else { self.next_front };
+        let who = if of_gc { Who::Collection } else { Who::Host };
+        let (fronts, newest) = (self.layout.fronts, self.newest());
+        // What was acknowledged does not wait for the reserve of all units.
+        let placed = [who, Who::Collection].into_iter().find_map(|who| {
+            (0..fronts)
+                .map(|step| (first + step) % fronts)
+                .find_map(|front| Some((front, lines.place(front as usize, newest, who)?)))
+        });
+        let Some((front, at)) = placed else { return false };
+        self.next_front = (front + 1) % fronts;
+        self.rows.send(at.0, at.1);
+        self.send_row(row, at, lines, cx);
+        true
+    }
+
+    fn send_row(&mut self, row: u16, at: (u32, u32), lines: &mut Lines, cx: &mut Cx) {
+        let (newest, blocks) = (self.newest(), self.layout.strip_blocks());
+        let it = self.rows.at_mut(row);
+        let mut meta = it.tail.take().expect("a row has its tail when it is sent");
+        for (index, entry) in it.entries.iter().enumerate() {
+            zones::put_entry(&mut meta.pages_mut()[0], index, entry);
+        }
+        if it.has_trim {
+            lines.note_trim(self.layout.line(at.0), it.seq);
+        }
+        let (slots, seq, entries, mut tally) = (it.slots, it.seq, it.entries.len(), it.tally);
+        tally.add(Cause::Map, SECTORS_PER_BLOCK);
+        let mut body = Gather::new();
+        if slots > 0 {
+            body.push(Piece::Data(self.rows.buffer(row).view(0, Row::byte(slots))));
+        }
+        if slots < blocks {
+            body.push(Piece::Zeros(Row::byte(blocks - slots)));
+        }
+        let holds = Holds::Blocks;
+        let draft = Draft { body, meta, entries, holds, seq, newest, tally, placement: 0 };
+        let command = self.strips.program(at, draft, lines, cx);
+        cx.submit(Op::Row { row }, command);
+    }
+
+    /// A row is written, or is not.
+    pub fn row_done(
+        &mut self,
+        row: u16,
+        (command, result): (Command, Result<(), DeviceError>),
+        emeta: &mut Emeta,
+        map: &mut Map,
+        lines: &mut Lines,
+        cx: &mut Cx,
+    ) {
+        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        for piece in gather {
+            match piece {
+                Piece::Meta { buf, .. } => self.rows.at_mut(row).tail = Some(buf),
+                piece => self.rows.repay(piece),
+            }
+        }
+        let it = self.rows.at(row);
+        let (seq, segment, strip) = (it.seq, it.segment, it.strip);
+        lines.sent(segment, strip, result.is_err());
+        match result {
+            Ok(()) => {
+                self.rows.at_mut(row).go(Phase::Written);
+                self.durability.written(seq);
+                emeta.note_row((segment, strip), seq, &self.rows.at(row).entries, lines, cx);
+            }
+            Err(DeviceError::Media) => {
+                // Its segment is out of use: it goes to another, with the number that it has.
+                self.rows.send_again(row);
+                lines.lose_segment(segment, cx);
+                lines.row_over(self.layout.line(segment), self.newest());
+            }
+            Err(error) => return fail(error, cx),
+        }
+        self.retire(segment, map, lines, cx);
+    }
+
+    /// The map points at the medium for all rows of a segment that can be read there.
+    pub fn retire(&mut self, segment: u32, map: &mut Map, lines: &mut Lines, cx: &mut Cx) {
+        let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
+        let readable = lines.chunk(segment).readable(hidden);
+        for row in 0..self.layout.rows() as u16 {
+            let it = self.rows.at(row);
+            let is_here = it.phase() == Phase::Written && it.segment == segment;
+            if is_here && it.strip < readable {
+                self.retire_row(row, map, lines, cx);
+            }
+        }
+    }
+
+    fn retire_row(&mut self, row: u16, map: &mut Map, lines: &mut Lines, cx: &mut Cx) {
+        let it = self.rows.at_mut(row);
+        it.go(Phase::Draining);
+        let line = self.layout.line(it.segment);
+        for entry in &it.entries {
+            let here = At::Row { row, slot: entry.value as u8 };
+            if entry.kind == Kind::Data && map.get(entry.block) == here {
+                let place = self.layout.place(it.segment, it.strip, entry.value);
+                map.set(entry.block, At::Media(place));
+                lines.add_valid(line);
+            }
+        }
+        cx.touch(it.entries.len());
+        lines.row_over(line, self.durability.newest());
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        self.rows.void();
+    }
+}
