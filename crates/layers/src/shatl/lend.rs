@@ -136,7 +136,9 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let mut kept = [NONE; LAST_NAMES as usize + 1];
         kept.iter_mut().zip(names.take(keep as usize)).for_each(|(kept, vsp)| *kept = vsp);
         self.log.horizon -= named - keep;
-        self.touched += vsps.len() + horizon;
+        // Their states lie side by side: four take less time than an entry of the map. The largest
+        // volume has 118,000 in a part.
+        self.touched += vsps.len() / 4 + horizon;
         for vsp in vsps {
             if self.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
                 self.free.remove(&mut self.pool, vsp);

@@ -243,3 +243,18 @@ fn log_is_whole_at_256_tib() {
     (config.log.backwards, config.log.map_memory) = (true, Some(0));
     far_end(&config, &[DeviceInfo::block(256 * TIB, 8)], 256 * TIB);
 }
+
+/// The first write to homes that are lent ends the loan of a part in one step, also where a part
+/// has more superpages than a step touches map entries.
+#[test]
+#[ignore = "takes gigabytes of memory: `make live`"]
+fn hatl_auto_ends_a_loan_on_a_drive_of_640_gb() {
+    let config = LayerConfig::parse("hatl-auto").expect("a layer");
+    let devices = of(&config, 640_000_000_000 / 512);
+    let mut world = World::start_far(&config, &devices, Sparse::default(), Mode::Format, 1);
+    let tail = world.layer.limits().exported - 2048;
+    let id = world.write(tail, data(tail, 2048, 3), false);
+    world.wait(id).unwrap();
+    assert_eq!(world.read(tail, 2048).unwrap(), data(tail, 2048, 3));
+    world.cut_far();
+}
