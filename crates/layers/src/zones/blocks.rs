@@ -11,11 +11,11 @@ use hostftl_core::{Cause, Command, HostError, Piece, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::Kind as EntryKind;
 
 use super::layout::Layout;
-use super::lines::{Lines, Who};
+use super::lines::Who;
 use super::map::{At, Map};
 use super::ops::{Cx, Op};
 use super::row::Row;
-use super::writer::Writer;
+use super::store::Store;
 use crate::kit::requests::Kind;
 
 /// Writes under way at once.
@@ -75,9 +75,7 @@ impl Blocks {
         &self,
         req: u16,
         (from, sectors): (u64, u32),
-        map: &Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) -> bool {
         if cx.command_room() <= OWN_OPS {
@@ -85,7 +83,7 @@ impl Blocks {
         }
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let most = (skip + sectors).div_ceil(SECTORS_PER_BLOCK);
-        let (at, run) = self.run_of(block, most, map, cx);
+        let (at, run) = self.run_of(block, most, &store.map, cx);
         let sectors = sectors.min(run * SECTORS_PER_BLOCK - skip);
         let active = cx.request(req);
         let to = active.cursor as u32;
@@ -103,13 +101,13 @@ impl Blocks {
             }
             At::Row { row, slot } => {
                 let from = u32::from(slot) * SECTORS_PER_BLOCK + skip;
-                let view = writer.buffer(row).view_sectors(from, sectors);
+                let view = store.buffer(row).view_sectors(from, sectors);
                 let command = Command::Place { from: Piece::Data(view), into };
                 cx.submit(Op::Read { req, line: None }, command);
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                lines.pin(line);
+                store.lines.at_mut(line).pin();
                 let command = Command::Read {
                     device: 0,
                     lba: place * BLOCK_SECTORS + u64::from(skip),
@@ -149,23 +147,22 @@ impl Blocks {
         &self,
         (req, line): (u16, Option<u32>),
         (command, ok): (Command, bool),
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         if let Some(line) = line {
-            lines.unpin(line);
+            store.lines.at_mut(line).unpin();
         }
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
-                writer.repay(from);
+                store.repay(from);
                 into
             }
             other => unreachable!("{other:?} is no part of a read"),
         };
         cx.requests().data(req).repay_mut(into);
-        part_over(req, ok, writer, cx);
+        part_over(req, ok, store, cx);
     }
 
     /// Begins a part of a write, or of a trim that does not fill its block; false when it must
@@ -174,9 +171,7 @@ impl Blocks {
         &mut self,
         req: u16,
         (from, sectors): (u64, u32),
-        map: &Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) -> bool {
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
@@ -185,7 +180,7 @@ impl Blocks {
         if self.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
             return false;
         }
-        if !whole && map.get(block) == At::Lost {
+        if !whole && store.map.get(block) == At::Lost {
             // The rest of the block can't be had: only a whole block may be written.
             let active = cx.request(req);
             active.cursor += u64::from(sectors);
@@ -193,8 +188,8 @@ impl Blocks {
             return true;
         }
         let Some(index) = self.list.iter().position(Option::is_none) else { return false };
-        let Some((row, slot, count)) = writer.take(Who::Host, want, lines) else { return false };
-        writer.list(row, slot, block.., count, Cause::Host);
+        let Some((row, slot, count)) = store.take(Who::Host, want) else { return false };
+        store.list(row, slot, block.., count, Cause::Host);
         let sectors = sectors.min(count * SECTORS_PER_BLOCK);
         let active = cx.request(req);
         let at = active.cursor as u32;
@@ -214,35 +209,28 @@ impl Blocks {
         };
         self.list[index] = Some(write);
         match whole {
-            true => self.give(index as u8, writer, cx),
-            false => self.fill_rest(index as u8, map, lines, writer, cx),
+            true => self.give(index as u8, store, cx),
+            false => self.fill_rest(index as u8, store, cx),
         }
         true
     }
 
     /// Brings the old content of a block that is written in part.
-    fn fill_rest(
-        &mut self,
-        index: u8,
-        map: &Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        cx: &mut Cx,
-    ) {
+    fn fill_rest(&mut self, index: u8, store: &mut Store, cx: &mut Cx) {
         let write = self.list[index as usize].as_mut().expect("a write under way");
-        let (row, at) = (write.row, map.get(write.block));
+        let (row, at) = (write.row, store.map.get(write.block));
         let to = Row::byte(write.slot);
         let bytes = Row::byte(1);
-        let into = writer.buffer(row).view_mut(to, bytes);
+        let into = store.buffer(row).view_mut(to, bytes);
         let command = match at {
             At::Nowhere => Command::Place { from: Piece::Zeros(bytes), into },
             At::Row { row: other, slot } => {
-                let view = writer.buffer(other).view(Row::byte(slot.into()), bytes);
+                let view = store.buffer(other).view(Row::byte(slot.into()), bytes);
                 Command::Place { from: Piece::Data(view), into }
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
-                lines.pin(line);
+                store.lines.at_mut(line).pin();
                 write.line = Some(line);
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
                 Command::Read { device: 0, lba, into, cause: Cause::Host }
@@ -253,10 +241,10 @@ impl Blocks {
     }
 
     /// Copies the host's part, or zeros, into the row.
-    fn give(&self, index: u8, writer: &mut Writer, cx: &mut Cx) {
+    fn give(&self, index: u8, store: &mut Store, cx: &mut Cx) {
         let write = self.list[index as usize].expect("a write under way");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
-        let into = writer.buffer(write.row).view_mut_sectors(to, write.sectors);
+        let into = store.buffer(write.row).view_mut_sectors(to, write.sectors);
         let from = match cx.request(write.req).kind {
             Kind::Write => {
                 Piece::Data(cx.requests().data(write.req).view_sectors(write.at, write.sectors))
@@ -271,9 +259,7 @@ impl Blocks {
         &mut self,
         index: u8,
         (command, ok): (Command, bool),
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         let write = self.list[index as usize].take().expect("a write under way");
@@ -284,35 +270,35 @@ impl Blocks {
                     Piece::Data(view) if !write.filling => {
                         cx.requests().data(write.req).repay(view)
                     }
-                    from => writer.repay(from),
+                    from => store.repay(from),
                 }
                 into
             }
             other => unreachable!("{other:?} is no step of a write"),
         };
-        writer.buffer(write.row).repay_mut(into);
+        store.buffer(write.row).repay_mut(into);
         if let Some(line) = write.line {
-            lines.unpin(line);
+            store.lines.at_mut(line).unpin();
         }
         if write.filling && ok {
             self.list[index as usize] = Some(Write { filling: false, line: None, ..write });
-            return self.give(index, writer, cx);
+            return self.give(index, store, cx);
         }
-        writer.filled(write.row, write.count);
+        store.filled(write.row, write.count);
         if ok {
             for (slot, block) in (write.slot..).zip(write.block..).take(write.count as usize) {
-                writer.publish(block, (write.row, slot), map, lines, cx);
+                store.publish(block, (write.row, slot), cx);
             }
-            writer.note_host(write.row);
+            store.note_host(write.row);
         } else {
-            writer.unlist(write.row, write.slot, EntryKind::None);
+            store.unlist(write.row, write.slot, EntryKind::None);
         }
-        part_over(write.req, ok, writer, cx);
+        part_over(write.req, ok, store, cx);
     }
 }
 
 /// A part of a request is over, well or not.
-fn part_over(req: u16, ok: bool, writer: &mut Writer, cx: &mut Cx) {
+fn part_over(req: u16, ok: bool, store: &mut Store, cx: &mut Cx) {
     cx.requests().part_over(req, ok);
-    writer.durability_mut().complete_if_over(req, cx);
+    store.durability.complete_if_over(req, cx);
 }

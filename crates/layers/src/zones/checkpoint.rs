@@ -11,11 +11,10 @@ use hostftl_core::{Cause, Command, DeviceError, Event, Gather, SECTORS_PER_BLOCK
 use hostftl_format::zones::{self, Entry, Holds, Kind};
 
 use super::layout::Layout;
-use super::lines::{Lines, Who};
-use super::map::Map;
+use super::lines::Who;
 use super::ops::{Cx, Op, fail};
+use super::store::Store;
 use super::strips::Draft;
-use super::writer::Writer;
 use crate::kit::Life;
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
@@ -123,18 +122,16 @@ impl Checkpoint {
 
 impl Checkpoint {
     /// Goes on with a checkpoint, or begins one when it is due.
-    pub fn run(&mut self, map: &Map, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
+    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         if cx.room() < 8 || cx.command_room() < 8 {
             return false;
         }
         match self.stage {
-            Stage::Idle => self.begin(writer),
+            Stage::Idle => self.begin(store),
             Stage::Images(_) | Stage::Root if self.strip == Strip::Sent => false,
-            Stage::Images(_) | Stage::Root if self.strip == Strip::Ready => {
-                self.send(lines, writer, cx)
-            }
-            Stage::Images(page) => self.take_image(page, map, writer, cx),
-            Stage::Settle(mark) => self.settle(mark, writer, cx),
+            Stage::Images(_) | Stage::Root if self.strip == Strip::Ready => self.send(store, cx),
+            Stage::Images(page) => self.take_image(page, store, cx),
+            Stage::Settle(mark) => self.settle(mark, store, cx),
             Stage::Root => self.make_root(),
             Stage::Flushing | Stage::RootFlushing => false,
         }
@@ -168,30 +165,30 @@ impl Checkpoint {
         true
     }
 
-    fn begin(&mut self, writer: &Writer) -> bool {
-        let newest = writer.newest();
+    fn begin(&mut self, store: &Store) -> bool {
+        let newest = store.newest();
         if !self.wanted && (newest + 1).saturating_sub(self.root.replay_from) < self.interval {
             return false;
         }
         let skips = planted(Bug::ZonesRootSkipsRows);
-        let replay_from = if skips { newest + 1 } else { writer.first_unwritten() };
+        let replay_from = if skips { newest + 1 } else { store.first_unwritten() };
         self.wanted = false;
         self.next = Root { seq: 0, replay_from, images_from: self.strips + 1, images: 0 };
         self.go(Stage::Images(0))
     }
 
     /// Takes the image of a page, unless it shows nothing.
-    fn take_image(&mut self, page: u32, map: &Map, writer: &Writer, cx: &mut Cx) -> bool {
+    fn take_image(&mut self, page: u32, store: &Store, cx: &mut Cx) -> bool {
         if page == self.layout.pages {
             return match self.count {
-                0 => self.go(Stage::Settle(writer.newest())),
+                0 => self.go(Stage::Settle(store.newest())),
                 _ => self.strip_goes(Strip::Ready),
             };
         }
         let (slot, blocks) = (self.count, self.layout.strip_blocks());
         let pages = self.buf.pages_mut();
         let image = &mut pages[slot as usize];
-        let any = map.emit(page, image, |row, slot| writer.place_of(row, slot));
+        let any = store.map.emit(page, image, |row, slot| store.place_of(row, slot));
         cx.touch(self.layout.page_entries() as usize);
         if any {
             let crc = zones::image_crc(image, page.into());
@@ -218,9 +215,9 @@ impl Checkpoint {
     }
 
     /// Sends the strip that is ready.
-    fn send(&mut self, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
-        let (front, newest) = (self.layout.fronts as usize, writer.newest());
-        let Some((segment, strip)) = lines.place(front, newest, Who::Collection) else {
+    fn send(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        let (front, newest) = (self.layout.fronts as usize, store.newest());
+        let Some((segment, strip)) = store.lines.place(front, newest, Who::Collection) else {
             return false;
         };
         self.strips += 1;
@@ -235,7 +232,7 @@ impl Checkpoint {
             tally: Tally::of(Cause::Checkpoint, (self.count + 1) * SECTORS_PER_BLOCK),
             placement: 1,
         };
-        let command = writer.strips_mut().program((segment, strip), draft, lines, cx);
+        let command = store.strips.program((segment, strip), draft, &store.lines, cx);
         cx.submit(Op::Images { segment, strip }, command);
         self.strip_goes(Strip::Sent)
     }
@@ -245,19 +242,19 @@ impl Checkpoint {
         &mut self,
         (segment, strip): (u32, u32),
         (command, result): (Command, Result<(), DeviceError>),
-        lines: &mut Lines,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         self.buf.take_back(meta_of(command));
         let line = self.layout.line(segment);
-        lines.sent(segment, strip, result.is_err());
+        store.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
             Ok(()) => {
                 let is_root = self.stage == Stage::Root;
-                lines.add_images(line, if is_root { 1 } else { self.count });
+                store.lines.at_mut(line).add_images(if is_root { 1 } else { self.count });
                 self.count = 0;
                 self.strip_goes(Strip::Filling);
-                lines.row_over(line, 0);
+                store.lines.row_over(line, 0);
                 if is_root {
                     self.next.seq = self.strips;
                     self.go(Stage::RootFlushing);
@@ -266,24 +263,24 @@ impl Checkpoint {
             }
             Err(DeviceError::Media) => {
                 self.strip_goes(Strip::Ready);
-                lines.lose_segment(segment, cx);
-                lines.row_over(line, 0);
+                store.lines.lose_segment(segment, cx);
+                store.lines.row_over(line, 0);
             }
             Err(error) => fail(error, cx),
         }
     }
 
     /// Waits until everything that the images show is durable, then makes them so.
-    fn settle(&mut self, mark: u64, writer: &mut Writer, cx: &mut Cx) -> bool {
-        if !writer.durability().is_durable(mark) && !planted(Bug::ZonesRootEarly) {
-            return writer.durability_mut().want(mark);
+    fn settle(&mut self, mark: u64, store: &mut Store, cx: &mut Cx) -> bool {
+        if !store.durability.is_durable(mark) && !planted(Bug::ZonesRootEarly) {
+            return store.durability.want(mark);
         }
         cx.submit(Op::Settle, Command::Flush { device: 0 });
         self.go(Stage::Flushing)
     }
 
     /// The flush of a checkpoint is over.
-    pub fn flush_done(&mut self, lines: &mut Lines, cx: &mut Cx) {
+    pub fn flush_done(&mut self, store: &mut Store, cx: &mut Cx) {
         if !cx.is_good() {
             return;
         }
@@ -293,7 +290,7 @@ impl Checkpoint {
         }
         self.go(Stage::Idle);
         self.root = self.next;
-        lines.root_durable();
+        store.lines.root_durable();
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }

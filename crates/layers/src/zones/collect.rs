@@ -4,7 +4,7 @@
 //! - A block is moved only while no write of it is under way, and published only where the map
 //!   still points at the place that it came from. What the host writes meanwhile is listed later.
 //! - A lane goes through one strip of the victim: the list of its line says what it held (see
-//!   [`super::listed`]), or else its tail. What neither says is looked for in the map.
+//!   [`super::listed`]), or else its tail. What neither says is looked for in the store.map.
 //! - A block is given up only when it was read alone and the device said that it can't give it. Its
 //!   loss is listed in a row, as a trim is: the line with that row stays until a root begins
 //!   behind it.
@@ -20,7 +20,7 @@ use super::listed::{Reader, Told};
 use super::map::{At, Map};
 use super::ops::{Cx, Moved, Op};
 use super::row::Row;
-use super::writer::Writer;
+use super::store::Store;
 use crate::kit::Life;
 use crate::kit::metabuf::meta_of;
 use crate::planted::{Bug, planted};
@@ -67,17 +67,10 @@ impl Collection {
     }
 
     /// Goes on with the victim, or chooses one.
-    pub fn run(
-        &mut self,
-        map: &Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        blocks: &Blocks,
-        cx: &mut Cx,
-    ) -> bool {
+    pub fn run(&mut self, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
         let stops = cx.life() == Life::Stopping;
-        let Some(victim) = lines.victim() else {
-            return !stops && self.choose_victim(lines, writer, cx);
+        let Some(victim) = store.lines.victim() else {
+            return !stops && self.choose_victim(store, cx);
         };
         if stops {
             self.leave_rest();
@@ -88,20 +81,20 @@ impl Collection {
                 return moved;
             }
             moved |= match self.lanes[lane].phase() {
-                Phase::Idle => self.begin_lane(lane, victim, map, lines, cx),
+                Phase::Idle => self.begin_lane(lane, victim, store, cx),
                 Phase::Tail => false,
-                Phase::Moving => self.move_some(lane, map, lines, writer, blocks, cx),
+                Phase::Moving => self.move_some(lane, store, blocks, cx),
             };
         }
-        moved | self.leave_victim(victim, writer.newest(), map, lines, cx)
+        moved | self.leave_victim(victim, store, cx)
     }
 
-    fn choose_victim(&mut self, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
-        if !lines.wants_collection() || lines.pick(writer.space(lines)).is_none() {
+    fn choose_victim(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        if !store.lines.wants_collection() || store.lines.pick(store.space()).is_none() {
             return false;
         }
         cx.counters().gc_runs += 1;
-        writer.end_lending();
+        store.end_lending();
         cx.tell(Event::GcStarted);
         (self.column, self.strip, self.searched) = (0, 0, 0);
         self.reader.begin();
@@ -122,30 +115,24 @@ impl Collection {
     }
 
     /// Gives an idle lane the next strip of the victim.
-    fn begin_lane(
-        &mut self,
-        lane: usize,
-        victim: u32,
-        map: &Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) -> bool {
-        if lines.at(victim).valid() == 0 {
+    fn begin_lane(&mut self, lane: usize, victim: u32, store: &mut Store, cx: &mut Cx) -> bool {
+        if store.lines.at(victim).valid() == 0 {
             self.column = self.layout.width;
         }
         if self.column == self.layout.width {
             return false;
         }
-        if lines.at(victim).is_listed() {
-            let told = self.reader.next(victim, &mut self.lanes[lane], map, lines, cx);
+        if store.lines.at(victim).is_listed() {
+            let told =
+                self.reader.next(victim, &mut self.lanes[lane], &store.map, &store.lines, cx);
             if told == Told::All {
                 self.column = self.layout.width;
             }
             return told == Told::More;
         }
-        let Some((segment, strip)) = self.next_strip(victim, lines) else { return false };
-        if map.is_two_way() {
-            self.take_held(lane, (segment, strip), map, cx);
+        let Some((segment, strip)) = self.next_strip(victim, &store.lines) else { return false };
+        if store.map.is_two_way() {
+            self.take_held(lane, (segment, strip), &store.map, cx);
             return true;
         }
         let buf = self.lanes[lane].begin_tail((segment, strip));
@@ -159,7 +146,7 @@ impl Collection {
         true
     }
 
-    /// What is valid in a strip, from the reverse map.
+    /// What is valid in a strip, from the reverse store.map.
     fn take_held(&mut self, lane: usize, (segment, strip): (u32, u32), map: &Map, cx: &mut Cx) {
         let (items, _) = self.lanes[lane].begin();
         for slot in 0..self.layout.strip_blocks() {
@@ -194,18 +181,10 @@ impl Collection {
     }
 
     /// Moves the next blocks of a lane that lie side by side.
-    fn move_some(
-        &mut self,
-        lane: usize,
-        map: &Map,
-        lines: &Lines,
-        writer: &mut Writer,
-        blocks: &Blocks,
-        cx: &mut Cx,
-    ) -> bool {
+    fn move_some(&mut self, lane: usize, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
         let it = &mut self.lanes[lane];
         let Some(item) = it.next() else { return it.end() };
-        if !is_valid(item, map) {
+        if !is_valid(item, &store.map) {
             it.skip();
             return true;
         }
@@ -213,13 +192,13 @@ impl Collection {
         if is_written(item) {
             return false; // It has its room, so it ends soon, and most likely the block is invalid.
         }
-        let run = it.run(RUN, |item| is_valid(item, map) && !is_written(item));
-        let Some((row, slot, count)) = writer.take(Who::Collection, run as u32, lines) else {
+        let run = it.run(RUN, |item| is_valid(item, &store.map) && !is_written(item));
+        let Some((row, slot, count)) = store.take(Who::Collection, run as u32) else {
             return false;
         };
         let (moved, first) = it.begin_read(count);
-        writer.list(row, slot, moved, count, Cause::Gc);
-        let into = writer.buffer(row).view_mut(Row::byte(slot), Row::byte(count));
+        store.list(row, slot, moved, count, Cause::Gc);
+        let into = store.buffer(row).view_mut(Row::byte(slot), Row::byte(count));
         let command = Command::Read {
             device: 0,
             lba: item.1 * u64::from(SECTORS_PER_BLOCK),
@@ -236,31 +215,29 @@ impl Collection {
         &mut self,
         moved: Moved,
         (command, ok): (Command, bool),
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("a read comes back")
         };
         let Moved { lane, first, count, row, slot } = moved;
-        writer.buffer(row).repay_mut(into);
-        writer.filled(row, count.into());
+        store.buffer(row).repay_mut(into);
+        store.filled(row, count.into());
         let lane = &mut self.lanes[usize::from(lane)];
         let alone = lane.end_read();
         for step in 0..count {
             let at = (row, u32::from(slot) + u32::from(step));
             let item = lane.item(usize::from(first) + usize::from(step));
-            let is_valid = is_valid(item, map);
+            let is_valid = is_valid(item, &store.map);
             if ok {
                 if is_valid || planted(Bug::ZonesGcOverNewer) {
-                    writer.publish(item.0, at, map, lines, cx);
+                    store.publish(item.0, at, cx);
                 }
             } else if alone && is_valid {
-                writer.lose(item.0, at, map, lines, cx);
+                store.lose(item.0, at, cx);
             } else {
-                writer.unlist(row, at.1, Kind::None);
+                store.unlist(row, at.1, Kind::None);
                 if !alone {
                     lane.read_again(item);
                 }
@@ -276,26 +253,19 @@ impl Collection {
     }
 
     /// Ends with a victim when all of its strips are gone through.
-    fn leave_victim(
-        &mut self,
-        victim: u32,
-        newest: u64,
-        map: &Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) -> bool {
-        let has_valid = lines.at(victim).valid() > 0;
+    fn leave_victim(&mut self, victim: u32, store: &mut Store, cx: &mut Cx) -> bool {
+        let has_valid = store.lines.at(victim).valid() > 0;
         let more = self.column < self.layout.width && has_valid;
         let busy = self.lanes.iter().any(|lane| lane.phase() != Phase::Idle);
         if busy || self.reader.is_busy() || more {
             return false;
         }
         if !self.leaves && has_valid {
-            assert!(self.search(victim, map, cx), "what is valid is in the map");
+            assert!(self.search(victim, &store.map, cx), "what is valid is in the map");
             return true;
         }
         self.leaves = false;
-        lines.collected(newest);
+        store.lines.collected(store.newest());
         true
     }
 

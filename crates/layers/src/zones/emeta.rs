@@ -17,9 +17,9 @@ use hostftl_core::{Cause, Command, DeviceError, Gather, SECTORS_PER_BLOCK, Tally
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS};
 
 use super::layout::Layout;
-use super::lines::Lines;
 use super::ops::{Cx, Op, fail};
-use super::strips::{Draft, Strips};
+use super::store::Store;
+use super::strips::Draft;
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
@@ -135,56 +135,44 @@ impl Emeta {
     }
 
     /// A row is written: the list of its line, if it gets one, tells of it.
-    pub fn note_row(
-        &mut self,
-        (segment, strip): (u32, u32),
-        seq: u64,
-        entries: &[Entry],
-        lines: &Lines,
-        cx: &mut Cx,
-    ) {
-        let line = self.layout.line(segment);
-        if lines.at(line).list().is_none() {
+    pub fn note_row(&mut self, row: u16, store: &Store, cx: &mut Cx) {
+        let row = store.row(row);
+        let line = self.layout.line(row.segment);
+        if store.lines.at(line).list().is_none() {
             return;
         }
         let room = self.part_room();
-        let at = self.layout.column(segment) * self.layout.strips + strip;
+        let at = self.layout.column(row.segment) * self.layout.strips + row.strip;
         let at = at + u32::from(planted(Bug::ZonesListOffByOne));
         let list = self.of(line);
-        list.newest = list.newest.max(seq);
-        list.make_room(entries.len() + 1, room);
+        list.newest = list.newest.max(row.seq);
+        list.make_room(row.entries.len() + 1, room);
         if !list.whole {
             return;
         }
-        let crc = entries.len() as u32;
-        list.push(&Entry { kind: Kind::Strip, block: seq, value: at, crc });
-        entries.iter().for_each(|entry| list.push(entry));
-        cx.touch(entries.len());
+        let crc = row.entries.len() as u32;
+        list.push(&Entry { kind: Kind::Strip, block: row.seq, value: at, crc });
+        row.entries.iter().for_each(|entry| list.push(entry));
+        cx.touch(row.entries.len());
     }
 
-    /// Writes the list of the line that takes no more rows; `newest` is the last row.
-    pub fn run(
-        &mut self,
-        newest: u64,
-        lines: &mut Lines,
-        strips: &mut Strips,
-        cx: &mut Cx,
-    ) -> bool {
-        let Some(line) = lines.closing() else { return false };
+    /// Writes the list of the line that takes no more rows.
+    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        let Some(line) = store.lines.closing() else { return false };
         if cx.room() < 4 || cx.command_room() < 8 {
             return false;
         }
-        let segment = lines.list_segment(line);
+        let segment = store.lines.list_segment(line);
         match self.stage {
-            Stage::Waiting if lines.in_flight(line) => return false,
-            Stage::Waiting if lines.chunk(segment).bad => self.end_list(false, newest, lines),
+            Stage::Waiting if store.lines.in_flight(line) => return false,
+            Stage::Waiting if store.lines.chunk(segment).bad => self.end_list(false, store),
             Stage::Waiting if planted(Bug::ZonesListEarly) => self.go(Stage::Ready(0)),
             Stage::Waiting => {
                 self.go(Stage::Flushing);
                 cx.submit(Op::ListFlush, Command::Flush { device: 0 });
             }
-            Stage::Ready(part) if lines.takes(segment) => {
-                self.send_part(line, part, lines, strips, cx);
+            Stage::Ready(part) if store.lines.takes(segment) => {
+                self.send_part(line, part, store, cx);
             }
             Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => return false,
         }
@@ -196,16 +184,9 @@ impl Emeta {
         self.go(Stage::Ready(0));
     }
 
-    fn send_part(
-        &mut self,
-        line: u32,
-        part: u32,
-        lines: &mut Lines,
-        strips: &mut Strips,
-        cx: &mut Cx,
-    ) {
-        let segment = lines.list_segment(line);
-        let strip = lines.send(segment);
+    fn send_part(&mut self, line: u32, part: u32, store: &mut Store, cx: &mut Cx) {
+        let segment = store.lines.list_segment(line);
+        let strip = store.lines.chunks_mut().send(segment);
         let blocks = self.layout.strip_blocks() as usize;
         let list = self.of(line);
         let (pages, newest) = (list.pages(part as usize), list.newest);
@@ -224,34 +205,33 @@ impl Emeta {
         let (entries, holds, body) = (pages, Holds::List, Gather::new());
         let (seq, placement) = (newest, 0);
         let draft = Draft { body, meta, entries, holds, seq, newest, tally, placement };
-        let command = strips.program((segment, strip), draft, lines, cx);
+        let command = store.strips.program((segment, strip), draft, &store.lines, cx);
         self.go(Stage::Sent(part));
         cx.submit(Op::List { segment, strip }, command);
     }
 
-    /// A part of a list is written, or is not; `newest` is the last row. Whether the layer goes on.
+    /// A part of a list is written, or is not. Whether the layer goes on.
     pub fn part_done(
         &mut self,
         (segment, strip): (u32, u32),
         (command, result): (Command, Result<(), DeviceError>),
-        newest: u64,
-        lines: &mut Lines,
+        store: &mut Store,
         cx: &mut Cx,
     ) -> bool {
         let Stage::Sent(part) = self.stage else { unreachable!("a part is on its way") };
         let line = self.layout.line(segment);
         self.of(line).parts[part as usize].take_back(meta_of(command));
-        lines.sent(segment, strip, result.is_err());
+        store.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
             Ok(()) if part + 1 < self.layout.list => self.go(Stage::Ready(part + 1)),
             Ok(()) => {
                 let whole = self.of(line).whole;
                 self.count += u64::from(whole);
-                self.end_list(whole, newest, lines);
+                self.end_list(whole, store);
             }
             Err(DeviceError::Media) => {
-                lines.lose_segment(segment, cx);
-                self.end_list(false, newest, lines);
+                store.lines.lose_segment(segment, cx);
+                self.end_list(false, store);
             }
             Err(error) => {
                 fail(error, cx);
@@ -262,13 +242,14 @@ impl Emeta {
     }
 
     /// Nothing more is written to the line.
-    fn end_list(&mut self, counts: bool, newest: u64, lines: &mut Lines) {
-        let line = lines.closing().expect("a list is written for a line that takes no more");
+    fn end_list(&mut self, counts: bool, store: &mut Store) {
+        let line = store.lines.closing().expect("a list is written for a line that takes no more");
         self.of(line).line = None;
         if self.stage != Stage::Waiting {
             self.go(Stage::Waiting);
         }
-        lines.list_over(counts, newest);
+        let newest = store.newest();
+        store.lines.list_over(counts, newest);
     }
 
     fn go(&mut self, next: Stage) {

@@ -154,7 +154,7 @@ impl Reader {
         self.buf.take_back(meta_of(command));
         match ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
             true => self.next = Some(0),
-            false => lines.refuse_list(victim),
+            false => lines.at_mut(victim).set_listed(false),
         }
     }
 }

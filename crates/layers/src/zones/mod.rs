@@ -37,8 +37,8 @@ mod request;
 mod row;
 mod rows;
 mod scan;
+mod store;
 mod strips;
-mod writer;
 
 use alloc::vec::Vec;
 
@@ -57,11 +57,11 @@ use collect::Collection;
 use emeta::Emeta;
 use layout::Layout;
 use lines::{Lines, State};
-use map::{At, Map};
+use map::At;
 use ops::{Cx, OPS, Op, fail};
 use recovery::Recovery;
 use row::Row;
-use writer::Writer;
+use store::Store;
 
 /// The layer.
 pub type Zones = Shell<Engine>;
@@ -70,9 +70,7 @@ pub type Zones = Shell<Engine>;
 #[derive(Debug)]
 pub struct Engine {
     layout: Layout,
-    map: Map,
-    lines: Lines,
-    writer: Writer,
+    store: Store,
     blocks: Blocks,
     collection: Collection,
     checkpoint: Checkpoint,
@@ -100,9 +98,7 @@ impl Zones {
         let layout = Layout::new(config, devices)?;
         let engine = Engine {
             layout,
-            map: Map::new(&layout),
-            lines: Lines::new(&layout, config.zones.gc),
-            writer: Writer::new(&layout, buffers),
+            store: Store::new(&layout, config.zones.gc, buffers),
             blocks: Blocks::new(&layout),
             collection: Collection::new(&layout),
             checkpoint: Checkpoint::new(&layout),
@@ -114,7 +110,7 @@ impl Zones {
 
     /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
     pub fn map_crc(&self) -> u32 {
-        self.core().map.crc()
+        self.core().store.map.crc()
     }
 }
 
@@ -123,36 +119,36 @@ impl Engine {
     /// is left, so that it can be collected; the host fills what is open; and then what it wants
     /// to write is refused.
     fn yield_room(&mut self, cx: &mut Cx) -> bool {
-        let Engine { lines, writer, .. } = self;
-        if lines.empty_count() > 0 || lines.resetting() > 0 {
+        let store = &mut self.store;
+        if store.lines.empty_count() > 0 || store.lines.resetting() > 0 {
             return false;
         }
-        if lines.victim().is_some() {
+        if store.lines.victim().is_some() {
             self.collection.leave_rest();
             return true;
         }
         let waits = cx.requests().first_write().is_some();
-        lines.leave_full(writer.newest())
-            || waits && writer.lend_open_strips(lines)
+        store.lines.leave_full(store.newest())
+            || waits && store.lend_open_strips()
             || request::refuse_first_write(cx)
     }
 
     /// Whether the counts of valid blocks are the sums of what the map points at.
     fn check_valid(&self) -> Result<(), &'static str> {
         let mut valid = alloc::vec![0_u32; self.layout.lines as usize];
-        for block in 0..self.map.len() {
-            if let At::Media(place) = self.map.get(block) {
+        for block in 0..self.store.map.len() {
+            if let At::Media(place) = self.store.map.get(block) {
                 valid[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
             }
         }
-        if !self.lines.lists_agree() {
+        if !self.store.lines.lists_agree() {
             return Err("the lists of the units do not add up to all lines");
         }
-        if !self.map.agrees() {
+        if !self.store.map.agrees() {
             return Err("the reverse map does not agree with the map");
         }
         for (line, valid) in (0..).zip(valid) {
-            let it = self.lines.at(line);
+            let it = self.store.lines.at(line);
             if !it.is_of_map() && it.valid() != valid {
                 return Err("a line's count of valid blocks is not what the map places in it");
             }
@@ -171,7 +167,7 @@ impl Core for Engine {
     const MOST_OUTPUTS: usize = MAX_OUTPUTS;
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
-        self.writer.durability_mut().take_in(request, cx);
+        self.store.durability.take_in(request, cx);
     }
 
     fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
@@ -184,43 +180,47 @@ impl Core for Engine {
             (Err(error), Op::GcRead(_) | Op::GcTail { .. } | Op::GcPart) => fail(error, cx),
             _ => {}
         }
-        let Engine { map, lines, writer, blocks, collection, checkpoint, emeta, .. } = self;
+        let Engine { store, blocks, collection, checkpoint, emeta, .. } = self;
         let (ok, result) = (ended.is_ok(), ended.map(drop));
         match op {
-            Op::Read { req, line } => {
-                blocks.read_done((req, line), (command, ok), lines, writer, cx)
+            Op::Read { req, line } => blocks.read_done((req, line), (command, ok), store, cx),
+            Op::Write { index } => blocks.write_done(index, (command, ok), store, cx),
+            Op::Row { row } => {
+                store.row_done(row, (command, result), cx);
+                if ok {
+                    emeta.note_row(row, store, cx);
+                }
             }
-            Op::Write { index } => blocks.write_done(index, (command, ok), map, lines, writer, cx),
-            Op::Row { row } => writer.row_done(row, (command, result), emeta, map, lines, cx),
-            Op::Flush => writer.durability_mut().flush_done(cx),
-            Op::Reset { segment } => reclaim::reset_done(segment, result, &self.layout, lines, cx),
+            Op::Flush => store.durability.flush_done(cx),
+            Op::Reset { segment } => {
+                reclaim::reset_done(segment, result, &self.layout, &mut store.lines, cx)
+            }
             Op::Images { segment, strip } => {
-                checkpoint.strip_done((segment, strip), (command, result), lines, cx);
+                checkpoint.strip_done((segment, strip), (command, result), store, cx);
             }
-            Op::Settle => checkpoint.flush_done(lines, cx),
+            Op::Settle => checkpoint.flush_done(store, cx),
             Op::List { segment, strip } => {
-                let newest = writer.newest();
-                if emeta.part_done((segment, strip), (command, result), newest, lines, cx) {
-                    writer.retire(segment, map, lines, cx);
+                if emeta.part_done((segment, strip), (command, result), store, cx) {
+                    store.retire(segment, cx);
                 }
             }
             Op::ListFlush => emeta.flush_done(),
-            Op::GcPart => collection.part_done((command, ok), lines),
-            Op::GcTail { lane } => collection.tail_done(lane, (command, ok), map, cx),
+            Op::GcPart => collection.part_done((command, ok), &mut store.lines),
+            Op::GcTail { lane } => collection.tail_done(lane, (command, ok), &store.map, cx),
             Op::GcRead(moved) => {
-                collection.read_done(moved, (command, ok), map, lines, writer, cx);
+                collection.read_done(moved, (command, ok), store, cx);
             }
             Op::Recover { lane } => {
                 let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-                recovery.done(lane, (command, ended), map, lines, writer, cx);
+                recovery.done(lane, (command, ended), store, cx);
             }
         }
     }
 
     fn start(&mut self, cx: &mut Cx) -> bool {
-        let Engine { map, lines, writer, checkpoint, .. } = self;
+        let Engine { store, checkpoint, .. } = self;
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let moved = recovery.run(map, lines, writer, checkpoint, cx);
+        let moved = recovery.run(store, checkpoint, cx);
         if cx.is_running() {
             self.recovery = None;
         }
@@ -228,32 +228,33 @@ impl Core for Engine {
     }
 
     fn run(&mut self, cx: &mut Cx) -> bool {
-        let Engine { map, lines, writer, blocks, checkpoint, .. } = self;
-        let mut moved = blocks.run(map, lines, writer, cx);
-        moved |= writer.run(lines, cx);
-        moved |= self.emeta.run(writer.newest(), lines, writer.strips_mut(), cx);
-        moved |= writer.durability_mut().run(cx);
-        moved |= self.collection.run(map, lines, writer, blocks, cx);
-        moved |= reclaim::run(&self.layout, lines, writer.durability_mut(), checkpoint, cx);
-        moved |= checkpoint.run(map, lines, writer, cx);
+        let Engine { store, blocks, checkpoint, .. } = self;
+        let mut moved = blocks.run(store, cx);
+        moved |= store.run(cx);
+        moved |= self.emeta.run(store, cx);
+        moved |= store.durability.run(cx);
+        moved |= self.collection.run(store, blocks, cx);
+        moved |=
+            reclaim::run(&self.layout, &mut store.lines, &mut store.durability, checkpoint, cx);
+        moved |= checkpoint.run(store, cx);
         moved || cx.is_quiet() && self.yield_room(cx)
     }
 
     /// Ends the layer when everything is durable and little would be replayed.
     fn stop(&mut self, cx: &mut Cx) -> bool {
-        let Engine { lines, writer, blocks, checkpoint, .. } = self;
-        if !cx.requests().is_empty() || !blocks.is_idle() || lines.victim().is_some() {
+        let Engine { store, blocks, checkpoint, .. } = self;
+        if !cx.requests().is_empty() || !blocks.is_idle() || store.lines.victim().is_some() {
             return false;
         }
-        let newest = writer.newest();
-        if !writer.durability().is_durable(newest) {
-            return writer.durability_mut().want(newest);
+        let newest = store.newest();
+        if !store.durability.is_durable(newest) {
+            return store.durability.want(newest);
         }
         if !checkpoint.is_current(newest) && checkpoint.hurry() {
             return true;
         }
         // A checkpoint that finds no segment, although nothing moves, is left out.
-        let over = cx.is_quiet() && lines.resetting() == 0;
+        let over = cx.is_quiet() && store.lines.resetting() == 0;
         if over {
             cx.stopped();
         }
@@ -261,12 +262,12 @@ impl Core for Engine {
     }
 
     fn wind_down(&mut self, cx: &mut Cx) -> bool {
-        self.blocks.run(&mut self.map, &mut self.lines, &mut self.writer, cx)
+        self.blocks.run(&mut self.store, cx)
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         let per = u64::from(SECTORS_PER_BLOCK);
-        let is = |block: u64| self.map.get(block) != At::Nowhere;
+        let is = |block: u64| self.store.map.get(block) != At::Nowhere;
         let (first, last) = (lba / per, (lba + sectors - 1) / per);
         let mapped = is(first);
         let most = last.min(first + MAX_TOUCH as u64 - 1);
@@ -275,7 +276,7 @@ impl Core for Engine {
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        let Written { host, gc, pad, map, checkpoint, list } = *self.writer.strips().written();
+        let Written { host, gc, pad, map, checkpoint, list } = *self.store.strips.written();
         let sectors = [
             ("ever_host_bytes", host),
             ("ever_gc_bytes", gc),
@@ -298,6 +299,6 @@ impl Core for Engine {
     }
 
     fn power_off(&mut self) {
-        self.writer.void();
+        self.store.void();
     }
 }

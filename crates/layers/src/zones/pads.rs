@@ -19,9 +19,8 @@ use hostftl_format::zones;
 
 use super::lanes::{LANES, Lanes};
 use super::layout::Layout;
-use super::lines::Lines;
 use super::ops::{Cx, fail};
-use super::strips::Strips;
+use super::store::Store;
 
 /// See the module text.
 #[derive(Debug)]
@@ -43,15 +42,8 @@ impl Pads {
     }
 
     /// Goes through one of the segments; false when it must wait.
-    pub fn run(
-        &self,
-        segment: u32,
-        lanes: &mut Lanes,
-        lines: &mut Lines,
-        strips: &mut Strips,
-        cx: &mut Cx,
-    ) -> bool {
-        let chunk = *lines.chunk(segment);
+    pub fn run(&self, segment: u32, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
+        let chunk = *store.lines.chunk(segment);
         if !chunk.open {
             return true;
         }
@@ -64,7 +56,7 @@ impl Pads {
         let mark = chunk.pointer.checked_sub(unreadable + 1);
         match mark.filter(|_| whole && unreadable > 0) {
             Some(strip) => lanes.read(lane, (segment, strip), true, cx),
-            None => self.pad(lane, segment, lanes, lines, strips, cx),
+            None => self.pad(lane, segment, lanes, store, cx),
         }
         true
     }
@@ -75,31 +67,22 @@ impl Pads {
         lane: usize,
         sound: bool,
         lanes: &mut Lanes,
-        lines: &mut Lines,
-        strips: &mut Strips,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         let (segment, strip) = lanes.place(lane);
         let at = self.layout.tail_at(segment, strip);
         let page = &lanes.pages(lane)[0];
         let end = if sound { zones::pad_end(page, &self.layout.uuid, at) } else { None };
-        if end != Some(lines.chunk(segment).pointer.into()) {
-            self.pad(lane, segment, lanes, lines, strips, cx);
+        if end != Some(store.lines.chunk(segment).pointer.into()) {
+            self.pad(lane, segment, lanes, store, cx);
         }
     }
 
     /// Pads one open segment.
-    fn pad(
-        &self,
-        lane: usize,
-        segment: u32,
-        lanes: &mut Lanes,
-        lines: &mut Lines,
-        strips: &mut Strips,
-        cx: &mut Cx,
-    ) {
+    fn pad(&self, lane: usize, segment: u32, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) {
         let from = self.pointers[segment as usize];
-        let (strip, chunk) = (self.layout.strip, *lines.chunk(segment));
+        let (strip, chunk) = (self.layout.strip, *store.lines.chunk(segment));
         let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
         let first = from.div_ceil(strip);
         let mark = first + hidden;
@@ -129,8 +112,8 @@ impl Pads {
             tally = Tally::of(Cause::Pad, to - from - SECTORS_PER_BLOCK);
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
         }
-        strips.count(&tally, cx);
-        lines.pad(segment, end);
+        store.strips.count(&tally, cx);
+        store.lines.chunks_mut().pad(segment, end);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         lanes.submit(lane, command, cx);
     }
@@ -142,7 +125,7 @@ impl Pads {
         (lba, gather): (u64, Gather),
         result: Result<Verdict, DeviceError>,
         lanes: &mut Lanes,
-        lines: &mut Lines,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         for piece in gather {
@@ -152,9 +135,12 @@ impl Pads {
         }
         let segment = (lba / u64::from(self.layout.device.size)) as u32;
         match result {
-            Ok(_) => lines.sent(segment, lines.chunk(segment).pointer - 1, false),
+            Ok(_) => {
+                let last = store.lines.chunk(segment).pointer - 1;
+                store.lines.chunks_mut().sent(segment, last, false);
+            }
             Err(DeviceError::Media) => {
-                lines.sent(segment, 0, true);
+                store.lines.chunks_mut().sent(segment, 0, true);
                 cx.counters().device_errors += 1;
             }
             Err(error) => fail(error, cx),

@@ -79,9 +79,9 @@ pub fn reset_done(
     let line = layout.line(segment);
     lines.reset_over(line);
     match result {
-        Ok(()) => lines.segment_reset(segment, false),
+        Ok(()) => lines.chunks_mut().reset(segment, false),
         Err(DeviceError::Media) => {
-            lines.segment_reset(segment, true);
+            lines.chunks_mut().reset(segment, true);
             lines.lose_segment(segment, cx);
         }
         Err(error) => return fail(error, cx),

@@ -17,14 +17,13 @@ use hostftl_format::report::{self, SEGMENT_BYTES};
 use super::checkpoint::Checkpoint;
 use super::lanes::Lanes;
 use super::layout::Layout;
-use super::lines::Lines;
-use super::map::{At, Map};
+use super::map::At;
 use super::ops::{Cx, fail, give_up};
 use super::pads::Pads;
 use super::reclaim;
 use super::replay::Replay;
 use super::scan::Scan;
-use super::writer::Writer;
+use super::store::Store;
 use crate::kit::metabuf::MetaHome;
 use crate::kit::shell::Ended;
 
@@ -83,14 +82,7 @@ impl Recovery {
     }
 
     /// Goes on; the last step makes the layer ready.
-    pub fn run(
-        &mut self,
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        checkpoint: &mut Checkpoint,
-        cx: &mut Cx,
-    ) -> bool {
+    pub fn run(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
         let Recovery { layout, lanes, scan, replay, .. } = self;
         let from = scan.root().replay_from;
         match self.step {
@@ -99,40 +91,39 @@ impl Recovery {
                 self.go(Step::Flush)
             }
             Step::Flush => lanes.are_idle() && self.go(Step::Report(0)),
-            Step::Report(segment) => self.ask_report(segment, lines, cx),
+            Step::Report(segment) => self.ask_report(segment, store, cx),
             Step::Pad(segment) if segment == layout.device.count => {
                 lanes.are_idle() && self.go(Step::Scan)
             }
             Step::Pad(segment) => {
-                self.pads.run(segment, lanes, lines, writer.strips_mut(), cx)
-                    && self.go(Step::Pad(segment + 1))
+                self.pads.run(segment, lanes, store, cx) && self.go(Step::Pad(segment + 1))
             }
-            Step::Scan if scan.is_over(lanes) => self.choose_root(lines, cx),
-            Step::Scan => scan.run(lanes, lines, cx),
-            Step::Images(index) => self.read_images(index, lines, cx),
+            Step::Scan if scan.is_over(lanes) => self.choose_root(store, cx),
+            Step::Scan => scan.run(lanes, &store.lines, cx),
+            Step::Images(index) => self.read_images(index, store, cx),
             Step::Find if replay.has_found_all(lanes) => {
                 replay.sort();
                 self.go(Step::Replay)
             }
-            Step::Find => replay.find(from, scan, lanes, lines, cx),
+            Step::Find => replay.find(from, scan, lanes, &store.lines, cx),
             Step::Replay if replay.is_over() => self.go(Step::Count(0)),
-            Step::Replay => replay.run(lanes, map, lines, cx),
-            Step::Count(block) => self.count_valid(block, map, lines, cx),
-            Step::Adopt => self.adopt(lines, writer, checkpoint, cx),
+            Step::Replay => replay.run(lanes, store, cx),
+            Step::Count(block) => self.count_valid(block, store, cx),
+            Step::Adopt => self.adopt(store, checkpoint, cx),
             Step::Erase => {
-                let durability = writer.durability_mut();
+                let Store { lines, durability, .. } = store;
                 if reclaim::run(layout, lines, durability, checkpoint, cx) {
                     return true;
                 }
-                if lines.empty_count() > 0 || lines.resetting() > 0 {
+                if store.lines.empty_count() > 0 || store.lines.resetting() > 0 {
                     return false;
                 }
                 checkpoint.hurry();
                 self.go(Step::First)
             }
             Step::First => {
-                let moved = checkpoint.run(map, lines, writer, cx);
-                moved || checkpoint.is_idle() && self.serve(lines, cx)
+                let moved = checkpoint.run(store, cx);
+                moved || checkpoint.is_idle() && self.serve(store, cx)
             }
             Step::Over => false,
         }
@@ -162,17 +153,17 @@ impl Recovery {
         true
     }
 
-    fn ask_report(&mut self, from: u32, lines: &mut Lines, cx: &mut Cx) -> bool {
+    fn ask_report(&mut self, from: u32, store: &mut Store, cx: &mut Cx) -> bool {
         if from >= self.layout.device.count {
-            lines.measure();
+            store.lines.measure();
             if !self.formats {
                 return self.go(Step::Pad(0));
             }
-            if lines.is_worn() {
+            if store.lines.is_worn() {
                 give_up("too many segments are out of use, or shorter than they seem", cx);
                 return false;
             }
-            (0..self.layout.lines).for_each(|line| lines.found(line));
+            (0..self.layout.lines).for_each(|line| store.lines.found(line));
             return self.go(Step::Erase);
         }
         if !self.report.is_home() {
@@ -183,15 +174,15 @@ impl Recovery {
         true
     }
 
-    fn take_report(&mut self, from: u32, bytes: u32, lines: &mut Lines, cx: &mut Cx) {
+    fn take_report(&mut self, from: u32, bytes: u32, store: &mut Store, cx: &mut Cx) {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
             let Some(told) = report::segment(self.report.pages(), index as usize) else {
                 return give_up("the device's report makes no sense", cx);
             };
             let segment = from + index;
-            lines.found_segment(segment, &told);
-            let chunk = lines.chunk(segment);
+            store.lines.chunks_mut().found(segment, &told, &self.layout);
+            let chunk = store.lines.chunk(segment);
             if chunk.open {
                 self.pads.found_open(segment, (told.pointer as u32).min(chunk.length));
             }
@@ -207,9 +198,7 @@ impl Recovery {
         &mut self,
         lane: u8,
         (command, ended): (Command, Ended),
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         self.lanes.end();
@@ -223,43 +212,35 @@ impl Recovery {
             Command::Report { about: About::Segments(from), into, .. } => {
                 self.report.take_back(into);
                 match ended {
-                    Ok(verdict) => self.take_report(from, verdict.bytes, lines, cx),
+                    Ok(verdict) => self.take_report(from, verdict.bytes, store, cx),
                     Err(error) => fail(error, cx),
                 }
             }
             Command::Program { lba, gather, .. } => {
-                self.pads.padded(lane, (lba, gather), ended, &mut self.lanes, lines, cx);
+                self.pads.padded(lane, (lba, gather), ended, &mut self.lanes, store, cx);
             }
             Command::Read { into: Target::Meta { buf, pages }, .. } => {
                 self.lanes.take_back(lane, buf);
                 match ended {
-                    Ok(_) => self.strip_read(lane, pages, map, lines, writer, cx),
-                    Err(error) => self.read_failed(lane, (pages, error), lines, writer, cx),
+                    Ok(_) => self.strip_read(lane, pages, store, cx),
+                    Err(error) => self.read_failed(lane, (pages, error), store, cx),
                 }
             }
             other => unreachable!("{other:?} is no command of recovery"),
         }
     }
 
-    fn strip_read(
-        &mut self,
-        lane: usize,
-        pages: u32,
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        cx: &mut Cx,
-    ) {
+    fn strip_read(&mut self, lane: usize, pages: u32, store: &mut Store, cx: &mut Cx) {
         let Recovery { lanes, scan, replay, .. } = self;
         let from = scan.root().replay_from;
         lanes.read_well(lane);
         match self.step {
             Step::Pad(_) => {
-                self.pads.mark_read(lane, true, lanes, lines, writer.strips_mut(), cx);
+                self.pads.mark_read(lane, true, lanes, store, cx);
             }
             Step::Scan => scan.tail_read(lane, lanes),
-            Step::Images(_) => scan.images_read(lane, lanes, map, lines, cx),
-            Step::Find if pages > 1 => replay.part_read(from, lane, lanes, lines, cx),
+            Step::Images(_) => scan.images_read(lane, lanes, store, cx),
+            Step::Find if pages > 1 => replay.part_read(from, lane, lanes, &mut store.lines, cx),
             Step::Find => replay.tail_read(from, lane, lanes),
             Step::Replay => replay.row_read(lane),
             step => unreachable!("nothing is read in {step:?}"),
@@ -270,8 +251,7 @@ impl Recovery {
         &mut self,
         lane: usize,
         (pages, error): (u32, DeviceError),
-        lines: &mut Lines,
-        writer: &mut Writer,
+        store: &mut Store,
         cx: &mut Cx,
     ) {
         let Recovery { lanes, pads, replay, .. } = self;
@@ -284,22 +264,22 @@ impl Recovery {
         }
         match self.step {
             Step::Find if pages > 1 => {
-                replay.refuse_list(self.layout.line(lanes.place(lane).0), lines);
+                replay.refuse_list(self.layout.line(lanes.place(lane).0), &mut store.lines);
             }
-            Step::Pad(_) => pads.mark_read(lane, false, lanes, lines, writer.strips_mut(), cx),
+            Step::Pad(_) => pads.mark_read(lane, false, lanes, store, cx),
             _ => give_up("what was written last can't be read", cx),
         }
     }
 
-    fn choose_root(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
-        if !self.scan.choose_root(lines) {
+    fn choose_root(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        if !self.scan.choose_root(&mut store.lines) {
             give_up("no sound root on the device", cx);
             return false;
         }
         self.go(Step::Images(0))
     }
 
-    fn read_images(&mut self, index: usize, lines: &mut Lines, cx: &mut Cx) -> bool {
+    fn read_images(&mut self, index: usize, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(place) = self.scan.images(index) else {
             if !self.lanes.are_idle() {
                 return false;
@@ -308,7 +288,7 @@ impl Recovery {
                 give_up("images of the map are missing", cx);
                 return false;
             }
-            self.scan.believe_lists(lines);
+            self.scan.believe_lists(&mut store.lines);
             return self.go(Step::Find);
         };
         let Some(lane) = self.lanes.idle() else { return false };
@@ -317,41 +297,35 @@ impl Recovery {
     }
 
     /// Counts what the map points at.
-    fn count_valid(&mut self, from: u64, map: &Map, lines: &mut Lines, cx: &mut Cx) -> bool {
-        let to = map.len().min(from + COUNTED);
+    fn count_valid(&mut self, from: u64, store: &mut Store, cx: &mut Cx) -> bool {
+        let to = store.map.len().min(from + COUNTED);
         for block in from..to {
-            let At::Media(place) = map.get(block) else { continue };
+            let At::Media(place) = store.map.get(block) else { continue };
             let segment = self.layout.segment_of(place);
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
-            if within / self.layout.strip >= lines.chunk(segment).done {
+            if within / self.layout.strip >= store.lines.chunk(segment).done {
                 give_up("the map points at what is not written", cx);
                 return false;
             }
-            lines.add_valid(self.layout.line(segment));
+            store.lines.add_valid(self.layout.line(segment));
         }
         cx.touch((to - from) as usize);
-        self.go(if to == map.len() { Step::Adopt } else { Step::Count(to) })
+        self.go(if to == store.map.len() { Step::Adopt } else { Step::Count(to) })
     }
 
     /// Says what each line is, and where all numbers go on.
-    fn adopt(
-        &mut self,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        checkpoint: &mut Checkpoint,
-        cx: &mut Cx,
-    ) -> bool {
-        self.scan.tell(lines);
-        (0..self.layout.lines).for_each(|line| lines.found(line));
-        writer.strips_mut().resume(self.scan.written());
-        writer.durability_mut().resume(self.scan.last_row());
+    fn adopt(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
+        self.scan.tell(&mut store.lines);
+        (0..self.layout.lines).for_each(|line| store.lines.found(line));
+        store.strips.resume(self.scan.written());
+        store.durability.resume(self.scan.last_row());
         checkpoint.resume(self.scan.root(), self.scan.last_strip());
-        self.serve(lines, cx)
+        self.serve(store, cx)
     }
 
-    fn serve(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
-        lines.measure();
+    fn serve(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        store.lines.measure();
         cx.become_ready(self.replay.applied(), 0);
         self.go(Step::Over)
     }

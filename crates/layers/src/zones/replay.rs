@@ -16,9 +16,10 @@ use super::lanes::{LANES, Lanes};
 use super::layout::Layout;
 use super::lines::Lines;
 use super::listed::{part_place, part_tail, record, strip_at, strip_of};
-use super::map::{At, Map};
+use super::map::At;
 use super::ops::{Cx, give_up};
 use super::scan::Scan;
+use super::store::Store;
 use crate::planted::{Bug, planted};
 
 /// No part of a list; such rows come behind those of parts.
@@ -117,14 +118,14 @@ impl Replay {
             return true;
         }
         let Some(segment) = self.sought() else { return false };
-        let seen = scan.seen(segment);
-        let is_wanted = seen.tail.is_some_and(|it| it.holds != Holds::Images && it.newest >= from);
+        let (tail, strip) = scan.seen(segment);
+        let is_wanted = tail.is_some_and(|it| it.holds != Holds::Images && it.newest >= from);
         let line = self.layout.line(segment);
         let it = lines.at(line);
         let listed = it.is_listed();
         if is_wanted && (!listed || it.list() == Some(self.layout.column(segment))) {
             let Some(lane) = lanes.idle() else { return false };
-            let own = (segment, seen.strip);
+            let own = (segment, strip);
             let place = if listed { part_place(line, 0, &self.layout, lines) } else { own };
             lanes.read(lane, place, !listed, cx);
         }
@@ -176,7 +177,7 @@ impl Replay {
 
     /// The list of a line is unsound: its tails tell.
     pub fn refuse_list(&mut self, line: u32, lines: &mut Lines) {
-        lines.refuse_list(line);
+        lines.at_mut(line).set_listed(false);
         self.refused.push(line);
     }
 
@@ -193,13 +194,7 @@ impl Replay {
     }
 
     /// Reads what tells of the next rows, and applies the first of them.
-    pub fn run(
-        &mut self,
-        lanes: &mut Lanes,
-        map: &mut Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) -> bool {
+    pub fn run(&mut self, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let (read, row) = self.asked;
         let reads = read < self.next.0 + LANES && row < self.rows.len();
         if reads {
@@ -212,7 +207,7 @@ impl Replay {
             self.asked = (read + 1, end);
             lanes.read(lane, if is_own { (segment, strip) } else { part }, is_own, cx);
         }
-        self.apply_next(lanes, map, lines, cx) || reads
+        self.apply_next(lanes, store, cx) || reads
     }
 
     /// What tells of rows was read.
@@ -221,7 +216,7 @@ impl Replay {
     }
 
     /// Applies the next row, or as much of it as a step may.
-    fn apply_next(&mut self, lanes: &Lanes, map: &mut Map, lines: &mut Lines, cx: &mut Cx) -> bool {
+    fn apply_next(&mut self, lanes: &Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let lane = self.next.0 % LANES;
         let Some(end) = self.told[lane] else { return false };
         let found = self.rows[self.next.1];
@@ -239,8 +234,8 @@ impl Replay {
                 OWN => zones::entry(&pages[0], index),
                 _ => record(pages, found.at as usize + 1 + index),
             };
-            if let Some(entry) = entry.filter(|it| it.block < map.len()) {
-                self.apply(&found, &entry, map, lines, cx);
+            if let Some(entry) = entry.filter(|it| it.block < store.map.len()) {
+                self.apply(&found, &entry, store, cx);
             }
         }
         (self.entry, self.next.1) = (0, self.next.1 + 1);
@@ -262,26 +257,26 @@ impl Replay {
         Some(zones::open(&pages[0], &self.layout.uuid, at)?.entries.into())
     }
 
-    fn apply(&self, found: &Found, entry: &Entry, map: &mut Map, lines: &mut Lines, cx: &mut Cx) {
+    fn apply(&self, found: &Found, entry: &Entry, store: &mut Store, cx: &mut Cx) {
         let line = self.layout.line(found.segment);
         match entry.kind {
             Kind::Data if entry.value < self.layout.strip_blocks() => {
                 let place = self.layout.place(found.segment, found.strip, entry.value);
-                map.set(entry.block, At::Media(place));
+                store.map.set(entry.block, At::Media(place));
                 cx.touch(1);
             }
             Kind::Trim => {
-                let end = map.len().min(entry.block + u64::from(entry.value));
+                let end = store.map.len().min(entry.block + u64::from(entry.value));
                 (entry.block..end).for_each(|block| {
-                    map.set(block, At::Nowhere);
+                    store.map.set(block, At::Nowhere);
                 });
                 cx.touch((end - entry.block) as usize);
-                lines.note_trim(line, found.seq);
+                store.lines.at_mut(line).note_trim(found.seq);
             }
             Kind::Lost => {
-                map.set(entry.block, At::Lost);
+                store.map.set(entry.block, At::Lost);
                 cx.touch(1);
-                lines.note_trim(line, found.seq);
+                store.lines.at_mut(line).note_trim(found.seq);
             }
             _ => {}
         }

@@ -8,10 +8,9 @@ use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 
 use super::blocks::Blocks;
 use super::layout::MAX_TRANSFER;
-use super::lines::Lines;
-use super::map::{At, Map};
+use super::map::At;
 use super::ops::Cx;
-use super::writer::Writer;
+use super::store::Store;
 use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
 
@@ -39,54 +38,40 @@ fn part(kind: Kind, from: u64, left: u64) -> (u64, u32) {
 
 impl Blocks {
     /// Begins a part of the first read and one of the first write or trim.
-    pub fn run(
-        &mut self,
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        cx: &mut Cx,
-    ) -> bool {
-        self.read_some(map, lines, writer, cx) | self.write_some(map, lines, writer, cx)
+    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+        self.read_some(store, cx) | self.write_some(store, cx)
     }
 
-    fn read_some(&self, map: &Map, lines: &mut Lines, writer: &mut Writer, cx: &mut Cx) -> bool {
+    fn read_some(&self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         let failed = cx.health() == Health::Dead;
         let active = cx.request(req);
         if !active.is_begun() && !failed {
             let part = next_part(active);
-            if !self.begin_read(req, part, map, lines, writer, cx) {
+            if !self.begin_read(req, part, store, cx) {
                 return false;
             }
         }
         if failed || cx.request(req).is_begun() {
             cx.requests().end_read();
-            writer.durability_mut().complete_if_over(req, cx);
+            store.durability.complete_if_over(req, cx);
         }
         true
     }
 
-    fn write_some(
-        &mut self,
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        cx: &mut Cx,
-    ) -> bool {
+    fn write_some(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         let good = cx.is_good();
         let active = cx.request(req);
-        if lines.is_worn() && active.kind == Kind::Write && !active.is_begun() {
+        if store.lines.is_worn() && active.kind == Kind::Write && !active.is_begun() {
             active.error = Some(HostError::NoSpace);
         }
         let failed = active.error.is_some() || !good;
         if !active.is_begun() && !failed {
             let (from, sectors) = next_part(active);
             let moved = match active.kind {
-                Kind::Trim if sectors == SECTORS_PER_BLOCK => {
-                    self.trim_some(req, from, map, lines, writer, cx)
-                }
-                _ => self.begin_write(req, (from, sectors), map, lines, writer, cx),
+                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(req, from, store, cx),
+                _ => self.begin_write(req, (from, sectors), store, cx),
             };
             if !moved {
                 return false;
@@ -94,21 +79,13 @@ impl Blocks {
         }
         if failed || cx.request(req).is_begun() {
             cx.requests().end_write();
-            writer.durability_mut().complete_if_over(req, cx);
+            store.durability.complete_if_over(req, cx);
         }
         true
     }
 
     /// Unmaps whole blocks of a trim, and lists that in a row.
-    fn trim_some(
-        &self,
-        req: u16,
-        from: u64,
-        map: &mut Map,
-        lines: &mut Lines,
-        writer: &mut Writer,
-        cx: &mut Cx,
-    ) -> bool {
+    fn trim_some(&self, req: u16, from: u64, store: &mut Store, cx: &mut Cx) -> bool {
         let active = cx.request(req);
         let block = u64::from(SECTORS_PER_BLOCK);
         let left = (active.lba + active.sectors - from) / block;
@@ -117,8 +94,8 @@ impl Blocks {
             return false;
         }
         cx.touch(blocks as usize);
-        let mapped = (first..first + blocks).any(|it| map.get(it) != At::Nowhere);
-        if mapped && !writer.trim(first, blocks, map, lines) {
+        let mapped = (first..first + blocks).any(|it| store.map.get(it) != At::Nowhere);
+        if mapped && !store.trim(first, blocks) {
             return false;
         }
         cx.request(req).cursor += blocks * block;

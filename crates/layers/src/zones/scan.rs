@@ -11,16 +11,16 @@ use super::checkpoint::Root;
 use super::lanes::Lanes;
 use super::layout::Layout;
 use super::lines::Lines;
-use super::map::Map;
 use super::ops::{Cx, give_up};
+use super::store::Store;
 
 /// What a segment was last written for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+struct Seen {
     /// The tail of its last strip that has one.
-    pub tail: Option<Tail>,
+    tail: Option<Tail>,
     /// Where that is.
-    pub strip: u32,
+    strip: u32,
 }
 
 /// See the module text.
@@ -62,9 +62,10 @@ impl Scan {
         }
     }
 
-    /// What a segment was last written for.
-    pub fn seen(&self, segment: u32) -> &Seen {
-        &self.seen[segment as usize]
+    /// The tail of the last strip of a segment that has one, and where that is.
+    pub fn seen(&self, segment: u32) -> (Option<Tail>, u32) {
+        let Seen { tail, strip } = self.seen[segment as usize];
+        (tail, strip)
     }
 
     /// The newest root.
@@ -148,7 +149,7 @@ impl Scan {
         }
         self.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
         self.images.sort_unstable();
-        lines.found_image(self.layout.line(self.root_in));
+        lines.at_mut(self.layout.line(self.root_in)).add_valid();
         true
     }
 
@@ -163,14 +164,7 @@ impl Scan {
     }
 
     /// A strip of images was read.
-    pub fn images_read(
-        &mut self,
-        lane: usize,
-        lanes: &Lanes,
-        map: &mut Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) {
+    pub fn images_read(&mut self, lane: usize, lanes: &Lanes, store: &mut Store, cx: &mut Cx) {
         let last = self.layout.strip_blocks() as usize;
         let (tail, pages) = (lanes.tail(lane, last), lanes.pages(lane));
         let (end, strip) = (self.layout.device_blocks(), last as u64 + 1);
@@ -184,10 +178,10 @@ impl Scan {
                 continue;
             }
             sound &= zones::image_crc(&pages[slot], page) == entry.crc
-                && map.load(page as u32, &pages[slot], is_place);
+                && store.map.load(page as u32, &pages[slot], is_place);
             cx.touch(self.layout.page_entries() as usize);
             self.loaded += 1;
-            lines.found_image(line);
+            store.lines.at_mut(line).add_valid();
         }
         if !sound {
             give_up("an image of the map is damaged", cx);
@@ -198,7 +192,7 @@ impl Scan {
     pub fn tell(&self, lines: &mut Lines) {
         for (segment, seen) in (0..).zip(&self.seen) {
             if let Some(tail) = &seen.tail {
-                lines.found_tail(segment, tail);
+                lines.at_mut(self.layout.line(segment)).found_tail(tail);
             }
         }
     }
@@ -223,7 +217,7 @@ impl Scan {
                 full && (same || !takes_part)
             };
             if (0..self.layout.width).all(agrees) {
-                lines.found_list(line, column);
+                lines.at_mut(line).found_list(column);
             }
         }
     }

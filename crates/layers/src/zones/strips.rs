@@ -83,17 +83,14 @@ impl Strips {
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
         self.count(&tally, cx);
         let line = self.layout.line(segment);
-        let opened = lines.at(line).opened();
         let tail = Tail {
             seq: draft.seq,
             newest: draft.newest,
-            opened: opened.after,
             line,
-            previous: opened.previous,
             entries: draft.entries as u16,
             holds: draft.holds,
-            units: opened.units,
             written: self.written,
+            ..lines.at(line).tail()
         };
         let page = meta.pages_mut().last_mut().expect("a strip has a tail");
         zones::seal(page, &self.layout.uuid, self.layout.tail_at(segment, strip), &tail);

@@ -19,7 +19,7 @@ pub struct Chunk {
     /// Strips that are written.
     pub done: u32,
     /// Strips on their way.
-    pub flight: u32,
+    flight: u32,
     /// Strips that fit.
     pub strips: u32,
     /// Sectors that can be written.
@@ -27,7 +27,7 @@ pub struct Chunk {
     /// It failed.
     pub bad: bool,
     /// Something may be in it.
-    pub dirty: bool,
+    dirty: bool,
     /// The device counts it as open.
     pub open: bool,
 }
@@ -36,6 +36,16 @@ impl Chunk {
     /// Strips that can still be sent to it.
     pub fn left(&self) -> u32 {
         if self.bad { 0 } else { self.strips - self.pointer }
+    }
+
+    /// Whether strips are on their way to it.
+    pub fn is_written_to(&self) -> bool {
+        self.flight > 0
+    }
+
+    /// Whether it holds something, and can be reset.
+    pub fn needs_reset(&self) -> bool {
+        self.dirty && !self.bad
     }
 
     /// Strips that can be read now, when `unreadable` of the last ones can't.
@@ -144,7 +154,7 @@ impl Chunks {
     /// The reset of a segment is sent.
     pub fn begin_reset(&mut self, segment: u32) {
         let it = self.at_mut(segment);
-        assert!(it.dirty && !it.bad, "a segment is reset once, and only when it holds something");
+        assert!(it.needs_reset(), "a segment is reset once, and only when it holds something");
         it.dirty = false;
     }
 

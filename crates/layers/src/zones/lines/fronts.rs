@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::Lines;
-use super::line::{NONE, Opened};
+use super::line::NONE;
 use super::lists::Who;
 use crate::zones::layout::Layout;
 
@@ -132,7 +132,7 @@ impl Lines {
         it.line = Some(line);
         let previous = it.previous.unwrap_or(NONE);
         self.map_lines += u32::from(of_map);
-        self.at_mut(line).open(Opened { of_map, after: seq, previous, units }, list);
+        self.at_mut(line).open(of_map, (seq, previous, units), list);
         Some(())
     }
 

@@ -32,19 +32,6 @@ pub enum State {
     Dead,
 }
 
-/// What a line was opened for; each tail in it says so.
-#[derive(Clone, Copy, Debug)]
-pub struct Opened {
-    /// Whether it takes images of the map, and no blocks of the host.
-    pub of_map: bool,
-    /// The last row when it was opened: of two uses of a line the later one has more.
-    pub after: u64,
-    /// The line of its front before it.
-    pub previous: u32,
-    /// The units that take part in it, a bit each: their segments were good when it was opened.
-    pub units: u64,
-}
-
 /// See the module text.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
@@ -59,17 +46,21 @@ pub struct Line {
     under_way: u32,
     /// Whether no strip goes to it any more.
     takes_no_more: bool,
-    has_failed_segment: bool,
+    /// Whether it has a segment that failed with data in it.
+    pub(super) has_failed_segment: bool,
     /// How much of it was valid when the victim policy was told last.
-    level: u8,
+    pub(super) level: u8,
     /// The row that must be durable before it is reset: the last one when it became empty.
-    emptied_by: u64,
+    pub(super) emptied_by: u64,
     /// The last row in it with a trim, or with blocks that are lost.
     last_trim: u64,
-    // As in `Opened`, apart so that a line takes 64 bytes.
+    /// Whether it takes images of the map, and no blocks of the host.
     of_map: bool,
-    opened_after: u64,
+    /// The last row when it was opened: of two uses of a line the later one has more.
+    opened: u64,
+    /// The line of its front before it.
     previous: u32,
+    /// The units that take part in it, a bit each: their segments were good when it was opened.
     units: u64,
     /// The column whose last strips are for its list; none when it gets no list.
     list: u32,
@@ -79,7 +70,7 @@ pub struct Line {
 
 impl Line {
     /// A line that nothing is known of.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Line {
             state: State::Unknown,
             valid: 0,
@@ -92,7 +83,7 @@ impl Line {
             emptied_by: 0,
             last_trim: 0,
             of_map: false,
-            opened_after: 0,
+            opened: 0,
             previous: NONE,
             units: 0,
             list: NONE,
@@ -109,7 +100,7 @@ impl Line {
     ///
     /// # Panics
     /// When that is no next state, or the line is not ready for it.
-    pub fn go(&mut self, next: State) {
+    pub(super) fn go(&mut self, next: State) {
         use State::*;
         let fits = matches!(
             (self.state, next),
@@ -131,17 +122,18 @@ impl Line {
         self.state = next;
     }
 
-    /// Strips go to a free line, with a list in this column or none.
-    pub fn open(&mut self, opened: Opened, list: u32) {
+    /// Strips go to a free line, with a list in this column or none. Its tails say what it was
+    /// `opened` for: the last row, the line of its front before it, the units that take part.
+    pub(super) fn open(&mut self, of_map: bool, opened: (u64, u32, u64), list: u32) {
         assert!(self.reads == 0 && self.under_way == 0 && self.valid == 0, "a free line is empty");
         self.go(State::Open);
-        self.set_opened(opened);
-        (self.list, self.is_listed) = (list, false);
+        (self.opened, self.previous, self.units) = opened;
+        (self.of_map, self.list, self.is_listed) = (of_map, list, false);
         (self.takes_no_more, self.has_failed_segment, self.last_trim) = (false, false, 0);
     }
 
     /// No segment of it is being reset any more.
-    pub fn end_reset(&mut self, is_dead: bool) {
+    pub(super) fn end_reset(&mut self, is_dead: bool) {
         self.go(if is_dead { State::Dead } else { State::Free });
         (self.of_map, self.units) = (false, 0);
         (self.list, self.is_listed) = (NONE, false);
@@ -151,26 +143,16 @@ impl Line {
     /// Recovery found a tail in it; that of the latest use counts.
     pub fn found_tail(&mut self, tail: &Tail) {
         // What is older was not erased: its segment failed, or a cut undid the reset.
-        if tail.opened >= self.opened_after {
-            self.set_opened(Opened {
-                of_map: tail.holds == Holds::Images,
-                after: tail.opened,
-                previous: tail.previous,
-                units: tail.units,
-            });
+        if tail.opened >= self.opened {
+            self.of_map = tail.holds == Holds::Images;
+            (self.opened, self.previous, self.units) = (tail.opened, tail.previous, tail.units);
         }
     }
 
-    /// What it was opened for.
-    pub fn opened(&self) -> Opened {
-        let Line { of_map, opened_after: after, previous, units, .. } = *self;
-        Opened { of_map, after, previous, units }
-    }
-
-    fn set_opened(&mut self, opened: Opened) {
-        let Opened { of_map, after, previous, units } = opened;
-        (self.of_map, self.opened_after, self.previous, self.units) =
-            (of_map, after, previous, units);
+    /// What all tails in it say.
+    pub fn tail(&self) -> Tail {
+        let Line { opened, previous, units, .. } = *self;
+        Tail { opened, previous, units, ..Tail::default() }
     }
 
     /// Whether it holds images of the map.
@@ -179,7 +161,7 @@ impl Line {
     }
 
     /// Whether the segment in a column was good when it was opened.
-    pub fn has_part(&self, column: u32) -> bool {
+    pub(super) fn has_part(&self, column: u32) -> bool {
         takes_part(self.units, column)
     }
 
@@ -203,13 +185,13 @@ impl Line {
     ///
     /// # Panics
     /// When none was valid.
-    pub fn invalidate(&mut self) -> u32 {
+    pub(super) fn invalidate(&mut self) -> u32 {
         self.valid = self.valid.checked_sub(1).expect("a block is invalidated in a line with one");
         self.valid
     }
 
     /// The root that was made is durable: the images of the one before it are invalid.
-    pub fn keep_images_of_next_root(&mut self) {
+    pub(super) fn keep_images_of_next_root(&mut self) {
         self.valid = core::mem::take(&mut self.images_of_next_root);
     }
 
@@ -229,59 +211,34 @@ impl Line {
     }
 
     /// A row, its list, or the reset of one of its segments is under way.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         assert!(matches!(self.state, State::Open | State::Resetting), "{self:?} takes nothing");
         self.under_way += 1;
     }
 
     /// One of those is over.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.under_way = self.under_way.checked_sub(1).expect("what is over was under way");
     }
 
     /// Whether rows, its list or resets are under way.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.under_way > 0
     }
 
     /// No strip goes to it any more.
-    pub fn take_no_more(&mut self) {
+    pub(super) fn take_no_more(&mut self) {
         self.takes_no_more = true;
     }
 
     /// Whether it is open and nothing holds it open any more.
-    pub fn is_written(&self) -> bool {
+    pub(super) fn is_written(&self) -> bool {
         self.state == State::Open && self.takes_no_more && self.under_way == 0
-    }
-
-    /// How much of it is valid, as the victim policy knows it.
-    pub fn level(&self) -> u8 {
-        self.level
-    }
-
-    /// The victim policy is told how much of it is valid.
-    pub fn set_level(&mut self, level: u8) {
-        self.level = level;
-    }
-
-    /// Whether it has a segment that failed with data in it.
-    pub fn has_failed_segment(&self) -> bool {
-        self.has_failed_segment
-    }
-
-    /// Whether a segment of it failed with data in it.
-    pub fn set_failed_segment(&mut self, failed: bool) {
-        self.has_failed_segment = failed;
     }
 
     /// The row that must be durable before it is reset.
     pub fn emptied_by(&self) -> u64 {
         self.emptied_by
-    }
-
-    /// It became empty when this row was the last.
-    pub fn set_emptied_by(&mut self, seq: u64) {
-        self.emptied_by = seq;
     }
 
     /// The last row in it with a trim, or with blocks that are lost; 0 for none.
@@ -340,8 +297,7 @@ mod tests {
         line.go(State::Empty);
         line.go(State::Resetting);
         line.end_reset(false);
-        let opened = Opened { of_map: true, after: 9, previous: 3, units: 0b10 };
-        line.open(opened, 1);
+        line.open(true, (9, 3, 0b10), 1);
         assert_eq!((line.state(), line.list(), line.is_of_map()), (State::Open, Some(1), true));
         assert!(line.has_part(1) && !line.has_part(0) && !line.is_listed());
     }

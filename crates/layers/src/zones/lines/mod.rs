@@ -18,9 +18,6 @@ mod victims;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_format::report::SegmentReport;
-use hostftl_format::zones::Tail;
-
 use super::layout::Layout;
 use super::ops::Cx;
 use crate::policy::GcPolicy;
@@ -88,13 +85,19 @@ impl Lines {
         &self.list[line as usize]
     }
 
-    fn at_mut(&mut self, line: u32) -> &mut Line {
+    /// As [`Lines::at`], for what does not change its state.
+    pub fn at_mut(&mut self, line: u32) -> &mut Line {
         &mut self.list[line as usize]
     }
 
     /// A segment.
     pub fn chunk(&self, segment: u32) -> &Chunk {
         self.chunks.at(segment)
+    }
+
+    /// The segments, for what is sent to them.
+    pub fn chunks_mut(&mut self) -> &mut Chunks {
+        &mut self.chunks
     }
 
     fn segments(&self, line: u32) -> impl Iterator<Item = u32> + use<> {
@@ -114,7 +117,7 @@ impl Lines {
 
     /// Whether strips are on their way to a line.
     pub fn in_flight(&self, line: u32) -> bool {
-        self.segments(line).any(|segment| self.chunks.at(segment).flight > 0)
+        self.segments(line).any(|segment| self.chunks.at(segment).is_written_to())
     }
 
     /// Strips that blocks of the host find in a free line.
@@ -177,11 +180,6 @@ impl Lines {
         self.settle(line, seq);
     }
 
-    /// A row with a trim, or with blocks that are lost, goes to a line.
-    pub fn note_trim(&mut self, line: u32, seq: u64) {
-        self.at_mut(line).note_trim(seq);
-    }
-
     /// A line that is written is full, or empty.
     fn settle(&mut self, line: u32, seq: u64) {
         if self.at(line).is_written() {
@@ -197,7 +195,7 @@ impl Lines {
         let level = self.level(line);
         let it = self.at_mut(line);
         it.go(State::Full);
-        it.set_level(level);
+        it.level = level;
         let of_map = it.is_of_map();
         self.candidates.changed();
         if !of_map {
@@ -208,7 +206,7 @@ impl Lines {
     fn emptied(&mut self, line: u32, seq: u64) {
         let it = self.at_mut(line);
         it.go(State::Empty);
-        it.set_emptied_by(seq);
+        it.emptied_by = seq;
         self.empty.push_back(line);
         self.lists.await_one(self.layout.front(line));
     }
@@ -219,22 +217,12 @@ impl Lines {
         self.candidates.tick();
     }
 
-    /// Recovery found an image of the durable root, or the root, in a line.
-    pub fn found_image(&mut self, line: u32) {
-        self.at_mut(line).add_valid();
-    }
-
-    /// So many images of the root that is being made were written to a line.
-    pub fn add_images(&mut self, line: u32, count: u32) {
-        self.at_mut(line).add_images(count);
-    }
-
     /// A block in a line is no longer where the map says; `seq` is the row that must be durable
     /// for that to hold after a cut.
     pub fn invalidate(&mut self, line: u32, seq: u64) {
         let it = self.at_mut(line);
         let valid = it.invalidate();
-        let (old, of_map) = (it.level(), it.is_of_map());
+        let (old, of_map) = (it.level, it.is_of_map());
         if it.state() != State::Full {
             return;
         }
@@ -247,7 +235,7 @@ impl Lines {
         }
         let level = self.level(line);
         if level != old && !of_map && self.layout.wide {
-            self.at_mut(line).set_level(level);
+            self.at_mut(line).level = level;
             self.candidates.level_changed(line, level);
         }
     }
@@ -264,16 +252,6 @@ impl Lines {
                 self.emptied(line, 0);
             }
         }
-    }
-
-    /// A read of a line begins.
-    pub fn pin(&mut self, line: u32) {
-        self.at_mut(line).pin();
-    }
-
-    /// A read of a line is over.
-    pub fn unpin(&mut self, line: u32) {
-        self.at_mut(line).unpin();
     }
 
     /// The segment that ends with the list of a line.
@@ -298,29 +276,9 @@ impl Lines {
         self.row_over(line, seq);
     }
 
-    /// The list of a line is unsound: its tails tell.
-    pub fn refuse_list(&mut self, line: u32) {
-        self.at_mut(line).set_listed(false);
-    }
-
-    /// Recovery found that the list of a line is in this column, and counts.
-    pub fn found_list(&mut self, line: u32, column: u32) {
-        self.at_mut(line).found_list(column);
-    }
-
     /// Whether a strip can be sent to a segment now.
     pub fn takes(&self, segment: u32) -> bool {
         self.chunks.takes(segment)
-    }
-
-    /// A strip of a list is sent to a segment; which.
-    pub fn send(&mut self, segment: u32) -> u32 {
-        self.chunks.send(segment)
-    }
-
-    /// A strip is written, or its segment failed.
-    pub fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
-        self.chunks.sent(segment, strip, failed);
     }
 
     /// A segment failed: what is in it moves soon, and there is less room.
@@ -358,15 +316,7 @@ impl Lines {
     }
 
     fn to_reset(&self, line: u32) -> Option<u32> {
-        self.segments(line).find(|segment| {
-            let chunk = self.chunks.at(*segment);
-            chunk.dirty && !chunk.bad
-        })
-    }
-
-    /// A segment was reset, or failed to be.
-    pub fn segment_reset(&mut self, segment: u32, failed: bool) {
-        self.chunks.reset(segment, failed);
+        self.segments(line).find(|segment| self.chunks.at(*segment).needs_reset())
     }
 
     /// The reset of a segment is over, whatever came of it.
@@ -389,22 +339,6 @@ impl Lines {
         self.lists.put(self.layout.front(line), line, dead);
         self.free_strips += if dead { 0 } else { self.room_in(line) };
         true
-    }
-
-    /// The device told how far a segment is written.
-    pub fn found_segment(&mut self, segment: u32, told: &SegmentReport) {
-        self.chunks.found(segment, told, &self.layout);
-    }
-
-    /// Recovery pads a segment up to a strip.
-    pub fn pad(&mut self, segment: u32, end: u32) {
-        self.chunks.pad(segment, end);
-    }
-
-    /// Recovery found a tail in a segment.
-    pub fn found_tail(&mut self, segment: u32, tail: &Tail) {
-        let line = self.layout.line(segment);
-        self.at_mut(line).found_tail(tail);
     }
 
     /// Recovery has seen all of a line: what is left of it is filled later, or it is erased.

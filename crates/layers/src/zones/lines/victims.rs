@@ -81,8 +81,8 @@ impl Lines {
         let line = self.layout.line(segment);
         let it = self.at_mut(line);
         let holds = !matches!(it.state(), State::Free | State::Resetting | State::Dead);
-        if holds && !it.has_failed_segment() {
-            it.set_failed_segment(true);
+        if holds && !it.has_failed_segment {
+            it.has_failed_segment = true;
             self.candidates.failed.push_back(line);
         }
     }
@@ -94,7 +94,7 @@ impl Lines {
 
     fn is_failed_victim(&self, line: u32) -> bool {
         let it = self.at(line);
-        it.state() == State::Full && it.has_failed_segment() && !it.is_of_map()
+        it.state() == State::Full && it.has_failed_segment && !it.is_of_map()
     }
 
     /// Strips that the valid blocks of a line take elsewhere, one of them short.
@@ -124,7 +124,7 @@ impl Lines {
         self.withdraw(victim);
         let it = self.at_mut(victim);
         it.go(State::Victim);
-        it.set_failed_segment(false);
+        it.has_failed_segment = false;
         self.candidates.victim = Some(victim);
         Some(victim)
     }
@@ -158,7 +158,7 @@ impl Lines {
 
     fn of_policy(&mut self, room: i64) -> Option<u32> {
         let list = &self.list;
-        let level = |line: u32| u32::from(list[line as usize].level());
+        let level = |line: u32| u32::from(list[line as usize].level);
         let first = self.candidates.policy.pick(self.candidates.now, level)?;
         let fits = |line: &u32| self.fits(*line, room);
         let full = |line: &u32| {
@@ -175,7 +175,7 @@ impl Lines {
 
     /// A line may be collected from now on.
     pub(super) fn offer(&mut self, line: u32) {
-        let level = self.at(line).level();
+        let level = self.at(line).level;
         match self.layout.wide {
             true => self.candidates.policy.sealed(line, level.into(), self.candidates.now),
             false => self.lists.offer(self.layout.front(line), line),

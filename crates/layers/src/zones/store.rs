@@ -1,5 +1,5 @@
-//! The writer: blocks get pages of the row that is filled, are published there, and go to the
-//! medium with their row.
+//! The store: where each block is, the rows in memory, and the lines on the medium. Blocks get
+//! pages of the row that is filled, are published there, and go to the medium with their row.
 //!
 //! Invariants
 //! - What changes together when a block is published changes here: the map, the line that the block
@@ -13,7 +13,6 @@ use hostftl_core::{Cause, Command, DeviceError, Event, Gather, Payload, Piece, S
 use hostftl_format::zones::{self, ENTRIES, Entry, Holds, Kind};
 
 use super::durability::Durability;
-use super::emeta::Emeta;
 use super::layout::Layout;
 use super::lines::{Lines, Who};
 use super::map::{At, Map};
@@ -22,42 +21,37 @@ use super::row::{Phase, Row};
 use super::rows::Rows;
 use super::strips::{Draft, Strips};
 use crate::planted::{Bug, planted};
+use crate::policy::GcPolicy;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Writer {
+pub struct Store {
+    pub map: Map,
+    pub lines: Lines,
+    pub durability: Durability,
+    pub strips: Strips,
     layout: Layout,
     rows: Rows,
-    durability: Durability,
-    strips: Strips,
     /// The front that the next row goes to.
     next_front: u32,
     /// The host may fill what is open, although few lines are free.
     lends: bool,
 }
 
-impl Writer {
+impl Store {
     /// No row is filled; `buffers` become the rows.
-    pub fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
+    pub fn new(layout: &Layout, gc: GcPolicy, buffers: Vec<Payload>) -> Self {
         let rows = layout.rows() as usize;
-        Writer {
-            layout: *layout,
-            rows: Rows::new(rows, buffers),
+        Store {
+            map: Map::new(layout),
+            lines: Lines::new(layout, gc),
             durability: Durability::new(rows),
             strips: Strips::new(layout),
+            layout: *layout,
+            rows: Rows::new(rows, buffers),
             next_front: 0,
             lends: false,
         }
-    }
-
-    /// What is durable.
-    pub fn durability(&self) -> &Durability {
-        &self.durability
-    }
-
-    /// What is to become durable.
-    pub fn durability_mut(&mut self) -> &mut Durability {
-        &mut self.durability
     }
 
     /// The last row that was opened.
@@ -65,14 +59,9 @@ impl Writer {
         self.durability.newest()
     }
 
-    /// What strips have besides their blocks.
-    pub fn strips(&self) -> &Strips {
-        &self.strips
-    }
-
-    /// As [`Writer::strips`], for who writes some.
-    pub fn strips_mut(&mut self) -> &mut Strips {
-        &mut self.strips
+    /// A row.
+    pub fn row(&self, row: u16) -> &Row {
+        self.rows.at(row)
     }
 
     /// The buffer of a row.
@@ -102,15 +91,15 @@ impl Writer {
 
     /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
     /// `None` when there is no room now.
-    pub fn take(&mut self, who: Who, want: u32, lines: &Lines) -> Option<(u16, u32, u32)> {
+    pub fn take(&mut self, who: Who, want: u32) -> Option<(u16, u32, u32)> {
         for _ in 0..2 {
-            let row = self.fill(who, lines)?;
+            let row = self.fill(who)?;
             let it = self.rows.at(row);
             let room = (ENTRIES - it.entries.len()) as u32;
             let count = want.min(self.layout.strip_blocks() - it.slots).min(room);
             if count > 0 {
                 let taken = it.taken[who as usize];
-                let count = count.min(self.quota(who, lines).saturating_sub(taken));
+                let count = count.min(self.quota(who).saturating_sub(taken));
                 if count == 0 {
                     return None;
                 }
@@ -127,28 +116,28 @@ impl Writer {
 
     /// How many pages of a row the host or collection may take: the host's share shrinks with the
     /// lines that are free while a victim is gone through.
-    fn quota(&self, who: Who, lines: &Lines) -> u32 {
+    fn quota(&self, who: Who) -> u32 {
         let all = self.layout.strip_blocks();
-        if who == Who::Collection || lines.victim().is_none() {
+        if who == Who::Collection || self.lines.victim().is_none() {
             return all;
         }
         let line = u64::from(self.layout.row_strips());
         let floor = u64::from(self.layout.reserve) * line;
-        let free = u64::try_from(lines.spare_strips().max(0)).unwrap_or(0);
+        let free = u64::try_from(self.lines.spare_strips().max(0)).unwrap_or(0);
         let above = free.saturating_sub(floor).min(2 * line);
         let share = u64::from(all) * above / (2 * line);
         (share as u32).max(1)
     }
 
     /// The row that is filled; opens one when there is none.
-    fn fill(&mut self, who: Who, lines: &Lines) -> Option<u16> {
+    fn fill(&mut self, who: Who) -> Option<u16> {
         if let Some(row) = self.rows.filling() {
             return Some(row);
         }
         let of_host = who == Who::Host;
         let floor = if of_host { self.layout.reserve * self.layout.row_strips() } else { 0 };
-        let short = self.space(lines) <= i64::from(floor);
-        let lends = of_host && self.lends && self.open_room(lines) > 0;
+        let short = self.space() <= i64::from(floor);
+        let lends = of_host && self.lends && self.open_room() > 0;
         if self.durability.is_full() || short && !lends {
             return None;
         }
@@ -158,20 +147,20 @@ impl Writer {
     }
 
     /// Strips that rows can still be sent to, beyond those in memory.
-    pub fn space(&self, lines: &Lines) -> i64 {
-        self.open_room(lines) + lines.spare_strips()
+    pub fn space(&self) -> i64 {
+        self.open_room() + self.lines.spare_strips()
     }
 
     /// Those of them that are in open lines.
-    fn open_room(&self, lines: &Lines) -> i64 {
-        i64::from(lines.open_strips()) - self.rows.unplaced()
+    fn open_room(&self) -> i64 {
+        i64::from(self.lines.open_strips()) - self.rows.unplaced()
     }
 
     /// Lets the host fill what is open, because nothing else can be done for a write that waits:
     /// what is invalid in an open line can be collected only when it is full. True when that is
     /// new.
-    pub fn lend_open_strips(&mut self, lines: &Lines) -> bool {
-        let lends = self.layout.wide && !self.lends && self.open_room(lines) > 0;
+    pub fn lend_open_strips(&mut self) -> bool {
+        let lends = self.layout.wide && !self.lends && self.open_room() > 0;
         self.lends |= lends;
         lends
     }
@@ -204,16 +193,9 @@ impl Writer {
     }
 
     /// The map points at a page of a row from now on.
-    pub fn publish(
-        &mut self,
-        block: u64,
-        (row, slot): (u16, u32),
-        map: &mut Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) {
-        let old = map.set(block, At::Row { row, slot: slot as u8 });
-        self.invalidate(old, lines);
+    pub fn publish(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
+        let old = self.map.set(block, At::Row { row, slot: slot as u8 });
+        self.invalidate(old);
         cx.touch(1);
     }
 
@@ -223,10 +205,10 @@ impl Writer {
     }
 
     /// The map no longer points there.
-    fn invalidate(&mut self, old: At, lines: &mut Lines) {
+    fn invalidate(&mut self, old: At) {
         if let At::Media(place) = old {
             let line = self.layout.line(self.layout.segment_of(place));
-            lines.invalidate(line, self.newest());
+            self.lines.invalidate(line, self.durability.newest());
         }
     }
 
@@ -238,28 +220,21 @@ impl Writer {
     }
 
     /// A block that was to move into a page of a row can't be read.
-    pub fn lose(
-        &mut self,
-        block: u64,
-        (row, slot): (u16, u32),
-        map: &mut Map,
-        lines: &mut Lines,
-        cx: &mut Cx,
-    ) {
+    pub fn lose(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
         self.unlist(row, slot, Kind::Lost);
         self.rows.at_mut(row).has_trim = true;
-        let old = map.set(block, At::Lost);
-        self.invalidate(old, lines);
+        let old = self.map.set(block, At::Lost);
+        self.invalidate(old);
         cx.touch(1);
         cx.tell(Event::Lost { sectors: SECTORS_PER_BLOCK });
     }
 
     /// Unmaps blocks and lists that; false when no row takes it now.
-    pub fn trim(&mut self, first: u64, blocks: u64, map: &mut Map, lines: &mut Lines) -> bool {
-        let Some(mut row) = self.fill(Who::Host, lines) else { return false };
+    pub fn trim(&mut self, first: u64, blocks: u64) -> bool {
+        let Some(mut row) = self.fill(Who::Host) else { return false };
         if self.rows.at(row).entries.len() == ENTRIES {
             self.rows.close();
-            let Some(other) = self.fill(Who::Host, lines) else { return false };
+            let Some(other) = self.fill(Who::Host) else { return false };
             row = other;
         }
         let it = self.rows.at_mut(row);
@@ -268,15 +243,15 @@ impl Writer {
         it.has_trim = true;
         self.note_host(row);
         for block in first..first + blocks {
-            let old = map.set(block, At::Nowhere);
-            self.invalidate(old, lines);
+            let old = self.map.set(block, At::Nowhere);
+            self.invalidate(old);
         }
         true
     }
 
     /// Closes the row that is filled when it is full or somebody waits for it, and sends the first
     /// row that is ready.
-    pub fn run(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+    pub fn run(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         if let Some(row) = self.rows.filling() {
             let it = self.rows.at(row);
@@ -286,32 +261,33 @@ impl Writer {
             }
         }
         moved |= self.rows.make_ready();
-        moved | self.send_first(lines, cx)
+        moved | self.send_first(cx)
     }
 
-    fn send_first(&mut self, lines: &mut Lines, cx: &mut Cx) -> bool {
+    fn send_first(&mut self, cx: &mut Cx) -> bool {
         let Some(row) = self.rows.first_ready() else { return false };
         if cx.command_room() < 8 {
             return false;
         }
         let of_gc = self.rows.at(row).taken[Who::Collection as usize] > 0;
-        let first = if of_gc && !self.layout.wide { lines.freest_front() } else { self.next_front };
+        let first =
+            if of_gc && !self.layout.wide { self.lines.freest_front() } else { self.next_front };
         let who = if of_gc { Who::Collection } else { Who::Host };
         let (fronts, newest) = (self.layout.fronts, self.newest());
         // What was acknowledged does not wait for the reserve of all units.
         let placed = [who, Who::Collection].into_iter().find_map(|who| {
             (0..fronts)
                 .map(|step| (first + step) % fronts)
-                .find_map(|front| Some((front, lines.place(front as usize, newest, who)?)))
+                .find_map(|front| Some((front, self.lines.place(front as usize, newest, who)?)))
         });
         let Some((front, at)) = placed else { return false };
         self.next_front = (front + 1) % fronts;
         self.rows.send(at.0, at.1);
-        self.send_row(row, at, lines, cx);
+        self.send_row(row, at, cx);
         true
     }
 
-    fn send_row(&mut self, row: u16, at: (u32, u32), lines: &mut Lines, cx: &mut Cx) {
+    fn send_row(&mut self, row: u16, at: (u32, u32), cx: &mut Cx) {
         let (newest, blocks) = (self.newest(), self.layout.strip_blocks());
         let it = self.rows.at_mut(row);
         let mut meta = it.tail.take().expect("a row has its tail when it is sent");
@@ -319,7 +295,7 @@ impl Writer {
             zones::put_entry(&mut meta.pages_mut()[0], index, entry);
         }
         if it.has_trim {
-            lines.note_trim(self.layout.line(at.0), it.seq);
+            self.lines.at_mut(self.layout.line(at.0)).note_trim(it.seq);
         }
         let (slots, seq, entries, mut tally) = (it.slots, it.seq, it.entries.len(), it.tally);
         tally.add(Cause::Map, SECTORS_PER_BLOCK);
@@ -332,7 +308,7 @@ impl Writer {
         }
         let holds = Holds::Blocks;
         let draft = Draft { body, meta, entries, holds, seq, newest, tally, placement: 0 };
-        let command = self.strips.program(at, draft, lines, cx);
+        let command = self.strips.program(at, draft, &self.lines, cx);
         cx.submit(Op::Row { row }, command);
     }
 
@@ -341,9 +317,6 @@ impl Writer {
         &mut self,
         row: u16,
         (command, result): (Command, Result<(), DeviceError>),
-        emeta: &mut Emeta,
-        map: &mut Map,
-        lines: &mut Lines,
         cx: &mut Cx,
     ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
@@ -355,51 +328,50 @@ impl Writer {
         }
         let it = self.rows.at(row);
         let (seq, segment, strip) = (it.seq, it.segment, it.strip);
-        lines.sent(segment, strip, result.is_err());
+        self.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
             Ok(()) => {
                 self.rows.at_mut(row).go(Phase::Written);
                 self.durability.written(seq);
-                emeta.note_row((segment, strip), seq, &self.rows.at(row).entries, lines, cx);
             }
             Err(DeviceError::Media) => {
                 // Its segment is out of use: it goes to another, with the number that it has.
                 self.rows.send_again(row);
-                lines.lose_segment(segment, cx);
-                lines.row_over(self.layout.line(segment), self.newest());
+                self.lines.lose_segment(segment, cx);
+                self.lines.row_over(self.layout.line(segment), self.newest());
             }
             Err(error) => return fail(error, cx),
         }
-        self.retire(segment, map, lines, cx);
+        self.retire(segment, cx);
     }
 
     /// The map points at the medium for all rows of a segment that can be read there.
-    pub fn retire(&mut self, segment: u32, map: &mut Map, lines: &mut Lines, cx: &mut Cx) {
+    pub fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
-        let readable = lines.chunk(segment).readable(hidden);
+        let readable = self.lines.chunk(segment).readable(hidden);
         for row in 0..self.layout.rows() as u16 {
             let it = self.rows.at(row);
             let is_here = it.phase() == Phase::Written && it.segment == segment;
             if is_here && it.strip < readable {
-                self.retire_row(row, map, lines, cx);
+                self.retire_row(row, cx);
             }
         }
     }
 
-    fn retire_row(&mut self, row: u16, map: &mut Map, lines: &mut Lines, cx: &mut Cx) {
+    fn retire_row(&mut self, row: u16, cx: &mut Cx) {
         let it = self.rows.at_mut(row);
         it.go(Phase::Draining);
         let line = self.layout.line(it.segment);
         for entry in &it.entries {
             let here = At::Row { row, slot: entry.value as u8 };
-            if entry.kind == Kind::Data && map.get(entry.block) == here {
+            if entry.kind == Kind::Data && self.map.get(entry.block) == here {
                 let place = self.layout.place(it.segment, it.strip, entry.value);
-                map.set(entry.block, At::Media(place));
-                lines.add_valid(line);
+                self.map.set(entry.block, At::Media(place));
+                self.lines.add_valid(line);
             }
         }
         cx.touch(it.entries.len());
-        lines.row_over(line, self.durability.newest());
+        self.lines.row_over(line, self.durability.newest());
     }
 
     /// The power is off.
