@@ -5,7 +5,7 @@ use hostftl_core::{Command, MetaBuf, Target};
 use crate::kit::shell::Ended;
 use crate::log::Engine;
 use crate::log::map::pages::Image;
-use crate::log::ops::{Cx, Op, give_up};
+use crate::log::ops::{Cx, Op, give_up, works};
 use crate::log::redundancy::metadata::{Step, Wanted};
 
 impl Engine {
@@ -32,8 +32,10 @@ impl Engine {
     pub(in crate::log) fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
         match op {
             Op::Block { index } => self.block_done(index, command, result, cx),
-            Op::Seal { row } => self.seal_done(row, command),
-            Op::Chunk { row, .. } => self.chunk_done(row, command, cx),
+            Op::Seal { row } => self.with_rows(|rows, with| rows.seal_done(row, command, with)),
+            Op::Chunk { row, .. } => {
+                self.with_rows(|rows, with| rows.chunk_done(row, command, with, cx));
+            }
             Op::Flush => self.flush_done(cx),
             Op::Images { chunk } => self.images_done(chunk, command, cx),
             Op::GcHead => self.gc_head_done(command, result, cx),
@@ -139,6 +141,17 @@ impl Engine {
                 self.carry_image(page, None);
             }
             Image::Damaged(why) => give_up(why, cx),
+        }
+    }
+
+    /// One device has flushed.
+    fn flush_done(&mut self, cx: &mut Cx) {
+        if !self.durability.device_flushed() {
+            return;
+        }
+        self.durability.end_flush(works(cx), self.rows.unsealed());
+        if works(cx) {
+            self.answer_flushed(cx);
         }
     }
 }

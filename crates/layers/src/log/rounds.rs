@@ -1,11 +1,20 @@
 //! The rounds of a step, in the order in which things move on.
 
+use hostftl_core::Command;
+
 use crate::kit::Life;
-use crate::log::Engine;
+use crate::log::durability::WINDOW;
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
-use crate::log::ops::Cx;
+use crate::log::ops::{Cx, Op};
+use crate::log::row::Phase;
+use crate::log::row::rows::Rows;
+use crate::log::row::write_out::Sealing;
+use crate::log::{Engine, OWN_OPS};
+use crate::planted::{Bug, planted};
 
+/// As [`WINDOW`], where rows that aren't durable keep their buffers.
+const HELD_WINDOW: u64 = 4;
 /// The most outputs that one round of the pump makes.
 pub const ROUND_OUTPUTS: usize = 24;
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
@@ -142,5 +151,70 @@ impl Engine {
     pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
         let (pages, mut with) = self.pages_with();
         pages.hold(page, spare, &mut with, cx)
+    }
+
+    /// Seals and writes rows, a command at a time.
+    pub(in crate::log) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        let mut left = self.rows.active();
+        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
+            let row = left.trailing_zeros() as u8;
+            left &= left - 1;
+            moved |= match self.rows[row].phase() {
+                Phase::Closed => self.with_rows(|rows, with| rows.seal(row, with, cx)),
+                Phase::Sealing => self.with_rows(|rows, with| rows.seal_step(row, with, cx)),
+                Phase::Draining => self.retire(row, cx),
+                _ => false,
+            };
+        }
+        moved
+    }
+
+    /// Whether every row that was opened up to `stamp` is durable.
+    pub(in crate::log) fn all_durable(&self, stamp: u64) -> bool {
+        self.durability.has_all(stamp, self.rows.unsealed())
+    }
+
+    /// Flushes the devices when somebody waits for that and all is written that it should cover.
+    pub(in crate::log) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
+        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
+        if self.durability.is_flush_futile(window)
+            || !self.durability.is_flush_due(window, self.rows.unsealed())
+            || cx.room() < 20
+        {
+            return false;
+        }
+        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
+        let filling = of_host.map(|it| it.stamp).min();
+        self.durability.begin_flush(self.layout.devices, filling);
+        for device in 0..self.layout.devices {
+            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
+            self.devices.submit(Op::Flush, Command::Flush { device }, cx);
+        }
+        true
+    }
+
+    /// Answers what waits for rows that are durable.
+    pub(in crate::log) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        while cx.room() > 4
+            && self.devices.is_told()
+            && let Some((mark, moment)) = cx.requests().waits_for()
+            && (self.durability.has_host(mark) || self.journal.has(moment))
+        {
+            moved |= cx.answer_waiting(Ok(()));
+        }
+        moved
+    }
+
+    /// Lets the rows work with the parts that they need on their way to the devices.
+    pub(in crate::log) fn with_rows<T>(
+        &mut self,
+        act: impl FnOnce(&mut Rows, &mut Sealing) -> T,
+    ) -> T {
+        let volume = (self.uuid, self.life_number);
+        let Engine { rows, buffers, devices, segments, reclaim, durability, journal, .. } = self;
+        let mut with = Sealing { buffers, devices, segments, reclaim, durability, journal, volume };
+        act(rows, &mut with)
     }
 }

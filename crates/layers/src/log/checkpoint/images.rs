@@ -147,7 +147,7 @@ impl Engine {
             return false;
         }
         let segment = self.checkpoint.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !self.may_enter(segment, cx) {
+        if self.layout.zoned && !self.with_rows(|_, with| with.may_enter(segment, cx)) {
             return false;
         }
         let at = self.checkpoint.images.at.take().expect("a row of images");

@@ -119,7 +119,7 @@ impl Engine {
         let command = match op {
             Op::Block { index } => return self.move_block(index, cx),
             Op::Chunk { row, .. } => {
-                self.chunk_over(row, cx);
+                self.with_rows(|rows, with| rows.chunk_over(row, with, cx));
                 return true;
             }
             Op::Load { index } => {

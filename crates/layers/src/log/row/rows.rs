@@ -34,7 +34,7 @@ struct Stream {
 /// See the module text.
 #[derive(Debug)]
 pub struct Rows {
-    layout: Layout,
+    pub(super) layout: Layout,
     list: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
     active: u32,

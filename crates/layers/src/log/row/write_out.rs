@@ -1,4 +1,4 @@
-//! From a closed row to durable media.
+//! From a closed row to the devices.
 //!
 //! A row is sealed when all its data is in: then it gets its sequence number and its head, and the
 //! parity is made. Its chunks go to all devices at once. A flush is answered when all rows with the
@@ -12,87 +12,101 @@ use hostftl_format::log::{self, Entry, Head};
 use crate::planted::{Bug, planted};
 
 use crate::log::buffers::Buffer;
-use crate::log::durability::WINDOW;
+use crate::log::buffers::Buffers;
+use crate::log::devices::Devices;
+use crate::log::durability::Durability;
+use crate::log::journal::Journal;
 use crate::log::layout::ROWS;
 use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::row::rows::Rows;
 use crate::log::row::{Phase, Row, Stage};
-use crate::log::{Engine, OWN_OPS};
+use crate::log::segments::Segments;
+use crate::log::segments::reclaim::Reclaim;
 
-/// As [`WINDOW`], where rows that aren't durable keep their buffers.
-const HELD_WINDOW: u64 = 4;
+/// The parts that a row needs on its way to the devices.
+#[derive(Debug)]
+pub struct Sealing<'a> {
+    /// What it lies in.
+    pub buffers: &'a mut Buffers,
+    /// Where it goes.
+    pub devices: &'a mut Devices,
+    /// Where it lies there.
+    pub segments: &'a mut Segments,
+    /// What goes out of use can't be filled up.
+    pub reclaim: &'a Reclaim,
+    /// It gives the row its number.
+    pub durability: &'a mut Durability,
+    /// It knows what the row need not list.
+    pub journal: &'a Journal,
+    /// The volume's UUID, which is in every head, and the number of this life.
+    pub volume: ([u8; 16], u32),
+}
 
-impl Engine {
-    /// Seals and writes rows, a command at a time.
-    pub(in crate::log) fn pump_rows(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = false;
-        let mut left = self.rows.active();
-        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
-            let row = left.trailing_zeros() as u8;
-            left &= left - 1;
-            moved |= match self.rows[row].phase() {
-                Phase::Closed => self.seal(row, cx),
-                Phase::Sealing => self.seal_step(row, cx),
-                Phase::Draining => self.retire(row, cx),
-                _ => false,
-            };
-        }
-        moved
+impl Sealing<'_> {
+    /// Whether a row may be written to a segment now.
+    pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
+        let (segments, reclaim) = (&*self.segments, self.reclaim);
+        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
+        self.devices.may_enter(segment, rests, cx)
     }
+}
 
+impl Rows {
     /// Gives a row its number and its head.
-    fn seal(&mut self, row: u8, cx: &mut Cx) -> bool {
-        let it = &self.rows[row];
-        if it.placing > 0 || !self.durability.may_seal() {
+    pub fn seal(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        let layout = self.layout;
+        let it = &self[row];
+        if it.placing > 0 || !with.durability.may_seal() {
             return false;
         }
         let (stamp, of_host) = (it.stamp, it.of_host);
         // The numbers of a stream's rows go up from place to place.
         let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
-        if self.rows.iter().any(before) || self.journal.is_unsure(&it.items) {
+        if self.iter().any(before) || with.journal.is_unsure(&it.items) {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
-            let filling = self.rows[first].phase() == Phase::Filling;
+            let filling = self[first].phase() == Phase::Filling;
             if filling {
-                self.rows.close(first, &mut self.segments, &self.devices, cx);
+                self.close(first, with.segments, with.devices, cx);
             }
             return filling;
         }
         let mut open = [0; ROWS];
-        for (slot, row) in open.iter_mut().zip(self.rows.iter()) {
+        for (slot, row) in open.iter_mut().zip(self.iter()) {
             *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
         }
-        let mut buf = self.rows[row].heads.pop().expect("nothing is sealed with it");
+        let mut buf = self[row].heads.pop().expect("nothing is sealed with it");
         let mut entries = 0;
-        for item in &self.rows[row].items {
-            if self.journal.lists(item, &open) {
+        for item in &self[row].items {
+            if with.journal.lists(item, &open) {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
                 entries += 1;
             }
         }
-        let seq = self.durability.seal(stamp, of_host);
-        self.rows.go(row, Phase::Sealing);
-        let it = &mut self.rows[row];
+        let seq = with.durability.seal(stamp, of_host);
+        self.go(row, Phase::Sealing);
+        let it = &mut self[row];
         it.seq = seq;
         let last = it.used_chunks() - 1;
         let head = Head {
             seq,
-            durable: self.durability.durable(),
-            journal: self.journal.newest(),
-            epoch: self.life_number,
+            durable: with.durability.durable(),
+            journal: with.journal.newest(),
+            epoch: with.volume.1,
             next: it.ahead,
             entries,
-            first_sectors: it.sectors(&self.layout, 0),
-            last_sectors: it.sectors(&self.layout, last),
+            first_sectors: it.sectors(&layout, 0),
+            last_sectors: it.sectors(&layout, last),
             chunks: last as u8 + 1,
             stream: it.stream,
         };
-        let protected = self.layout.parity && last > 0;
+        let protected = layout.parity && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
-        let address = self.layout.lba(it.at);
-        log::seal(&mut buf, &self.uuid, address, &head);
-        if self.layout.parity && !protected {
+        let address = layout.lba(it.at);
+        log::seal(&mut buf, &with.volume.0, address, &head);
+        if layout.parity && !protected {
             let pages = it.head_pages as usize;
             it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
         }
@@ -104,26 +118,26 @@ impl Engine {
     /// The row of the host's other stream that must be sealed before this one: it has trims, and
     /// what came after them, perhaps to this row, must be replayed after them.
     fn trims_before(&self, row: u8) -> Option<u8> {
-        let it = &self.rows[row];
+        let it = &self[row];
         let before =
             |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
         if !it.of_host {
             return None;
         }
-        self.rows.iter().position(before).map(|index| index as u8)
+        self.iter().position(before).map(|index| index as u8)
     }
 
-    fn seal_step(&mut self, row: u8, cx: &mut Cx) -> bool {
-        match self.rows[row].stage {
-            Stage::Fill(step) => self.fill_step(row, step, cx),
-            Stage::Fold(chunk) => self.fold_step(row, chunk, cx),
-            Stage::Write(chunk) => self.write_step(row, chunk, cx),
+    pub fn seal_step(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        match self[row].stage {
+            Stage::Fill(step) => self.fill_step(row, step, with, cx),
+            Stage::Fold(chunk) => self.fold_step(row, chunk, with, cx),
+            Stage::Write(chunk) => self.write_step(row, chunk, with, cx),
         }
     }
 
     /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
-    fn fill_step(&mut self, row: u8, step: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row];
+    fn fill_step(&mut self, row: u8, step: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        let it = &mut self[row];
         let (chunks, size) = (it.used_chunks(), it.size);
         if u32::from(step) > chunks {
             let over = it.pending == 0;
@@ -145,13 +159,13 @@ impl Engine {
         }
         it.pending += 1;
         let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
-        let into = self.buffers.at(buffer).view_mut(at, bytes);
-        self.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
+        let into = with.buffers.at(buffer).view_mut(at, bytes);
+        with.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
         true
     }
 
-    fn fold_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row];
+    fn fold_step(&mut self, row: u8, chunk: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        let it = &mut self[row];
         if it.pending > 0 {
             return false;
         }
@@ -166,23 +180,23 @@ impl Engine {
         let mut from = Few::new();
         for index in u32::from(chunk)..end {
             let buffer = Buffer::row(row, index);
-            from.push(self.buffers.at(buffer).view(0, size));
+            from.push(with.buffers.at(buffer).view(0, size));
         }
         let buffer = Buffer::row(row, self.layout.width());
-        let into = self.buffers.at(buffer).view_mut(0, size);
+        let into = with.buffers.at(buffer).view_mut(0, size);
         let keep = chunk > 0 || planted(Bug::OldParity);
         let command = Command::Fold { from, into, keep };
-        self.devices.submit(Op::Seal { row }, command, cx);
+        with.devices.submit(Op::Seal { row }, command, cx);
         true
     }
 
     /// A step of sealing in memory is over.
-    pub(in crate::log) fn seal_done(&mut self, row: u8, command: Command) {
+    pub fn seal_done(&mut self, row: u8, command: Command, with: &mut Sealing) {
         let mut views = Few::<View, MAX_PIECES>::new();
         let into = match command {
             Command::Place { from, into } => {
                 if let Piece::Meta { buf, .. } = from {
-                    self.rows[row].heads.push(buf);
+                    self[row].heads.push(buf);
                 }
                 into
             }
@@ -193,58 +207,60 @@ impl Engine {
             other => unreachable!("{other:?} does not seal"),
         };
         for view in views {
-            self.buffers.repay_row(row, view);
+            with.buffers.repay_row(row, view);
         }
-        self.buffers.repay_row_mut(row, into);
-        self.rows[row].pending -= 1;
+        with.buffers.repay_row_mut(row, into);
+        self[row].pending -= 1;
     }
 
     /// Writes chunk `chunk`; the parity is the one behind the last.
-    fn write_step(&mut self, row: u8, chunk: u8, cx: &mut Cx) -> bool {
-        let it = &mut self.rows[row];
+    fn write_step(&mut self, row: u8, chunk: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        let layout = self.layout;
+        let it = &mut self[row];
         let index = u32::from(chunk);
         if index == 0 && it.pending > 0 {
             return false;
         }
-        if index == 0 && self.layout.zoned && !self.is_its_turn(row, cx) {
+        if index == 0 && layout.zoned && !self.is_its_turn(row, with, cx) {
             return false;
         }
-        let it = &mut self.rows[row];
-        let copies = it.used_chunks() + u32::from(self.layout.parity);
+        let it = &mut self[row];
+        let copies = it.used_chunks() + u32::from(layout.parity);
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
             // Not in the next round: the program may be over before that comes.
-            self.rows.go(row, Phase::Programming);
+            self.go(row, Phase::Programming);
         }
-        let it = &self.rows[row];
+        let it = &self[row];
         let (at, parity) = (it.at, index == it.used_chunks());
-        let (gather, tally) = self.chunk_of(row, index);
+        let (gather, tally) = self.chunk_of(row, index, with);
         let device = match parity {
-            true => self.layout.parity_device(at.segment, at.slot),
-            false => self.layout.device(at.segment, at.slot, index),
+            true => layout.parity_device(at.segment, at.slot),
+            false => layout.device(at.segment, at.slot, index),
         };
         count_sent(&tally, cx);
-        let (lba, placement) = (self.layout.lba(at), self.rows[row].stream);
+        let (lba, placement) = (layout.lba(at), self[row].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
-        self.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
+        with.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
         true
     }
 
     /// What chunk `index` of a row is made of, and why its sectors are written.
-    fn chunk_of(&mut self, row: u8, index: u32) -> (Gather, Tally) {
-        let it = &mut self.rows[row];
+    fn chunk_of(&mut self, row: u8, index: u32, with: &mut Sealing) -> (Gather, Tally) {
+        let layout = self.layout;
+        let it = &mut self[row];
         let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
         let mut gather = Gather::new();
         if parity && chunks > 1 {
-            let sectors = it.sectors(&self.layout, 0);
-            let buffer = Buffer::row(row, self.layout.width());
-            gather.push(Piece::Data(self.buffers.at(buffer).view_sectors(0, sectors)));
+            let sectors = it.sectors(&layout, 0);
+            let buffer = Buffer::row(row, layout.width());
+            gather.push(Piece::Data(with.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::of(Cause::Parity, sectors));
         }
         // The parity of one chunk is the same once more.
         let chunk = if parity { 0 } else { index };
-        let (sectors, used) = (it.sectors(&self.layout, chunk), it.used[chunk as usize]);
+        let (sectors, used) = (it.sectors(&layout, chunk), it.used[chunk as usize]);
         let copied = it.copied[chunk as usize].div_ceil(SECTOR as u32);
         let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
         if chunk == 0 {
@@ -253,10 +269,10 @@ impl Engine {
         }
         // What parity was made of has its zeros in the buffer, so that whole sectors are written.
         let whole = sectors * SECTOR as u32;
-        let end = if self.layout.parity && chunks > 1 { whole } else { used };
+        let end = if layout.parity && chunks > 1 { whole } else { used };
         if end > head {
             let buffer = Buffer::row(row, chunk);
-            gather.push(Piece::Data(self.buffers.at(buffer).view(head, end - head)));
+            gather.push(Piece::Data(with.buffers.at(buffer).view(head, end - head)));
         }
         if whole > end {
             gather.push(Piece::Zeros(whole - end));
@@ -273,87 +289,32 @@ impl Engine {
     }
 
     /// A chunk of a row is written.
-    pub(in crate::log) fn chunk_done(&mut self, row: u8, command: Command, cx: &mut Cx) {
+    pub fn chunk_done(&mut self, row: u8, command: Command, with: &mut Sealing, cx: &mut Cx) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             match piece {
-                Piece::Data(view) => self.buffers.repay_row(row, view),
-                Piece::Meta { buf, .. } => self.rows[row].heads.push(buf),
+                Piece::Data(view) => with.buffers.repay_row(row, view),
+                Piece::Meta { buf, .. } => self[row].heads.push(buf),
                 Piece::Zeros(_) => {}
             }
         }
-        self.chunk_over(row, cx);
+        self.chunk_over(row, with, cx);
     }
 
     /// The program of a chunk is over, or was given up.
-    pub(in crate::log) fn chunk_over(&mut self, row: u8, cx: &mut Cx) {
-        let it = &mut self.rows[row];
+    pub fn chunk_over(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) {
+        let it = &mut self[row];
         it.pending -= 1;
         if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
             let (seq, segment) = (it.seq, it.at.segment);
-            self.rows.go(row, Phase::Draining);
-            self.durability.written(seq);
-            self.segments.row_written(segment, seq);
+            self.go(row, Phase::Draining);
+            with.durability.written(seq);
+            with.segments.row_written(segment, seq);
         }
     }
 
-    /// Whether every row that was opened up to `stamp` is durable.
-    pub(in crate::log) fn all_durable(&self, stamp: u64) -> bool {
-        self.durability.has_all(stamp, self.rows.unsealed())
-    }
-
-    /// Flushes the devices when somebody waits for that and all is written that it should cover.
-    pub(in crate::log) fn pump_flush(&mut self, cx: &mut Cx) -> bool {
-        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
-        if self.durability.is_flush_futile(window)
-            || !self.durability.is_flush_due(window, self.rows.unsealed())
-            || cx.room() < 20
-        {
-            return false;
-        }
-        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
-        let filling = of_host.map(|it| it.stamp).min();
-        self.durability.begin_flush(self.layout.devices, filling);
-        for device in 0..self.layout.devices {
-            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
-            self.devices.submit(Op::Flush, Command::Flush { device }, cx);
-        }
-        true
-    }
-
-    /// One device has flushed.
-    pub(in crate::log) fn flush_done(&mut self, cx: &mut Cx) {
-        if !self.durability.device_flushed() {
-            return;
-        }
-        self.durability.end_flush(works(cx), self.rows.unsealed());
-        if works(cx) {
-            self.answer_flushed(cx);
-        }
-    }
-
-    /// Answers what waits for rows that are durable.
-    pub(in crate::log) fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = false;
-        while cx.room() > 4
-            && self.devices.is_told()
-            && let Some((mark, moment)) = cx.requests().waits_for()
-            && (self.durability.has_host(mark) || self.journal.has(moment))
-        {
-            moved |= cx.answer_waiting(Ok(()));
-        }
-        moved
-    }
     /// Whether a row may be written to its zones now.
-    fn is_its_turn(&mut self, row: u8, cx: &mut Cx) -> bool {
-        let segment = self.rows[row].at.segment;
-        self.rows.is_first(row) && self.may_enter(segment, cx)
-    }
-
-    /// Whether a row may be written to a segment now.
-    pub(in crate::log) fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        let (segments, reclaim) = (&self.segments, &self.reclaim);
-        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
-        self.devices.may_enter(segment, rests, cx)
+    fn is_its_turn(&self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+        self.is_first(row) && with.may_enter(self[row].at.segment, cx)
     }
 }
