@@ -38,9 +38,11 @@ impl Engine {
             }
             Op::Flush => self.flush_done(cx),
             Op::Images { chunk } => self.images_done(chunk, command, cx),
-            Op::GcHead => self.gc_head_done(command, result, cx),
-            Op::GcRead { chunk } => self.gc_read_done(chunk, command, result),
-            Op::GcMend => self.gc_mend_done(command, result, cx),
+            Op::GcHead => self.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
+            Op::GcRead { chunk } => {
+                self.with_gc(|gc, with| gc.read_done(chunk, command, result, with));
+            }
+            Op::GcMend => self.with_gc(|gc, with| gc.mend_done(command, result, with, cx)),
             Op::GcMove => self.gc_move_done(command, result, cx),
             Op::Root { .. } => self.root_done(command, cx),
             Op::Discard { segment } => {
@@ -113,7 +115,7 @@ impl Engine {
         match wanted {
             Wanted::Chain(stream) => self.head_read(stream, buf),
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
-            Wanted::Victim => self.gc_head_salvaged(buf, well, cx),
+            Wanted::Victim => self.with_gc(|gc, with| gc.head_salvaged(buf, well, with, cx)),
         }
         cx.wake();
     }

@@ -61,6 +61,6 @@ impl Engine {
 
     /// Whether a block may bring about that there is a victim.
     fn may_collect(&self) -> bool {
-        self.collection.is_idle() && self.wants_collection()
+        self.collection.is_idle() && self.collection.wants_collection(&self.segments)
     }
 }

@@ -54,7 +54,6 @@ use checkpoint::Checkpoint;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
-use gc::throttle::Pace;
 use host::blocks::Blocks;
 use journal::Journal;
 pub use layout::{At, Layout};
@@ -95,7 +94,6 @@ pub struct Engine {
     /// What the rows of this life carry.
     life_number: u32,
     collection: Collection,
-    pace: Pace,
     checkpoint: Checkpoint,
     recovery: Option<Recovery>,
     gauges: Gauges,
@@ -146,7 +144,6 @@ impl Log {
             generation: 0,
             life_number: 0,
             collection: Collection::new(&layout, config.uuid),
-            pace: Pace::new(&layout),
             checkpoint: Checkpoint::new(&layout, config.uuid),
             recovery: Some(Recovery::new(&layout, config.uuid, mode)),
             gauges: Gauges::default(),

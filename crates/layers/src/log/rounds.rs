@@ -4,6 +4,7 @@ use hostftl_core::Command;
 
 use crate::kit::Life;
 use crate::log::durability::WINDOW;
+use crate::log::gc::{Collection, Needs};
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, Op};
@@ -95,7 +96,8 @@ impl Engine {
             return false;
         }
         if !self.collection.is_idle() {
-            return self.end_collection(cx);
+            let stuck = self.all_back(cx) && self.devices.is_quiet();
+            return stuck && self.with_gc(|gc, with| gc.end(with, cx));
         }
         let opened = self.durability.opened();
         if !self.all_durable(opened) {
@@ -216,5 +218,29 @@ impl Engine {
         let Engine { rows, buffers, devices, segments, reclaim, durability, journal, .. } = self;
         let mut with = Sealing { buffers, devices, segments, reclaim, durability, journal, volume };
         act(rows, &mut with)
+    }
+
+    fn pump_collection(&mut self, cx: &mut Cx) -> bool {
+        match self.collection.is_moving() {
+            true => self.move_some(cx) || self.with_gc(|gc, with| gc.mend_next(with, cx)),
+            false => self.with_gc(|gc, with| gc.pump(with, cx)),
+        }
+    }
+
+    /// Lets collection work with the parts that it needs.
+    pub(in crate::log) fn with_gc<T>(
+        &mut self,
+        act: impl FnOnce(&mut Collection, &mut Needs) -> T,
+    ) -> T {
+        let Engine { segments, devices, buffers, pages, checkpoint, salvage, gauges, .. } = self;
+        let mut with = Needs { segments, devices, buffers, pages, checkpoint, salvage, gauges };
+        act(&mut self.collection, &mut with)
+    }
+
+    /// Sends the records of the victim that were taken along.
+    pub(in crate::log) fn send_batch(&mut self, chunk: u8, cx: &mut Cx) {
+        let Engine { segments, devices, buffers, pages, checkpoint, salvage, gauges, .. } = self;
+        let mut with = Needs { segments, devices, buffers, pages, checkpoint, salvage, gauges };
+        self.collection.send(chunk, &self.rows, &mut with, cx);
     }
 }

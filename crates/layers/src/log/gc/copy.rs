@@ -6,15 +6,16 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, DeviceError, Part, Verdict};
+use hostftl_core::{Command, Part};
 use hostftl_format::log::seed;
 
-use crate::log::buffers::Buffer;
-use crate::log::gc::{Checked, Live};
+use crate::kit::shell::Ended;
+use crate::log::buffers::{Buffer, Buffers};
+use crate::log::gc::{Checked, Collection, Live, Needs};
 use crate::log::map::Where;
+use crate::log::map::pages::Pages;
 use crate::log::ops::{Cx, Op};
-use crate::log::row::DEAD;
-use crate::log::{Engine, OWN_OPS};
+use crate::log::row::rows::Rows;
 
 /// The records that one command moves.
 #[derive(Debug)]
@@ -36,156 +37,125 @@ impl Batch {
     }
 }
 
-impl Engine {
-    /// Moves the next records, as many as lie in one chunk and go to one.
-    pub(in crate::log) fn move_some(&mut self, cx: &mut Cx) -> bool {
-        if self.collection.outstanding > 0 || cx.command_room() <= OWN_OPS / 2 {
-            return false;
-        }
-        let Some(first) = self.next_live() else {
-            let over = self.collection.bad == 0;
-            if over && !self.tell_row(cx) {
-                self.next_row(cx);
-            }
-            return over;
-        };
-        let mut next = Some(first);
-        while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
-            if !self.take_along(live, cx) {
-                break;
-            }
-            next = self.next_live();
-        }
-        let moves = !self.collection.batch.parts.is_empty();
-        if moves {
-            self.send_batch(first.chunk, cx);
-        }
-        moves
-    }
+/// Records that were moved: each as a record of the victim's row and as an item of its new row.
+pub type Records = Vec<(u16, u32)>;
 
+impl Collection {
     /// The next record that may still be live and is not known to be damaged.
-    fn next_live(&mut self) -> Option<Live> {
+    pub fn next_live(&mut self, pages: &mut Pages) -> Option<Live> {
         loop {
-            let live = *self.collection.live.get(self.collection.cursor)?;
-            let stays = match self.pages.pair(live.block) {
+            let live = *self.live.get(self.cursor)?;
+            let stays = match pages.pair(live.block) {
                 Some((place, _)) => place == live.place,
-                None => self.pages.map().state(self.pages.map().page_of(live.block)) != Where::Bad,
+                None => pages.map().state(pages.map().page_of(live.block)) != Where::Bad,
             };
             if live.state == Checked::No && stays {
                 return Some(live);
             }
-            self.collection.cursor += 1;
+            self.cursor += 1;
         }
     }
 
-    /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
-    /// when there is no room, or not in the same chunk.
-    fn take_along(&mut self, live: Live, cx: &mut Cx) -> bool {
-        let (len, generation) = (live.place.len(), live.place.generation());
-        let batch = &self.collection.batch;
-        if !batch.parts.is_empty() && !self.rows[batch.row].continues(len) {
-            return false;
-        }
-        if !self.pin_for_copy(live, cx) {
-            return false;
-        }
-        let record = (live.block, len, generation);
-        let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc, cx) else {
-            let page = self.pages.map().page_of(live.block);
-            self.pages.map_mut().unpin(page);
-            return false;
-        };
-        let into = self.rows[row].items[item as usize].byte;
-        let seed = seed(live.block, generation);
-        let it = &mut self.collection;
-        it.batch.row = row;
-        it.batch.parts.push(Part { from: live.byte, into, len, crc: live.crc, seed });
-        it.batch.records.push((it.cursor as u16, item));
-        it.cursor += 1;
-        cx.touch(1);
-        true
+    /// Whether the next records may be moved now.
+    pub fn may_move(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// The row to which the batch goes, if it has anything.
+    pub fn batch_row(&self) -> Option<u8> {
+        (!self.batch.parts.is_empty()).then_some(self.batch.row)
     }
 
     /// Pins the map page of a record. False when that has to come first.
-    fn pin_for_copy(&mut self, live: Live, cx: &mut Cx) -> bool {
-        let page = self.pages.map().page_of(live.block);
-        if self.pages.map().state(page) == Where::Here && self.pages.map_mut().pin(page, 0) {
+    pub fn pin_for_copy(&mut self, live: Live, with: &mut Needs, cx: &mut Cx) -> bool {
+        let page = with.pages.map().page_of(live.block);
+        if with.pages.map().state(page) == Where::Here && with.pages.map_mut().pin(page, 0) {
             return true;
         }
-        if self.keep_page(page, cx) != Where::Here
-            || self.pages.map().place(live.block) != live.place
+        if self.keep_page(page, with, cx) != Where::Here
+            || with.pages.map().place(live.block) != live.place
         {
             return false;
         }
-        self.pages.map_mut().pin_again(page);
+        with.pages.map_mut().pin_again(page);
         true
     }
 
-    fn send_batch(&mut self, chunk: u8, cx: &mut Cx) {
-        let mut parts = core::mem::take(&mut self.collection.batch.parts);
+    /// Adds a record to the batch: it becomes an item of a row, at byte `into`.
+    pub fn take(&mut self, live: Live, (row, item): (u8, u32), into: u32) {
+        assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");
+        let (len, seed) = (live.place.len(), seed(live.block, live.place.generation()));
+        self.batch.row = row;
+        self.batch.parts.push(Part { from: live.byte, into, len, crc: live.crc, seed });
+        self.batch.records.push((self.cursor as u16, item));
+        self.cursor += 1;
+    }
+
+    /// Sends the batch, which lies in a chunk of the victim's row.
+    pub fn send(&mut self, chunk: u8, rows: &Rows, with: &mut Needs, cx: &mut Cx) {
+        let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
             part.from -= first.from;
             part.into -= first.into;
         }
         let source = Buffer::Gc(chunk);
-        let from = self.buffers.at(source).view(first.from, last.from + last.len - first.from);
-        let Batch { row, ref records, .. } = self.collection.batch;
-        let to = self.rows[row].items[records[0].1 as usize].chunk;
+        let from = with.buffers.at(source).view(first.from, last.from + last.len - first.from);
+        let Batch { row, ref records, .. } = self.batch;
+        let to = rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
-        let into = self.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
-        self.collection.outstanding += 1;
-        self.devices.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
+        let into = with.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
+        self.outstanding += 1;
+        with.devices.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
     }
 
-    /// A batch is in its row, up to the first record that is damaged.
-    pub(in crate::log) fn gc_move_done(
+    /// A batch is in its row, up to the first record that is damaged: the row, how many are right,
+    /// and all of them.
+    pub fn moved(
         &mut self,
         command: Command,
-        result: Result<Verdict, DeviceError>,
-        cx: &mut Cx,
-    ) {
+        ended: Ended,
+        buffers: &mut Buffers,
+    ) -> (u8, usize, Records) {
         let Command::Move { from, into, mut parts } = command else {
             unreachable!("a move comes back")
         };
-        let right = result.expect("a move in memory can't fail").bytes as usize;
-        let batch = &mut self.collection.batch;
-        let (row, mut records) = (batch.row, core::mem::take(&mut batch.records));
-        let chunk = self.collection.live[records[0].0 as usize].chunk;
-        let source = Buffer::Gc(chunk);
-        self.buffers.at(source).repay(from);
-        self.buffers.repay_row_mut(row, into);
-        for (index, &(record, item)) in records.iter().enumerate() {
-            let live = &mut self.collection.live[record as usize];
-            let block = live.block;
-            if index < right {
-                live.state = Checked::Moved;
-                let from = live.place;
-                self.publish_copy(row, item, from, cx);
-            } else {
-                self.rows[row].items[item as usize].heir = DEAD;
-            }
-            let page = self.pages.map().page_of(block);
-            self.pages.map_mut().unpin(page);
+        let right = ended.expect("a move in memory can't fail").bytes as usize;
+        let (row, records) = (self.batch.row, core::mem::take(&mut self.batch.records));
+        let chunk = self.live[usize::from(records[0].0)].chunk;
+        buffers.at(Buffer::Gc(chunk)).repay(from);
+        buffers.repay_row_mut(row, into);
+        parts.clear();
+        self.batch.parts = parts;
+        (row, right, records)
+    }
+
+    /// A record as it was in the victim's row; it is in its new row now when that is `right`.
+    pub fn record(&mut self, record: u16, right: bool) -> Live {
+        let live = &mut self.live[usize::from(record)];
+        if right {
+            live.state = Checked::Moved;
         }
-        self.rows[row].placing -= records.len() as u32;
+        *live
+    }
+
+    /// A batch is over.
+    pub fn batch_over(&mut self, right: usize, mut records: Records) {
         if let Some(&(record, _)) = records.get(right) {
             self.found_damaged(record);
         }
-        parts.clear();
         records.clear();
-        self.collection.batch = Batch { parts, records, row };
-        self.collection.outstanding -= 1;
+        self.batch.records = records;
+        self.outstanding -= 1;
     }
 
     /// A record is not as it should be: its chunk has to be made from the others, if it was not.
     fn found_damaged(&mut self, record: u16) {
-        let it = &mut self.collection;
-        let live = &mut it.live[record as usize];
-        let mended = it.mended >> live.chunk & 1 == 1;
+        let live = &mut self.live[usize::from(record)];
+        let mended = self.mended >> live.chunk & 1 == 1;
         live.state = if mended { Checked::Gone } else { Checked::Bad };
-        it.bad |= u32::from(!mended) << live.chunk;
-        it.flawed |= 1 << live.chunk;
-        it.cursor = usize::from(record) + 1;
+        self.bad |= u32::from(!mended) << live.chunk;
+        self.flawed |= 1 << live.chunk;
+        self.cursor = usize::from(record) + 1;
     }
 }

@@ -4,8 +4,7 @@
 use hostftl_core::SECTOR;
 use hostftl_format::log::{self, Entry, Kind};
 
-use crate::log::Engine;
-use crate::log::gc::{Checked, Live, Phase};
+use crate::log::gc::{Checked, Collection, Live, Needs, Phase};
 use crate::log::layout::At;
 use crate::log::map::Where;
 use crate::log::ops::Cx;
@@ -13,72 +12,75 @@ use crate::log::ops::Cx;
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
 
-impl Engine {
+impl Collection {
     /// Finds out what of the row is live, as far as the pages of the map are here.
-    pub(in crate::log) fn sift(&mut self, from: u32, cx: &mut Cx) -> bool {
-        let head = self.collection.head.take().expect("the head's buffer is here");
-        let entries = self.collection.entries;
+    pub fn sift(&mut self, from: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+        let head = self.head.take().expect("the head's buffer is here");
+        let entries = self.entries;
         if from == 0 {
             let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
-            self.pages.map().look_ahead(blocks.map(|entry| entry.block));
+            with.pages.map().look_ahead(blocks.map(|entry| entry.block));
         }
         let mut next = from;
-        while next < entries && self.sift_entry(log::entry(&head, next), cx) {
+        while next < entries && self.sift_entry(log::entry(&head, next), with, cx) {
             next += 1;
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
-            if self.is_live(&entry) != Some(false) {
-                self.fetch_page(self.pages.map().page_of(entry.block), cx);
+            if self.is_live(&entry, with) != Some(false) {
+                with.fetch(with.pages.map().page_of(entry.block), cx);
             }
         }
         cx.touch((next - from) as usize);
-        self.collection.head = Some(head);
-        self.collection.phase = Phase::Sifting(next);
+        self.head = Some(head);
+        self.phase = Phase::Sifting(next);
         if next == entries {
-            self.collection.cursor = 0;
-            self.collection.phase = Phase::Reading { asked: false };
-            if self.collection.live.is_empty() {
-                self.next_row(cx);
+            self.cursor = 0;
+            self.phase = Phase::Reading { asked: false };
+            if self.live.is_empty() {
+                self.next_row(with, cx);
             }
         }
         next > from || next == entries
     }
 
     /// What is known of an entry of a block: whether it is still there.
-    fn is_live(&mut self, entry: &Entry) -> Option<bool> {
-        if entry.kind != Kind::Data || entry.block >= self.pages.map().len() {
+    fn is_live(&mut self, entry: &Entry, with: &mut Needs) -> Option<bool> {
+        if entry.kind != Kind::Data || entry.block >= with.pages.map().len() {
             return Some(false);
         }
-        self.pages.pair(entry.block).map(|(place, _)| place == entry.place)
+        with.pages.pair(entry.block).map(|(place, _)| place == entry.place)
     }
 
     /// Whether it is known if an entry is live; notes it if so.
-    fn sift_entry(&mut self, entry: Option<Entry>, cx: &mut Cx) -> bool {
+    fn sift_entry(&mut self, entry: Option<Entry>, with: &mut Needs, cx: &mut Cx) -> bool {
         let Some(entry) = entry else { return true };
-        match self.is_live(&entry) {
-            Some(true) => self.note_live(self.collection.at, entry),
+        match self.is_live(&entry, with) {
+            Some(true) => self.note_live(self.at, entry),
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
-            None => return self.keep_page(self.pages.map().page_of(entry.block), cx) == Where::Bad,
+            None => {
+                return self.keep_page(with.pages.map().page_of(entry.block), with, cx)
+                    == Where::Bad;
+            }
         }
         true
     }
 
     /// Gets a map page that is needed next, and keeps it until another is.
-    pub(in crate::log) fn keep_page(&mut self, page: u32, cx: &mut Cx) -> Where {
-        if self.collection.held == Some(page) {
-            return self.pages.map().state(page);
+    pub fn keep_page(&mut self, page: u32, with: &mut Needs, cx: &mut Cx) -> Where {
+        if self.held == Some(page) {
+            return with.pages.map().state(page);
         }
-        self.end_keep();
-        let state = self.hold_page(page, 0, cx);
-        self.collection.held = (state != Where::Away).then_some(page);
+        self.end_keep(with);
+        let state = with.hold(page, 0, cx);
+        self.held = (state != Where::Away).then_some(page);
         state
     }
 
-    pub(in crate::log) fn end_keep(&mut self) {
-        if let Some(page) = self.collection.held.take() {
-            self.pages.map_mut().unpin(page);
+    pub fn end_keep(&mut self, with: &mut Needs) {
+        if let Some(page) = self.held.take() {
+            with.pages.map_mut().unpin(page);
         }
     }
 
@@ -86,6 +88,6 @@ impl Engine {
         let Entry { block, place, crc, .. } = entry;
         let Some(chunk) = self.layout.chunk_on(at.segment, at.slot, place.device()) else { return };
         let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
-        self.collection.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
+        self.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
     }
 }

@@ -8,10 +8,10 @@
 //! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
 
 use crate::kit::Life;
-use crate::log::Engine;
+use crate::log::gc::Collection;
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
-use crate::log::row::append::To;
+use crate::log::segments::Segments;
 
 /// What the host has at most, in rows: a short rest may be made up for.
 const MOST_ROWS: u64 = 2;
@@ -47,44 +47,44 @@ impl Pace {
     }
 }
 
-impl Engine {
+impl Collection {
     /// Segments above the reserve that are or will be free.
-    fn lead_left(&self) -> u32 {
-        let left = self.segments.free() + self.segments.empty();
+    fn lead_left(&self, segments: &Segments) -> u32 {
+        let left = segments.free() + segments.empty();
         left.saturating_sub(self.layout.reserve)
     }
 
     /// Whether free segments are getting few.
-    pub(in crate::log) fn wants_collection(&self) -> bool {
-        self.lead_left() < self.layout.lead
+    pub fn wants_collection(&self, segments: &Segments) -> bool {
+        self.lead_left(segments) < self.layout.lead
     }
 
     /// Whether collection itself will soon find no free segment: cuts in a row each left one open
     /// that holds little. Then only the victim that is done first helps.
-    pub(in crate::log) fn is_short(&self) -> bool {
-        self.segments.free() <= self.layout.gc_floor() + 2
+    pub fn is_short(&self, segments: &Segments) -> bool {
+        segments.free() <= self.layout.gc_floor() + 2
     }
 
     /// A victim is begun.
-    pub(in crate::log) fn pace_victim(&mut self, victim: u32) {
-        self.pace.begin(self.segments.gain(victim), self.layout.slots);
+    pub(super) fn pace_victim(&mut self, victim: u32, segments: &Segments) {
+        self.pace.begin(segments.gain(victim), self.layout.slots);
     }
 
     /// So many slots of the victim were gone through.
-    pub(in crate::log) fn pace_on(&mut self, slots: u32) {
-        let (left, lead) = (self.lead_left(), self.layout.lead);
+    pub(super) fn pace_on(&mut self, slots: u32, segments: &Segments) {
+        let (left, lead) = (self.lead_left(segments), self.layout.lead);
         self.pace.pay(slots, u64::from(512 * left.min(lead) / lead));
     }
 
-    /// Whether what wants room has to wait for collection.
-    pub(in crate::log) fn is_paced(&self, to: To, cx: &Cx) -> bool {
-        let few = self.wants_collection() && !self.collection.is_idle();
-        !to.copy && few && self.pace.room <= 0 && cx.life() == Life::Running
+    /// Whether the host has to wait for collection with what wants room.
+    pub fn is_paced(&self, segments: &Segments, cx: &Cx) -> bool {
+        let few = self.wants_collection(segments) && !self.is_idle();
+        few && self.pace.room <= 0 && cx.life() == Life::Running
     }
 
     /// The host took `bytes` bytes of room.
-    pub(in crate::log) fn pace_taken(&mut self, bytes: u32) {
-        if self.wants_collection() && !self.collection.is_idle() {
+    pub fn pace_taken(&mut self, bytes: u32, segments: &Segments) {
+        if self.wants_collection(segments) && !self.is_idle() {
             self.pace.room -= i64::from(bytes);
         }
     }

@@ -9,12 +9,8 @@ use hostftl_core::{DeviceError, Event, HostError, SECTOR, SECTORS_PER_BLOCK};
 use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
-use crate::log::gc::{Checked, Live};
 use crate::log::host::blocks::Step;
 use crate::log::ops::{Cx, works};
-
-/// With less room for outputs, telling waits.
-const TELLS: usize = 12;
 
 impl Engine {
     /// A command of a block operation failed: its record is made in another way, or given up.
@@ -75,41 +71,10 @@ impl Engine {
         let end = self.pages.map().end_of(page).min(self.pages.map().len());
         tell_corrupt(first, (end - first) as u32, cx);
     }
-
-    /// Tells one thing of the victim's row that was not told yet. False when there is none.
-    pub(in crate::log) fn tell_row(&mut self, cx: &mut Cx) -> bool {
-        if self.collection.flawed == 0 {
-            return false;
-        }
-        if cx.room() < TELLS {
-            cx.wake();
-            return true;
-        }
-        let gone = |live: &Live| live.state == Checked::Gone;
-        if let Some(at) = self.collection.live.iter().position(gone) {
-            let Live { block, place, .. } = self.collection.live[at];
-            self.collection.live[at].state = Checked::Told;
-            if self.pages.pair(block).is_none_or(|(now, _)| now == place) {
-                tell_corrupt(block, 1, cx);
-            }
-            return true;
-        }
-        let chunk = self.collection.flawed.trailing_zeros() as u8;
-        self.collection.flawed &= !(1 << chunk);
-        let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
-        if let Some((from, sectors)) = self.live_range(chunk)
-            && !self.collection.live.iter().any(told)
-        {
-            let at = self.collection.at;
-            let device = self.layout.device(at.segment, at.slot, chunk.into());
-            let lba = self.layout.lba(at) + u64::from(from);
-            cx.tell(Event::Mended { device, lba, sectors });
-        }
-        true
-    }
 }
 
-fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
+/// Tells that nothing gives blocks back.
+pub fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
     let lba = first * u64::from(SECTORS_PER_BLOCK);
     let sectors = blocks * SECTORS_PER_BLOCK;
     cx.tell(Event::Corrupt { lba, sectors });

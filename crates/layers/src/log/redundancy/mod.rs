@@ -1,7 +1,5 @@
-//! Doing without a device, and making what it had from the other devices: a chunk of the victim, a
-//! record, metadata.
+//! Doing without a device, and making what it had from the other devices: a record, metadata.
 
-pub(in crate::log) mod chunk;
 pub(in crate::log) mod failed_devices;
 pub(in crate::log) mod faults;
 pub(in crate::log) mod metadata;

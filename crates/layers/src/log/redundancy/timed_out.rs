@@ -128,7 +128,7 @@ impl Engine {
                 read(device, lba, Target::Meta { buf, pages: 1 })
             }
             Op::GcHead => {
-                let at = self.collection.at;
+                let at = self.collection.at();
                 let pages = self.layout.head_pages(at.sector == 0);
                 let buf = self.hung.heads.pop().expect("one for collection");
                 read(device, self.layout.lba(at), Target::Meta { buf, pages })
@@ -140,7 +140,7 @@ impl Engine {
             Op::GcRead { .. } | Op::GcMend => {
                 let buffer = match op {
                     Op::GcRead { chunk } => Buffer::Gc(chunk),
-                    _ => self.mend_buffer(),
+                    _ => self.collection.mend_buffer(),
                 };
                 if !self.replace(buffer) {
                     return false;

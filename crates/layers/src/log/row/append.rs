@@ -8,14 +8,17 @@ use hostftl_format::log::{GRAIN, Kind, Place};
 
 use crate::planted::{Bug, planted};
 
-use crate::log::Engine;
+use crate::kit::shell::Ended;
 use crate::log::durability::Durability;
+use crate::log::gc::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
 use crate::log::row::{DEAD, Item, NO_HEIR};
+use crate::log::{Engine, OWN_OPS};
+use hostftl_core::Command;
 
 /// Who wants room, and where.
 #[derive(Clone, Copy, Debug)]
@@ -153,12 +156,12 @@ impl Engine {
         crc: u32,
         cx: &mut Cx,
     ) -> Option<(u8, u32)> {
-        if self.is_paced(to, cx) {
+        if !to.copy && self.collection.is_paced(&self.segments, cx) {
             return None;
         }
         let (row, chunk, byte) = self.take_room(to, len, cx)?;
         if !to.copy {
-            self.pace_taken(len);
+            self.collection.pace_taken(len, &self.segments);
         }
         let place = self.rows.place_in(row, chunk, byte, len, generation);
         let it = &mut self.rows[row];
@@ -168,5 +171,65 @@ impl Engine {
         it.placing += 1;
         it.copied[chunk as usize] += if to.copy { len.next_multiple_of(GRAIN) } else { 0 };
         Some((row, item))
+    }
+
+    /// Moves the next records of the victim, as many as lie in one chunk and go to one.
+    pub(in crate::log) fn move_some(&mut self, cx: &mut Cx) -> bool {
+        if !self.collection.may_move() || cx.command_room() <= OWN_OPS / 2 {
+            return false;
+        }
+        let Some(first) = self.collection.next_live(&mut self.pages) else {
+            return self.with_gc(|gc, with| gc.end_row(with, cx));
+        };
+        let mut next = Some(first);
+        while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
+            if !self.take_along(live, cx) {
+                break;
+            }
+            next = self.collection.next_live(&mut self.pages);
+        }
+        let moves = self.collection.batch_row().is_some();
+        if moves {
+            self.send_batch(first.chunk, cx);
+        }
+        moves
+    }
+
+    /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
+    /// when there is no room, or not in the same chunk.
+    fn take_along(&mut self, live: Live, cx: &mut Cx) -> bool {
+        let (len, generation) = (live.place.len(), live.place.generation());
+        let row = self.collection.batch_row();
+        if row.is_some_and(|row| !self.rows[row].continues(len))
+            || !self.with_gc(|gc, with| gc.pin_for_copy(live, with, cx))
+        {
+            return false;
+        }
+        let record = (live.block, len, generation);
+        let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc, cx) else {
+            let page = self.pages.map().page_of(live.block);
+            self.pages.map_mut().unpin(page);
+            return false;
+        };
+        let into = self.rows[row].items[item as usize].byte;
+        self.collection.take(live, (row, item), into);
+        cx.touch(1);
+        true
+    }
+
+    /// A batch of collection is in its row.
+    pub(in crate::log) fn gc_move_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
+        let (row, right, records) = self.collection.moved(command, ended, &mut self.buffers);
+        for (index, &(record, item)) in records.iter().enumerate() {
+            let Live { block, place, .. } = self.collection.record(record, index < right);
+            match index < right {
+                true => self.publish_copy(row, item, place, cx),
+                false => self.rows[row].items[item as usize].heir = DEAD,
+            }
+            let page = self.pages.map().page_of(block);
+            self.pages.map_mut().unpin(page);
+        }
+        self.rows[row].placing -= records.len() as u32;
+        self.collection.batch_over(right, records);
     }
 }

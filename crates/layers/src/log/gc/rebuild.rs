@@ -2,8 +2,8 @@
 
 use hostftl_core::{Cause, Command, DeviceError, Few, Target, Verdict};
 
-use crate::log::Engine;
 use crate::log::buffers::Buffer;
+use crate::log::gc::{Collection, Needs};
 use crate::log::layout::At;
 use crate::log::ops::{Cx, Op};
 
@@ -30,9 +30,9 @@ impl Mend {
     }
 }
 
-impl Engine {
+impl Collection {
     /// Reads the next chunk; the first goes where the sum will be.
-    pub(in crate::log) fn pump_mend(&mut self, mut mend: Mend, cx: &mut Cx) -> bool {
+    pub fn pump_mend(&mut self, mut mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
         if mend.busy || cx.command_room() == 0 {
             return false;
         }
@@ -40,7 +40,7 @@ impl Engine {
             mend.next += 1;
         }
         if mend.next > mend.chunks {
-            self.chunk_mended(mend.chunk, true, cx);
+            self.chunk_mended(mend.chunk, true, with, cx);
             return true;
         }
         let At { segment, slot, .. } = mend.at;
@@ -50,24 +50,25 @@ impl Engine {
         };
         self.mend_goes_on(Mend { busy: true, ..mend });
         let buffer = self.mend_buffer();
-        let view = self.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
+        let view = with.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
         let lba = self.layout.lba(mend.at) + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
-        self.devices.submit(Op::GcMend, command, cx);
+        with.devices.submit(Op::GcMend, command, cx);
         true
     }
 
     /// The buffer into which a chunk is read.
-    pub(in crate::log) fn mend_buffer(&self) -> Buffer {
+    pub fn mend_buffer(&self) -> Buffer {
         let mend = self.mending();
         if mend.next == 0 { Buffer::Gc(mend.chunk) } else { Buffer::Other }
     }
 
     /// A chunk was read, or is folded in.
-    pub(in crate::log) fn gc_mend_done(
+    pub fn mend_done(
         &mut self,
         command: Command,
         result: Result<Verdict, DeviceError>,
+        with: &mut Needs,
         cx: &mut Cx,
     ) {
         let mend = self.mending();
@@ -76,22 +77,22 @@ impl Engine {
         match command {
             Command::Read { into: Target::Data(view), .. } => {
                 let first = mend.next == 0;
-                self.buffers.at(if first { sum } else { other }).repay_mut(view);
+                with.buffers.at(if first { sum } else { other }).repay_mut(view);
                 if result.is_err() {
-                    return self.chunk_mended(mend.chunk, false, cx);
+                    return self.chunk_mended(mend.chunk, false, with, cx);
                 }
                 if first {
                     return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
                 }
                 let mut from = Few::new();
-                from.push(self.buffers.at(other).view_sectors(mend.from, mend.sectors));
-                let into = self.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
+                from.push(with.buffers.at(other).view_sectors(mend.from, mend.sectors));
+                let into = with.buffers.at(sum).view_mut_sectors(mend.from, mend.sectors);
                 let command = Command::Fold { from, into, keep: true };
-                self.devices.submit(Op::GcMend, command, cx);
+                with.devices.submit(Op::GcMend, command, cx);
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view| self.buffers.at(other).repay(view));
-                self.buffers.at(sum).repay_mut(into);
+                from.into_iter().for_each(|view| with.buffers.at(other).repay(view));
+                with.buffers.at(sum).repay_mut(into);
                 self.mend_goes_on(Mend { busy: false, next: mend.next + 1, ..mend });
             }
             other => unreachable!("{other:?} mends nothing"),

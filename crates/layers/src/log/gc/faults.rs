@@ -1,0 +1,44 @@
+//! What of the victim turns out to be damaged, told before the next row.
+
+use hostftl_core::Event;
+
+use crate::log::gc::{Checked, Collection, Live, Needs};
+use crate::log::ops::Cx;
+use crate::log::redundancy::faults::tell_corrupt;
+
+/// With less room for outputs, telling waits.
+const TELLS: usize = 12;
+
+impl Collection {
+    /// Tells one thing of the victim's row that was not told yet. False when there is none.
+    pub fn tell_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        if self.flawed == 0 {
+            return false;
+        }
+        if cx.room() < TELLS {
+            cx.wake();
+            return true;
+        }
+        let gone = |live: &Live| live.state == Checked::Gone;
+        if let Some(at) = self.live.iter().position(gone) {
+            let Live { block, place, .. } = self.live[at];
+            self.live[at].state = Checked::Told;
+            if with.pages.pair(block).is_none_or(|(now, _)| now == place) {
+                tell_corrupt(block, 1, cx);
+            }
+            return true;
+        }
+        let chunk = self.flawed.trailing_zeros() as u8;
+        self.flawed &= !(1 << chunk);
+        let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
+        if let Some((from, sectors)) = self.live_range(chunk)
+            && !self.live.iter().any(told)
+        {
+            let at = self.at;
+            let device = self.layout.device(at.segment, at.slot, chunk.into());
+            let lba = self.layout.lba(at) + u64::from(from);
+            cx.tell(Event::Mended { device, lba, sectors });
+        }
+        true
+    }
+}
