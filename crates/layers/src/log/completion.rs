@@ -37,14 +37,16 @@ impl Engine {
                 self.with_rows(|rows, with| rows.chunk_done(row, command, with, cx));
             }
             Op::Flush => self.flush_done(cx),
-            Op::Images { chunk } => self.images_done(chunk, command, cx),
+            Op::Images { chunk } => {
+                self.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
+            }
             Op::GcHead => self.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
             Op::GcRead { chunk } => {
                 self.with_gc(|gc, with| gc.read_done(chunk, command, result, with));
             }
             Op::GcMend => self.with_gc(|gc, with| gc.mend_done(command, result, with, cx)),
             Op::GcMove => self.gc_move_done(command, result, cx),
-            Op::Root { .. } => self.root_done(command, cx),
+            Op::Root { .. } => self.with_checkpoint(|it, with| it.root_over(command, with, cx)),
             Op::Discard { segment } => {
                 let (segments, devices) = (&mut self.segments, &mut self.devices);
                 self.reclaim.done(segment, &command, result, segments, devices, cx);
@@ -137,10 +139,12 @@ impl Engine {
         match self.pages.image_read(index, buf, well, &mut self.segments, cx) {
             Image::Here => {}
             Image::Gone(page, device) => self.page_is_gone(page, device, cx),
-            Image::Carry(page) => self.carry_image(page, Some(index)),
+            Image::Carry(page) => {
+                self.with_checkpoint(|it, with| it.carry_image(page, Some(index), with));
+            }
             Image::NotCarried(page, device) => {
                 self.page_is_gone(page, device, cx);
-                self.carry_image(page, None);
+                self.with_checkpoint(|it, with| it.carry_image(page, None, with));
             }
             Image::Damaged(why) => give_up(why, cx),
         }

@@ -253,7 +253,7 @@ impl Core for Engine {
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));
-        facts.push(("replay_bytes", self.delta()));
+        facts.push(("replay_bytes", self.checkpoint.delta(&self.durability, &self.pages)));
         facts.push(("start_read_bytes", self.devices.read_at_start()));
         facts.push(("map_warmed_percent", self.pages.loads().warmed() * 100 / pages));
         facts

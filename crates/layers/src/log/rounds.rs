@@ -3,6 +3,7 @@
 use hostftl_core::Command;
 
 use crate::kit::Life;
+use crate::log::checkpoint::{self, Checkpoint};
 use crate::log::durability::WINDOW;
 use crate::log::gc::{Collection, Needs};
 use crate::log::map::Where;
@@ -10,7 +11,7 @@ use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, Op};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
-use crate::log::row::write_out::Sealing;
+use crate::log::row::rows::write_out::Sealing;
 use crate::log::{Engine, OWN_OPS};
 use crate::planted::{Bug, planted};
 
@@ -242,5 +243,34 @@ impl Engine {
         let Engine { segments, devices, buffers, pages, checkpoint, salvage, gauges, .. } = self;
         let mut with = Needs { segments, devices, buffers, pages, checkpoint, salvage, gauges };
         self.collection.send(chunk, &self.rows, &mut with, cx);
+    }
+
+    /// Lets the checkpoint work with the parts that it needs.
+    pub(in crate::log) fn with_checkpoint<T>(
+        &mut self,
+        act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
+    ) -> T {
+        let (life, generation) = (self.life_number, self.generation);
+        let Engine { rows, segments, devices, durability, journal, pages, reclaim, .. } = self;
+        let mut with = checkpoint::Needs {
+            rows,
+            segments,
+            devices,
+            durability,
+            journal,
+            pages,
+            reclaim,
+            life,
+            generation,
+        };
+        act(&mut self.checkpoint, &mut with)
+    }
+
+    pub(in crate::log) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+        self.with_checkpoint(|it, with| it.pump(with, cx))
+    }
+
+    pub(in crate::log) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
+        self.with_checkpoint(|it, with| it.reclaim_some(with, cx))
     }
 }

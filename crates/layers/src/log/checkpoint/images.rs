@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::{self, Entry, Head, Kind, Place};
 
-use crate::log::Engine;
+use crate::log::checkpoint::{Checkpoint, Needs};
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::streams::MAP;
@@ -15,21 +15,21 @@ use crate::log::row::streams::MAP;
 /// The row of images that is being filled or written.
 #[derive(Debug)]
 pub struct Images {
-    pub at: Option<At>,
-    pub ahead: u32,
+    at: Option<At>,
+    ahead: u32,
     /// For each device, in the order of the row's chunks.
-    pub bufs: Vec<Option<MetaBuf>>,
+    bufs: Vec<Option<MetaBuf>>,
     /// Images so far.
-    pub count: u32,
+    count: u32,
     /// Pages of the row before the first of them.
     head: u32,
     /// Whether what `entries` lists is not on the devices.
     unwritten: bool,
-    pub entries: Vec<Entry>,
+    entries: Vec<Entry>,
     /// Chunks on their way.
-    pub pending: u32,
-    pub seq: u64,
-    pub segment: u32,
+    pending: u32,
+    seq: u64,
+    segment: u32,
 }
 
 impl Images {
@@ -56,6 +56,16 @@ impl Images {
         self.entries.iter().position(is_it).filter(|_| self.unwritten)
     }
 
+    /// Whether a row of them is on its way.
+    pub fn are_sent(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// Whether the row that is filled has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Whether the image of a map page is not on the devices.
     pub fn has(&self, page: u32) -> bool {
         self.index_of(page).is_some()
@@ -69,7 +79,7 @@ impl Images {
     }
 }
 
-impl Engine {
+impl Checkpoint {
     /// How many images fit into a row, and how many pages its head takes.
     fn images_room(&self, at: At) -> (u32, u32) {
         let full = at.sector == 0;
@@ -80,23 +90,23 @@ impl Engine {
     }
 
     /// No image fits now: the row is written, or there is no segment for one.
-    pub(in crate::log) fn images_full(&mut self, cx: &mut Cx) -> bool {
-        self.checkpoint.images.count > 0 && self.write_images(cx)
+    pub fn images_full(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        self.images.count > 0 && self.write_images(with, cx)
     }
 
     /// Where the next image goes; `None` when the row is full or can't be opened.
-    pub(in crate::log) fn image_place(&mut self) -> Option<Place> {
-        if self.checkpoint.images.at.is_none() {
-            let at = self.rows.next_at(MAP, 0, &mut self.segments)?;
-            let ahead = self.rows.ahead(MAP).expect("a stream knows its next segment");
-            self.segments.row_opened(at.segment);
+    pub fn image_place(&mut self, with: &mut Needs) -> Option<Place> {
+        if self.images.at.is_none() {
+            let at = with.rows.next_at(MAP, 0, with.segments)?;
+            let ahead = with.rows.ahead(MAP).expect("a stream knows its next segment");
+            with.segments.row_opened(at.segment);
             let head = self.images_room(at).1;
-            let images = &mut self.checkpoint.images;
+            let images = &mut self.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
             (images.head, images.unwritten) = (head, true);
             images.entries.clear();
         }
-        let images = &self.checkpoint.images;
+        let images = &self.images;
         let at = images.at.expect("a row is open");
         let (room, head) = self.images_room(at);
         if images.count == room {
@@ -110,49 +120,50 @@ impl Engine {
     }
 
     /// The buffer of the next image, and the page in it.
-    pub(in crate::log) fn image_buffer(&mut self) -> (MetaBuf, usize) {
-        let at = self.checkpoint.images.at.expect("a row is open");
-        let page = self.checkpoint.images.count + self.images_room(at).1;
+    pub fn image_buffer(&mut self) -> (MetaBuf, usize) {
+        let at = self.images.at.expect("a row is open");
+        let page = self.images.count + self.images_room(at).1;
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
-        let buf = self.checkpoint.images.bufs[(page / per) as usize].take();
+        let buf = self.images.bufs[(page / per) as usize].take();
         (buf.expect("no image is on its way"), (page % per) as usize)
     }
 
-    pub(in crate::log) fn put_back(&mut self, buf: MetaBuf) {
-        let empty = self.checkpoint.images.bufs.iter_mut().find(|it| it.is_none());
+    pub fn put_back(&mut self, buf: MetaBuf) {
+        let empty = self.images.bufs.iter_mut().find(|it| it.is_none());
         *empty.expect("it was taken from there") = Some(buf);
     }
 
-    pub(in crate::log) fn note_image(
+    pub fn note_image(
         &mut self,
         kind: Kind,
         page: u32,
         place: Place,
         crc: u32,
         old: Place,
+        with: &mut Needs,
     ) {
-        let images = &mut self.checkpoint.images;
+        let images = &mut self.images;
         assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
-        self.segments.add(self.layout.segment_of(place.byte()), place);
+        with.segments.add(self.layout.segment_of(place.byte()), place);
         if !old.is_nowhere() {
-            self.segments.kill(self.layout.segment_of(old.byte()), old);
+            with.segments.kill(self.layout.segment_of(old.byte()), old);
         }
     }
 
     /// Writes the row of images.
-    pub(in crate::log) fn write_images(&mut self, cx: &mut Cx) -> bool {
-        if !self.durability.may_seal() {
+    pub fn write_images(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        if !with.durability.may_seal() {
             return false;
         }
-        let segment = self.checkpoint.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !self.with_rows(|_, with| with.may_enter(segment, cx)) {
+        let segment = self.images.at.expect("a row of images").segment;
+        if self.layout.zoned && !with.may_enter(segment, cx) {
             return false;
         }
-        let at = self.checkpoint.images.at.take().expect("a row of images");
+        let at = self.images.at.take().expect("a row of images");
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
-        let total = self.checkpoint.images.count + self.images_room(at).1;
+        let total = self.images.count + self.images_room(at).1;
         let chunks = total.div_ceil(per);
         let pages = |chunk: u32| (total - chunk * per).min(per);
         let (align, parity, full) = (self.layout.align, self.layout.parity, self.layout.chunk);
@@ -160,41 +171,41 @@ impl Engine {
             true => full,
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
-        let seq = self.durability.seal_images();
+        let seq = with.durability.seal_images();
         let head = Head {
             seq,
-            durable: self.durability.durable(),
-            journal: self.journal.newest(),
-            epoch: self.life_number,
-            next: self.checkpoint.images.ahead,
-            entries: self.checkpoint.images.entries.len() as u32,
+            durable: with.durability.durable(),
+            journal: with.journal.newest(),
+            epoch: with.life,
+            next: self.images.ahead,
+            entries: self.images.entries.len() as u32,
             first_sectors: sectors(0),
             last_sectors: sectors(chunks - 1),
             chunks: chunks as u8,
             stream: MAP,
         };
-        self.checkpoint.images.seq = seq;
-        self.checkpoint.images.segment = at.segment;
+        self.images.seq = seq;
+        self.images.segment = at.segment;
         self.emit_head(at, &head);
         self.fold_images(total, chunks);
         let copies = chunks + u32::from(self.layout.parity);
         for chunk in 0..copies {
             let parity = chunk == chunks;
             let buf = match parity {
-                true => self.checkpoint.images.bufs.len() - 1,
+                true => self.images.bufs.len() - 1,
                 false => chunk as usize,
             };
             let like = if parity { 0 } else { chunk };
-            self.send_images(at, (buf, chunk), (pages(like), sectors(like)), parity, cx);
+            self.send_images(at, (buf, chunk), (pages(like), sectors(like)), parity, with, cx);
         }
-        self.checkpoint.images.pending = copies;
-        self.checkpoint.images.count = 0;
-        self.rows.advance(MAP, at, sectors(0), &mut self.segments, &self.devices);
+        self.images.pending = copies;
+        self.images.count = 0;
+        with.rows.advance(MAP, at, sectors(0), with.segments, with.devices);
         true
     }
 
     fn emit_head(&mut self, at: At, head: &Head) {
-        let images = &mut self.checkpoint.images;
+        let images = &mut self.images;
         let buf = images.bufs[0].as_mut().expect("no image is on its way");
         for (index, entry) in images.entries.iter().enumerate() {
             log::put_entry(buf, index as u32, entry);
@@ -208,7 +219,7 @@ impl Engine {
             return;
         }
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
-        let bufs = &mut self.checkpoint.images.bufs;
+        let bufs = &mut self.images.bufs;
         let mut parity = bufs.last_mut().and_then(Option::take).expect("no image is on its way");
         for (index, page) in parity.pages_mut().iter_mut().enumerate() {
             page.0.fill(0);
@@ -229,13 +240,14 @@ impl Engine {
         (buf, chunk): (usize, u32),
         (pages, sectors): (u32, u32),
         parity: bool,
+        with: &mut Needs,
         cx: &mut Cx,
     ) {
         let device = match parity {
             true => self.layout.parity_device(at.segment, at.slot),
             false => self.layout.device(at.segment, at.slot, chunk),
         };
-        let meta = self.checkpoint.images.bufs[buf].take().expect("no image is on its way");
+        let meta = self.images.bufs[buf].take().expect("no image is on its way");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf: meta, pages });
@@ -255,13 +267,13 @@ impl Engine {
         count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        self.devices.submit(Op::Images { chunk: buf as u8 }, command, cx);
+        with.devices.submit(Op::Images { chunk: buf as u8 }, command, cx);
     }
 
     /// A chunk of images is written.
-    pub(in crate::log) fn images_done(&mut self, chunk: u8, command: Command, cx: &mut Cx) {
+    pub fn images_done(&mut self, chunk: u8, command: Command, with: &mut Needs, cx: &mut Cx) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
-        let images = &mut self.checkpoint.images;
+        let images = &mut self.images;
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
                 images.bufs[chunk as usize] = Some(buf);
@@ -272,8 +284,8 @@ impl Engine {
         if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
-            self.durability.written(seq);
-            self.segments.row_written(segment, seq);
+            with.durability.written(seq);
+            with.segments.row_written(segment, seq);
         }
     }
 }

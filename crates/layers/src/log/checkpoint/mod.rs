@@ -22,13 +22,19 @@ use hostftl_format::log::{Place, Root};
 use crate::planted::{Bug, planted};
 
 use crate::kit::Life;
-use crate::log::Engine;
 use crate::log::checkpoint::images::Images;
 use crate::log::checkpoint::root::Written;
 use crate::log::checkpoint::roots::Roots;
+use crate::log::devices::Devices;
+use crate::log::durability::Durability;
+use crate::log::journal::Journal;
 use crate::log::layout::Layout;
+use crate::log::map::pages::Pages;
 use crate::log::ops::Cx;
+use crate::log::row::rows::Rows;
 use crate::log::segments::Safe;
+use crate::log::segments::Segments;
+use crate::log::segments::reclaim::Reclaim;
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
@@ -62,18 +68,50 @@ pub enum Phase {
 /// row, the next row, and the row that was opened last.
 type Stir = (u64, u64, u64, u64);
 
+/// The parts that a checkpoint needs.
+#[derive(Debug)]
+pub struct Needs<'a> {
+    /// They know where each stream begins.
+    pub rows: &'a mut Rows,
+    /// Images lie in them, and a root frees them.
+    pub segments: &'a mut Segments,
+    /// Images and roots go there.
+    pub devices: &'a mut Devices,
+    /// It says what a root may count on.
+    pub durability: &'a mut Durability,
+    /// A root says whether it is needed.
+    pub journal: &'a mut Journal,
+    /// The map that images show.
+    pub pages: &'a mut Pages,
+    /// What a root freed goes out of use.
+    pub reclaim: &'a mut Reclaim,
+    /// The number of this life, and the version that was given last.
+    pub life: u32,
+    pub generation: u8,
+}
+
+impl Needs<'_> {
+    /// Whether a row of images may be written to a segment now.
+    pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
+        let (segments, reclaim) = (&*self.segments, &*self.reclaim);
+        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
+        self.devices.may_enter(segment, rests, cx)
+    }
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {
-    pub phase: Phase,
-    pub images: Images,
+    layout: Layout,
+    phase: Phase,
+    images: Images,
     /// Where the images of the directory's pages are, and of the counts.
     top: Vec<(Place, u32)>,
     /// The last root that is durable, and the one that is being made.
-    pub root: Root,
-    pub next: Root,
+    root: Root,
+    next: Root,
     /// The last root that is on all devices.
-    pub everywhere: u64,
+    everywhere: u64,
     /// When no empty segment was out of use, and when no root was wanted: while nothing has
     /// changed since, that is so.
     seen: Stir,
@@ -87,8 +125,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// No root was made.
     pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Checkpoint {
+            layout: *layout,
             uuid,
             roots: Roots::new(layout),
             phase: Phase::Idle,
@@ -136,6 +176,21 @@ impl Checkpoint {
         &mut self.roots
     }
 
+    /// The images that are taken.
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// The last root that is durable.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Recovery found that this root is on all devices.
+    pub fn is_everywhere(&mut self, number: u64) {
+        self.everywhere = number;
+    }
+
     /// Whether no root is on its way.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
@@ -154,10 +209,10 @@ impl Checkpoint {
     }
 }
 
-impl Engine {
+impl Checkpoint {
     /// Whether the host or collection can't go on, and could with `more` free segments.
-    fn is_starved(&self, more: u32) -> bool {
-        let (free, floor) = (self.segments.free(), self.layout.gc_floor());
+    fn is_starved(&self, more: u32, segments: &Segments) -> bool {
+        let (free, floor) = (segments.free(), self.layout.gc_floor());
         let most = self.layout.reserve + 1;
         let soon = self.layout.lead / 4;
         // A root takes time, in which the host goes on.
@@ -168,67 +223,70 @@ impl Engine {
 
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
-    fn wants_checkpoint(&self) -> bool {
-        self.is_starved(self.segments.empty()) && self.awaited(self.safe()).is_none()
-            || self.delta() > DELTA
+    fn wants_checkpoint(&self, with: &Needs) -> bool {
+        self.is_starved(with.segments.empty(), with.segments)
+            && Self::awaited(self.safe(with), with).is_none()
+            || self.delta(with.durability, with.pages) > DELTA
     }
 
     /// Bytes of heads and map pages that recovery would read.
-    pub(in crate::log) fn delta(&self) -> u64 {
-        let rows = self.durability.next().saturating_sub(self.checkpoint.root.replay_from);
+    pub fn delta(&self, durability: &Durability, pages: &Pages) -> u64 {
+        let rows = durability.next().saturating_sub(self.root.replay_from);
         let heads = rows * u64::from(self.layout.head_pages(true));
-        (heads + u64::from(self.pages.map().dirty())) * BLOCK as u64
+        (heads + u64::from(pages.map().dirty())) * BLOCK as u64
     }
 
     /// What is known of rows and the root.
-    fn safe(&self) -> Safe {
-        let stamp = self.durability.all_up_to(self.rows.unsealed());
-        Safe { stamp, replay_from: self.checkpoint.root.replay_from }
+    fn safe(&self, with: &Needs) -> Safe {
+        let stamp = with.durability.all_up_to(with.rows.unsealed());
+        Safe { stamp, replay_from: self.root.replay_from }
     }
 
-    fn stir(&self) -> Stir {
-        let it = &self.durability;
-        (self.segments.changes, it.durable(), it.next(), it.opened())
+    fn stir(with: &Needs) -> Stir {
+        let it = &with.durability;
+        (with.segments.changes, it.durable(), it.next(), it.opened())
     }
 
-    fn awaited(&self, safe: Safe) -> Option<u64> {
-        let zones = self.devices.zones();
-        self.segments.awaited(safe, |it| zones.is_filled(it))
+    fn awaited(safe: Safe, with: &Needs) -> Option<u64> {
+        let zones = with.devices.zones();
+        with.segments.awaited(safe, |it| zones.is_filled(it))
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
-    fn hasten(&mut self) -> bool {
-        let safe = self.safe();
-        let Some(stamp) = self.awaited(safe) else { return false };
-        let hurry = stamp > safe.stamp && self.is_starved(self.segments.empty());
-        hurry && self.durability.want_all(stamp)
+    fn hasten(&mut self, with: &mut Needs) -> bool {
+        let safe = self.safe(with);
+        let Some(stamp) = Self::awaited(safe, with) else { return false };
+        let hurry = stamp > safe.stamp && self.is_starved(with.segments.empty(), with.segments);
+        hurry && with.durability.want_all(stamp)
     }
 
-    pub(in crate::log) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+    /// The next step, or the first of a checkpoint that is due.
+    pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         if cx.room() < if self.layout.zoned { 36 } else { 20 } {
             return false;
         }
-        match self.checkpoint.phase {
+        match self.phase {
             Phase::Idle => {
-                let stir = self.stir();
-                let stirred = core::mem::replace(&mut self.checkpoint.weighed, stir) != stir;
-                let begin = self.checkpoint.wanted
-                    || self.pages.map().is_crowded()
-                    || stirred && self.wants_checkpoint();
+                let stir = Self::stir(with);
+                let stirred = core::mem::replace(&mut self.weighed, stir) != stir;
+                let begin = self.wanted
+                    || with.pages.map().is_crowded()
+                    || stirred && self.wants_checkpoint(with);
                 if begin {
-                    self.begin_checkpoint();
+                    self.begin_images(with);
                 }
                 begin
             }
-            Phase::Moving(segment, page) => self.mark_images_in(segment, page, cx),
-            Phase::Counts(number) => self.take_counts(number, cx),
-            Phase::Pages(page) => self.take_image(page, cx),
-            Phase::Directory(page) => self.take_directory(page, cx),
+            Phase::Moving(segment, page) => self.mark_images_in(segment, page, with, cx),
+            Phase::Counts(number) => self.take_counts(number, with, cx),
+            Phase::Pages(page) => self.take_image(page, with, cx),
+            Phase::Directory(page) => self.take_directory(page, with, cx),
             Phase::Settle(stamp, seq) => {
-                let ready = self.durability.durable() >= seq && self.all_durable(stamp)
+                let ready = with.durability.durable() >= seq
+                    && with.durability.has_all(stamp, with.rows.unsealed())
                     || planted(Bug::RootBeforeRows);
                 if ready {
-                    self.write_root(cx);
+                    self.write_root(with, cx);
                 }
                 ready
             }
@@ -237,47 +295,47 @@ impl Engine {
     }
 
     /// All images are taken: now everything that they show must become durable.
-    pub(in crate::log) fn settle(&mut self) {
-        let (opened, next) = (self.durability.opened(), self.durability.next());
-        self.durability.want_all(opened);
-        self.checkpoint.begun_at = next;
-        self.checkpoint.phase = Phase::Settle(opened, next - 1);
+    pub fn settle(&mut self, with: &mut Needs) {
+        let (opened, next) = (with.durability.opened(), with.durability.next());
+        with.durability.want_all(opened);
+        self.begun_at = next;
+        self.phase = Phase::Settle(opened, next - 1);
     }
 
     /// Everything that the images show is durable: the root may say so.
-    fn write_root(&mut self, cx: &mut Cx) {
-        let root = Root { durable: self.durability.durable(), ..self.checkpoint.next };
-        self.send_root(root, cx);
+    fn write_root(&mut self, with: &mut Needs, cx: &mut Cx) {
+        let root = Root { durable: with.durability.durable(), ..self.next };
+        self.send(root, with, cx);
     }
 
     /// Writes a root to all devices.
-    pub(in crate::log) fn send_root(&mut self, root: Root, cx: &mut Cx) {
-        let lost = self.devices.lost() | root.lost & self.journal.bit();
-        let of_this_life = root.epoch == self.life_number;
-        let journal = if of_this_life { self.journal.newest() } else { root.journal };
-        self.checkpoint.send_root(Root { lost, journal, ..root }, &mut self.devices, cx);
+    pub fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
+        let lost = with.devices.lost() | root.lost & with.journal.bit();
+        let of_this_life = root.epoch == with.life;
+        let journal = if of_this_life { with.journal.newest() } else { root.journal };
+        self.send_root(Root { lost, journal, ..root }, with.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
-    pub(in crate::log) fn root_done(&mut self, command: Command, cx: &mut Cx) {
-        match self.checkpoint.root_done(command, &mut self.devices, cx) {
+    pub fn root_over(&mut self, command: Command, with: &mut Needs, cx: &mut Cx) {
+        match self.root_done(command, with.devices, cx) {
             Written::On => {}
-            Written::Again(root) => self.send_root(root, cx),
-            Written::Durable => self.root_durable(cx),
+            Written::Again(root) => self.send(root, with, cx),
+            Written::Durable => self.root_durable(with, cx),
         }
     }
 
     /// What the root before this one needed may be written again.
-    fn root_durable(&mut self, cx: &mut Cx) {
-        self.checkpoint.root = self.checkpoint.next;
-        self.segments.root_durable();
-        self.checkpoint.roots_mut().made_durable();
-        self.pages.map_mut().root_durable();
+    fn root_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
+        self.root = self.next;
+        with.segments.root_durable();
+        self.roots_mut().made_durable();
+        with.pages.map_mut().root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
-            self.checkpoint.everywhere = self.checkpoint.root.number;
+            self.everywhere = self.root.number;
         }
-        self.journal.told(self.checkpoint.root.lost);
-        self.devices.told(self.checkpoint.root.lost & !self.journal.bit());
+        with.journal.told(self.root.lost);
+        with.devices.told(self.root.lost & !with.journal.bit());
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }
@@ -285,23 +343,23 @@ impl Engine {
     }
 
     /// Frees segments that no root needs any more.
-    pub(in crate::log) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
-        let seen = self.stir();
-        if self.checkpoint.seen == seen
-            || !self.reclaim.has_room(&self.layout)
+    pub fn reclaim_some(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let seen = Self::stir(with);
+        if self.seen == seen
+            || !with.reclaim.has_room(&self.layout)
             || cx.room() < 20
             || cx.command_room() < 16
         {
             return false;
         }
-        let empty = self.segments.empty() > 0 || !self.segments.is_clean();
-        let (safe, zones) = (self.safe(), self.devices.zones());
-        let segment = empty.then(|| self.segments.reclaim(safe, |it| zones.is_filled(it)));
+        let empty = with.segments.empty() > 0 || !with.segments.is_clean();
+        let (safe, zones) = (self.safe(with), with.devices.zones());
+        let segment = empty.then(|| with.segments.reclaim(safe, |it| zones.is_filled(it)));
         let Some(segment) = segment.flatten() else {
-            self.checkpoint.seen = seen;
-            return empty && self.hasten();
+            self.seen = seen;
+            return empty && self.hasten(with);
         };
-        self.reclaim.begin(segment, &mut self.segments, &mut self.devices, cx);
+        with.reclaim.begin(segment, with.segments, with.devices, cx);
         true
     }
 }

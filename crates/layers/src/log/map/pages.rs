@@ -298,7 +298,7 @@ impl Pages {
         if state != Where::Away {
             return state;
         }
-        if with.checkpoint.images.has(page) {
+        if with.checkpoint.images().has(page) {
             return self.fetch_unwritten(page, with, cx);
         }
         let blank = self.directory.place(page).is_nowhere();
@@ -322,7 +322,7 @@ impl Pages {
     /// As [`Pages::fetch`], for a page whose image is not on the devices: after a failure it
     /// may never be, and is taken from where it was to be written from.
     fn fetch_unwritten(&mut self, page: u32, with: &mut With, cx: &mut Cx) -> Where {
-        let image = with.checkpoint.images.image(page).filter(|_| !works(cx));
+        let image = with.checkpoint.images().image(page).filter(|_| !works(cx));
         let Some(image) = image else { return Where::Away };
         if !self.map.invite(page) {
             return Where::Away;
@@ -359,7 +359,7 @@ impl Pages {
         for _ in 0..WARM_STEP {
             let (page, busy) = (self.loads.warm, LOADS - self.loads.free.len());
             let away = self.map.state(page) == Where::Away && !self.is_blank(page);
-            let away = away && !with.checkpoint.images.has(page);
+            let away = away && !with.checkpoint.images().has(page);
             if away && (busy >= WARMING || !self.may_load(cx)) {
                 return false;
             }

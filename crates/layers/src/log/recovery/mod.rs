@@ -21,6 +21,7 @@ use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
+use crate::log::checkpoint::Checkpoint;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::{Cx, Op, fail, give_up};
@@ -227,11 +228,11 @@ impl Engine {
         }
         self.pages.map_mut().set_mapped(root.mapped);
         self.life_number = root.life + u32::from(!planted(Bug::OldLife));
-        self.checkpoint.everywhere = root.everywhere;
+        self.checkpoint.is_everywhere(root.everywhere);
         self.generation = root.generation;
         self.recovery().replay.begin(&root);
         let claim = Root { number: root.number + 1, life: self.life_number, ..root };
-        self.send_root(claim, cx);
+        self.with_checkpoint(|it, with| it.send(claim, with, cx));
         self.go(Step::Claim)
     }
 
@@ -378,19 +379,20 @@ impl Engine {
         if let Some(moved) = self.pump_first_record(cx) {
             return moved | self.pump_writing(cx);
         }
-        self.begin_checkpoint();
+        self.with_checkpoint(Checkpoint::begin_images);
         self.go(Step::Checkpoint)
     }
 
     fn serve_when_durable(&mut self, cx: &mut Cx) -> bool {
-        if !self.checkpoint.is_idle() || self.checkpoint.root.epoch != self.life_number {
+        if !self.checkpoint.is_idle() || self.checkpoint.root().epoch != self.life_number {
             return false;
         }
         if !self.devices.is_told() {
             return false;
         }
-        if self.checkpoint.root.number == 1 {
-            self.begin_checkpoint(); // Both slots have a root from the beginning.
+        if self.checkpoint.root().number == 1 {
+            // Both slots have a root from the beginning.
+            self.with_checkpoint(Checkpoint::begin_images);
             return true;
         }
         let recovery = self.recovery.take().expect("the volume is being recovered");

@@ -81,9 +81,10 @@ impl Engine {
         if self.devices.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
-        let root = self.checkpoint.root;
+        let root = *self.checkpoint.root();
         let lost = if tells { self.journal.unneeded() } else { root.lost };
-        self.send_root(Root { number: root.number + 1, lost, ..root }, cx);
+        let root = Root { number: root.number + 1, lost, ..root };
+        self.with_checkpoint(|it, with| it.send(root, with, cx));
         true
     }
 }

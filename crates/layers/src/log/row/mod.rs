@@ -10,7 +10,6 @@ pub(in crate::log) mod append;
 pub(in crate::log) mod place;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
-pub(in crate::log) mod write_out;
 
 use alloc::vec::Vec;
 

@@ -5,6 +5,8 @@
 //! - Rows are left for the streams of the host when those of copies take many, and for copies when
 //!   the host does.
 
+pub(in crate::log) mod write_out;
+
 use core::ops::{Index, IndexMut};
 
 use alloc::vec::Vec;
@@ -34,7 +36,7 @@ struct Stream {
 /// See the module text.
 #[derive(Debug)]
 pub struct Rows {
-    pub(super) layout: Layout,
+    layout: Layout,
     list: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
     active: u32,
