@@ -58,7 +58,7 @@ use host::blocks::Blocks;
 use journal::Journal;
 pub use layout::{At, Layout};
 use map::pages::Pages;
-use ops::{Cx, Mark, OPS, OWN_OPS, Op, give_up};
+use ops::{Cx, Mark, OPS, Op, give_up};
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;

@@ -3,16 +3,17 @@
 use hostftl_core::Command;
 
 use crate::kit::Life;
+use crate::log::Engine;
 use crate::log::checkpoint::{self, Checkpoint};
 use crate::log::durability::WINDOW;
 use crate::log::gc::{Collection, Needs};
+use crate::log::journal::{self, Journal};
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
-use crate::log::ops::{Cx, Op};
+use crate::log::ops::{Cx, OWN_OPS, Op};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::rows::write_out::Sealing;
-use crate::log::{Engine, OWN_OPS};
 use crate::planted::{Bug, planted};
 
 /// As [`WINDOW`], where rows that aren't durable keep their buffers.
@@ -81,7 +82,7 @@ impl Engine {
     pub(in crate::log) fn pump_writing(&mut self, cx: &mut Cx) -> bool {
         let mut moved = self.pump_commit(cx);
         moved |= self.pump_rows(cx);
-        moved |= self.pump_journal(cx);
+        moved |= self.with_journal(|it, with| it.pump(with, cx));
         moved |= self.pump_flush(cx);
         moved | self.answer_flushed(cx)
     }
@@ -104,7 +105,7 @@ impl Engine {
         if !self.all_durable(opened) {
             return self.durability.want_all(opened);
         }
-        if self.close_journal() {
+        if self.journal.close(&self.durability) {
             return true;
         }
         if !self.checkpoint.is_current(self.durability.next()) {
@@ -272,5 +273,23 @@ impl Engine {
 
     pub(in crate::log) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         self.with_checkpoint(|it, with| it.reclaim_some(with, cx))
+    }
+
+    /// Lets the journal work with the parts that it needs.
+    pub(in crate::log) fn with_journal<T>(
+        &mut self,
+        act: impl FnOnce(&mut Journal, &mut journal::Needs) -> T,
+    ) -> T {
+        let volume = (self.uuid, self.life_number);
+        let Engine { rows, durability, buffers, devices, journal, .. } = self;
+        act(journal, &mut journal::Needs { rows, durability, buffers, devices, volume })
+    }
+
+    /// The host published item `item` of a row.
+    #[inline]
+    pub(in crate::log) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
+        if self.journal.is_ready() {
+            self.with_journal(|it, with| it.note(row, item, with, cx));
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! writes one [`record`]: all that the host has published since the last one and that is not
 //! durable yet, as it lies in the rows. The rows are sealed when they are full. After a cut the
 //! records are played between the rows ([`replay`]), and what no row has is put into new rows
-//! ([`restore`]).
+//! (`recovery/records.rs`).
 //!
 //! Order. Every publication of the host has an order, the `clock`. A record holds all of them up
 //! to its own moment, and it is replayed before the row whose number was next then. So a row that
@@ -19,13 +19,12 @@
 //! - Rows that aren't durable keep their buffers, so that a record can be made of them.
 //! - An empty record of a life is durable before the first root of that life says that the journal
 //!   is needed; roots and rows name the newest record that is durable. So an older copy of the
-//!   device is found out when it lacks one of these ([`Engine::lacks_records`]).
+//!   device is found out when it lacks one of these ([`Journal::lacks_records`]).
 //! - When the journal is full, a record would be too long, or a row lists a trim and has no number
 //!   yet, rows are sealed as without a journal; when its device fails, from then on.
 
 mod record;
 mod replay;
-mod restore;
 pub(in crate::log) mod ring;
 
 use alloc::collections::VecDeque;
@@ -34,13 +33,17 @@ use hostftl_core::{DeviceError, Event, Few, MetaBuf};
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
-use crate::log::Engine;
+use crate::log::buffers::Buffers;
+use crate::log::devices::Devices;
+use crate::log::durability::Durability;
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
+use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
 use crate::planted::{Bug, planted};
 use record::Making;
 use replay::Played;
+pub use replay::{Done, Turn};
 use ring::Ring;
 
 /// Publications that are remembered for the next record.
@@ -76,9 +79,25 @@ struct Kept {
     upto: u64,
 }
 
+/// The parts that the journal needs.
+#[derive(Debug)]
+pub struct Needs<'a> {
+    /// What is published lies in them.
+    pub rows: &'a mut Rows,
+    /// It knows what needs no record.
+    pub durability: &'a mut Durability,
+    /// A record is put together in one.
+    pub buffers: &'a mut Buffers,
+    /// Records go there.
+    pub devices: &'a mut Devices,
+    /// The volume's UUID, and the number of this life.
+    pub volume: ([u8; 16], u32),
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Journal {
+    layout: Layout,
     ring: Ring,
     device: u8,
     state: State,
@@ -119,6 +138,7 @@ impl Journal {
         let heads = if state == State::None { 0 } else { MOST_PAGES as usize };
         let notes = if state == State::None { 0 } else { MOST_NOTES };
         Journal {
+            layout: *layout,
             ring,
             device,
             state,
@@ -246,103 +266,106 @@ impl Journal {
     }
 }
 
-impl Engine {
+impl Journal {
     /// The host published item `item` of a row.
-    pub(in crate::log) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
-        if !self.journal.is_ready() {
-            return;
+    pub fn note(&mut self, row: u8, item: u32, with: &mut Needs, cx: &mut Cx) {
+        assert!(self.is_ready(), "flushes go to the journal");
+        if self.notes.len() == MOST_NOTES {
+            self.forget_some(with, cx);
         }
-        if self.journal.notes.len() == MOST_NOTES {
-            self.forget_some(cx);
-        }
-        self.journal.clock += 1;
-        let it = &mut self.rows[row];
+        self.clock += 1;
+        let it = &mut with.rows[row];
         if it.first_order == 0 {
-            it.first_order = self.journal.clock;
+            it.first_order = self.clock;
         }
-        self.journal.notes.push_back(Note { row, item, stamp: it.stamp });
+        self.notes.push_back(Note { row, item, stamp: it.stamp });
     }
 
     /// Whether what a row holds may still be lost with it.
-    fn is_at_risk(&self, row: &Row) -> bool {
+    fn is_at_risk(row: &Row, durability: &Durability) -> bool {
         let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
-        row.phase() != Phase::Idle && !(sealed && row.seq <= self.durability.durable())
+        row.phase() != Phase::Idle && !(sealed && row.seq <= durability.durable())
     }
 
     /// Makes room for notes: when few go, there are too many for a record.
-    fn forget_some(&mut self, cx: &mut Cx) {
-        self.forget_durable(cx);
-        if self.journal.notes.len() > MOST_NOTES / 2 {
-            let from = self.journal.making.map_or(0, |making| making.count as usize);
-            self.journal.notes.truncate(from);
-            self.journal.unlisted = self.journal.clock;
+    fn forget_some(&mut self, with: &mut Needs, cx: &mut Cx) {
+        self.forget_durable(with, cx);
+        if self.notes.len() > MOST_NOTES / 2 {
+            let from = self.making.map_or(0, |making| making.count as usize);
+            self.notes.truncate(from);
+            self.unlisted = self.clock;
         }
     }
 
     /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
     /// noted too; but none of the record under way.
-    fn forget_durable(&mut self, cx: &mut Cx) {
-        let from = self.journal.making.map_or(0, |making| making.count as usize);
-        let mut notes = core::mem::take(&mut self.journal.notes);
+    fn forget_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
+        let from = self.making.map_or(0, |making| making.count as usize);
+        let mut notes = core::mem::take(&mut self.notes);
         let mut kept = 0;
         for at in 0..notes.len() {
             let note = notes[at];
-            let row = &self.rows[note.row];
+            let row = &with.rows[note.row];
             let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
-            if at < from || row.stamp == note.stamp && self.is_at_risk(row) && is_wanted() {
+            if at < from
+                || row.stamp == note.stamp && Self::is_at_risk(row, with.durability) && is_wanted()
+            {
                 notes[kept] = note;
                 kept += 1;
             }
         }
         cx.touch(notes.len());
         notes.truncate(kept);
-        self.journal.notes = notes;
+        self.notes = notes;
     }
 
     /// The order of the first publication that may be lost with its row.
-    fn first_at_risk(&self) -> u64 {
-        let at_risk = self.rows.iter().filter(|row| row.first_order > 0 && self.is_at_risk(row));
+    fn first_at_risk(with: &Needs) -> u64 {
+        let at_risk = with
+            .rows
+            .iter()
+            .filter(|row| row.first_order > 0 && Self::is_at_risk(row, with.durability));
         at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
     }
 
     /// Forgets records of which all rows are durable; the number of the oldest that is left.
-    fn oldest_record(&mut self) -> u64 {
-        let first = self.first_at_risk();
+    fn oldest_record(&mut self, with: &mut Needs) -> u64 {
+        let first = Self::first_at_risk(with);
         let early = planted(Bug::JournalFreedEarly);
-        let kept = &mut self.journal.kept;
+        let kept = &mut self.kept;
         while kept.front().is_some_and(|it| it.upto < first || early) {
             kept.pop_front();
         }
-        kept.front().map_or(self.journal.next, |it| it.number)
+        kept.front().map_or(self.next, |it| it.number)
     }
 
     /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
-    pub(in crate::log) fn journal_failed(&mut self, error: DeviceError, cx: &mut Cx) {
-        let journal = &mut self.journal;
+    pub fn failed(&mut self, error: DeviceError, with: &mut Needs, cx: &mut Cx) {
+        let journal = &mut *self;
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
         }
-        (journal.state, journal.ended) = (State::Dead, self.durability.opened());
+        (journal.state, journal.ended) = (State::Dead, with.durability.opened());
         (journal.logged, journal.asked) = (0, 0);
         journal.notes.clear();
-        self.durability.want_host(self.durability.host());
-        self.durability.want_all(self.durability.opened());
+        with.durability.want_host(with.durability.host());
+        with.durability.want_all(with.durability.opened());
         let device = journal.device;
         cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 
     /// Everything is durable in rows: the journal is not needed any more. False when that is known.
-    pub(in crate::log) fn close_journal(&mut self) -> bool {
-        let ready = self.journal.is_ready() && self.journal.making.is_none();
+    pub fn close(&mut self, durability: &Durability) -> bool {
+        let ready = self.is_ready() && self.making.is_none();
         if ready {
-            let ended = self.durability.opened();
-            (self.journal.state, self.journal.ended) = (State::Closed, ended);
+            let ended = durability.opened();
+            (self.state, self.ended) = (State::Closed, ended);
         }
         ready
     }
 
     /// Whether a root has yet to say that the journal is not needed, and may.
-    pub(in crate::log) fn journal_to_tell(&self) -> bool {
-        self.recovery.is_none() && !self.journal.is_told() && self.all_durable(self.journal.ended)
+    pub fn has_to_tell(&self, durability: &Durability, rows: &Rows) -> bool {
+        !self.is_told() && durability.has_all(self.ended, rows.unsealed())
     }
 }

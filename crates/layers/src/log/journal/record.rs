@@ -4,10 +4,9 @@ use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_P
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
-use super::{Engine, Kept, State};
-use crate::log::OWN_OPS;
+use super::{Journal, Kept, Needs, State};
 use crate::log::buffers::Buffer;
-use crate::log::ops::{Cx, Op, Part, count_sent, works};
+use crate::log::ops::{Cx, OWN_OPS, Op, Part, count_sent, works};
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
@@ -30,80 +29,81 @@ pub struct Making {
     is_sent: bool,
 }
 
-impl Engine {
+impl Journal {
     /// The next step of the record under way, or the first of a new one.
-    pub(in crate::log) fn pump_journal(&mut self, cx: &mut Cx) -> bool {
-        let asked = self.journal.is_ready() && self.journal.asked > self.journal.logged;
-        match self.journal.making {
+    pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let asked = self.is_ready() && self.asked > self.logged;
+        match self.making {
             Some(making) if making.is_sent => false,
-            Some(making) if making.next < making.count => self.copy_some(making, cx),
-            Some(making) => making.copies == 0 && self.write_record(making, cx),
-            None => asked && works(cx) && self.begin_record(cx),
+            Some(making) if making.next < making.count => self.copy_some(making, with, cx),
+            Some(making) => making.copies == 0 && self.write_record(making, with, cx),
+            None => asked && works(cx) && self.begin_record(with, cx),
         }
     }
 
     /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
-    pub(in crate::log) fn pump_first_record(&mut self, cx: &mut Cx) -> Option<bool> {
-        if self.journal.state != State::Starting || self.journal.begun {
+    pub fn first_record(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<bool> {
+        if self.state != State::Starting || self.begun {
             return None;
         }
-        let waits = self.journal.making.is_some();
+        let waits = self.making.is_some();
         if !waits {
-            self.journal.go_on();
-            let oldest = self.journal.next;
+            self.go_on();
+            let oldest = self.next;
             let making = Making { oldest, ..Making::default() };
-            self.write_record(making, cx);
+            self.write_record(making, with, cx);
         }
         Some(!waits)
     }
 
-    fn noted(&self, index: u32) -> Entry {
-        let note = self.journal.notes[index as usize];
-        let item = self.rows[note.row].items[note.item as usize];
+    fn noted(&self, index: u32, with: &Needs) -> Entry {
+        let note = self.notes[index as usize];
+        let item = with.rows[note.row].items[note.item as usize];
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
     /// Begins a record of all that was published, unless there is nothing, or too much, or no room.
-    fn begin_record(&mut self, cx: &mut Cx) -> bool {
-        self.forget_durable(cx);
-        let count = self.journal.notes.len();
-        let all_noted = self.first_at_risk() > self.journal.unlisted;
+    fn begin_record(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        self.forget_durable(with, cx);
+        let count = self.notes.len();
+        let all_noted = Self::first_at_risk(with) > self.unlisted;
         if count == 0 && all_noted {
-            self.journal.logged = self.journal.clock;
+            self.logged = self.clock;
             return true;
         }
-        let oldest = self.oldest_record();
-        let next = self.journal.next;
+        let oldest = self.oldest_record(with);
+        let next = self.next;
         // The slot behind this record must be free too.
-        let has_room = next + 1 < oldest + u64::from(self.journal.ring.slots);
+        let has_room = next + 1 < oldest + u64::from(self.ring.slots);
         let fits = count <= most_entries() as usize && {
-            let bytes = (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index))));
-            bytes.sum::<u64>() <= self.journal.ring.bytes().into()
+            let bytes =
+                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, with))));
+            bytes.sum::<u64>() <= self.ring.bytes().into()
         };
         // A row with a trim must be replayed before what was written since, so before the record.
-        let has_trims = self.rows.iter().any(|row| row.is_unsealed() && row.has_trims);
+        let has_trims = with.rows.iter().any(|row| row.is_unsealed() && row.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
-            self.journal.asked = self.journal.logged;
-            self.journal.passed_by += 1;
-            self.durability.want_host(self.durability.host());
+            self.asked = self.logged;
+            self.passed_by += 1;
+            with.durability.want_host(with.durability.host());
             return true;
         }
-        let mut head = self.journal.head.take().expect("one record at a time");
+        let mut head = self.head.take().expect("one record at a time");
         let mut rows = 0;
         for index in 0..count as u32 {
-            put_entry(&mut head, index, &self.noted(index));
-            rows |= 1 << self.journal.notes[index as usize].row;
+            put_entry(&mut head, index, &self.noted(index, with));
+            rows |= 1 << self.notes[index as usize].row;
         }
-        self.journal.head = Some(head);
+        self.head = Some(head);
         cx.touch(count);
-        self.journal.making = Some(Making {
-            upto: self.journal.clock,
+        self.making = Some(Making {
+            upto: self.clock,
             count: count as u32,
             rows,
             next: 0,
             bytes: 0,
             copies: 0,
-            before: self.durability.next(),
+            before: with.durability.next(),
             oldest,
             is_sent: false,
         });
@@ -111,36 +111,36 @@ impl Engine {
     }
 
     /// Begins copies, as many as there is room for.
-    fn copy_some(&mut self, mut making: Making, cx: &mut Cx) -> bool {
+    fn copy_some(&mut self, mut making: Making, with: &mut Needs, cx: &mut Cx) -> bool {
         let begun = making.next;
         while making.next < making.count && cx.room() > 8 && cx.command_room() > OWN_OPS / 2 {
-            let entry = self.noted(making.next);
-            let note = self.journal.notes[making.next as usize];
+            let entry = self.noted(making.next, with);
+            let note = self.notes[making.next as usize];
             making.next += 1;
             if entry.kind != Kind::Data {
                 continue;
             }
-            let item = self.rows[note.row].items[note.item as usize];
+            let item = with.rows[note.row].items[note.item as usize];
             let len = entry.place.len();
             let (row, into) = (Buffer::row(note.row, item.chunk.into()), Buffer::Journal);
-            let from = Piece::Data(self.buffers.at(row).view(item.byte, len));
-            let into = self.buffers.at(into).view_mut(making.bytes, len);
+            let from = Piece::Data(with.buffers.at(row).view(item.byte, len));
+            let into = with.buffers.at(into).view_mut(making.bytes, len);
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
-            self.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
+            with.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
         }
-        self.journal.making = Some(making);
+        self.making = Some(making);
         making.next > begun
     }
 
-    fn write_record(&mut self, making: Making, cx: &mut Cx) -> bool {
-        let (number, ring) = (self.journal.next, self.journal.ring);
+    fn write_record(&mut self, making: Making, with: &mut Needs, cx: &mut Cx) -> bool {
+        let (number, ring) = (self.next, self.ring);
         let lba = ring.at(ring.slot_of(number));
         let Making { count: entries, oldest, before, bytes, .. } = making;
-        let record = Record { number, oldest, before, epoch: self.life_number, entries };
-        let mut buf = self.journal.head.take().expect("one record at a time");
-        journal::seal(&mut buf, &self.uuid, lba, &record);
+        let record = Record { number, oldest, before, epoch: with.volume.1, entries };
+        let mut buf = self.head.take().expect("one record at a time");
+        journal::seal(&mut buf, &with.volume.0, lba, &record);
         let pages = record.pages();
         let full = pages * SECTORS_PER_BLOCK * SECTOR as u32 + bytes;
         let sectors = full.div_ceil(SECTOR as u32).next_multiple_of(ring.align);
@@ -148,67 +148,70 @@ impl Engine {
         gather.push(Piece::Meta { buf, pages });
         if bytes > 0 {
             let buffer = Buffer::Journal;
-            gather.push(Piece::Data(self.buffers.at(buffer).view(0, bytes)));
+            gather.push(Piece::Data(with.buffers.at(buffer).view(0, bytes)));
         }
         if sectors * SECTOR as u32 > full {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
         }
         let tally = Tally::of(Cause::Journal, sectors);
         count_sent(&tally, cx);
-        self.journal.making = Some(Making { is_sent: true, rows: 0, ..making });
-        let device = self.journal.device;
+        self.making = Some(Making { is_sent: true, rows: 0, ..making });
+        let device = self.device;
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
-        self.devices.submit(Op::Journal(Part::Write), command, cx);
+        with.devices.submit(Op::Journal(Part::Write), command, cx);
         true
     }
 
-    /// A command of the record under way is over.
-    pub(super) fn making_done(
+    /// A command of the record under way is over. Whether the record is durable now.
+    pub fn making_done(
         &mut self,
         part: Part,
         command: Command,
         result: Result<(), DeviceError>,
+        with: &mut Needs,
         cx: &mut Cx,
-    ) {
+    ) -> bool {
         let buffer = Buffer::Journal;
         match (part, command) {
             (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
-                self.buffers.repay_row(row, from);
-                self.buffers.at(buffer).repay_mut(into);
-                self.journal.making.as_mut().expect("a record is being made").copies -= 1;
+                with.buffers.repay_row(row, from);
+                with.buffers.at(buffer).repay_mut(into);
+                self.making.as_mut().expect("a record is being made").copies -= 1;
             }
             (Part::Write, Command::Program { gather, device, .. }) => {
                 for piece in gather {
                     match piece {
-                        Piece::Data(view) => self.buffers.at(buffer).repay(view),
-                        Piece::Meta { buf, .. } => self.journal.head = Some(buf),
+                        Piece::Data(view) => with.buffers.at(buffer).repay(view),
+                        Piece::Meta { buf, .. } => self.head = Some(buf),
                         Piece::Zeros(_) => {}
                     }
                 }
                 if result.is_ok() && !planted(Bug::JournalUnflushed) {
                     let part = Op::Journal(Part::Flush);
-                    return self.devices.submit(part, Command::Flush { device }, cx);
+                    with.devices.submit(part, Command::Flush { device }, cx);
+                    return false;
                 }
-                self.end_record(result.is_ok(), cx);
+                return self.end_record(result.is_ok(), cx);
             }
-            (Part::Flush, _) => self.end_record(result.is_ok(), cx),
+            (Part::Flush, _) => return self.end_record(result.is_ok(), cx),
             (part, command) => unreachable!("{command:?} is no {part:?}"),
         }
+        false
     }
 
     /// The record is durable, or lost with the journal.
-    fn end_record(&mut self, is_durable: bool, cx: &mut Cx) {
-        let making = self.journal.making.take().expect("a record is being made");
-        let used = matches!(self.journal.state, State::Starting | State::Ready);
+    fn end_record(&mut self, is_durable: bool, cx: &mut Cx) -> bool {
+        let making = self.making.take().expect("a record is being made");
+        let used = matches!(self.state, State::Starting | State::Ready);
         if !is_durable || !used || !works(cx) {
-            return;
+            return false;
         }
-        let (number, upto) = (self.journal.next, making.upto);
-        self.journal.notes.drain(..making.count as usize);
-        self.journal.kept.push_back(Kept { number, upto });
-        self.journal.next += 1;
-        self.journal.begun = true;
-        self.journal.logged = upto;
-        self.answer_flushed(cx);
+        let (number, upto) = (self.next, making.upto);
+        self.notes.drain(..making.count as usize);
+        self.kept.push_back(Kept { number, upto });
+        self.next += 1;
+        self.begun = true;
+        self.logged = upto;
+        true
     }
 }

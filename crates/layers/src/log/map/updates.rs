@@ -8,11 +8,11 @@ use alloc::collections::VecDeque;
 use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 use hostftl_format::log::{GENERATIONS, Place};
 
+use crate::log::Engine;
 use crate::log::host::blocks::{BlockOp, Step};
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
-use crate::log::ops::Cx;
-use crate::log::{Engine, OWN_OPS};
+use crate::log::ops::{Cx, OWN_OPS};
 
 /// See the module text.
 #[derive(Debug)]

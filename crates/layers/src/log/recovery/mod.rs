@@ -9,6 +9,7 @@
 //! 6. The first record of the new life, if there is a journal.
 //! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
+mod records;
 pub(in crate::log) mod replay;
 pub(in crate::log) mod root_zones;
 pub(in crate::log) mod sane;
@@ -218,7 +219,7 @@ impl Engine {
             return false;
         }
         self.devices.lose(stale);
-        if let Err(why) = self.begin_journal(&root) {
+        if let Err(why) = self.journal.begin_replay(&root) {
             give_up(why, cx);
             return false;
         }
@@ -360,7 +361,7 @@ impl Engine {
             give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }
-        if self.begin_restoring() {
+        if self.journal.begin_restoring() {
             return self.go(Step::Restore);
         }
         self.go(Step::Journal)
@@ -376,7 +377,7 @@ impl Engine {
 
     /// Begins the records of the new life, then its first root.
     fn begin_records(&mut self, cx: &mut Cx) -> bool {
-        if let Some(moved) = self.pump_first_record(cx) {
+        if let Some(moved) = self.with_journal(|it, with| it.first_record(with, cx)) {
             return moved | self.pump_writing(cx);
         }
         self.with_checkpoint(Checkpoint::begin_images);

@@ -143,7 +143,7 @@ impl Engine {
         if self.recovery().pending > 0 || !self.salvage.is_idle() {
             return false;
         }
-        if let Some(moved) = self.scan_journal(cx) {
+        if let Some(moved) = self.with_journal(|it, with| it.scan(with, cx)) {
             return moved;
         }
         if !self.replay().found_all {
@@ -153,7 +153,7 @@ impl Engine {
             if let Some(moved) = self.play_journal(u64::MAX, cx) {
                 return moved;
             }
-            if let Some(why) = self.lacks_records() {
+            if let Some(why) = self.journal.lacks_records() {
                 give_up(why, cx);
                 return false;
             }
@@ -195,7 +195,7 @@ impl Engine {
         let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
         let lba = self.layout.lba(at);
         let head = self.replay().next_head(stream, &buf, lba);
-        self.row_knows(head.map_or(0, |head| head.journal));
+        self.journal.row_knows(head.map_or(0, |head| head.journal));
         let replay = self.replay();
         let chain = &mut replay.chains[stream as usize];
         match head {

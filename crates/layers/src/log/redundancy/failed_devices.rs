@@ -37,7 +37,7 @@ impl Engine {
         if self.journal.is(device) {
             // What can't be read is known when recovery needs it.
             return if writes {
-                self.journal_failed(error, cx)
+                self.with_journal(|it, with| it.failed(error, with, cx))
             };
         }
         if self.devices.has_lost(device) || !writes && error != DeviceError::Gone {
@@ -77,7 +77,8 @@ impl Engine {
 
     /// Writes a root that says who is lost, when none does.
     pub(in crate::log) fn pump_told(&mut self, cx: &mut Cx) -> bool {
-        let tells = self.journal_to_tell();
+        let running = self.recovery.is_none();
+        let tells = running && self.journal.has_to_tell(&self.durability, &self.rows);
         if self.devices.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }

@@ -6,18 +6,18 @@
 
 use hostftl_format::log::{GRAIN, Kind, Place};
 
+use crate::log::ops::{Cx, OWN_OPS};
 use crate::planted::{Bug, planted};
 
 use crate::kit::shell::Ended;
+use crate::log::Engine;
 use crate::log::durability::Durability;
 use crate::log::gc::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Layout;
-use crate::log::ops::Cx;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
 use crate::log::row::{DEAD, Item, NO_HEIR};
-use crate::log::{Engine, OWN_OPS};
 use hostftl_core::Command;
 
 /// Who wants room, and where.
