@@ -370,3 +370,11 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         moved
     }
 }
+
+/// Calls a part of an engine in a test: in a step of a layer that starts, with nothing under way.
+#[cfg(test)]
+pub fn trial<Op: Copy, Mark: Copy + Default, T>(act: impl FnOnce(&mut Cx<'_, Op, Mark>) -> T) -> T {
+    let (mut common, mut out) = (Common::new(1024, [0; 16], 1 << 20), Out::new());
+    let budget = out.room();
+    act(&mut Cx::new(0, &mut out, budget, &mut common))
+}

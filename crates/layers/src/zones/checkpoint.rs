@@ -296,3 +296,30 @@ impl Checkpoint {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+
+    fn checkpoint() -> Checkpoint {
+        Checkpoint::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2))
+    }
+
+    #[test]
+    fn a_checkpoint_is_asked_for_once_and_is_current_until_a_row_follows() {
+        let mut it = checkpoint();
+        assert!(!it.is_current(0), "there is no root");
+        it.resume(Root { seq: 4, replay_from: 8, images_from: 2, images: 2 }, 4);
+        assert!(it.is_current(7) && !it.is_current(8));
+        assert!(it.hurry() && !it.hurry() && !it.is_idle());
+    }
+
+    #[test]
+    #[should_panic(expected = "a checkpoint that is at Images(0) can't be at Root next")]
+    fn a_root_waits_for_what_its_images_show() {
+        let mut it = checkpoint();
+        it.go(Stage::Images(0));
+        it.go(Stage::Root);
+    }
+}

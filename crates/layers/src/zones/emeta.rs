@@ -264,3 +264,33 @@ impl Emeta {
         self.stage = next;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+
+    #[test]
+    fn what_does_not_fit_leaves_a_line_without_a_list() {
+        let layout = Layout::trial(LayerKind::Pblk, 128, 64, 1);
+        let mut emeta = Emeta::new(&layout);
+        let room = emeta.part_room();
+        let list = emeta.of(3);
+        assert_eq!((list.parts.len(), list.pages(0)), (1, 1), "an empty list is a list");
+        let entry = Entry { kind: Kind::Data, block: 1, value: 2, crc: 0 };
+        list.make_room(room, room);
+        (0..=RECORDS).for_each(|_| list.push(&entry));
+        assert_eq!((list.whole, list.pages(0)), (true, 2));
+        list.make_room(room - RECORDS, room);
+        assert_eq!((list.whole, list.pages(0)), (false, 0));
+        assert!(emeta.of(4).whole && !emeta.of(3).whole, "two lines have lists");
+    }
+
+    #[test]
+    #[should_panic(expected = "the list of a line that is Flushing can't be Ready(1) next")]
+    fn the_first_part_goes_first() {
+        let mut emeta = Emeta::new(&Layout::trial(LayerKind::Pblk, 128, 64, 1));
+        emeta.go(Stage::Flushing);
+        emeta.go(Stage::Ready(1));
+    }
+}

@@ -155,3 +155,39 @@ impl Lanes {
         moved
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+    use crate::kit::cx::trial;
+
+    #[test]
+    fn a_lane_goes_back_strip_by_strip_to_the_first() {
+        let mut lanes = Lanes::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2));
+        trial(|cx| lanes.read(0, (3, 1), true, cx));
+        assert_eq!((lanes.idle(), lanes.pending(), lanes.are_idle()), (Some(1), 1, false));
+        lanes.end();
+        lanes.take_back(0, MetaBuf::new(16));
+        lanes.look_before(0);
+        assert!(lanes.idle() == Some(1) && !lanes.are_idle(), "it has something to go on with");
+        assert!(trial(|cx| lanes.go_on(|_| false, cx)));
+        assert_eq!(lanes.place(0), (3, 0));
+        lanes.end();
+        lanes.take_back(0, MetaBuf::new(16));
+        lanes.look_before(0);
+        assert!(lanes.are_idle());
+    }
+
+    #[test]
+    fn a_read_is_tried_three_times() {
+        let mut lanes = Lanes::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2));
+        trial(|cx| lanes.read(0, (3, 1), true, cx));
+        let mut fails = || {
+            lanes.end();
+            lanes.take_back(0, MetaBuf::new(16));
+            trial(|cx| lanes.read_again(0, true, cx))
+        };
+        assert_eq!([fails(), fails(), fails()], [true, true, false]);
+    }
+}

@@ -120,9 +120,9 @@ impl Layout {
         let cp_strips = pages.div_ceil(self.strip_blocks().into()) + 1;
         let keep = 2 * cp_strips.div_ceil(strips) + 2;
         // A victim with two strips to gain must be there whenever space is short.
-        let live =
+        let valid =
             lines.checked_sub(keep + u64::from(self.reserve + self.spoiled)).ok_or(too_small)?;
-        let live = blocks(live, strips.saturating_sub(2));
+        let valid = blocks(valid, strips.saturating_sub(2));
         let spared = match self.wide {
             true => most - most * u64::from(permille) / 1000,
             // rrpc sets four segments of each unit aside, then a share of the rest.
@@ -131,7 +131,7 @@ impl Layout {
                 blocks(rest, strips) * u64::from(1000 - permille) / 1000
             }
         };
-        self.blocks = live.min(spared);
+        self.blocks = valid.min(spared);
         if self.blocks == 0 {
             return Err(too_small);
         }
@@ -266,26 +266,53 @@ fn strip(device: &Segments, wanted: u32) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The strips that are kept for a list in a line of so many strips of 64 KiB.
-    fn list(strips: u32) -> u32 {
+impl Layout {
+    /// A volume for tests: `count` segments, of so many strips of 64 KiB, in `units` units.
+    pub fn trial(kind: LayerKind, strips: u32, count: u32, units: u32) -> Self {
         let device = Segments {
             size: 128 * strips,
             write_unit: 8,
             write_best: 8,
             unreadable: 0,
             max_open: 0,
-            count: 64,
-            units: 1,
+            count,
+            units,
         };
-        let info = DeviceInfo {
-            kind: DeviceKind::Zoned(device),
-            ..DeviceInfo::block(u64::from(device.size) * 64, 8)
-        };
-        let config = LayerConfig { superpage: 128, ..LayerConfig::new(LayerKind::Pblk) };
-        Layout::new(&config, &[info]).expect("it fits").list
+        let sectors = u64::from(device.size) * u64::from(count);
+        let kind_of = DeviceKind::Zoned(device);
+        let info = DeviceInfo { kind: kind_of, ..DeviceInfo::block(sectors, 8) };
+        let config = LayerConfig { superpage: 128, ..LayerConfig::new(kind) };
+        Layout::new(&config, &[info]).expect("it fits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The strips that are kept for a list in a line of so many strips of 64 KiB.
+    fn list(strips: u32) -> u32 {
+        Layout::trial(LayerKind::Pblk, strips, 64, 1).list
+    }
+
+    /// Segments of 64 MiB on devices of 16, 64 and 256 TiB.
+    #[test]
+    fn the_last_strip_has_a_place_beyond_16_tib() {
+        for (kind, lines) in [(LayerKind::Pblk, 1), (LayerKind::Rrpc, 4)] {
+            for count in [1 << 18, 1 << 20, 1 << 22] {
+                let layout = Layout::trial(kind, 1024, count, 4);
+                assert_eq!(layout.lines, lines * count / 4);
+                let (segment, strip) = (count - 1, 1023);
+                let end = u64::from(count) * u64::from(layout.device.size);
+                assert_eq!(layout.tail_at(segment, strip), end - 8);
+                let last = layout.place(segment, strip, layout.strip_blocks() - 1);
+                assert_eq!(last, end / 8 - 2);
+                assert_eq!((layout.segment_of(last), layout.left_in_strip(last)), (segment, 1));
+                let (line, column) = (layout.line(segment), layout.column(segment));
+                assert_eq!(layout.segment(line, column), segment);
+                assert!(layout.blocks > 0 && layout.blocks < last);
+            }
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! published in the [`map`]. A row that is full, or that a flush needs, is closed and goes as one
 //! strip to the next segment of an open [line](lines); its last page, the tail, lists what it
 //! holds. The last strips of a full line of `pblk` are the [list](emeta) of all that its tails say.
-//! When the medium can give a strip, the map points there. Collection moves what is live
-//! in a victim into the same rows as the host's blocks. A checkpoint writes the map to lines of its
+//! When the medium can give a strip, the map points there. Collection moves what is valid in a
+//! victim into the same rows as the host's blocks. A checkpoint writes the map to lines of its
 //! own.
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 
 use crate::policy::GcPolicy;
 
-/// What only `pblk` can be told; `rrpc` takes the victim with the fewest live blocks.
+/// What only `pblk` can be told; `rrpc` takes the victim with the fewest valid blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Which line is collected next.

@@ -88,3 +88,32 @@ pub fn reset_done(
     }
     reset_more(line, layout, lines, cx);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::cx::trial;
+    use crate::zones::lines::tests::{fill, free_lines};
+
+    #[test]
+    fn a_line_is_reset_when_what_emptied_it_is_durable_and_nobody_reads_it() {
+        let (layout, mut lines) = free_lines();
+        let line = fill(&layout, &mut lines, 0);
+        let (mut durability, mut checkpoint) = (Durability::new(1), Checkpoint::new(&layout));
+        let mut run = |lines: &mut Lines, row: u64| {
+            durability.resume(row);
+            trial(|cx| run(&layout, lines, &mut durability, &mut checkpoint, cx))
+        };
+        assert!(!run(&mut lines, 99), "row 100 emptied it");
+        lines.at_mut(line).pin();
+        assert!(!run(&mut lines, 100));
+        lines.at_mut(line).unpin();
+        assert!(run(&mut lines, 100) && lines.resetting() == 1);
+        for column in 0..layout.width {
+            assert_eq!(lines.resetting(), 1);
+            let segment = layout.segment(line, column);
+            trial(|cx| reset_done(segment, Ok(()), &layout, &mut lines, cx));
+        }
+        assert_eq!((lines.resetting(), lines.empty_count()), (0, 0));
+    }
+}

@@ -7,7 +7,7 @@
 //! 5. The images of the newest root.
 //! 6. The rows since then, in the order of their numbers (see [`super::replay`]): from the list of
 //!    a full line, else from tails.
-//! 7. What is live where; open lines are gone on with.
+//! 7. How many blocks are valid in each line; lines that are partly written are filled later.
 //!
 //! It writes nothing but pads, so that it can be cut and begun again at any point.
 
@@ -328,5 +328,33 @@ impl Recovery {
         store.lines.measure();
         cx.become_ready(self.replay.applied(), 0);
         self.go(Step::Over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+
+    fn recovery() -> Recovery {
+        Recovery::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2), false)
+    }
+
+    #[test]
+    #[should_panic(expected = "recovery can't go from Report(0) to Scan")]
+    fn open_segments_are_padded_before_the_scan() {
+        let mut it = recovery();
+        it.go(Step::Flush);
+        it.go(Step::Report(0));
+        it.go(Step::Scan);
+    }
+
+    #[test]
+    #[should_panic(expected = "recovery can't go from Scan to Images(3)")]
+    fn no_image_is_left_out() {
+        let mut it = recovery();
+        for step in [Step::Flush, Step::Report(0), Step::Pad(0), Step::Scan, Step::Images(3)] {
+            it.go(step);
+        }
     }
 }

@@ -282,3 +282,31 @@ impl Replay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+
+    #[test]
+    fn rows_count_in_the_order_of_their_numbers_and_where_they_were_written_last() {
+        let mut replay = Replay::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2));
+        let row = |seq, newest| Found { seq, newest, segment: 1, strip: 2, part: OWN, at: 0 };
+        replay.rows = alloc::vec![row(5, 9), row(4, 5), row(5, 6)];
+        replay.sort();
+        assert_eq!(replay.rows, [row(4, 5), row(5, 6), row(5, 9)]);
+    }
+
+    #[test]
+    fn the_segments_of_a_refused_line_are_looked_at_again() {
+        let layout = Layout::trial(LayerKind::Pblk, 16, 80, 2);
+        let (mut replay, lanes) = (Replay::new(&layout), Lanes::new(&layout));
+        replay.sought = 80;
+        assert!(replay.sought().is_none() && replay.has_found_all(&lanes));
+        replay.refused.push(7);
+        assert_eq!(replay.sought(), Some(layout.segment(7, 0)));
+        replay.sought = 81;
+        assert_eq!(replay.sought(), Some(layout.segment(7, 1)));
+        assert!(!replay.has_found_all(&lanes));
+    }
+}

@@ -44,7 +44,7 @@ pub struct Row {
     pub taken: [u32; 2],
     /// Blocks on their way into it.
     pub pending: u32,
-    /// Whether it says that blocks hold nothing, or are lost: nothing that is live stands for that.
+    /// Whether it says that blocks hold nothing, or are lost: no valid block tells of that.
     pub has_trim: bool,
     /// Sectors by cause.
     pub tally: Tally,

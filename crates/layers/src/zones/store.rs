@@ -379,3 +379,52 @@ impl Store {
         self.rows.void();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::cx::trial;
+    use crate::zones::lines::tests::free_lines;
+
+    fn store() -> Store {
+        let (layout, lines) = free_lines();
+        Store { lines, ..Store::new(&layout, GcPolicy::Greedy, Vec::new()) }
+    }
+
+    #[test]
+    fn what_is_published_replaces_what_was_on_the_medium() {
+        let mut store = store();
+        let place = store.layout.place(store.layout.segment(5, 1), 3, 2);
+        store.map.set(7, At::Media(place));
+        store.lines.at_mut(5).add_valid();
+        let (row, slot, count) = store.take(Who::Host, 40).expect("there is room");
+        assert_eq!((slot, count), (0, store.layout.strip_blocks()), "a row has no more");
+        store.list(row, slot, 7.., 2, Cause::Host);
+        store.filled(row, count);
+        trial(|cx| store.publish(7, (row, slot), cx));
+        assert_eq!(store.map.get(7), At::Row { row, slot: 0 });
+        assert_eq!(store.lines.at(5).valid(), 0);
+        assert_eq!((store.place_of(row, 0), store.first_unwritten()), (None, 1));
+    }
+
+    #[test]
+    fn a_trim_is_listed_in_the_row_and_leaves_nothing() {
+        let mut store = store();
+        store.map.set(9, At::Lost);
+        assert!(store.trim(8, 4));
+        assert_eq!(store.map.get(9), At::Nowhere);
+        let row = store.row(store.rows.filling().expect("a row is filled"));
+        let entry = row.entries[0];
+        assert_eq!((entry.kind, entry.block, entry.value), (Kind::Trim, 8, 4));
+        assert!(row.has_trim);
+    }
+
+    #[test]
+    #[should_panic(expected = "pages are filled once")]
+    fn pages_are_filled_once() {
+        let mut store = store();
+        let (row, _, count) = store.take(Who::Host, 3).expect("there is room");
+        store.filled(row, count);
+        store.filled(row, count);
+    }
+}

@@ -121,15 +121,15 @@ impl Lists {
     }
 
     /// Of the unit with the fewest free segments that has any which `fits`, the one with the least
-    /// `live`, and of equal ones the one that was filled first.
+    /// `valid`, and of equal ones the one that was filled first.
     pub fn most_invalid(
         &self,
         fits: impl Fn(u32) -> bool,
-        live: impl Fn(u32) -> u32,
+        valid: impl Fn(u32) -> u32,
     ) -> Option<u32> {
         let of = |it: &Unit| {
             let listed = it.full.iter().copied().filter(|segment| fits(*segment));
-            Some((it.free.len(), listed.min_by_key(|segment| live(*segment))?))
+            Some((it.free.len(), listed.min_by_key(|segment| valid(*segment))?))
         };
         let found = self.units.iter().filter_map(of).min_by_key(|(free, _)| *free);
         found.map(|(_, segment)| segment)
@@ -184,22 +184,22 @@ mod tests {
     #[test]
     fn the_most_invalid_is_taken_and_the_earliest_of_equal_ones() {
         let mut lists = lists(3);
-        let live = [0, 0, 9, 5, 7, 5, 1, 8];
-        let live = |segment: u32| live[segment as usize];
+        let valid = [0, 0, 9, 5, 7, 5, 1, 8];
+        let valid = |segment: u32| valid[segment as usize];
         for segment in [3, 7, 5] {
             lists.offer(1, segment);
         }
-        assert_eq!(lists.most_invalid(|_| true, live), Some(3), "as live as 5, and earlier");
-        assert_eq!(lists.most_invalid(|segment| segment != 3, live), Some(5));
+        assert_eq!(lists.most_invalid(|_| true, valid), Some(3), "as valid as 5, and earlier");
+        assert_eq!(lists.most_invalid(|segment| segment != 3, valid), Some(5));
         for segment in [2, 4, 6] {
             lists.offer(0, segment);
         }
         lists.get(1, Who::Host);
-        assert_eq!(lists.most_invalid(|_| true, live), Some(3), "its unit has less room");
+        assert_eq!(lists.most_invalid(|_| true, valid), Some(3), "its unit has less room");
         lists.withdraw(1, 3);
         lists.withdraw(1, 5);
         lists.withdraw(1, 7);
-        assert_eq!(lists.most_invalid(|_| true, live), Some(6));
-        assert_eq!(lists.most_invalid(|_| false, live), None);
+        assert_eq!(lists.most_invalid(|_| true, valid), Some(6));
+        assert_eq!(lists.most_invalid(|_| false, valid), None);
     }
 }

@@ -13,6 +13,8 @@ mod chunks;
 mod fronts;
 mod line;
 mod lists;
+#[cfg(test)]
+pub mod tests;
 mod victims;
 
 use alloc::collections::VecDeque;
