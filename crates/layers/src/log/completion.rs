@@ -48,8 +48,7 @@ impl Engine {
             Op::GcMove => self.gc_move_done(command, result, cx),
             Op::Root { .. } => self.with_checkpoint(|it, with| it.root_over(command, with, cx)),
             Op::Discard { segment } => {
-                let (segments, devices) = (&mut self.segments, &mut self.devices);
-                self.reclaim.done(segment, &command, result, segments, devices, cx);
+                self.devices.reclaim_done(segment, &command, result, &mut self.segments, cx);
             }
             Op::Fill { segment, device } => self.filled(segment, device, cx),
             Op::Settle { segment } => self.settled(segment, cx),
@@ -72,7 +71,7 @@ impl Engine {
     fn settled(&mut self, segment: u32, cx: &mut Cx) {
         if let Some(erased) = self.devices.zones_mut().settled(segment) {
             if erased {
-                self.reclaim.end(segment, &mut self.segments, &mut self.devices, cx);
+                self.devices.end_reclaim(segment, &mut self.segments, cx);
             }
             cx.wake();
         }

@@ -22,7 +22,7 @@ impl Engine {
     /// Whether the rest of a round finds nothing to do.
     #[inline]
     pub(in crate::log) fn is_calm(&self, cx: &Cx) -> bool {
-        cx.is_calm() && self.calm_at == self.segments.changes && !self.pages.map().is_crowded()
+        cx.is_calm() && self.segments.is_unchanged() && !self.pages.map().is_crowded()
     }
 
     /// A command is over: only the computations of blocks leave the layer calm.
@@ -36,7 +36,7 @@ impl Engine {
 
     /// A round begins in which everything is looked for.
     pub(in crate::log) fn begin_to_calm(&mut self, cx: &mut Cx) {
-        self.calm_at = self.segments.changes;
+        self.segments.mark_unchanged();
         cx.become_calm();
     }
 

@@ -37,6 +37,7 @@ pub(crate) mod register;
 mod rounds;
 mod row;
 mod segments;
+mod volume;
 mod zoned;
 
 use alloc::vec::Vec;
@@ -64,7 +65,7 @@ use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
 use row::rows::Rows;
 use segments::Segments;
-use segments::reclaim::Reclaim;
+use volume::Volume;
 
 /// The layer.
 pub type Log = Shell<Engine>;
@@ -73,32 +74,22 @@ pub type Log = Shell<Engine>;
 #[derive(Debug)]
 pub struct Engine {
     layout: Layout,
-    uuid: [u8; 16],
-    codec: Codec,
+    volume: Volume,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
     pages: Pages,
     segments: Segments,
     devices: Devices,
-    reclaim: Reclaim,
     rows: Rows,
     buffers: Buffers,
     blocks: Blocks,
-    /// The map page that is kept for the first trim.
-    trimming: Option<u32>,
     hung: Hung,
     journal: Journal,
     salvage: Salvage,
     durability: Durability,
-    /// Counts versions; its low bits go into checksums and the map.
-    generation: u8,
-    /// What the rows of this life carry.
-    life_number: u32,
     collection: Collection,
     checkpoint: Checkpoint,
     recovery: Option<Recovery>,
     gauges: Gauges,
-    /// What [`Segments::changes`] was when the engine became calm; see [`fast_path`].
-    calm_at: u64,
 }
 
 impl Log {
@@ -127,27 +118,21 @@ impl Log {
         let plan = layout.plan(config.log.gc, Buffers::needed(&layout));
         let engine = Engine {
             layout,
-            uuid: config.uuid,
-            codec: config.log.compress,
+            volume: Volume { uuid: config.uuid, life: 0 },
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
-            devices: Devices::new(layout, missing, config.tolerates()),
-            reclaim: Reclaim::new(&layout, devices),
+            devices: Devices::new(layout, missing, config.tolerates(), devices),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
-            blocks: Blocks::new(),
-            trimming: None,
+            blocks: Blocks::new(config.log.compress),
             hung: Hung::new(&layout),
             journal,
             salvage: Salvage::new(&layout),
             durability: Durability::new(1),
-            generation: 0,
-            life_number: 0,
             collection: Collection::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
             recovery: Some(Recovery::new(&layout, config.uuid, mode)),
             gauges: Gauges::default(),
-            calm_at: 0,
         };
         Ok(Shell::over(engine, plan, OPS, config.patience()))
     }

@@ -216,9 +216,9 @@ impl Engine {
         &mut self,
         act: impl FnOnce(&mut Rows, &mut Sealing) -> T,
     ) -> T {
-        let volume = (self.uuid, self.life_number);
-        let Engine { rows, buffers, devices, segments, reclaim, durability, journal, .. } = self;
-        let mut with = Sealing { buffers, devices, segments, reclaim, durability, journal, volume };
+        let volume = self.volume;
+        let Engine { rows, buffers, devices, segments, durability, journal, .. } = self;
+        let mut with = Sealing { buffers, devices, segments, durability, journal, volume };
         act(rows, &mut with)
     }
 
@@ -251,8 +251,8 @@ impl Engine {
         &mut self,
         act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
     ) -> T {
-        let (life, generation) = (self.life_number, self.generation);
-        let Engine { rows, segments, devices, durability, journal, pages, reclaim, .. } = self;
+        let (life, generation) = (self.volume.life, self.blocks.generation());
+        let Engine { rows, segments, devices, durability, journal, pages, .. } = self;
         let mut with = checkpoint::Needs {
             rows,
             segments,
@@ -260,7 +260,6 @@ impl Engine {
             durability,
             journal,
             pages,
-            reclaim,
             life,
             generation,
         };
@@ -280,7 +279,7 @@ impl Engine {
         &mut self,
         act: impl FnOnce(&mut Journal, &mut journal::Needs) -> T,
     ) -> T {
-        let volume = (self.uuid, self.life_number);
+        let volume = self.volume;
         let Engine { rows, durability, buffers, devices, journal, .. } = self;
         act(journal, &mut journal::Needs { rows, durability, buffers, devices, volume })
     }

@@ -34,7 +34,6 @@ use crate::log::ops::Cx;
 use crate::log::row::rows::Rows;
 use crate::log::segments::Safe;
 use crate::log::segments::Segments;
-use crate::log::segments::reclaim::Reclaim;
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
@@ -83,8 +82,6 @@ pub struct Needs<'a> {
     pub journal: &'a mut Journal,
     /// The map that images show.
     pub pages: &'a mut Pages,
-    /// What a root freed goes out of use.
-    pub reclaim: &'a mut Reclaim,
     /// The number of this life, and the version that was given last.
     pub life: u32,
     pub generation: u8,
@@ -93,9 +90,7 @@ pub struct Needs<'a> {
 impl Needs<'_> {
     /// Whether a row of images may be written to a segment now.
     pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        let (segments, reclaim) = (&*self.segments, &*self.reclaim);
-        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
-        self.devices.may_enter(segment, rests, cx)
+        self.devices.may_enter(segment, self.segments, cx)
     }
 }
 
@@ -153,6 +148,33 @@ impl Checkpoint {
     /// Sets where that image is.
     pub fn set_top(&mut self, at: u32, place: Place, crc: u32) {
         self.top[at as usize] = (place, crc);
+    }
+
+    /// Goes on.
+    ///
+    /// # Panics
+    /// When that is not what comes next.
+    fn go(&mut self, next: Phase) {
+        use Phase::{Carrying, Counts, Directory, Flush, Idle, Moving, Pages, Root, Settle, Turn};
+        let fits = match (self.phase, next) {
+            (Idle, Moving(_, 0) | Counts(0)) | (Moving(..), Counts(0)) => true,
+            (Moving(one, from), Moving(other, to)) => one == other && from <= to,
+            (Counts(from), Counts(to)) => from < to,
+            (Counts(_), Pages(0)) | (Pages(_), Carrying | Directory(0)) => true,
+            (Pages(from), Pages(to)) | (Directory(from), Directory(to)) => from <= to,
+            (Carrying, Pages(_)) | (Directory(_), Settle(..)) => true,
+            // What is lost is told by a root without images.
+            (Idle | Settle(..) | Turn(_), Turn(_) | Root(0, _)) => true,
+            (Root(one, from), Root(other, to)) if one == other && to < from => true,
+            // A copy was lost with its zone.
+            (Root(..), Turn(_) | Root(0, _)) => true,
+            (Root(one, 1), Flush(other, _)) => one == other,
+            (Flush(one, from), Flush(other, to)) => one == other && to < from,
+            (Flush(0, 1), Root(1, _)) | (Flush(1, 1), Idle) => true,
+            _ => false,
+        };
+        assert!(fits, "a checkpoint in {:?} can't be in {next:?} next", self.phase);
+        self.phase = next;
     }
 
     /// A checkpoint begins.
@@ -244,7 +266,7 @@ impl Checkpoint {
 
     fn stir(with: &Needs) -> Stir {
         let it = &with.durability;
-        (with.segments.changes, it.durable(), it.next(), it.opened())
+        (with.segments.changes(), it.durable(), it.next(), it.opened())
     }
 
     fn awaited(safe: Safe, with: &Needs) -> Option<u64> {
@@ -299,7 +321,7 @@ impl Checkpoint {
         let (opened, next) = (with.durability.opened(), with.durability.next());
         with.durability.want_all(opened);
         self.begun_at = next;
-        self.phase = Phase::Settle(opened, next - 1);
+        self.go(Phase::Settle(opened, next - 1));
     }
 
     /// Everything that the images show is durable: the root may say so.
@@ -346,7 +368,7 @@ impl Checkpoint {
     pub fn reclaim_some(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let seen = Self::stir(with);
         if self.seen == seen
-            || !with.reclaim.has_room(&self.layout)
+            || !with.devices.may_reclaim()
             || cx.room() < 20
             || cx.command_room() < 16
         {
@@ -359,7 +381,7 @@ impl Checkpoint {
             self.seen = seen;
             return empty && self.hasten(with);
         };
-        with.reclaim.begin(segment, with.segments, with.devices, cx);
+        with.devices.reclaim(segment, with.segments, cx);
         true
     }
 }

@@ -34,7 +34,7 @@ impl Checkpoint {
     fn send_root_in_turn(&mut self, devices: &mut Devices, cx: &mut Cx) {
         match self.roots.turn_all(devices, cx) {
             0 if works(cx) => self.send_copy(0, devices, cx),
-            turns => self.phase = Phase::Turn(turns),
+            turns => self.go(Phase::Turn(turns)),
         }
     }
 
@@ -43,11 +43,12 @@ impl Checkpoint {
         if !self.roots.turned(command, ended, devices, cx) {
             return;
         }
-        self.phase = match self.phase {
+        let next = match self.phase {
             Phase::Turn(1) if works(cx) => return self.send_root_in_turn(devices, cx),
             Phase::Turn(left) => Phase::Turn(left - 1),
             other => unreachable!("no zone is turned to in {other:?}"),
         };
+        self.go(next);
     }
 
     fn send_copy(&mut self, copy: u32, devices: &mut Devices, cx: &mut Cx) {
@@ -73,7 +74,7 @@ impl Checkpoint {
             let command = Command::Program { device, lba, gather, tally, placement: MAP };
             devices.submit(Op::Root { device }, command, cx);
         }
-        self.phase = Phase::Root(copy, layout.devices);
+        self.go(Phase::Root(copy, layout.devices));
     }
 
     /// A root was written to a device, or the device flushed after it.
@@ -86,7 +87,7 @@ impl Checkpoint {
             }
         }
         let sound = works(cx);
-        self.phase = match self.phase {
+        let next = match self.phase {
             Phase::Root(_, 1) if sound && self.roots.is_again() => {
                 return Written::Again(self.next);
             }
@@ -103,12 +104,13 @@ impl Checkpoint {
                 return Written::On;
             }
             Phase::Flush(1, 1) if sound => {
-                self.phase = Phase::Idle;
+                self.go(Phase::Idle);
                 return Written::Durable;
             }
             Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
             other => unreachable!("no root is on its way in {other:?}"),
         };
+        self.go(next);
         Written::On
     }
 }

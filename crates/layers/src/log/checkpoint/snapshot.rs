@@ -19,17 +19,17 @@ impl Checkpoint {
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
         let surplus = with.segments.surplus_map(2 * self.layout.map_segments);
-        self.phase = match surplus.or_else(|| self.hurt_map(with)) {
-            Some(segment) => Phase::Moving(segment, 0),
-            None => Phase::Counts(0),
-        };
-        if self.phase == Phase::Counts(0) {
-            self.freeze(with);
+        match surplus.or_else(|| Self::hurt_map(with)) {
+            Some(segment) => self.go(Phase::Moving(segment, 0)),
+            None => {
+                self.go(Phase::Counts(0));
+                self.freeze(with);
+            }
         }
     }
 
     /// A segment with a zone that failed and with images of the map, if there is one.
-    fn hurt_map(&mut self, with: &mut Needs) -> Option<u32> {
+    fn hurt_map(with: &mut Needs) -> Option<u32> {
         let segments = &*with.segments;
         let mut hurt = with.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.is_full_map(*it))
@@ -50,14 +50,14 @@ impl Checkpoint {
             }
         }
         cx.touch(LOOK as usize);
-        self.phase = Phase::Moving(segment, end);
+        self.go(Phase::Moving(segment, end));
         if end == self.layout.pages {
             for number in 0..self.layout.directories {
                 if self.lies_in(self.top(number).0, segment) {
                     with.pages.directory_mut().mark(number);
                 }
             }
-            self.phase = Phase::Counts(0);
+            self.go(Phase::Counts(0));
             self.freeze(with);
         }
         true
@@ -107,7 +107,7 @@ impl Checkpoint {
             return false;
         }
         if number == self.layout.counts {
-            self.phase = Phase::Pages(0);
+            self.go(Phase::Pages(0));
             return true;
         }
         let Some((place, mut buf, index)) = self.next_image(with) else {
@@ -119,7 +119,7 @@ impl Checkpoint {
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
         cx.touch(COUNTS);
         self.put_on_top(Kind::Counts, number, place, (buf, index), with);
-        self.phase = Phase::Counts(number + 1);
+        self.go(Phase::Counts(number + 1));
         true
     }
 
@@ -131,10 +131,10 @@ impl Checkpoint {
         let (next, looked) = with.pages.map().next_due(page);
         cx.touch(looked);
         let Next::At(page) = next else {
-            self.phase = match next {
+            self.go(match next {
                 Next::Later(page) => Phase::Pages(page),
                 _ => Phase::Directory(0),
-            };
+            });
             return true;
         };
         let Some((place, mut buf, index)) = self.next_image(with) else {
@@ -147,7 +147,7 @@ impl Checkpoint {
         if !taken {
             let may = with.pages.may_load(cx);
             if may {
-                self.phase = Phase::Carrying;
+                self.go(Phase::Carrying);
                 let image = with.pages.directory().get(page);
                 let media = (&mut *with.segments, &mut *with.devices);
                 with.pages.load((Kind::Map, page), image, Purpose::Carry, media, cx);
@@ -161,13 +161,13 @@ impl Checkpoint {
     fn note_page(&mut self, page: u32, place: Place, crc: u32, with: &mut Needs) {
         let old = with.pages.directory_mut().set(page, place, crc);
         self.note_image(Kind::Map, page, place, crc, old, with);
-        self.phase = Phase::Pages(page + 1);
+        self.go(Phase::Pages(page + 1));
     }
 
     /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
     /// One that can't be read stays where it is.
     pub fn carry_image(&mut self, page: u32, load: Option<u8>, with: &mut Needs) {
-        self.phase = Phase::Pages(page + 1);
+        self.go(Phase::Pages(page + 1));
         with.pages.map_mut().has_image(page);
         let Some(load) = load else { return };
         let (place, mut buf, index) = self.next_image(with).expect("there was room for it");
@@ -185,7 +185,7 @@ impl Checkpoint {
         let (next, looked) = with.pages.directory().next_dirty(number);
         cx.touch(looked);
         if let Next::Later(number) = next {
-            self.phase = Phase::Directory(number);
+            self.go(Phase::Directory(number));
             return true;
         }
         let Next::At(number) = next else {
@@ -201,7 +201,7 @@ impl Checkpoint {
         with.pages.directory_mut().emit(number, &mut buf.pages_mut()[index]);
         cx.touch(PAIRS);
         self.put_on_top(Kind::Directory, number, place, (buf, index), with);
-        self.phase = Phase::Directory(number + 1);
+        self.go(Phase::Directory(number + 1));
         true
     }
 

@@ -33,10 +33,10 @@ impl Collection {
         }
         cx.touch((next - from) as usize);
         self.head = Some(head);
-        self.phase = Phase::Sifting(next);
+        self.go(Phase::Sifting(next));
         if next == entries {
             self.cursor = 0;
-            self.phase = Phase::Reading { asked: false };
+            self.go(Phase::Reading { asked: false });
             if self.live.is_empty() {
                 self.next_row(with, cx);
             }

@@ -171,6 +171,30 @@ impl Collection {
         (sane && head.seq > self.seq).then_some(head)
     }
 
+    /// Goes on.
+    ///
+    /// # Panics
+    /// When that is not what comes next.
+    fn go(&mut self, next: Phase) {
+        use Phase::{Head, Idle, Mending, Moving, Reading, Sifting};
+        let fits = match (self.phase, next) {
+            (Idle, Head { asked: false })
+            | (Head { asked: false }, Head { asked: true })
+            | (Head { asked: true }, Sifting(0))
+            | (Sifting(_), Reading { asked: false })
+            | (Reading { asked: false }, Reading { asked: true })
+            | (Reading { asked: true }, Moving)
+            | (Moving | Mending(_), Moving | Mending(_)) => self.batch_row().is_none(),
+            (Sifting(from), Sifting(to)) => from <= to,
+            // The next row, or none any more.
+            (Reading { asked: false } | Moving, Head { asked: false }) => true,
+            (Head { asked: true } | Reading { asked: false } | Moving, Idle) => true,
+            _ => false,
+        };
+        assert!(fits, "collection in {:?} can't be in {next:?} next", self.phase);
+        self.phase = next;
+    }
+
     /// Whether records are moved, or wait for that.
     pub fn is_moving(&self) -> bool {
         self.phase == Phase::Moving
@@ -219,7 +243,7 @@ impl Collection {
         it.victim = victim;
         it.at = At { segment: victim, slot: 0, sector: 0 };
         it.seq = 0;
-        it.phase = Phase::Head { asked: false };
+        it.go(Phase::Head { asked: false });
         true
     }
 
@@ -243,7 +267,7 @@ impl Collection {
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
-        self.phase = Phase::Head { asked: true };
+        self.go(Phase::Head { asked: true });
         with.devices.submit(Op::GcHead, command, cx);
         true
     }
@@ -286,7 +310,7 @@ impl Collection {
         (it.bad, it.mended, it.flawed) = (0, 0, 0);
         it.live.clear();
         it.entries = head.entries;
-        it.phase = Phase::Sifting(0);
+        it.go(Phase::Sifting(0));
         self.head = Some(buf);
         cx.wake();
     }
@@ -308,7 +332,7 @@ impl Collection {
             Some(at) => {
                 self.pace_on(at.slot, with.segments);
                 self.at = at;
-                self.phase = Phase::Head { asked: false };
+                self.go(Phase::Head { asked: false });
                 cx.wake();
             }
             None => self.leave_victim(with, cx),
@@ -320,7 +344,7 @@ impl Collection {
         assert!(!self.is_idle(), "a victim that is left had been chosen");
         let victim = self.victim;
         self.pace_on(self.layout.slots, with.segments);
-        self.phase = Phase::Idle;
+        self.go(Phase::Idle);
         with.segments.collected(victim);
         cx.wake();
     }
@@ -341,7 +365,7 @@ impl Collection {
         if cx.room() < 20 || cx.command_room() < 16 {
             return false;
         }
-        self.phase = Phase::Reading { asked: true };
+        self.go(Phase::Reading { asked: true });
         for chunk in 0..self.layout.width() as u8 {
             let Some((from, sectors)) = self.live_range(chunk) else { continue };
             let buffer = Buffer::Gc(chunk);
@@ -386,7 +410,7 @@ impl Collection {
             self.distrust(chunk);
         }
         if self.outstanding == 0 {
-            self.phase = Phase::Moving;
+            self.go(Phase::Moving);
         }
     }
 
@@ -411,7 +435,7 @@ impl Collection {
         match self.layout.parity {
             true => {
                 let mend = Mend::new(self.at, (from, sectors), (chunk, self.chunks));
-                self.phase = Phase::Mending(mend);
+                self.go(Phase::Mending(mend));
             }
             false => self.chunk_mended(chunk, false, with, cx),
         }
@@ -428,7 +452,7 @@ impl Collection {
 
     /// The next step of mending.
     pub fn mend_goes_on(&mut self, mend: Mend) {
-        self.phase = Phase::Mending(mend);
+        self.go(Phase::Mending(mend));
     }
 
     /// A chunk was made from the others, or could not be: its records are checked again.
@@ -438,7 +462,7 @@ impl Collection {
         let state = if well { Checked::No } else { Checked::Gone };
         it.live.iter_mut().filter(bad).for_each(|live| live.state = state);
         it.cursor = 0;
-        it.phase = Phase::Moving;
+        it.go(Phase::Moving);
         with.gauges.repaired += u64::from(well);
         cx.wake();
     }

@@ -13,7 +13,7 @@ use hostftl_core::{
     ALL_ZEROS, BLOCK, Cause, Codec, Command, HostError, Piece, SECTOR, SECTORS_PER_BLOCK, Target,
     Verdict, View, ViewMut,
 };
-use hostftl_format::log::{Place, seed};
+use hostftl_format::log::{GENERATIONS, Place, seed};
 
 use crate::kit::Health;
 use crate::kit::shell::Ended;
@@ -97,6 +97,12 @@ impl BlockOp {
 /// All operations, and those that wait for a row.
 #[derive(Debug)]
 pub struct Blocks {
+    /// How blocks are compressed.
+    codec: Codec,
+    /// Counts versions; its low bits go into checksums and the map.
+    generation: u8,
+    /// The map page that is kept for the first trim.
+    pub trimming: Option<u32>,
     pub list: Vec<Option<BlockOp>>,
     pub free: Vec<u8>,
     /// The blocks that are written, in no order.
@@ -110,14 +116,41 @@ pub struct Blocks {
 pub const NOBODY: u16 = u16::MAX;
 
 impl Blocks {
-    pub fn new() -> Self {
+    /// No operation.
+    pub fn new(codec: Codec) -> Self {
         Blocks {
+            codec,
+            generation: 0,
+            trimming: None,
             list: alloc::vec![None; BLOCK_OPS],
             free: (0..BLOCK_OPS as u8).rev().collect(),
             writing: Vec::with_capacity(BLOCK_OPS),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
             mapping: Mapping::new(),
         }
+    }
+
+    /// The version that was given last.
+    pub fn generation(&self) -> u8 {
+        self.generation
+    }
+
+    /// Recovery found this to be the last version.
+    pub fn go_on_behind(&mut self, generation: u8) {
+        self.generation = generation;
+    }
+
+    /// The version of the next operation.
+    pub fn next_generation(&mut self) -> u8 {
+        self.generation = self.generation.wrapping_add(1) % GENERATIONS;
+        self.generation
+    }
+
+    /// An operation is number `index` from now on.
+    pub fn put(&mut self, index: u8, op: BlockOp) {
+        let slot = &mut self.list[usize::from(index)];
+        assert!(slot.is_none(), "an operation has a number of its own");
+        *slot = Some(op);
     }
 
     /// Whether a block in `first..end` is being written.
@@ -207,7 +240,7 @@ impl Engine {
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
         };
         let raw = it.place.len() == BLOCK as u32;
-        let codec = if raw { Codec::Raw } else { self.codec };
+        let codec = if raw { Codec::Raw } else { self.blocks.codec };
         let seed = seed(it.block, it.place.generation());
         let command = Command::Unpack { from, into, codec, seed, crc: it.crc };
         self.send(index, step, command, cx);
@@ -215,7 +248,7 @@ impl Engine {
 
     /// Compresses the block that is to be written.
     pub(in crate::log) fn pack(&mut self, index: u8, cx: &mut Cx) {
-        let (it, codec) = (*self.op(index), self.codec);
+        let (it, codec) = (*self.op(index), self.blocks.codec);
         let (scratch, at) = self.buffers.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
         let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };

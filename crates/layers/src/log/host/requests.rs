@@ -160,18 +160,18 @@ impl Engine {
 
     /// Keeps a page until the first trim is through with it.
     fn hold_for_trim(&mut self, page: u32, cx: &mut Cx) -> Where {
-        if self.trimming == Some(page) {
+        if self.blocks.trimming == Some(page) {
             return self.pages.map().state(page);
         }
         self.end_hold();
         self.pages.map_mut().try_again(page);
         let state = self.hold_page(page, self.pages.map().reserve(), cx);
-        self.trimming = (state != Where::Away).then_some(page);
+        self.blocks.trimming = (state != Where::Away).then_some(page);
         state
     }
 
     fn end_hold(&mut self) {
-        if let Some(page) = self.trimming.take() {
+        if let Some(page) = self.blocks.trimming.take() {
             self.pages.map_mut().unpin(page);
         }
     }

@@ -40,6 +40,7 @@ use crate::log::layout::Layout;
 use crate::log::ops::Cx;
 use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
+use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 use record::Making;
 use replay::Played;
@@ -91,7 +92,7 @@ pub struct Needs<'a> {
     /// Records go there.
     pub devices: &'a mut Devices,
     /// The volume's UUID, and the number of this life.
-    pub volume: ([u8; 16], u32),
+    pub volume: Volume,
 }
 
 /// See the module text.
@@ -159,6 +160,21 @@ impl Journal {
         }
     }
 
+    /// Goes on in its cycle.
+    ///
+    /// # Panics
+    /// When that is not what comes next.
+    fn go(&mut self, next: State) {
+        let fits = match (self.state, next) {
+            (State::Starting, State::Ready) => self.begun,
+            (State::Ready, State::Closed) => self.making.is_none(),
+            (State::Starting | State::Ready, State::Dead) => true,
+            _ => false,
+        };
+        assert!(fits, "a journal that is {:?} can't be {next:?} next", self.state);
+        self.state = next;
+    }
+
     /// Whether `device` is the journal's.
     pub fn is(&self, device: u8) -> bool {
         self.state != State::None && device == self.device
@@ -212,7 +228,7 @@ impl Journal {
     /// The volume is recovered.
     pub fn open(&mut self) {
         if self.state == State::Starting {
-            self.state = State::Ready;
+            self.go(State::Ready);
         }
     }
 
@@ -345,7 +361,8 @@ impl Journal {
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
         }
-        (journal.state, journal.ended) = (State::Dead, with.durability.opened());
+        journal.go(State::Dead);
+        journal.ended = with.durability.opened();
         (journal.logged, journal.asked) = (0, 0);
         journal.notes.clear();
         with.durability.want_host(with.durability.host());
@@ -359,7 +376,8 @@ impl Journal {
         let ready = self.is_ready() && self.making.is_none();
         if ready {
             let ended = durability.opened();
-            (self.state, self.ended) = (State::Closed, ended);
+            self.go(State::Closed);
+            self.ended = ended;
         }
         ready
     }

@@ -96,6 +96,7 @@ impl Journal {
         }
         self.head = Some(head);
         cx.touch(count);
+        assert!(self.making.is_none(), "one record is under way at a time");
         self.making = Some(Making {
             upto: self.clock,
             count: count as u32,
@@ -138,9 +139,9 @@ impl Journal {
         let (number, ring) = (self.next, self.ring);
         let lba = ring.at(ring.slot_of(number));
         let Making { count: entries, oldest, before, bytes, .. } = making;
-        let record = Record { number, oldest, before, epoch: with.volume.1, entries };
+        let record = Record { number, oldest, before, epoch: with.volume.life, entries };
         let mut buf = self.head.take().expect("one record at a time");
-        journal::seal(&mut buf, &with.volume.0, lba, &record);
+        journal::seal(&mut buf, &with.volume.uuid, lba, &record);
         let pages = record.pages();
         let full = pages * SECTORS_PER_BLOCK * SECTOR as u32 + bytes;
         let sectors = full.div_ceil(SECTOR as u32).next_multiple_of(ring.align);

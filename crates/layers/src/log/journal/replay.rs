@@ -149,7 +149,7 @@ impl Journal {
     }
 
     fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool, with: &mut Needs) {
-        let record = open(&buf, &with.volume.0, lba).filter(|_| is_read);
+        let record = open(&buf, &with.volume.uuid, lba).filter(|_| is_read);
         let record = record.filter(|record| self.layout.admits_record(record));
         let ring = self.ring;
         let played = &mut self.played;

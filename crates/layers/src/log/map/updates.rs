@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 
 use hostftl_core::{HostError, SECTORS_PER_BLOCK};
-use hostftl_format::log::{GENERATIONS, Place};
+use hostftl_format::log::Place;
 
 use crate::log::Engine;
 use crate::log::host::blocks::{BlockOp, Step};
@@ -106,9 +106,9 @@ impl Engine {
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
         active.outstanding += 1;
-        self.generation = self.generation.wrapping_add(1) % GENERATIONS;
+        let generation = self.blocks.next_generation();
         cx.touch(1);
-        self.blocks.list[index as usize] = Some(BlockOp {
+        let op = BlockOp {
             req,
             block,
             from: (from % u64::from(SECTORS_PER_BLOCK)) as u32,
@@ -117,7 +117,7 @@ impl Engine {
             writes,
             data,
             pinned: writes,
-            generation: self.generation,
+            generation,
             place: Place::NOWHERE,
             crc: 0,
             row: None,
@@ -125,7 +125,8 @@ impl Engine {
             rescued: None,
             flawed: false,
             step: Step::Mapping,
-        });
+        };
+        self.blocks.put(index, op);
         index
     }
 

@@ -135,7 +135,7 @@ impl Engine {
 
     fn start(&mut self, cx: &mut Cx) -> bool {
         if self.recovery().mode == Mode::Format {
-            self.life_number = 1;
+            self.volume.life = 1;
             if !self.layout.zoned {
                 return self.go(Step::Journal);
             }
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     fn root_read(&mut self, index: u16, (device, at): (u8, u64), buf: MetaBuf, readable: bool) {
-        let root = log::open_root(&buf, &self.uuid, at).filter(|_| readable);
+        let root = log::open_root(&buf, &self.volume.uuid, at).filter(|_| readable);
         let root = root.filter(|root| self.layout.admits_root(root));
         let newest = self.recovery().newest[usize::from(device)];
         match (self.layout.zoned, root) {
@@ -228,11 +228,11 @@ impl Engine {
             self.checkpoint.set_top(at, place, crc);
         }
         self.pages.map_mut().set_mapped(root.mapped);
-        self.life_number = root.life + u32::from(!planted(Bug::OldLife));
+        self.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         self.checkpoint.is_everywhere(root.everywhere);
-        self.generation = root.generation;
+        self.blocks.go_on_behind(root.generation);
         self.recovery().replay.begin(&root);
-        let claim = Root { number: root.number + 1, life: self.life_number, ..root };
+        let claim = Root { number: root.number + 1, life: self.volume.life, ..root };
         self.with_checkpoint(|it, with| it.send(claim, with, cx));
         self.go(Step::Claim)
     }
@@ -353,7 +353,7 @@ impl Engine {
     }
 
     fn end_of_cleaning(&mut self, cx: &mut Cx) -> bool {
-        if !self.reclaim.is_clean(&self.segments) || self.recovery().pending > 0 {
+        if !self.devices.is_clean(&self.segments) || self.recovery().pending > 0 {
             return false;
         }
         let new = self.recovery().mode == Mode::Format;
@@ -385,7 +385,7 @@ impl Engine {
     }
 
     fn serve_when_durable(&mut self, cx: &mut Cx) -> bool {
-        if !self.checkpoint.is_idle() || self.checkpoint.root().epoch != self.life_number {
+        if !self.checkpoint.is_idle() || self.checkpoint.root().epoch != self.volume.life {
             return false;
         }
         if !self.devices.is_told() {

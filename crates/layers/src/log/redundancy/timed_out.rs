@@ -166,7 +166,8 @@ impl Engine {
     fn move_block(&mut self, index: u8, cx: &mut Cx) -> bool {
         let reused = planted(Bug::HungScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.blocks.free.pop()) else { return false };
-        self.blocks.list[to as usize] = self.blocks.list[index as usize].take();
+        let it = self.blocks.list[index as usize].take().expect("an operation under way");
+        self.blocks.put(to, it);
         match self.can_be_rescued(to) {
             true => self.begin_rescue(to, cx),
             false => self.end_block(to, Some(HostError::Io), cx),

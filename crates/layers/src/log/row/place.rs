@@ -101,7 +101,7 @@ impl Engine {
         }
         let step = Step::Waiting { len: it.place.len(), crc: it.crc };
         let repair = BlockOp { req: NOBODY, data: false, pinned: true, step, ..it };
-        self.blocks.list[index as usize] = Some(repair);
+        self.blocks.put(index, repair);
         self.blocks.waiting.push_back(index);
     }
 

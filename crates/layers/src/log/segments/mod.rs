@@ -11,7 +11,6 @@
 
 mod age;
 mod counts;
-pub(in crate::log) mod reclaim;
 mod victim;
 mod worn;
 
@@ -168,7 +167,9 @@ pub struct Segments {
     /// Rows that were opened so far.
     pub stamp: u64,
     /// Counts what may make a segment free.
-    pub changes: u64,
+    changes: u64,
+    /// What that was when the engine became calm.
+    unchanged_at: u64,
 }
 
 fn grains(len: u32) -> u32 {
@@ -212,6 +213,7 @@ impl Segments {
             is_rooting: false,
             stamp: 0,
             changes: 0,
+            unchanged_at: 0,
         }
     }
 
@@ -223,6 +225,21 @@ impl Segments {
 
     fn at(&mut self, segment: u32) -> &mut Segment {
         &mut self.list[segment as usize]
+    }
+
+    /// Counts the changes for which an empty segment may be out of use.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether there was no such change since [`Segments::mark_unchanged`].
+    pub fn is_unchanged(&self) -> bool {
+        self.unchanged_at == self.changes
+    }
+
+    /// From now on changes count.
+    pub fn mark_unchanged(&mut self) {
+        self.unchanged_at = self.changes;
     }
 
     /// How many are free.

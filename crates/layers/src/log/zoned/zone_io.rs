@@ -7,6 +7,7 @@ use crate::log::devices::Devices;
 use crate::log::layout::At;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::streams::MAP;
+use crate::log::segments::Segments;
 
 /// The most sectors of zeros in one program that fills a zone up.
 const FILL: u32 = 2048;
@@ -85,11 +86,11 @@ impl Devices {
     }
 
     /// Whether a row may be written to a segment now: it is open, or may be opened. If not, one
-    /// that nobody writes to, and that `rests`, is filled up.
+    /// that nobody writes to, and that is not erased, is filled up.
     pub(in crate::log) fn may_enter(
         &mut self,
         segment: u32,
-        rests: impl Fn(u32) -> bool,
+        segments: &Segments,
         cx: &mut Cx,
     ) -> bool {
         if self.zones_mut().may_open(segment) {
@@ -97,7 +98,7 @@ impl Devices {
         }
         if cx.room() < FILL_OUTPUTS {
             cx.wake();
-        } else if let Some(segment) = self.zones_mut().begin_to_fill(rests) {
+        } else if let Some(segment) = self.begin_to_fill(segments) {
             for device in 0..self.layout().devices {
                 self.fill_up(segment, device, cx);
             }
@@ -105,6 +106,11 @@ impl Devices {
             cx.wake();
         }
         false
+    }
+
+    fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
+        let (zones, reclaim) = self.zones_and_reclaim();
+        zones.begin_to_fill(|it| segments.is_left(it) && reclaim.has_forgotten(it))
     }
 
     /// Whether a zone of a segment failed, but for those of lost devices.

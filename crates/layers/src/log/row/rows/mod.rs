@@ -143,6 +143,8 @@ impl Rows {
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<u8> {
+        let filling = self.streams[usize::from(stream)].filling;
+        assert_eq!(filling, None, "a stream fills one row at a time");
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held =
             |row: &&Row| row.phase() != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);

@@ -21,7 +21,7 @@ use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::rows::Rows;
 use crate::log::row::{Phase, Row, Stage};
 use crate::log::segments::Segments;
-use crate::log::segments::reclaim::Reclaim;
+use crate::log::volume::Volume;
 
 /// The parts that a row needs on its way to the devices.
 #[derive(Debug)]
@@ -32,22 +32,18 @@ pub struct Sealing<'a> {
     pub devices: &'a mut Devices,
     /// Where it lies there.
     pub segments: &'a mut Segments,
-    /// What goes out of use can't be filled up.
-    pub reclaim: &'a Reclaim,
     /// It gives the row its number.
     pub durability: &'a mut Durability,
     /// It knows what the row need not list.
     pub journal: &'a Journal,
     /// The volume's UUID, which is in every head, and the number of this life.
-    pub volume: ([u8; 16], u32),
+    pub volume: Volume,
 }
 
 impl Sealing<'_> {
     /// Whether a row may be written to a segment now.
     pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        let (segments, reclaim) = (&*self.segments, self.reclaim);
-        let rests = |it: u32| segments.is_left(it) && reclaim.is_over(it);
-        self.devices.may_enter(segment, rests, cx)
+        self.devices.may_enter(segment, self.segments, cx)
     }
 }
 
@@ -94,7 +90,7 @@ impl Rows {
             seq,
             durable: with.durability.durable(),
             journal: with.journal.newest(),
-            epoch: with.volume.1,
+            epoch: with.volume.life,
             next: it.ahead,
             entries,
             first_sectors: it.sectors(&layout, 0),
@@ -105,7 +101,7 @@ impl Rows {
         let protected = layout.parity && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
-        log::seal(&mut buf, &with.volume.0, address, &head);
+        log::seal(&mut buf, &with.volume.uuid, address, &head);
         if layout.parity && !protected {
             let pages = it.head_pages as usize;
             it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);

@@ -9,14 +9,17 @@
 //! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
 //!   back must never be believed.
 
+mod reclaim;
+
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, Event, SECTOR};
+use hostftl_core::{Command, DeviceError, DeviceInfo, Event, SECTOR};
 
 use crate::kit::Life;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OPS, Op, fail};
 use crate::log::zoned::write_pointers::Pointers;
+use reclaim::Reclaim;
 
 /// See the module text.
 #[derive(Debug)]
@@ -31,16 +34,19 @@ pub struct Devices {
     most: u32,
     /// Commands that fail without being sent.
     unsent: VecDeque<(Op, Command, DeviceError)>,
+    /// Segments that they are to forget.
+    reclaim: Reclaim,
     /// Sectors that were read until the volume was ready.
     read_at_start: u64,
 }
 
 impl Devices {
     /// Begins without the devices of `lost`; `most` may be lost in all.
-    pub fn new(layout: Layout, lost: u16, most: u32) -> Self {
+    pub fn new(layout: Layout, lost: u16, most: u32, devices: &[DeviceInfo]) -> Self {
         let zones = Pointers::new(&layout);
         let unsent = VecDeque::with_capacity(OPS.into());
-        Devices { layout, zones, lost, told: 0, most, unsent, read_at_start: 0 }
+        let reclaim = Reclaim::new(&layout, devices);
+        Devices { layout, zones, lost, told: 0, most, unsent, reclaim, read_at_start: 0 }
     }
 
     /// Where things lie on them.
@@ -56,6 +62,11 @@ impl Devices {
     /// Their zones, to be changed.
     pub fn zones_mut(&mut self) -> &mut Pointers {
         &mut self.zones
+    }
+
+    /// Their zones, to be changed, and the segments that they are to forget.
+    pub fn zones_and_reclaim(&mut self) -> (&mut Pointers, &Reclaim) {
+        (&mut self.zones, &self.reclaim)
     }
 
     /// The lost devices, as a set of bits.
@@ -81,6 +92,7 @@ impl Devices {
 
     /// A durable root says that `set` is lost.
     pub fn told(&mut self, set: u16) {
+        assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
         self.told = set;
     }
 
@@ -146,7 +158,7 @@ mod tests {
 
     #[test]
     fn no_more_are_lost_than_parity_makes_up_for() {
-        let mut devices = Devices::new(Layout::example(3), 0, 1);
+        let mut devices = Devices::new(Layout::example(3), 0, 1, &[]);
         assert!(devices.can_do_without(0b100) && !devices.can_do_without(0b101));
         devices.lose(0b100);
         assert!(devices.has_lost(2) && !devices.has_lost(0) && !devices.can_do_without(0b001));
@@ -158,6 +170,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no more are lost")]
     fn one_too_many_is_not_lost() {
-        Devices::new(Layout::example(2), 0b01, 1).lose(0b10);
+        Devices::new(Layout::example(2), 0b01, 1, &[]).lose(0b10);
     }
 }

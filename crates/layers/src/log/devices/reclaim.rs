@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Command, DeviceInfo};
 
-use super::Segments;
+use super::Devices;
 use crate::kit::shell::Ended;
-use crate::log::devices::Devices;
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, Op, works};
+use crate::log::segments::Segments;
 
 /// Segments that devices are told to forget at once.
 const MOST: u32 = 32;
@@ -36,90 +36,84 @@ impl Reclaim {
         Reclaim { gains, left: alloc::vec![0; layout.segments as usize], count: 0 }
     }
 
+    /// Whether no device has to answer for a segment.
+    pub fn has_forgotten(&self, segment: u32) -> bool {
+        self.left[segment as usize] == 0
+    }
+}
+
+impl Devices {
     /// Whether one more segment may go out of use now.
-    pub fn has_room(&self, layout: &Layout) -> bool {
-        layout.zoned || self.count < MOST
+    pub fn may_reclaim(&self) -> bool {
+        self.layout.zoned || self.reclaim.count < MOST
     }
 
     /// Whether no device has to answer for a segment.
-    pub fn is_over(&self, segment: u32) -> bool {
-        self.left[segment as usize] == 0
+    pub fn has_forgotten(&self, segment: u32) -> bool {
+        self.reclaim.has_forgotten(segment)
     }
 
     /// Whether nothing has to be erased before it can be used.
     pub fn is_clean(&self, segments: &Segments) -> bool {
-        self.count == 0 && segments.is_clean()
+        self.reclaim.count == 0 && segments.is_clean()
     }
 
     /// A segment goes out of use.
-    pub fn begin(
-        &mut self,
-        segment: u32,
-        segments: &mut Segments,
-        devices: &mut Devices,
-        cx: &mut Cx,
-    ) {
-        let layout = *devices.layout();
+    pub fn reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
+        let layout = self.layout;
         let lba = layout.lba(At { segment, slot: 0, sector: 0 });
         let sectors = if layout.zoned { layout.column } else { layout.slots * layout.chunk };
-        self.count += 1;
+        self.reclaim.count += 1;
         for device in 0..layout.devices {
             let wants = match layout.zoned {
                 true => {
-                    let usable = !devices.zones().has_failed(segment, device);
-                    usable && !devices.has_lost(device) && devices.zones().sent(segment, device) > 0
+                    let usable = !self.zones.has_failed(segment, device);
+                    usable && !self.has_lost(device) && self.zones.sent(segment, device) > 0
                 }
-                false => self.gains[usize::from(device)],
+                false => self.reclaim.gains[usize::from(device)],
             };
             if wants {
-                self.left[segment as usize] += 1;
+                self.reclaim.left[segment as usize] += 1;
                 let command = Command::Reset { device, lba, sectors: sectors.into() };
-                devices.submit(Op::Discard { segment }, command, cx);
+                self.submit(Op::Discard { segment }, command, cx);
             }
         }
-        if self.is_over(segment) {
-            self.end(segment, segments, devices, cx);
+        if self.has_forgotten(segment) {
+            self.end_reclaim(segment, segments, cx);
         }
     }
 
     /// A device forgot a segment, or a step of erasing its zone is over: the reset, or the flush
     /// that makes it durable.
-    pub fn done(
+    pub fn reclaim_done(
         &mut self,
         segment: u32,
         command: &Command,
         ended: Ended,
         segments: &mut Segments,
-        devices: &mut Devices,
         cx: &mut Cx,
     ) {
-        let zoned = devices.layout().zoned;
+        let zoned = self.layout.zoned;
         if let (true, Command::Reset { device, .. }, Ok(_)) = (zoned, command, ended) {
-            devices.zones_mut().was_reset(segment, *device);
+            self.zones.was_reset(segment, *device);
             let flush = Command::Flush { device: *device };
-            return devices.submit(Op::Discard { segment }, flush, cx);
+            return self.submit(Op::Discard { segment }, flush, cx);
         }
-        assert!(!self.is_over(segment), "a device that answers was asked");
-        self.left[segment as usize] -= 1;
-        if self.is_over(segment) && works(cx) {
-            self.end(segment, segments, devices, cx);
+        assert!(!self.has_forgotten(segment), "a device that answers was asked");
+        self.reclaim.left[segment as usize] -= 1;
+        if self.has_forgotten(segment) && works(cx) {
+            self.end_reclaim(segment, segments, cx);
         }
     }
 
     /// All devices have answered: a segment is free, or out of use for good.
-    pub fn end(
-        &mut self,
-        segment: u32,
-        segments: &mut Segments,
-        devices: &mut Devices,
-        cx: &mut Cx,
-    ) {
-        let zoned = devices.layout().zoned;
-        if zoned && !devices.zones_mut().erased(segment) {
+    pub fn end_reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
+        let zoned = self.layout.zoned;
+        if zoned && !self.zones.erased(segment) {
             return; // The flushes after which it counts as closed are still to come.
         }
-        self.count -= 1;
-        match devices.is_hurt(segment) {
+        self.reclaim.count -= 1;
+        match self.is_hurt(segment) {
             true => segments.retire(segment),
             false => segments.release(segment),
         }
