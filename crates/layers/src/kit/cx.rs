@@ -148,6 +148,12 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         Cx { now, out, budget, common }
     }
 
+    #[inline]
+    fn spend_one(&mut self) {
+        assert!(self.budget > 0, "a round makes no more outputs than were reserved");
+        self.budget -= 1;
+    }
+
     /// Counts outputs against the budget.
     fn spend(&mut self, before: usize) {
         let made = before - self.out.room();
@@ -222,7 +228,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     #[inline]
     pub fn submit(&mut self, op: Op, command: Command) {
         let token = self.common.commands.begin(self.now, op, command.device());
-        self.push(Output::Submit(token, command));
+        self.spend_one();
+        self.out.push_with(|| Output::Submit(token, command));
     }
 
     /// As [`Cx::submit`], for a command that goes to no device, and is made where it is needed:
@@ -230,8 +237,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     #[inline(always)]
     pub fn compute(&mut self, op: Op, make: impl FnOnce() -> Command) {
         let token = self.common.commands.begin(self.now, op, None);
-        assert!(self.budget > 0, "a round makes no more outputs than were reserved");
-        self.budget -= 1;
+        self.spend_one();
         self.out.push_with(|| Output::Submit(token, make()));
     }
 

@@ -375,8 +375,10 @@ impl Checkpoint {
             return false;
         }
         let empty = with.segments.empty() > 0 || !with.segments.is_clean();
-        let (safe, zones) = (self.safe(with), with.devices.zones());
-        let segment = empty.then(|| with.segments.reclaim(safe, |it| zones.is_filled(it)));
+        let segment = empty.then(|| {
+            let (safe, zones) = (self.safe(with), with.devices.zones());
+            with.segments.reclaim(safe, |it| zones.is_filled(it))
+        });
         let Some(segment) = segment.flatten() else {
             self.seen = seen;
             return empty && self.hasten(with);
