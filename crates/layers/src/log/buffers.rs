@@ -62,6 +62,7 @@ impl Buffers {
         Buffers { list, devices, width, per_scratch: (sectors / SCRATCH) as usize }
     }
 
+    #[inline]
     fn index(&self, which: Buffer) -> usize {
         let other = self.list.len() - 1;
         match which {
@@ -79,6 +80,7 @@ impl Buffers {
     }
 
     /// A buffer.
+    #[inline]
     pub fn at(&mut self, which: Buffer) -> &mut Payload {
         let index = self.index(which);
         &mut self.list[index]
@@ -102,6 +104,7 @@ impl Buffers {
 
     /// Scratch of block operation `index`: the buffer, and where in it the scratch begins, in
     /// bytes.
+    #[inline]
     pub fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
         let buffer = ROWS * self.devices + usize::from(index) / self.per_scratch;
         let from = (usize::from(index) % self.per_scratch) as u32 * SCRATCH * SECTOR as u32;
@@ -119,6 +122,7 @@ impl Buffers {
     }
 
     /// Takes back a view of a row's buffers.
+    #[inline]
     pub fn repay_row(&mut self, row: u8, view: View) {
         let range = self.range_of(row);
         match self.list[range].iter_mut().find(|it| it.id() == view.id()) {
@@ -128,6 +132,7 @@ impl Buffers {
     }
 
     /// Takes back a view of a row's buffers that was written.
+    #[inline]
     pub fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
         let range = self.range_of(row);
         let buffer = self.list[range].iter_mut().find(|it| it.id() == view.id());

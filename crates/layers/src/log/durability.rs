@@ -58,6 +58,8 @@ pub struct Durability {
     /// All rows up to this number are durable.
     durable: u64,
     list: VecDeque<Sealed>,
+    /// The lowest stamp of these.
+    lowest: Option<u64>,
     /// The stamp of the row that was opened last.
     opened: u64,
     /// The youngest row in which something of the host's was published.
@@ -83,6 +85,7 @@ impl Durability {
             settled: next - 1,
             durable: next - 1,
             list: VecDeque::with_capacity(2 * WINDOW as usize + 16),
+            lowest: None,
             opened: 1,
             host: 0,
             host_durable: 0,
@@ -179,6 +182,7 @@ impl Durability {
         let seq = self.next;
         self.next += 1;
         self.list.push_back(Sealed { seq, stamp, of_host, written: false });
+        self.lowest = Some(self.lowest.map_or(stamp, |lowest| lowest.min(stamp)));
         // A row with only copies may be opened before, and sealed after, all were durable.
         self.all_durable = self.all_durable.min(stamp - 1);
         seq
@@ -207,7 +211,7 @@ impl Durability {
 
     /// The stamp up to which every row that was opened is durable.
     pub fn all_up_to(&self, unsealed: Unsealed) -> u64 {
-        let sealed = self.first_beyond(self.durable, false).unwrap_or(u64::MAX);
+        let sealed = self.lowest.unwrap_or(u64::MAX);
         unsealed.any.unwrap_or(u64::MAX).min(sealed) - 1
     }
 
@@ -268,6 +272,7 @@ impl Durability {
         while self.list.front().is_some_and(|it| it.seq <= seq) {
             self.list.pop_front();
         }
+        self.lowest = self.list.iter().map(|it| it.stamp).min();
         if self.has_all(self.wanted.1, unsealed) {
             self.all_durable = self.wanted.1;
         }

@@ -320,6 +320,7 @@ impl Layout {
     }
 
     /// The device of data chunk `chunk` of rows in a slot.
+    #[inline]
     pub fn device(&self, segment: u32, slot: u32, chunk: u32) -> u8 {
         let turn = u64::from(segment) + u64::from(slot);
         let first = turn + u64::from(self.parity) + u64::from(chunk);
@@ -340,6 +341,7 @@ impl Layout {
     }
 
     /// The first sector of a row on each of its devices.
+    #[inline]
     pub fn lba(&self, at: At) -> u64 {
         let begin = u64::from(at.segment) * u64::from(self.column);
         self.first() + begin + u64::from(at.slot * self.chunk + at.sector)
@@ -364,6 +366,7 @@ impl Layout {
     }
 
     /// The segment of byte `byte` of a device.
+    #[inline]
     pub fn segment_of(&self, byte: u64) -> u32 {
         let sector = byte / SECTOR as u64 - self.first();
         (sector / u64::from(self.column)) as u32

@@ -140,18 +140,21 @@ impl Engine {
     }
 
     /// The map, and what its pages need on their way.
+    #[inline]
     pub(in crate::log) fn pages_with(&mut self) -> (&mut Pages, With<'_>) {
         let Engine { pages, checkpoint, segments, devices, .. } = self;
         (pages, With { checkpoint, segments, devices })
     }
 
     /// As [`Pages::fetch`].
+    #[inline]
     pub(in crate::log) fn fetch_page(&mut self, page: u32, cx: &mut Cx) -> Where {
         let (pages, mut with) = self.pages_with();
         pages.fetch(page, &mut with, cx)
     }
 
     /// As [`Pages::hold`].
+    #[inline]
     pub(in crate::log) fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
         let (pages, mut with) = self.pages_with();
         pages.hold(page, spare, &mut with, cx)
@@ -212,6 +215,7 @@ impl Engine {
     }
 
     /// Lets the rows work with the parts that they need on their way to the devices.
+    #[inline]
     pub(in crate::log) fn with_rows<T>(
         &mut self,
         act: impl FnOnce(&mut Rows, &mut Sealing) -> T,
@@ -230,6 +234,7 @@ impl Engine {
     }
 
     /// Lets collection work with the parts that it needs.
+    #[inline]
     pub(in crate::log) fn with_gc<T>(
         &mut self,
         act: impl FnOnce(&mut Collection, &mut Needs) -> T,
@@ -247,6 +252,7 @@ impl Engine {
     }
 
     /// Lets the checkpoint work with the parts that it needs.
+    #[inline]
     pub(in crate::log) fn with_checkpoint<T>(
         &mut self,
         act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
@@ -275,6 +281,7 @@ impl Engine {
     }
 
     /// Lets the journal work with the parts that it needs.
+    #[inline]
     pub(in crate::log) fn with_journal<T>(
         &mut self,
         act: impl FnOnce(&mut Journal, &mut journal::Needs) -> T,

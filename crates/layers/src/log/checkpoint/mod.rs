@@ -275,8 +275,7 @@ impl Checkpoint {
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
-    fn hasten(&mut self, with: &mut Needs) -> bool {
-        let safe = self.safe(with);
+    fn hasten(&mut self, safe: Safe, with: &mut Needs) -> bool {
         let Some(stamp) = Self::awaited(safe, with) else { return false };
         let hurry = stamp > safe.stamp && self.is_starved(with.segments.empty(), with.segments);
         hurry && with.durability.want_all(stamp)
@@ -375,13 +374,14 @@ impl Checkpoint {
             return false;
         }
         let empty = with.segments.empty() > 0 || !with.segments.is_clean();
-        let segment = empty.then(|| {
-            let (safe, zones) = (self.safe(with), with.devices.zones());
-            with.segments.reclaim(safe, |it| zones.is_filled(it))
-        });
-        let Some(segment) = segment.flatten() else {
+        if !empty {
             self.seen = seen;
-            return empty && self.hasten(with);
+            return false;
+        }
+        let (safe, zones) = (self.safe(with), with.devices.zones());
+        let Some(segment) = with.segments.reclaim(safe, |it| zones.is_filled(it)) else {
+            self.seen = seen;
+            return self.hasten(safe, with);
         };
         with.devices.reclaim(segment, with.segments, cx);
         true

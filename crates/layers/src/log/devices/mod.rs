@@ -50,11 +50,13 @@ impl Devices {
     }
 
     /// Where things lie on them.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Their zones.
+    #[inline]
     pub fn zones(&self) -> &Pointers {
         &self.zones
     }
@@ -75,6 +77,7 @@ impl Devices {
     }
 
     /// Whether `device` is lost.
+    #[inline]
     pub fn has_lost(&self, device: u8) -> bool {
         self.lost >> device & 1 == 1
     }

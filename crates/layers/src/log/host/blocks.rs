@@ -170,6 +170,7 @@ impl Blocks {
 }
 
 impl Engine {
+    #[inline]
     pub(in crate::log) fn op(&mut self, index: u8) -> &mut BlockOp {
         self.blocks.list[index as usize].as_mut().expect("an operation under way")
     }
@@ -284,6 +285,7 @@ impl Engine {
     }
 
     /// A command of an operation is over.
+    #[inline]
     pub(in crate::log) fn block_done(
         &mut self,
         index: u8,
@@ -299,6 +301,7 @@ impl Engine {
     }
 
     /// The block of an operation is compressed.
+    #[inline]
     pub(in crate::log) fn pack_done(
         &mut self,
         index: u8,
@@ -312,6 +315,7 @@ impl Engine {
     }
 
     /// What an operation wanted to be copied is copied.
+    #[inline]
     pub(in crate::log) fn place_done(
         &mut self,
         index: u8,
@@ -323,6 +327,7 @@ impl Engine {
     }
 
     /// Why an operation does not go on, if it does not.
+    #[inline]
     pub(in crate::log) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
         let health = cx.health();
         health.error().filter(|_| writes || health == Health::Dead)

@@ -28,6 +28,7 @@ fn part(active: &Active<Mark>) -> (u64, u32) {
 
 impl Engine {
     /// Takes a request in.
+    #[inline]
     pub(in crate::log) fn accept_request(&mut self, request: Request, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
         let pending = !self.durability.has_host(self.durability.host());
@@ -52,6 +53,7 @@ impl Engine {
     }
 
     /// A block of a request is done, or nothing of it is left to begin.
+    #[inline]
     pub(in crate::log) fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
@@ -59,6 +61,7 @@ impl Engine {
     }
 
     /// Begins one block of the first read and one of the first write or trim.
+    #[inline]
     pub(in crate::log) fn pump_requests(&mut self, cx: &mut Cx) -> bool {
         self.pump_read(cx) | self.pump_write(cx)
     }

@@ -167,12 +167,14 @@ impl Map {
         (all - self.free.len() as u32, all)
     }
 
+    #[inline]
     fn frame(&self, page: u32) -> Option<usize> {
         let found = self.frame_of[page as usize];
         (found > 0).then(|| found as usize - 1)
     }
 
     /// What is known of a page.
+    #[inline]
     pub fn state(&self, page: u32) -> Where {
         match self.frame(page).map(|at| self.frames[at].state) {
             None => Where::Away,
@@ -183,6 +185,7 @@ impl Map {
     }
 
     /// The page of a block, and its pair in that.
+    #[inline]
     fn split(&self, block: u64) -> (u32, usize) {
         let (few, all) = (FEW_PAIRS as u64, PAIRS as u64);
         match self.few_pairs {
@@ -192,6 +195,7 @@ impl Map {
     }
 
     /// The page of a block.
+    #[inline]
     pub fn page_of(&self, block: u64) -> u32 {
         self.split(block).0
     }
@@ -203,6 +207,7 @@ impl Map {
     }
 
     /// Where the pair of a block is, if its page is here.
+    #[inline]
     fn pair(&self, block: u64) -> Option<usize> {
         let (page, index) = self.split(block);
         let at = self.frame(page)?;
@@ -210,6 +215,7 @@ impl Map {
     }
 
     /// The place and CRC of a block, if its page is here.
+    #[inline]
     pub fn get(&mut self, block: u64) -> Option<(Place, u32)> {
         let at = self.pair(block)?;
         self.frames[at / PAIRS].used = true;
@@ -217,6 +223,7 @@ impl Map {
     }
 
     /// Where a block is, if its page is here.
+    #[inline]
     pub fn look(&self, block: u64) -> Option<Place> {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
@@ -233,6 +240,7 @@ impl Map {
     }
 
     /// Where a block is whose page is here.
+    #[inline]
     pub fn place(&self, block: u64) -> Place {
         self.look(block).expect("the page is here")
     }
@@ -314,6 +322,7 @@ impl Map {
 
     /// Forgets that a page's image couldn't be read, unless somebody keeps the page: it is read
     /// once more for whoever wants it next.
+    #[inline]
     pub fn try_again(&mut self, page: u32) {
         let Some(at) = self.frame(page) else { return };
         if self.frames[at].state == State::Bad && self.frames[at].pins == 0 {
@@ -375,6 +384,7 @@ impl Map {
     }
 
     /// Ends one [`Map::pin`].
+    #[inline]
     pub fn unpin(&mut self, page: u32) {
         let at = self.frame(page).expect("a pinned page stays");
         self.frames[at].pins -= 1;

@@ -161,11 +161,13 @@ impl Pages {
     }
 
     /// The map of blocks.
+    #[inline]
     pub fn map(&self) -> &Map {
         &self.map
     }
 
     /// The map of blocks, to be changed.
+    #[inline]
     pub fn map_mut(&mut self) -> &mut Map {
         &mut self.map
     }
@@ -282,11 +284,13 @@ impl Pages {
     }
 
     /// Whether all of a page is nowhere, and it has no frame.
+    #[inline]
     pub fn is_blank(&self, page: u32) -> bool {
         self.map.state(page) == Where::Away && self.directory.place(page).is_nowhere()
     }
 
     /// The place and CRC of a block, if they can be known without reading.
+    #[inline]
     pub fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))

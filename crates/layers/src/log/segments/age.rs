@@ -6,6 +6,7 @@ use crate::log::row::streams::MAP;
 impl Segments {
     /// A record that the host wrote came to a segment: now, or when it was written to segment
     /// `from`.
+    #[inline]
     pub fn aged(&mut self, segment: u32, from: Option<u32>) {
         self.now += u64::from(from.is_none());
         let when = from.map_or(self.now as f64, |from| self.list[from as usize].written);
@@ -20,6 +21,7 @@ impl Segments {
     }
 
     /// The stream of a write that replaces what lies in a segment, if it replaces anything.
+    #[inline]
     pub fn stream_of_write(&self, replaced: Option<u32>) -> u8 {
         match replaced {
             Some(segment) => self.separator.of_write(self.age(segment)),

@@ -253,6 +253,7 @@ impl Segments {
     }
 
     /// Whether rows of it are not on the devices yet.
+    #[inline]
     pub fn has_rows(&self, segment: u32) -> bool {
         self.list[segment as usize].rows > 0
     }
@@ -343,6 +344,7 @@ impl Segments {
     }
 
     /// A record in it is pointed at from now on.
+    #[inline]
     pub fn add(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
         self.grow(segment, place);

@@ -40,6 +40,8 @@ pub struct Rows {
     list: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
     active: u32,
+    /// The rows that are filled or closed.
+    unsealed: u32,
     streams: [Stream; STREAMS],
 }
 
@@ -66,6 +68,7 @@ impl Rows {
             layout: *layout,
             list: (0..ROWS).map(|_| Row::new(layout)).collect(),
             active: 0,
+            unsealed: 0,
             streams: [Stream::default(); STREAMS],
         }
     }
@@ -89,6 +92,9 @@ impl Rows {
             true => self.active |= 1 << row,
             false => self.active &= !(1 << row),
         }
+        if !self[row].is_unsealed() {
+            self.unsealed &= !(1 << row);
+        }
     }
 
     /// The rows that a round may move on, as a set of bits.
@@ -103,6 +109,7 @@ impl Rows {
 
     /// The row that takes `len` bytes for a stream, and where in it: the chunk and the byte. A
     /// segment is opened only when more than `floor` stay free. `None` when there is no room now.
+    #[inline]
     pub fn take_room(
         &mut self,
         (stream, floor): (u8, impl Fn(&Rows, &Durability) -> u32),
@@ -160,6 +167,7 @@ impl Rows {
         let it = &mut self.list[usize::from(row)];
         it.open(&self.layout, at, stream, stamp);
         it.ahead = ahead;
+        self.unsealed |= 1 << row;
         segments.row_opened(at.segment);
         self.streams[usize::from(stream)].filling = Some(row);
         Some(row)
@@ -260,6 +268,7 @@ impl Rows {
     }
 
     /// The place of a record in a row.
+    #[inline]
     pub fn place_in(&self, row: u8, chunk: u8, byte: u32, len: u32, generation: u8) -> Place {
         let it = &self[row];
         let device = self.layout.device(it.at.segment, it.at.slot, chunk.into());
@@ -268,6 +277,7 @@ impl Rows {
     }
 
     /// The row in memory that has the record at `place`, with the chunk and the byte in it.
+    #[inline]
     pub fn holding(&self, place: Place, segments: &Segments) -> Option<(u8, u8, u32)> {
         let segment = self.layout.segment_of(place.byte());
         if !segments.has_rows(segment) {
@@ -289,11 +299,18 @@ impl Rows {
 
     /// The rows that are not sealed and have something.
     pub fn unsealed(&self) -> Unsealed {
-        let first = |of_host: bool| {
-            let wanted = |it: &&Row| it.is_unsealed() && !it.is_empty() && (it.of_host || !of_host);
-            self.list.iter().filter(wanted).map(|it| it.stamp).min()
-        };
-        Unsealed { host: first(true), any: first(false) }
+        let mut first = Unsealed::default();
+        let mut left = self.unsealed;
+        while left != 0 {
+            let it = &self[left.trailing_zeros() as u8];
+            left &= left - 1;
+            if !it.is_empty() {
+                let min = |of: Option<u64>| Some(of.map_or(it.stamp, |of| of.min(it.stamp)));
+                first.any = min(first.any);
+                first.host = if it.of_host { min(first.host) } else { first.host };
+            }
+        }
+        first
     }
 
     /// Whether all that comes before a row of its stream is on its way.
