@@ -9,7 +9,7 @@ use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
 use crate::log::Engine;
-use crate::log::host::blocks::{BlockOp, Step};
+use crate::log::host::op::{BlockOp, Step};
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, OWN_OPS};

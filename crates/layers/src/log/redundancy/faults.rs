@@ -9,7 +9,7 @@ use hostftl_core::{DeviceError, Event, HostError, SECTOR, SECTORS_PER_BLOCK};
 use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
-use crate::log::host::blocks::Step;
+use crate::log::host::op::Step;
 use crate::log::ops::{Cx, works};
 
 impl Engine {

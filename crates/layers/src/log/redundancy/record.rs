@@ -8,19 +8,9 @@ use hostftl_core::{Command, Few, SECTOR, Verdict, View};
 use hostftl_format::log::seed;
 
 use crate::log::Engine;
-use crate::log::host::blocks::{PLAIN, Step};
+use crate::log::host::blocks::PLAIN;
+use crate::log::host::op::{Rescue, Step};
 use crate::log::ops::Cx;
-
-/// How far a rescue has come. Number 0 is the parity, `n` chunk `n − 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rescue {
-    /// This one is read.
-    Reading(u32),
-    /// It is folded into the sum.
-    Folding(u32),
-    /// The checksum of the sum is made.
-    Checking(u32),
-}
 
 impl Engine {
     /// Whether an operation whose command failed may get its record in another way.

@@ -6,7 +6,8 @@ use crate::planted::{Bug, planted};
 
 use crate::log::Engine;
 use crate::log::buffers::Buffer;
-use crate::log::host::blocks::{BlockOp, NOBODY, PACKED, Step};
+use crate::log::host::blocks::PACKED;
+use crate::log::host::op::{BlockOp, NOBODY, Step};
 use crate::log::map::Where;
 use crate::log::ops::{Cx, Op, works};
 use crate::log::row::Phase;
