@@ -239,16 +239,11 @@ impl Engine {
         &mut self,
         act: impl FnOnce(&mut Collection, &mut Needs) -> T,
     ) -> T {
-        let Engine { segments, devices, buffers, pages, checkpoint, salvage, gauges, .. } = self;
-        let mut with = Needs { segments, devices, buffers, pages, checkpoint, salvage, gauges };
+        let Engine { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
+        let gauges = &mut self.gauges;
+        let mut with =
+            Needs { segments, devices, buffers, pages, checkpoint, rows, salvage, gauges };
         act(&mut self.collection, &mut with)
-    }
-
-    /// Sends the records of the victim that were taken along.
-    pub(in crate::log) fn send_batch(&mut self, chunk: u8, cx: &mut Cx) {
-        let Engine { segments, devices, buffers, pages, checkpoint, salvage, gauges, .. } = self;
-        let mut with = Needs { segments, devices, buffers, pages, checkpoint, salvage, gauges };
-        self.collection.send(chunk, &self.rows, &mut with, cx);
     }
 
     /// Lets the checkpoint work with the parts that it needs.

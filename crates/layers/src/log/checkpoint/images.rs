@@ -158,7 +158,7 @@ impl Checkpoint {
             return false;
         }
         let segment = self.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !with.may_enter(segment, cx) {
+        if self.layout.zoned && !with.devices.may_enter(segment, with.segments, cx) {
             return false;
         }
         let at = self.images.at.take().expect("a row of images");

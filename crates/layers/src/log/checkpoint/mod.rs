@@ -87,13 +87,6 @@ pub struct Needs<'a> {
     pub generation: u8,
 }
 
-impl Needs<'_> {
-    /// Whether a row of images may be written to a segment now.
-    pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        self.devices.may_enter(segment, self.segments, cx)
-    }
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {

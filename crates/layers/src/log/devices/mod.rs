@@ -66,11 +66,6 @@ impl Devices {
         &mut self.zones
     }
 
-    /// Their zones, to be changed, and the segments that they are to forget.
-    pub fn zones_and_reclaim(&mut self) -> (&mut Pointers, &Reclaim) {
-        (&mut self.zones, &self.reclaim)
-    }
-
     /// The lost devices, as a set of bits.
     pub fn lost(&self) -> u16 {
         self.lost

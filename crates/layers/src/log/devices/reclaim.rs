@@ -48,9 +48,10 @@ impl Devices {
         self.layout.zoned || self.reclaim.count < MOST
     }
 
-    /// Whether no device has to answer for a segment.
-    pub fn has_forgotten(&self, segment: u32) -> bool {
-        self.reclaim.has_forgotten(segment)
+    /// An open segment that nobody writes to, and that is not erased, is to be filled up.
+    pub fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
+        let Devices { zones, reclaim, .. } = self;
+        zones.begin_to_fill(|it| segments.is_left(it) && reclaim.has_forgotten(it))
     }
 
     /// Whether nothing has to be erased before it can be used.
@@ -78,7 +79,7 @@ impl Devices {
                 self.submit(Op::Discard { segment }, command, cx);
             }
         }
-        if self.has_forgotten(segment) {
+        if self.reclaim.has_forgotten(segment) {
             self.end_reclaim(segment, segments, cx);
         }
     }
@@ -99,9 +100,9 @@ impl Devices {
             let flush = Command::Flush { device: *device };
             return self.submit(Op::Discard { segment }, flush, cx);
         }
-        assert!(!self.has_forgotten(segment), "a device that answers was asked");
+        assert!(!self.reclaim.has_forgotten(segment), "a device that answers was asked");
         self.reclaim.left[segment as usize] -= 1;
-        if self.has_forgotten(segment) && works(cx) {
+        if self.reclaim.has_forgotten(segment) && works(cx) {
             self.end_reclaim(segment, segments, cx);
         }
     }

@@ -15,7 +15,6 @@ use crate::log::gc::{Checked, Collection, Live, Needs};
 use crate::log::map::Where;
 use crate::log::map::pages::Pages;
 use crate::log::ops::{Cx, Op};
-use crate::log::row::rows::Rows;
 
 /// The records that one command moves.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Collection {
     }
 
     /// Sends the batch, which lies in a chunk of the victim's row.
-    pub fn send(&mut self, chunk: u8, rows: &Rows, with: &mut Needs, cx: &mut Cx) {
+    pub fn send(&mut self, chunk: u8, with: &mut Needs, cx: &mut Cx) {
         let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
@@ -102,7 +101,7 @@ impl Collection {
         let source = Buffer::Gc(chunk);
         let from = with.buffers.at(source).view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.batch;
-        let to = rows[row].items[records[0].1 as usize].chunk;
+        let to = with.rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
         let into = with.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.outstanding += 1;

@@ -28,6 +28,7 @@ use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::metadata::{Salvage, Wanted};
+use crate::log::row::rows::Rows;
 use crate::log::segments::Segments;
 
 /// The parts that collection needs.
@@ -43,6 +44,8 @@ pub struct Needs<'a> {
     pub pages: &'a mut Pages,
     /// Pages may need it.
     pub checkpoint: &'a mut Checkpoint,
+    /// Records go into them.
+    pub rows: &'a Rows,
     /// It rebuilds heads.
     pub salvage: &'a mut Salvage,
     /// What was rebuilt is counted.

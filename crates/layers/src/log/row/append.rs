@@ -4,10 +4,8 @@
 //! was sealed before it has a newer version of. Each item therefore knows its heir: the row that
 //! took its block over while this one was still open.
 
+use hostftl_core::Command;
 use hostftl_format::log::{GRAIN, Kind, Place};
-
-use crate::log::ops::{Cx, OWN_OPS};
-use crate::planted::{Bug, planted};
 
 use crate::kit::shell::Ended;
 use crate::log::Engine;
@@ -15,10 +13,11 @@ use crate::log::durability::Durability;
 use crate::log::gc::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Layout;
+use crate::log::ops::{Cx, OWN_OPS};
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
 use crate::log::row::{DEAD, Item, NO_HEIR};
-use hostftl_core::Command;
+use crate::planted::{Bug, planted};
 
 /// Who wants room, and where.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +189,7 @@ impl Engine {
         }
         let moves = self.collection.batch_row().is_some();
         if moves {
-            self.send_batch(first.chunk, cx);
+            self.with_gc(|gc, with| gc.send(first.chunk, with, cx));
         }
         moves
     }

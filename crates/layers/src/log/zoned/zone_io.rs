@@ -108,11 +108,6 @@ impl Devices {
         false
     }
 
-    fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
-        let (zones, reclaim) = self.zones_and_reclaim();
-        zones.begin_to_fill(|it| segments.is_left(it) && reclaim.has_forgotten(it))
-    }
-
     /// Whether a zone of a segment failed, but for those of lost devices.
     pub(in crate::log) fn is_hurt(&self, segment: u32) -> bool {
         self.layout().zoned && self.zones().failed(segment) & !self.lost() != 0

@@ -40,13 +40,6 @@ pub struct Sealing<'a> {
     pub volume: Volume,
 }
 
-impl Sealing<'_> {
-    /// Whether a row may be written to a segment now.
-    pub fn may_enter(&mut self, segment: u32, cx: &mut Cx) -> bool {
-        self.devices.may_enter(segment, self.segments, cx)
-    }
-}
-
 impl Rows {
     /// Gives a row its number and its head.
     pub fn seal(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
@@ -311,6 +304,7 @@ impl Rows {
 
     /// Whether a row may be written to its zones now.
     fn is_its_turn(&self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
-        self.is_first(row) && with.may_enter(self[row].at.segment, cx)
+        let segment = self[row].at.segment;
+        self.is_first(row) && with.devices.may_enter(segment, with.segments, cx)
     }
 }
