@@ -151,10 +151,13 @@ impl Collection {
     /// A record is not as it should be: its chunk has to be made from the others, if it was not.
     fn found_damaged(&mut self, record: u16) {
         let live = &mut self.live[usize::from(record)];
-        let mended = self.mended >> live.chunk & 1 == 1;
-        live.state = if mended { Checked::Gone } else { Checked::Bad };
-        self.bad |= u32::from(!mended) << live.chunk;
-        self.flawed |= 1 << live.chunk;
+        self.chunks.blame(live.chunk);
+        live.state = if self.chunks.is_rebuilt(live.chunk) {
+            Checked::Gone
+        } else {
+            self.chunks.distrust(live.chunk);
+            Checked::Bad
+        };
         self.cursor = usize::from(record) + 1;
     }
 }

@@ -12,7 +12,7 @@ const TELLS: usize = 12;
 impl Collection {
     /// Tells one thing of the victim's row that was not told yet. False when there is none.
     pub fn tell_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        if self.flawed == 0 {
+        if !self.chunks.any_flawed() {
             return false;
         }
         if cx.room() < TELLS {
@@ -28,8 +28,7 @@ impl Collection {
             }
             return true;
         }
-        let chunk = self.flawed.trailing_zeros() as u8;
-        self.flawed &= !(1 << chunk);
+        let chunk = self.chunks.take_flawed().expect("something is to be told");
         let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
         if let Some((from, sectors)) = self.live_range(chunk)
             && !self.live.iter().any(told)

@@ -5,6 +5,7 @@
 //! - A record is moved only when its checksum is right, and published only where the map still
 //!   points at the place that it came from.
 
+mod chunks;
 mod copy;
 mod faults;
 mod find_valid;
@@ -20,6 +21,7 @@ use crate::kit::Life;
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
+use crate::log::gc::chunks::Chunks;
 use crate::log::gc::copy::Batch;
 use crate::log::gc::rebuild::Mend;
 use crate::log::gc::throttle::Pace;
@@ -132,13 +134,8 @@ pub struct Collection {
     batch: Batch,
     /// Sectors on the first device of the row.
     sectors: u32,
-    /// The row's chunks; those that can't be read, or hold something wrong; those that were made
-    /// from the others.
-    chunks: u32,
-    bad: u32,
-    mended: u32,
-    /// Those of the bad ones whose device is there, and of which nothing was told yet.
-    flawed: u32,
+    /// The row's chunks.
+    chunks: Chunks,
     pace: Pace,
 }
 
@@ -159,10 +156,7 @@ impl Collection {
             outstanding: 0,
             batch: Batch::new(layout.head_entries(true)),
             sectors: 0,
-            chunks: 0,
-            bad: 0,
-            mended: 0,
-            flawed: 0,
+            chunks: Chunks::default(),
             pace: Pace::new(layout),
         }
     }
@@ -309,8 +303,7 @@ impl Collection {
         let it = &mut *self;
         it.seq = head.seq;
         it.sectors = head.first_sectors;
-        it.chunks = u32::from(head.chunks).min(it.layout.width());
-        (it.bad, it.mended, it.flawed) = (0, 0, 0);
+        it.chunks = Chunks::new(u32::from(head.chunks).min(it.layout.width()));
         it.live.clear();
         it.entries = head.entries;
         it.go(Phase::Sifting(0));
@@ -321,7 +314,7 @@ impl Collection {
     /// No record of the row is left to be moved. Whether none has to be made from the others
     /// first.
     pub fn end_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let over = self.bad == 0;
+        let over = !self.chunks.any_bad();
         if over && !self.tell_row(with, cx) {
             self.next_row(with, cx);
         }
@@ -409,7 +402,9 @@ impl Collection {
         with.buffers.at(buffer).repay_mut(view);
         self.outstanding -= 1;
         if let Err(error) = result {
-            self.flawed |= u32::from(error == DeviceError::Media) << chunk;
+            if error == DeviceError::Media {
+                self.chunks.blame(chunk);
+            }
             self.distrust(chunk);
         }
         if self.outstanding == 0 {
@@ -419,25 +414,21 @@ impl Collection {
 
     /// What was read of a chunk can't be used.
     fn distrust(&mut self, chunk: u8) {
-        let it = &mut *self;
-        it.bad |= 1 << chunk;
-        let live = it.live.iter_mut().filter(|live| live.chunk == chunk);
+        self.chunks.distrust(chunk);
+        let live = self.live.iter_mut().filter(|live| live.chunk == chunk);
         live.for_each(|live| live.state = Checked::Bad);
     }
 
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
     pub fn mend_next(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let it = &*self;
-        if it.bad == 0 || it.outstanding > 0 || it.cursor < it.live.len() {
+        if self.outstanding > 0 || self.cursor < self.live.len() {
             return false;
         }
-        let chunk = it.bad.trailing_zeros() as u8;
+        let Some(chunk) = self.chunks.begin_rebuild() else { return false };
         let (from, sectors) = self.live_range(chunk).expect("it has live records");
-        self.bad &= !(1 << chunk);
-        self.mended |= 1 << chunk;
         match self.layout.parity {
             true => {
-                let mend = Mend::new(self.at, (from, sectors), (chunk, self.chunks));
+                let mend = Mend::new(self.at, (from, sectors), (chunk, self.chunks.count()));
                 self.go(Phase::Mending(mend));
             }
             false => self.chunk_mended(chunk, false, with, cx),

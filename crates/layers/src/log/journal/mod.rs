@@ -98,7 +98,6 @@ pub struct Needs<'a> {
 /// See the module text.
 #[derive(Debug)]
 pub struct Journal {
-    layout: Layout,
     ring: Ring,
     device: u8,
     state: State,
@@ -139,7 +138,6 @@ impl Journal {
         let heads = if state == State::None { 0 } else { MOST_PAGES as usize };
         let notes = if state == State::None { 0 } else { MOST_NOTES };
         Journal {
-            layout: *layout,
             ring,
             device,
             state,

@@ -150,7 +150,7 @@ impl Journal {
 
     fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool, with: &mut Needs) {
         let record = open(&buf, &with.volume.uuid, lba).filter(|_| is_read);
-        let record = record.filter(|record| self.layout.admits_record(record));
+        let record = record.filter(|record| with.devices.layout().admits_record(record));
         let ring = self.ring;
         let played = &mut self.played;
         played.head = Some(buf);

@@ -1,6 +1,7 @@
-//! Live grains of segments as they were when the last root was begun, for its image of them.
+//! Live grains of segments: what room they leave, and how many there were when the last root was
+//! begun, for its image of them.
 
-use hostftl_format::log::Place;
+use hostftl_format::log::{GRAIN, Place};
 
 use super::{Segments, State, grains};
 use crate::planted::{Bug, planted};
@@ -9,6 +10,14 @@ use crate::planted::{Bug, planted};
 const MOST_GRAINS: u32 = 1 << 31;
 
 impl Segments {
+    /// Bytes that are live, for which free segments have room, and that collection could gain.
+    pub fn space(&self) -> (u64, u64, u64) {
+        let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
+        let free = (self.free.len() + self.empty.len()) as u64 * each;
+        let stale = (self.full.count * each).saturating_sub(self.full.grains);
+        (self.total * grain, free * grain, stale * grain)
+    }
+
     /// Live grains of the host's data, as they were when the last root was begun.
     pub fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];
@@ -75,7 +84,7 @@ impl Segments {
     /// Whether what is counted of full segments is what they have.
     pub fn check(&self) -> bool {
         let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
-        full.clone().map(|it| u64::from(it.live)).sum::<u64>() == self.in_full
-            && full.count() as u64 == self.full
+        full.clone().map(|it| u64::from(it.live)).sum::<u64>() == self.full.grains
+            && full.count() as u64 == self.full.count
     }
 }

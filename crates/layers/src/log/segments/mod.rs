@@ -141,6 +141,13 @@ pub struct Safe {
     pub replay_from: u64,
 }
 
+/// How many they are, and the live grains in them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Full {
+    count: u64,
+    grains: u64,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Segments {
@@ -158,14 +165,13 @@ pub struct Segments {
     total: u64,
     /// A device on which something dies that was not live, by the counts on the devices.
     disproved: Option<u8>,
-    /// Full segments with the host's data, and live grains in them.
-    full: u64,
-    in_full: u64,
+    /// Full segments with the host's data.
+    full: Full,
     /// Roots begun so far.
     roots: u64,
     is_rooting: bool,
     /// Rows that were opened so far.
-    pub stamp: u64,
+    stamp: u64,
     /// Counts what may make a segment free.
     changes: u64,
     /// What that was when the engine became calm.
@@ -207,8 +213,7 @@ impl Segments {
             separator: Separator::new(params.separation, layout.classes),
             total: 0,
             disproved: None,
-            full: 0,
-            in_full: 0,
+            full: Full::default(),
             roots: 0,
             is_rooting: false,
             stamp: 0,
@@ -289,6 +294,12 @@ impl Segments {
         self.at(segment).last = seq;
     }
 
+    /// The row with this stamp was opened, and is the youngest.
+    pub fn set_youngest(&mut self, stamp: u64) {
+        assert!(stamp > self.stamp, "stamps go up from row to row");
+        self.stamp = stamp;
+    }
+
     /// A row in it was opened.
     pub fn row_opened(&mut self, segment: u32) {
         self.at(segment).rows += 1;
@@ -323,8 +334,8 @@ impl Segments {
         it.go(State::Full);
         it.level = level;
         let it = *it;
-        self.full += u64::from(!it.of_map);
-        self.in_full += u64::from(it.of_data());
+        self.full.count += u64::from(!it.of_map);
+        self.full.grains += u64::from(it.of_data());
         if !it.of_map && !it.shunned {
             self.victims.sealed(segment, level.into(), now);
         }
@@ -358,8 +369,8 @@ impl Segments {
         if it.state != State::Full {
             return;
         }
-        self.in_full -= if it.of_map { 0 } else { u64::from(grains) };
-        self.full -= u64::from(!it.of_map && it.live == 0);
+        self.full.grains -= if it.of_map { 0 } else { u64::from(grains) };
+        self.full.count -= u64::from(!it.of_map && it.live == 0);
         let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
         if live == 0 {
             if offered {
@@ -472,14 +483,6 @@ impl Segments {
                 self.settle(index);
             }
         }
-    }
-
-    /// Bytes that are live, for which free segments have room, and that collection could gain.
-    pub fn space(&self) -> (u64, u64, u64) {
-        let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
-        let free = (self.free.len() + self.empty.len()) as u64 * each;
-        let stale = (self.full * each).saturating_sub(self.in_full);
-        (self.total * grain, free * grain, stale * grain)
     }
 
     /// Whether a segment can't be collected because its device can't read it.

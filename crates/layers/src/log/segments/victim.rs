@@ -28,8 +28,8 @@ impl Segments {
 
     fn take_victim(&mut self, victim: u32) {
         self.victims.freed(victim);
-        self.full -= 1;
-        self.in_full -= u64::from(self.list[victim as usize].live);
+        self.full.count -= 1;
+        self.full.grains -= u64::from(self.list[victim as usize].live);
         self.at(victim).go(State::Victim);
     }
 

@@ -162,7 +162,7 @@ impl Rows {
         let at = self.next_at(stream, floor(self, durability), segments)?;
         cx.disturb();
         let stamp = durability.open();
-        segments.stamp = stamp;
+        segments.set_youngest(stamp);
         let ahead = self.ahead(stream).expect("a stream knows its next segment");
         let it = &mut self.list[usize::from(row)];
         it.open(&self.layout, at, stream, stamp);
