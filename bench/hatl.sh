@@ -19,7 +19,7 @@ pick() {
 row() {
     local workload=$1
     shift
-    "$hostftl" --json compare "$workload" --drive hatl-2g --layers $layers "$@" 2>/dev/null |
+    "$hostftl" --json compare "$workload" --drive hatl-2g --warm new --layers $layers "$@" 2>/dev/null |
         grep -o '"busy_ratio": [0-9.]*' | cut -d' ' -f2 | tr '\n' ' ' |
         awk -v work="${workload#synth:}" '{ best = $3 < $4 ? $3 : $4
             printf "  %-62s %6.3f %6.3f %6.3f %6.3f   %5.2f%s\n", work, $2, $3, $4, $5,

@@ -24,7 +24,7 @@ simulate() {
         local from to
         from=$(date +%s%N)
         "$hostftl" --json compare "synth:uniform:size=4k,span=64m,count=$requests" \
-            --drive hatl-2g --layers "$layer" --closed-loop 16 >"$work/row.json"
+            --drive hatl-2g --warm new --layers "$layer" --closed-loop 16 >"$work/row.json"
         to=$(date +%s%N)
         echo $((requests * 1000000 / ((to - from) / 1000)))
     done | spread

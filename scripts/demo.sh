@@ -86,14 +86,15 @@ fi
 
 title "3. What would each layer do to a database's writes?"
 echo "The trace: MariaDB under sysbench, recorded for this project. The drive: a model whose own map"
-echo "has 64 KiB superpages, so every smaller write costs it a read-modify-write."
+echo "has 64 KiB superpages, so every smaller write costs it a read-modify-write. It is shown new, filled"
+echo "to 70 %, aged by random writes, and aged by the trace itself."
 show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact"
 "$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact
 
 title "Next"
 cat <<'TEXT'
   target/release/hostftl compare traces/mariadb-oltp-head.csv.zst --compact --drive hatl-1g
-       the same on a drive that is almost full: does the layer still pay when it must collect?
+       the same on a smaller drive
   target/release/hostftl compare YOUR.csv --drive hatl-32g --layers passthrough,hard
        your own workload; the format is t_us,op,byte_off,byte_len (traces/README.md)
   target/release/hostftl compare synth:uniform:size=4k,span=64m,count=100000

@@ -2,7 +2,7 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_papers::hatl::{LAYERS, drawn};
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 /// Busy time of each layer of the paper, as a share of the drive's without one.
 fn ratios(workload: &str, seed: u64) -> [f64; 6] {
@@ -10,15 +10,16 @@ fn ratios(workload: &str, seed: u64) -> [f64; 6] {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-2g").expect("a drive")],
         layers: LAYERS.iter().map(|(_, it)| LayerChoice::parse(it).expect("a layer")).collect(),
-        warm: Warm::None,
-        snapshots: Snapshots::None,
+        warm: vec![Warm::NEW],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(16),
         compact: false,
         seed,
         threads: 2,
         memory: 4 << 30,
     };
-    let rows: Vec<Row> = compare(&study, &Silent).expect("the study runs");
+    let rows: Vec<Row> = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
     let ratios = rows.iter().map(|row| row.busy_ratio.expect("passthrough is there"));
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }

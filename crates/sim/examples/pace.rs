@@ -5,21 +5,22 @@ use std::time::Instant;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Load, Silent, Snapshots, Study, Warm, compare, default_memory};
+use hostftl_sim::{Export, Load, Outcome, Silent, Study, Warm, compare, default_memory};
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let workload = args.next().unwrap_or("synth:uniform:size=4k,span=1g,count=2000000".into());
     let drive = args.next().unwrap_or("hatl-2g".into());
-    let warm = args.next().map(|name| name.parse().expect("none, fill or steady"));
+    let warm = args.next().map(|name| name.parse().expect("new, fill, steady or self"));
     let is_synth = workload.starts_with("synth:");
     for kind in LayerKind::of_blocks() {
         let study = Study {
             workloads: vec![Load::parse(&workload).expect("a workload")],
             drives: vec![DriveSpec::find(&drive).expect("a drive")],
             layers: vec![kind.into()],
-            warm: warm.unwrap_or(if is_synth { Warm::Fill } else { Warm::None }),
-            snapshots: Snapshots::None,
+            warm: vec![warm.unwrap_or(if is_synth { Warm::FILL } else { Warm::NEW })],
+            export: Export::Most,
+            cache: None,
             closed_loop: is_synth.then_some(16),
             compact: !is_synth,
             seed: 1,
@@ -27,7 +28,7 @@ fn main() {
             memory: default_memory(),
         };
         let start = Instant::now();
-        match compare(&study, &Silent) {
+        match compare(&study, &Silent).and_then(Outcome::whole) {
             Ok(rows) => {
                 let took = start.elapsed().as_secs_f64();
                 let (requests, steps) = (rows[0].requests as f64, rows[0].steps as f64);

@@ -11,8 +11,8 @@ use hostftl_core::Payload;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{
-    HostCosts, Load, Row, Silent, Snapshots, Study, Warm, Warmed, Watch, Work, World, compare,
-    default_memory, warm,
+    Ageing, Export, HostCosts, Load, Outcome, PlayError, Records, Row, Silent, Study, Warm, Warmed,
+    Watch, Work, World, compare, default_memory, warm,
 };
 
 const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
@@ -69,8 +69,9 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
         workloads: vec![Load::parse(&load).expect("a workload")],
         drives: vec![spec.clone()],
         layers: vec![LayerKind::Passthrough.into()],
-        warm,
-        snapshots: Snapshots::None,
+        warm: vec![warm],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(64),
         compact: false,
         seed: 1,
@@ -97,9 +98,13 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
     let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
     let mut world = World::new(layer, std::slice::from_ref(spec), HostCosts::default()).unwrap();
     let start = seconds();
-    let warmed = warm(&mut world, how, spec.exported, spec.map_unit, 1, &mut || false);
+    let workload = || Ok(Box::new(std::iter::empty()) as Records);
+    let (exported, map_unit) = (spec.exported, spec.map_unit);
+    let ageing = Ageing { warm: how, exported, map_unit, seed: 1, workload: &workload };
+    let warmed = warm(&mut world, &ageing, &mut || false);
     let seconds = seconds() - start;
-    let warmed = warmed.unwrap_or_else(|violation| panic!("{violation}"));
+    let named = |error: PlayError| error.named("passthrough", &spec.name);
+    let warmed = warmed.map_err(named).unwrap_or_else(|error| panic!("{error}"));
     let programmed = Work::of(&world).programmed() / SECTORS_PER_PAGE;
     Aged { seconds, warmed, programmed, memory: resident() - before }
 }
@@ -116,7 +121,9 @@ fn timed(spec: &DriveSpec, runs: usize) -> Row {
     let mut rows = Vec::new();
     for _ in 0..runs {
         let clock = Clock::default();
-        rows = compare(&study(spec, Warm::Steady), &clock).expect("the study runs");
+        rows = compare(&study(spec, Warm::STEADY), &clock)
+            .and_then(Outcome::whole)
+            .expect("the study runs");
         rates.push(clock.rate() * rows[0].page_operations as f64 / REQUESTS as f64 / 1e6);
     }
     println!("timed      {}", spread(rates, "M page operations/s"));
@@ -127,7 +134,7 @@ fn main() {
     let runs = std::env::args().nth(1).map_or(5, |runs| runs.parse().expect("a number of runs"));
     let spec = DriveSpec::find(DRIVE).expect("it is built in");
     let pages = spec.shape.pages() as f64;
-    let (filled, own) = (age(&spec, Warm::Fill).memory, spec.memory() as f64);
+    let (filled, own) = (age(&spec, Warm::FILL).memory, spec.memory() as f64);
     let row = timed(&spec, runs);
     println!(
         "memory     {:.2} B a page, {:.2} by the model's own account",
@@ -142,7 +149,7 @@ fn main() {
     );
     let (mut fills, mut steadies, mut rates, mut last) = (vec![], vec![], vec![], None);
     for _ in 0..runs {
-        let (fill, steady) = (age(&spec, Warm::Fill), age(&spec, Warm::Steady));
+        let (fill, steady) = (age(&spec, Warm::FILL), age(&spec, Warm::STEADY));
         fills.push(fill.seconds);
         steadies.push(steady.seconds);
         let programmed = (steady.programmed - fill.programmed) as f64;
@@ -160,10 +167,10 @@ fn main() {
     );
     let mut digests = Vec::new();
     for threads in [1, 2, 8] {
-        let mut study = study(&spec, Warm::None);
+        let mut study = study(&spec, Warm::NEW);
         study.workloads = vec![Load::parse("synth:mix:count=100000").expect("a workload"); 4];
         study.threads = threads;
-        let rows = compare(&study, &Silent).expect("the study runs");
+        let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
         digests.push(rows.into_iter().map(|row| row.digest).collect::<Vec<_>>());
     }
     assert!(digests.iter().all(|rows| *rows == digests[0]), "threads change nothing");

@@ -1,10 +1,8 @@
 //! One row of a study: one workload through one layer on one drive.
 
-use std::path::Path;
-
 use hostftl_core::Payload;
 use hostftl_drives::{Drive, DriveSpec};
-use hostftl_layers::{AnyLayer, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerKind, Mode, Plan};
 
 use crate::choice::LayerChoice;
 use crate::conserve;
@@ -16,8 +14,9 @@ use crate::media::Media;
 use crate::player::{End, Pace, PlayError, Player};
 use crate::row::{Row, Run};
 use crate::snapshot;
-use crate::study::{Snapshots, Study, Watch};
-use crate::warm::{Warmed, warm};
+use crate::state::Warm;
+use crate::study::{Study, Watch};
+use crate::warm::{Ageing, Records, Warmed, warm};
 use crate::work::Work;
 use crate::world::World;
 
@@ -31,6 +30,8 @@ pub struct Cell<'a> {
     pub name: &'a str,
     pub load: &'a Loaded,
     pub drive: &'a DriveSpec,
+    /// The state of the drive before.
+    pub warm: Warm,
     pub layer: &'a LayerChoice,
     pub plan: Plan,
     /// Sectors that the host may use.
@@ -42,13 +43,18 @@ impl Cell<'_> {
     pub fn memory(&self) -> u64 {
         // A world that is saved or loaded keeps the metadata: the map, and its log and roots. So
         // does one whose layer finds in its segments what they hold.
-        let kept = match self.study.snapshots {
-            Snapshots::None if self.drive.zoned.is_none() => 0,
+        let kept = match self.study.cache {
+            None if self.drive.zoned.is_none() => 0,
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
         };
         let layer = self.plan.map_bytes + self.plan.meta_bytes;
         let drives = self.layer.drives(self.drive);
         OWN_MEMORY + drives.iter().map(DriveSpec::memory).sum::<u64>() + layer + kept
+    }
+
+    /// Whether the others are told relative to it.
+    pub fn is_baseline(&self) -> bool {
+        self.layer.kind() == LayerKind::Passthrough
     }
 
     /// Dies of all drives.
@@ -89,27 +95,20 @@ impl Cell<'_> {
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
-        let file = |folder: &Path| folder.join(snapshot::name(&self.drive.name, &self.layer.name));
-        let path = match &self.study.snapshots {
-            Snapshots::None => return self.aged(None, watch, stop),
-            Snapshots::Load(folder) => file(folder),
-            // The state does not depend on the workload.
-            Snapshots::Save(folder) => {
-                let path = file(folder);
-                if self.index < self.study.drives.len() * self.study.layers.len() {
-                    let aged = self.aged(Some(Media::default()), watch, stop)?;
-                    let Some((mut world, warmed)) = aged else { return Ok(None) };
-                    world.stop().map_err(|violation| self.broken(violation))?;
-                    self.check(&world, &warmed.asked)?;
-                    snapshot::save(&world, &warmed, &self.about(), &path)?;
-                    path
-                } else {
-                    return self.aged(None, watch, stop);
-                }
-            }
+        let Some(folder) = self.study.cache.as_deref().filter(|_| !self.warm.is_new()) else {
+            return self.aged(None, watch, stop);
         };
+        let about = self.about();
+        let path = folder.join(snapshot::name(&self.drive.name, &self.layer.name, &about));
+        if !path.exists() {
+            let aged = self.aged(Some(Media::default()), watch, stop)?;
+            let Some((mut world, warmed)) = aged else { return Ok(None) };
+            world.stop().map_err(|violation| self.broken(violation))?;
+            self.check(&world, &warmed.asked)?;
+            snapshot::save(&world, &warmed, &about, &path)?;
+        }
         let drives = self.layer.drives(self.drive);
-        let (drives, media, warmed) = snapshot::load(&drives, &self.about(), &path)?;
+        let (drives, media, warmed) = snapshot::load(&drives, &about, self.warm, &path)?;
         let layer = self.layer(Mode::Open)?;
         let world = World::over(layer, drives, Some(media), HostCosts::default());
         Ok(Some((world.map_err(|violation| self.broken(violation))?, warmed)))
@@ -130,12 +129,18 @@ impl Cell<'_> {
         let reads = self.layer.kind().reads_metadata();
         let media = media.or_else(|| reads.then(Media::default));
         let mut world = World::over(layer, drives, media, HostCosts::default()).map_err(broken)?;
-        let (how, unit, seed) = (self.study.warm, self.drive.map_unit, self.study.seed);
-        let warmed = warm(&mut world, how, self.exported, unit, seed, &mut || {
+        let ageing = Ageing {
+            warm: self.warm,
+            exported: self.exported,
+            map_unit: self.drive.map_unit,
+            seed: self.study.seed,
+            workload: &|| Ok(Box::new(self.load.open()?) as Records),
+        };
+        let warmed = warm(&mut world, &ageing, &mut || {
             watch.warming(self.index);
             stop()
-        })
-        .map_err(broken)?;
+        });
+        let warmed = warmed.map_err(|error| self.failed(error))?;
         world.drain().map_err(broken)?;
         Ok((!warmed.cancelled).then_some((world, warmed)))
     }
@@ -143,7 +148,10 @@ impl Cell<'_> {
     /// What a snapshot of the stack must have been made from.
     fn about(&self) -> String {
         let drives = self.layer.drives(self.drive);
-        format!("{drives:?}\n{:?}\n{} sectors", self.layer.on(self.drive), self.exported)
+        let (layer, seed) = (self.layer.on(self.drive), self.study.seed);
+        let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
+        let Cell { warm, exported, .. } = self;
+        format!("{drives:?}\n{layer:?}\n{exported} sectors, {warm}, {seed}, {workload:x}")
     }
 
     fn check(&self, world: &World<AnyLayer>, asked: &Totals) -> Result<(), StudyError> {

@@ -12,9 +12,9 @@ pub enum StudyError {
     /// The workload can't be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The workload touches more than the drive exports under every layer of the study.
+    /// The workload touches more than every row of the drive exports.
     #[error(
-        "{workload} reaches sector {end}, but these layers on {drive} export {exported} sectors \
+        "{workload} reaches sector {end}, but every row on {drive} exports {exported} sectors \
          ({mib} MiB): use a larger drive, or --compact to pack what it touches"
     )]
     Beyond {
@@ -31,8 +31,8 @@ pub enum StudyError {
     },
     /// Even packed, the workload touches more than the drive exports.
     #[error(
-        "{workload} touches {needed} MiB when packed, but these layers on {drive} export \
-         {mib} MiB: use a larger drive"
+        "{workload} touches {needed} MiB when packed, but every row on {drive} exports \
+         {mib} MiB: use a larger drive, or a larger --export"
     )]
     TooLarge {
         /// The workload.
@@ -53,6 +53,21 @@ pub enum StudyError {
     /// A closed loop keeps from 1 to 256 requests under way.
     #[error("a closed loop of {0} is not possible: use a queue depth from 1 to 256")]
     QueueDepth(u32),
+    /// A layer can't export what every row does.
+    #[error(
+        "{layer} on {drive} can export {most} MiB, and every row exports {wanted} MiB: use a \
+         smaller --export, or less spare"
+    )]
+    Exports {
+        /// The layer.
+        layer: String,
+        /// The drive.
+        drive: String,
+        /// What it can export, in MiB.
+        most: u64,
+        /// What every row exports, in MiB.
+        wanted: u64,
+    },
     /// A layer can't work on this drive.
     #[error("{layer} on {drive}: {why}")]
     Plan {

@@ -16,6 +16,8 @@ const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 const UNKNOWN: u8 = u8::MAX;
 /// Requests between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 1 << 16;
+/// An odd number whose bits are mixed: 2^64 divided by the golden ratio.
+const DIGEST: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A workload and what the user calls it.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +121,8 @@ pub struct Loaded {
     pub again: bool,
     /// Whether somebody asked to stop before it was read.
     pub cancelled: bool,
+    /// One number for all requests.
+    digest: u64,
 }
 
 impl Loaded {
@@ -148,6 +152,7 @@ impl Loaded {
             notes: Notes::default(),
             again: false,
             cancelled: false,
+            digest: 0,
         };
         for record in &mut stream {
             loaded.count(&record?, limit);
@@ -169,12 +174,21 @@ impl Loaded {
         self.records += 1;
         self.end = self.end.max(record.end());
         self.last_dev = self.last_dev.max(record.dev);
+        let saved = record.saved.map_or(0, |percent| u64::from(percent) + 1);
+        for word in [record.op as u64 | saved << 8, record.lba, record.sectors] {
+            self.digest = (self.digest ^ word).wrapping_mul(DIGEST).rotate_left(29);
+        }
         if let Some(list) = &mut self.list {
             list.push(record);
             if list.bytes() > limit {
                 (self.list, self.again) = (None, true);
             }
         }
+    }
+
+    /// One number for what its requests do, in their order.
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// Bytes of memory that it takes.

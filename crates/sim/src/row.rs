@@ -58,10 +58,13 @@ pub struct Row {
     pub workload: String,
     /// Whether the run was stopped before the workload's end.
     pub partial: bool,
-    /// How the drive was aged before: `none`, `fill`, `steady`, or `steady (not reached)`.
-    pub warm: &'static str,
+    /// The state of the drive before: `new`, `fill=70%`, `steady`, `self`, with `(not reached)`
+    /// behind it when write amplification did not settle.
+    pub warm: String,
     /// How often the exported capacity was overwritten to age the drive.
     pub warm_overwrites: Option<f64>,
+    /// How often the workload itself was repeated to age the drive.
+    pub warm_rounds: Option<u64>,
     /// Requests of the workload that were answered.
     pub requests: u64,
     /// Requests that were not whole sectors and were widened.
@@ -173,6 +176,7 @@ impl Row {
             partial: run.partial,
             warm: run.warmed.name(),
             warm_overwrites: run.warmed.overwrites,
+            warm_rounds: run.warmed.rounds,
             requests: host.issued,
             widened: cell.load.notes.widened,
             exported_bytes: bytes(cell.exported),

@@ -1,12 +1,21 @@
 //! Independent jobs over several threads, within a bound of memory.
 //!
 //! Invariants
-//! - The largest jobs begin first, equal ones in their order, because they also tend to be the
-//!   longest; one that must wait for memory is not overtaken.
+//! - Jobs that are to be first begin first; then the largest, because they also tend to be the
+//!   longest; equal ones in their order. One that must wait for memory is not overtaken.
 //! - The memory of those under way is at most the limit.
 
 use std::cmp::Reverse;
 use std::sync::{Condvar, Mutex, PoisonError};
+
+/// What is known of a job before it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// Bytes of memory.
+    pub cost: u64,
+    /// Whether it goes before those that are not.
+    pub first: bool,
+}
 
 struct Shared {
     next: usize,
@@ -28,32 +37,32 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Runs `job(index)` for each of `costs`, in bytes, on at most `threads` threads, while the sum of
-/// the costs of those under way is at most `limit`. The results are in the order of the jobs.
+/// Runs `job(index)` for each of `jobs` on at most `threads` threads, while the sum of the costs of
+/// those under way is at most `limit`. The results are in the order of the jobs.
 ///
 /// # Panics
 /// When a job costs more than the limit, which the caller has ruled out, or when one panics.
 pub fn run<R: Send>(
-    costs: &[u64],
+    jobs: &[Job],
     limit: u64,
     threads: usize,
     job: impl Fn(usize) -> R + Sync,
 ) -> Vec<R> {
-    assert!(costs.iter().all(|&cost| cost <= limit), "a job that never fits");
-    let mut order: Vec<usize> = (0..costs.len()).collect();
-    order.sort_by_key(|&index| Reverse(costs[index]));
+    assert!(jobs.iter().all(|job| job.cost <= limit), "a job that never fits");
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&index| (!jobs[index].first, Reverse(jobs[index].cost)));
     let shared = Mutex::new(Shared { next: 0, taken: 0 });
     let freed = Condvar::new();
     let work = || {
         let mut done = Vec::new();
-        while let Some(index) = begin(&order, costs, limit, &shared, &freed) {
-            let _taken = Taken { cost: costs[index], shared: &shared, freed: &freed };
+        while let Some(index) = begin(&order, jobs, limit, &shared, &freed) {
+            let _taken = Taken { cost: jobs[index].cost, shared: &shared, freed: &freed };
             done.push((index, job(index)));
         }
         done
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads = threads.clamp(1, costs.len().max(1));
+        let threads = threads.clamp(1, jobs.len().max(1));
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -67,7 +76,7 @@ pub fn run<R: Send>(
 /// The next job, once there is memory for it.
 fn begin(
     order: &[usize],
-    costs: &[u64],
+    jobs: &[Job],
     limit: u64,
     shared: &Mutex<Shared>,
     freed: &Condvar,
@@ -75,7 +84,7 @@ fn begin(
     let mut state = lock(shared);
     loop {
         let index = *order.get(state.next)?;
-        let cost = costs[index];
+        let cost = jobs[index].cost;
         if state.taken + cost <= limit {
             state.next += 1;
             state.taken += cost;
@@ -99,7 +108,8 @@ mod tests {
         let costs: Vec<u64> = (0..40).map(|index| 1 + index % 7).collect();
         let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
         for threads in [1, 3, 8] {
-            let found = run(&costs, 10, threads, |index| {
+            let jobs: Vec<Job> = costs.iter().map(|&cost| Job { cost, first: false }).collect();
+            let found = run(&jobs, 10, threads, |index| {
                 let taken = now.fetch_add(costs[index], Ordering::SeqCst) + costs[index];
                 most.fetch_max(taken, Ordering::SeqCst);
                 std::thread::sleep(std::time::Duration::from_micros(300));
@@ -109,5 +119,18 @@ mod tests {
             assert_eq!(found, (0..40).map(|index| index * 2).collect::<Vec<_>>());
         }
         assert!((7..=10).contains(&most.load(Ordering::SeqCst)));
+    }
+
+    #[test]
+    fn what_is_to_be_first_begins_first() {
+        let jobs = [(9, false), (2, true), (5, false), (3, true)];
+        let jobs = jobs.map(|(cost, first)| Job { cost, first });
+        let order = Mutex::new(Vec::new());
+        run(&jobs, 9, 1, |index| lock_list(&order).push(index));
+        assert_eq!(*lock_list(&order), [3, 1, 0, 2]);
+    }
+
+    fn lock_list(order: &Mutex<Vec<usize>>) -> std::sync::MutexGuard<'_, Vec<usize>> {
+        order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,18 +15,20 @@ use hostftl_drives::{Drive, DriveSpec};
 use crate::error::StudyError;
 use crate::front::Totals;
 use crate::media::Media;
-use crate::warm::{Warm, Warmed};
+use crate::state::Warm;
+use crate::warm::Warmed;
 use crate::world::World;
 
 const MAGIC: &[u8; 8] = b"HFTLWARM";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the sum at the end.
 const SUM: usize = 8;
 
-/// The file's name for a drive and a layer.
-pub fn name(drive: &str, layer: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._=".contains(c) { c } else { '_' };
-    format!("{drive}+{layer}.warm").chars().map(|c| if c == '+' { c } else { plain(c) }).collect()
+/// The file's name for a drive and a layer that are what `about` says.
+pub fn name(drive: &str, layer: &str, about: &str) -> String {
+    let sum = twox_hash::XxHash3_64::oneshot(about.as_bytes());
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._=+".contains(c) { c } else { '_' };
+    format!("{drive}+{layer}+{sum:016x}.warm").chars().map(plain).collect()
 }
 
 fn wrong(path: &Path, why: impl ToString) -> StudyError {
@@ -57,8 +59,9 @@ fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Resu
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((about.len() as u32).to_le_bytes());
     bytes.extend(about.as_bytes());
-    bytes.extend([warmed.warm as u8, warmed.reached.into()]);
-    bytes.extend(warmed.overwrites.unwrap_or(0.0).to_le_bytes());
+    bytes.push(warmed.reached.into());
+    bytes.extend(warmed.overwrites.unwrap_or(f64::NAN).to_le_bytes());
+    bytes.extend(warmed.rounds.unwrap_or(u64::MAX).to_le_bytes());
     world.drives.iter().try_for_each(|drive| drive.save(&mut bytes))?;
     world.media().expect("a world that is saved keeps metadata").save(&mut bytes)?;
     let sum = twox_hash::XxHash3_64::oneshot(&bytes);
@@ -67,18 +70,19 @@ fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Resu
 }
 
 /// What [`save`] wrote to `path`: drives made as `specs` say, their metadata, and how they were
-/// aged.
+/// aged, which is `warm`.
 ///
 /// # Errors
 /// When the file can't be read, is damaged, or was made from another stack than `about` says.
 pub fn load(
     specs: &[DriveSpec],
     about: &str,
+    warm: Warm,
     path: &Path,
 ) -> Result<(Vec<Drive>, Media, Warmed), StudyError> {
     let bytes =
         fs::read(path).map_err(|error| wrong(path, format!("can't read the snapshot: {error}")))?;
-    let fault = |why: &str| wrong(path, format!("{why}: make it again with --save-warm"));
+    let fault = |why: &str| wrong(path, format!("{why}: remove it, and it is made again"));
     if !bytes.starts_with(MAGIC) {
         return Err(wrong(path, "this is no snapshot of an aged stack"));
     }
@@ -88,7 +92,7 @@ pub fn load(
         return Err(fault("the snapshot is damaged"));
     }
     let mut from = &bytes[MAGIC.len()..whole];
-    let head = head(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
+    let head = head(&mut from, warm).map_err(|_| fault("the snapshot is cut short"))?;
     let Some((found, warmed)) = head else {
         return Err(fault("the snapshot has another version"));
     };
@@ -105,7 +109,7 @@ pub fn load(
 }
 
 /// What the stack was made from and how it was aged; nothing for another version.
-fn head(from: &mut &[u8]) -> io::Result<Option<(String, Warmed)>> {
+fn head(from: &mut &[u8], warm: Warm) -> io::Result<Option<(String, Warmed)>> {
     let mut word = [0; 4];
     from.read_exact(&mut word)?;
     if u32::from_le_bytes(word) != VERSION {
@@ -114,12 +118,17 @@ fn head(from: &mut &[u8]) -> io::Result<Option<(String, Warmed)>> {
     from.read_exact(&mut word)?;
     let mut text = vec![0; (u32::from_le_bytes(word) as usize).min(from.len())];
     from.read_exact(&mut text)?;
-    let (mut how, mut overwrites) = ([0; 2], [0; 8]);
-    from.read_exact(&mut how)?;
+    let (mut reached, mut overwrites, mut rounds) = ([0; 1], [0; 8], [0; 8]);
+    from.read_exact(&mut reached)?;
     from.read_exact(&mut overwrites)?;
-    let warm = [Warm::None, Warm::Fill, Warm::Steady][usize::from(how[0].min(2))];
-    let overwrites = (warm == Warm::Steady).then(|| f64::from_le_bytes(overwrites));
-    let (reached, asked) = (how[1] == 1, Totals::default());
-    let warmed = Warmed { warm, reached, overwrites, asked, cancelled: false };
+    from.read_exact(&mut rounds)?;
+    let warmed = Warmed {
+        warm,
+        reached: reached == [1],
+        overwrites: Some(f64::from_le_bytes(overwrites)).filter(|it| !it.is_nan()),
+        rounds: Some(u64::from_le_bytes(rounds)).filter(|it| *it != u64::MAX),
+        asked: Totals::default(),
+        cancelled: false,
+    };
     Ok(Some((String::from_utf8_lossy(&text).into_owned(), warmed)))
 }

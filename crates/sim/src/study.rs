@@ -1,12 +1,12 @@
-//! A comparison: workloads × drives × layers, a row for each.
+//! A comparison: workloads × drives × states of the drive × layers, a row for each.
 //!
 //! Invariants
-//! - Rows are in the order of workloads, then drives, then layers, whatever the number of threads,
-//!   and no row depends on another but for `busy_ratio`.
-//! - The layers on one drive under one workload export the same: what the smallest exports.
+//! - Rows are in the order of workloads, then drives, then states, then layers, whatever the number
+//!   of threads, and no row depends on another but for `busy_ratio`.
+//! - All layers on one drive export the same, which does not depend on the layers.
+//! - A combination that can't be is a hole with its reason, and the others are made all the same.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hostftl_core::SECTOR;
 use hostftl_drives::DriveSpec;
@@ -16,11 +16,13 @@ use hostftl_trace::Notes;
 use crate::cell::{self, Cell};
 use crate::choice::LayerChoice;
 use crate::error::StudyError;
+use crate::export::Export;
 use crate::load::{Load, Loaded};
+use crate::outcome::{Hole, Outcome, Why};
 use crate::player::MOST_UNDER_WAY;
 use crate::row::{Row, ratio};
 use crate::schedule;
-use crate::warm::Warm;
+use crate::state::Warm;
 
 /// The part of the memory limit that the workloads may take together: one in so many.
 const LOADS_SHARE: u64 = 4;
@@ -34,10 +36,12 @@ pub struct Study {
     pub drives: Vec<DriveSpec>,
     /// The layers.
     pub layers: Vec<LayerChoice>,
-    /// How a drive is aged first; this is not part of the row.
-    pub warm: Warm,
-    /// Whether aged stacks are kept, or taken from where they were kept.
-    pub snapshots: Snapshots,
+    /// The states of the drives before; how they come about is not part of the rows.
+    pub warm: Vec<Warm>,
+    /// What the host can address.
+    pub export: Export,
+    /// The folder where aged stacks are kept, and taken from when they are there.
+    pub cache: Option<PathBuf>,
     /// So many requests always under way, instead of the workload's own times.
     pub closed_loop: Option<u32>,
     /// Whether the workload's addresses are packed.
@@ -48,18 +52,6 @@ pub struct Study {
     pub threads: usize,
     /// Bytes of memory that all that is under way may take.
     pub memory: u64,
-}
-
-/// What happens with snapshots of aged stacks: a file for each drive and layer in a folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Snapshots {
-    /// Nothing.
-    #[default]
-    None,
-    /// They are saved, and then used as if they had been loaded.
-    Save(PathBuf),
-    /// They are loaded instead of ageing anything.
-    Load(PathBuf),
 }
 
 /// Who looks on, from several threads.
@@ -96,63 +88,135 @@ impl Watch for Silent {
 impl Study {
     /// How many rows there will be.
     pub fn rows(&self) -> usize {
-        self.workloads.len() * self.drives.len() * self.layers.len()
+        self.workloads.len() * self.drives.len() * self.warm.len() * self.layers.len()
     }
 }
 
-/// Runs a study. When it is cancelled, the rows so far are returned, and those that were under way
-/// are marked `partial`.
+/// Runs a study. When it is cancelled, what is not made by then is a hole, and rows that were under
+/// way are marked `partial`.
 ///
 /// # Errors
-/// A workload that can't be read or does not fit, a layer that can't work on a drive, too little
-/// memory for one row, or a broken conservation law.
-pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Vec<Row>, StudyError> {
+/// A workload that can't be read, or a loop that is not possible. What is wrong with one
+/// combination is in its hole.
+pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> {
     if let Some(depth) = study.closed_loop
         && !(1..=MOST_UNDER_WAY).contains(&depth)
     {
         return Err(StudyError::QueueDepth(depth));
     }
-    let plans = study.drives.iter().map(|drive| plans(study, drive));
-    let plans = plans.collect::<Result<Vec<Vec<Plan>>, _>>()?;
     let loads = load(study, watch)?;
+    let places = places(study, &loads);
     if loads.iter().any(|load| load.cancelled) {
-        return Ok(Vec::new());
+        let holes = places.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
+        return Ok(Outcome { rows: Vec::new(), holes: holes.collect() });
     }
-    let cells = cells(study, &plans, &loads)?;
     let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
-    let costs = cells.iter().map(|cell| cell.memory()).collect::<Vec<_>>();
-    if let Some((cell, &needed)) = cells.iter().zip(&costs).find(|(_, cost)| **cost > left) {
-        return Err(cell.too_large(needed, left));
-    }
-    let failed = AtomicUsize::new(usize::MAX);
-    let results = schedule::run(&costs, left, study.threads, |index| {
-        let stop = || watch.cancelled() || failed.load(Ordering::Relaxed) < index;
-        let result = if stop() { Ok(None) } else { cell::run(&cells[index], watch, &stop) };
-        if result.is_err() {
-            failed.fetch_min(index, Ordering::Relaxed);
-        }
-        result
+    let mut results: Vec<_> = places.iter().enumerate().map(|(at, it)| it.cell(at, left)).collect();
+    // The baseline first: all others are told relative to it.
+    let ready = results.iter().flatten();
+    let jobs = ready.map(|cell| schedule::Job { cost: cell.memory(), first: cell.is_baseline() });
+    let jobs = jobs.collect::<Vec<_>>();
+    let cells: Vec<&Cell> = results.iter().flatten().collect();
+    let stop = || watch.cancelled();
+    let made = schedule::run(&jobs, left, study.threads, |index| match stop() {
+        true => Ok(None),
+        false => cell::run(cells[index], watch, &stop),
     });
-    let rows = results.into_iter().collect::<Result<Vec<Option<Row>>, _>>()?;
-    Ok(related(rows, study.layers.len()))
+    let mut made = made.into_iter();
+    let results = results.drain(..).map(|cell| match cell {
+        Ok(_) => made.next().expect("a result for each cell").map_err(Why::Failed),
+        Err(why) => Err(Why::Failed(why)),
+    });
+    let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
+    Ok(gathered(&places, related(results, study.layers.len())))
 }
 
-/// What each layer needs and gives on `drive`.
-fn plans(study: &Study, drive: &DriveSpec) -> Result<Vec<Plan>, StudyError> {
-    let plan = |layer: &LayerChoice| {
-        AnyLayer::plan(&layer.on(drive), &layer.devices(drive)).map_err(|why| StudyError::Plan {
-            layer: layer.name.clone(),
-            drive: drive.name.clone(),
-            why: why.to_string(),
-        })
-    };
-    study.layers.iter().map(plan).collect()
+/// A combination: where a row will be.
+struct Place<'a> {
+    study: &'a Study,
+    name: &'a str,
+    load: &'a Loaded,
+    drive: &'a DriveSpec,
+    warm: Warm,
+    layer: &'a LayerChoice,
+}
+
+/// All combinations, in their order.
+fn places<'a>(study: &'a Study, loads: &'a [Loaded]) -> Vec<Place<'a>> {
+    let mut places = Vec::with_capacity(study.rows());
+    for (name, load) in study.workloads.iter().map(|load| &load.name).zip(loads) {
+        for drive in &study.drives {
+            for &warm in &study.warm {
+                let layers = study.layers.iter();
+                places.extend(layers.map(|layer| Place { study, name, load, drive, warm, layer }));
+            }
+        }
+    }
+    places
+}
+
+impl<'a> Place<'a> {
+    /// The row to make, number `index`, if it can be made with `memory` bytes.
+    fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
+        let Place { study, name, load, drive, warm, layer } = *self;
+        let plan = plan(layer, drive)?;
+        let exported = study.export.sectors(drive, plan.limits.exported);
+        if plan.limits.exported < exported {
+            let bytes = |sectors: u64| sectors * SECTOR as u64;
+            return Err(StudyError::Exports {
+                layer: layer.name.clone(),
+                drive: drive.name.clone(),
+                most: bytes(plan.limits.exported) >> 20,
+                wanted: bytes(exported).div_ceil(1 << 20),
+            });
+        }
+        fits(study, name, load, drive, exported)?;
+        let cell = Cell { study, index, name, load, drive, warm, layer, plan, exported };
+        match cell.memory() {
+            needed if needed > memory => Err(cell.too_large(needed, memory)),
+            _ => Ok(cell),
+        }
+    }
+
+    /// Nothing but a reason, behind `after` rows.
+    fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
+        Hole {
+            index,
+            after,
+            workload: self.name.to_owned(),
+            drive: self.drive.name.clone(),
+            warm: self.warm.to_string(),
+            layer: self.layer.name.clone(),
+            why,
+        }
+    }
+}
+
+/// Rows and holes, each in their order.
+fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
+    let (mut rows, mut holes) = (Vec::with_capacity(results.len()), Vec::new());
+    for (index, (place, result)) in places.iter().zip(results).enumerate() {
+        match result {
+            Ok(row) => rows.push(row),
+            Err(why) => holes.push(place.hole(rows.len(), index, why)),
+        }
+    }
+    Outcome { rows, holes }
+}
+
+/// What a layer needs and gives on `drive`.
+fn plan(layer: &LayerChoice, drive: &DriveSpec) -> Result<Plan, StudyError> {
+    AnyLayer::plan(&layer.on(drive), &layer.devices(drive)).map_err(|why| StudyError::Plan {
+        layer: layer.name.clone(),
+        drive: drive.name.clone(),
+        why: why.to_string(),
+    })
 }
 
 /// Reads the workloads, each once.
 fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
-    let free = vec![0; study.workloads.len()];
+    let free = vec![schedule::Job::default(); study.workloads.len()];
     let loads = schedule::run(&free, 0, study.threads, |index| {
         let load = &study.workloads[index];
         Loaded::new(load, study.seed, study.compact, most, || watch.cancelled())
@@ -160,26 +224,6 @@ fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
     loads.iter().for_each(|load| watch.noticed(&load.notes));
     Ok(loads)
-}
-
-/// All rows to make, in their order.
-fn cells<'a>(
-    study: &'a Study,
-    plans: &[Vec<Plan>],
-    loads: &'a [Loaded],
-) -> Result<Vec<Cell<'a>>, StudyError> {
-    let mut cells = Vec::with_capacity(study.rows());
-    for (name, load) in study.workloads.iter().map(|load| &load.name).zip(loads) {
-        for (drive, plans) in study.drives.iter().zip(plans) {
-            let exported = plans.iter().map(|plan| plan.limits.exported).min().unwrap_or(0);
-            fits(study, name, load, drive, exported)?;
-            for (layer, plan) in study.layers.iter().zip(plans) {
-                let index = cells.len();
-                cells.push(Cell { study, index, name, load, drive, layer, plan: *plan, exported });
-            }
-        }
-    }
-    Ok(cells)
 }
 
 /// Refuses a workload that goes beyond what all rows of a drive export.
@@ -206,7 +250,7 @@ fn fits(
 }
 
 /// The rows that there are, with busy times relative to passthrough's in each group of `layers`.
-fn related(mut rows: Vec<Option<Row>>, layers: usize) -> Vec<Row> {
+fn related(mut rows: Vec<Result<Row, Why>>, layers: usize) -> Vec<Result<Row, Why>> {
     for group in rows.chunks_mut(layers.max(1)) {
         let whole = |row: &&mut Row| !row.partial;
         let base = group.iter_mut().flatten().filter(whole);
@@ -216,5 +260,5 @@ fn related(mut rows: Vec<Option<Row>>, layers: usize) -> Vec<Row> {
             row.busy_ratio = base.and_then(|base| ratio(row.busy_ns.total(), base));
         }
     }
-    rows.into_iter().flatten().collect()
+    rows
 }

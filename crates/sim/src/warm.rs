@@ -3,17 +3,18 @@
 //! Everything goes through the layer and the drive by the clock that only counts: the same requests
 //! would leave the same state behind if they took their time.
 
-use std::str::FromStr;
-
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
 use hostftl_drives::Clock;
-use hostftl_trace::Op;
+use hostftl_trace::{Op, Record, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::costs::payload_name;
 use crate::error::Violation;
 use crate::front::{self, Totals};
+use crate::own;
+use crate::player::PlayError;
+use crate::state::{How, Warm};
 use crate::world::World;
 
 /// Write amplification is looked at so often in an overwrite of the space.
@@ -27,33 +28,6 @@ const AHEAD: usize = 64;
 /// Requests between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
 
-/// How a drive is aged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Warm {
-    /// Not at all: the drive is empty.
-    #[default]
-    None,
-    /// Everything is written once, in order.
-    Fill,
-    /// Filled, then overwritten at random until its write amplification is steady. The grain is a
-    /// block, or under a layer without a map a map unit of the drive where that is larger: less
-    /// than a unit makes the drive program a whole one too, so that the drive's map ages alike.
-    Steady,
-}
-
-impl FromStr for Warm {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        match name {
-            "none" => Ok(Warm::None),
-            "fill" => Ok(Warm::Fill),
-            "steady" => Ok(Warm::Steady),
-            _ => Err(()),
-        }
-    }
-}
-
 /// What ageing came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmed {
@@ -61,8 +35,10 @@ pub struct Warmed {
     pub warm: Warm,
     /// Whether write amplification became steady.
     pub reached: bool,
-    /// How often the space was overwritten after it was filled.
+    /// How often what is exported was written after it was filled.
     pub overwrites: Option<f64>,
+    /// How often the workload itself was repeated.
+    pub rounds: Option<u64>,
     /// What was asked of the layer.
     pub asked: Totals,
     /// Whether somebody asked to stop.
@@ -70,49 +46,71 @@ pub struct Warmed {
 }
 
 impl Warmed {
+    /// One that has not begun.
+    fn new(warm: Warm) -> Self {
+        let asked = Totals::default();
+        Warmed { warm, reached: false, overwrites: None, rounds: None, asked, cancelled: false }
+    }
+
     /// The name in reports.
-    pub fn name(&self) -> &'static str {
-        match (self.warm, self.reached) {
-            (Warm::None, _) => "none",
-            (Warm::Fill, _) => "fill",
-            (Warm::Steady, true) => "steady",
-            (Warm::Steady, false) => "steady (not reached)",
+    pub fn name(&self) -> String {
+        let settles = matches!(self.warm.how, How::Steady | How::Own);
+        match settles && !self.reached {
+            true => format!("{} (not reached)", self.warm),
+            false => self.warm.to_string(),
         }
     }
 }
 
-/// Ages `world`, over drives that map in units of `map_unit` sectors, of which the host uses the
-/// first `exported` sectors.
+/// Where and what a drive is aged with.
+pub struct Ageing<'a> {
+    /// How.
+    pub warm: Warm,
+    /// The host uses the sectors below this.
+    pub exported: u64,
+    /// The drive maps in units of so many sectors.
+    pub map_unit: u32,
+    /// Fixes what is chosen at random.
+    pub seed: u64,
+    /// The workload's requests, from the start each time.
+    pub workload: &'a dyn Fn() -> Result<Records<'a>, TraceError>,
+}
+
+/// Requests of a workload.
+pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>;
+
+/// Ages `world`.
 ///
 /// # Errors
-/// What the layer broke, or a request that failed.
+/// What the layer broke, a request that failed, or a workload that can't be read again.
 pub fn warm<L: Layer>(
     world: &mut World<L>,
-    warm: Warm,
-    exported: u64,
-    map_unit: u32,
-    seed: u64,
+    ageing: &Ageing,
     cancelled: &mut dyn FnMut() -> bool,
-) -> Result<Warmed, Violation> {
-    let asked = Totals::default();
-    let mut warmed = Warmed { warm, reached: false, overwrites: None, asked, cancelled: false };
-    if warm == Warm::None {
+) -> Result<Warmed, PlayError> {
+    let Ageing { warm, exported, .. } = *ageing;
+    let mut warmed = Warmed::new(warm);
+    if warm.is_new() {
         return Ok(warmed);
     }
     world.drain()?;
     world.set_clock(Clock::Counts);
     let step = u64::from(world.layer().limits().max_transfer);
+    let filled = warm.filled(exported);
     let mut host = Host { world, warmed: &mut warmed, cancelled };
-    for lba in (0..exported).step_by(step as usize) {
-        if host.write(lba, step.min(exported - lba) as u32)? {
+    for lba in (0..filled).step_by(step as usize) {
+        if host.write(lba, step.min(filled - lba) as u32)? {
             break;
         }
     }
-    if warm == Warm::Steady && !host.warmed.cancelled {
+    if warm.how == How::Steady && !host.warmed.cancelled {
         let block = SECTORS_PER_BLOCK;
         let has_map = host.world.layer().map_bytes() > 0;
-        let grain = if has_map { block } else { block.max(map_unit) };
-        overwrite(&mut host, exported, grain, seed)?;
+        let grain = if has_map { block } else { block.max(ageing.map_unit) };
+        overwrite(&mut host, filled, grain, ageing.seed)?;
+    }
+    if warm.how == How::Own && !warmed.cancelled {
+        own::repeat(world, ageing, &mut warmed, cancelled)?;
     }
     world.drain()?;
     world.set_clock(Clock::Timed);

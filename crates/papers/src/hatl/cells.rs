@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{LayerChoice, Load, Row, Snapshots, Study, Warm, default_memory};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Study, Warm, default_memory};
 
 use super::LAYERS;
 use crate::{Error, Options, Watch};
@@ -82,8 +82,9 @@ fn study(
         workloads: part.loads.to_vec(),
         drives: vec![DriveSpec::find(drive).map_err(|why| failed(&why))?],
         layers: layers.collect::<Result<_, _>>().map_err(|why| failed(&why))?,
-        warm: Warm::None,
-        snapshots: Snapshots::None,
+        warm: vec![Warm::NEW],
+        export: Export::Most,
+        cache: None,
         closed_loop,
         compact: closed_loop.is_none(),
         seed: options.seed,
@@ -92,7 +93,8 @@ fn study(
     };
     let count = study.rows();
     let part = Progress { rows: (0..count).map(|_| AtomicU64::new(0)).collect(), ..part };
-    let rows = hostftl_sim::compare(&study, &part).map_err(|why| failed(&why))?;
+    let rows =
+        hostftl_sim::compare(&study, &part).and_then(Outcome::whole).map_err(|why| failed(&why))?;
     match rows.len() == count && !part.watch.cancelled() {
         true => Ok(rows.chunks(LAYERS.len()).map(<[Row]>::to_vec).collect()),
         false => Err(Error::Cancelled),

@@ -66,7 +66,7 @@ fn play_all(
 ) -> Result<Vec<Outcome>, Error> {
     let done = AtomicUsize::new(0);
     // Of equal cost: one begins after the other.
-    let costs = vec![0; jobs.len()];
+    let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let (load, setup) = &jobs[index];
         let outcome = match watch.cancelled() {

@@ -151,7 +151,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
 
 fn run_all(jobs: &[Job], options: &Options, watch: &dyn Watch) -> Result<Vec<Measured>, Error> {
     let done = AtomicUsize::new(0);
-    let costs = vec![0; jobs.len()];
+    let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         if watch.cancelled() {
             return Ok(None);

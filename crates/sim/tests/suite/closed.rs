@@ -2,7 +2,7 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Latency, Load, Row, Silent, Snapshots, Study, Warm, compare, theory};
+use hostftl_sim::{Export, Latency, Load, Outcome, Row, Silent, Study, Warm, compare, theory};
 
 /// Four dies that each serve reads of 100 us on average, exponentially, without a bus.
 const CHIPS: &str = r#"
@@ -25,15 +25,16 @@ fn row(drive: DriveSpec, workload: &str, depth: u32, warm: Warm) -> Row {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![drive],
         layers: vec![LayerKind::Passthrough.into()],
-        warm,
-        snapshots: Snapshots::None,
+        warm: vec![warm],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(depth),
         compact: false,
         seed: 1,
         threads: 1,
         memory: 1 << 30,
     };
-    compare(&study, &Silent).expect("the study runs").remove(0)
+    compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs").remove(0)
 }
 
 #[track_caller]
@@ -48,7 +49,7 @@ fn reads_over_four_dies_agree_with_mean_value_analysis() {
     for depth in [1, 2, 4, 8, 16] {
         let drive = DriveSpec::parse(CHIPS, "chips").expect("a possible drive");
         let work = "synth:uniform:size=4k,span=32m,count=200000,read=100";
-        let row = row(drive, work, depth, Warm::Fill);
+        let row = row(drive, work, depth, Warm::FILL);
         let rate = theory::balanced_throughput(4, depth) / 100e-6;
         within(row.iops.expect("time passed"), rate, 0.02);
         let latency: Latency = row.latency_ns.read.expect("there were reads");
@@ -69,8 +70,8 @@ fn wear_and_life_follow_from_amplification() {
     let (blocks, pages, cycles) = (4 * 64, 64, drive.cycles);
     let capacity = f64::from(blocks * pages) * 4096.0;
     let work = "synth:uniform:size=4k,span=48m,count=120000";
-    let row = row(drive, work, 8, Warm::Steady);
-    assert_eq!((row.warm, row.conserved), ("steady", true));
+    let row = row(drive, work, 8, Warm::STEADY);
+    assert_eq!((row.warm.as_str(), row.conserved), ("steady", true));
     let waf = row.waf_total.expect("it wrote");
     within(row.erases.mean, theory::mean_erases(120_000.0, waf, pages, blocks), 0.02);
     let life = theory::life_bytes(capacity, f64::from(cycles), waf) / 1e12;
@@ -86,7 +87,7 @@ fn wear_and_life_follow_from_amplification() {
 #[test]
 fn a_series_adds_up_to_its_row() {
     let drive = DriveSpec::find("hatl-2g").expect("it is built in");
-    let row = row(drive, "synth:mix:count=30000", 8, Warm::Fill);
+    let row = row(drive, "synth:mix:count=30000", 8, Warm::FILL);
     let width = row.series[1].at_ns as f64;
     let last = row.series.len() - 1;
     let end = row.simulated_ns as f64 - row.series[last].at_ns as f64;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const DRIVES: [&str; 4] =
     ["hatl-1g", "mlc-32g:capacity=256m", "qlc-16k:capacity=512m", "tlc:capacity=512m"];
@@ -36,15 +36,16 @@ fn rows_are_as_they_were() {
         workloads: LOADS.map(|text| Load::parse(text).expect("a workload")).to_vec(),
         drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive")).to_vec(),
         layers: vec![LayerChoice::parse("none").expect("a layer")],
-        warm: Warm::Fill,
-        snapshots: Snapshots::None,
+        warm: vec![Warm::FILL],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(8),
         compact: false,
         seed: 1,
         threads: 2,
         memory: 2 << 30,
     };
-    let rows = compare(&study, &Silent).expect("the study runs");
+    let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
     let found: String = rows.iter().map(line).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt");
     if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|word| word == "write") {

@@ -1,7 +1,7 @@
 //! The cost of a small write with sHATL, beside what the specification allows it.
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
@@ -11,15 +11,16 @@ fn ratios(workload: &str) -> [f64; 3] {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-1g").expect("a drive")],
         layers: LAYERS.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
-        warm: Warm::None,
-        snapshots: Snapshots::None,
+        warm: vec![Warm::NEW],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(16),
         compact: false,
         seed: 1,
         threads: 2,
         memory: 4 << 30,
     };
-    let rows: Vec<Row> = compare(&study, &Silent).expect("the study runs");
+    let rows: Vec<Row> = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
     let ratios = rows.iter().map(|row| row.busy_ratio.expect("passthrough is there"));
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }

@@ -9,6 +9,7 @@ mod hint;
 mod laws;
 mod liveness;
 mod raw;
+mod states;
 mod study;
 mod targets;
 mod theory;

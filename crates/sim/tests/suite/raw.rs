@@ -1,29 +1,35 @@
 //! Layers that translate, on raw drives, some of whose segments fail.
 
+use std::path::{Path, PathBuf};
+
 use hostftl_drives::DriveSpec;
 use hostftl_sim::theory;
-use hostftl_sim::{LayerChoice, Load, Row, Silent, Snapshots, Study, Warm, compare};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
 
-fn row(drive: &str, layer: &str, snapshots: Snapshots) -> Row {
-    row_of(WORK, drive, layer, snapshots)
+fn row(drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
+    row_of(WORK, drive, layer, cache)
 }
 
-fn row_of(work: &str, drive: &str, layer: &str, snapshots: Snapshots) -> Row {
+fn row_of(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
     let study = Study {
         workloads: vec![Load::parse(work).expect("a workload")],
         drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}"))],
         layers: vec![LayerChoice::parse(layer).expect("a layer")],
-        warm: Warm::Steady,
-        snapshots,
+        warm: vec![Warm::STEADY],
+        export: Export::Most,
+        cache,
         closed_loop: Some(8),
         compact: false,
         seed: 1,
         threads: 1,
         memory: 1 << 30,
     };
-    compare(&study, &Silent).unwrap_or_else(|why| panic!("{layer} on {drive}: {why}")).remove(0)
+    compare(&study, &Silent)
+        .and_then(Outcome::whole)
+        .unwrap_or_else(|why| panic!("{layer} on {drive}: {why}"))
+        .remove(0)
 }
 
 const DRIVE: &str = "open-channel:channels=2:ways=1:capacity=256m:pages=16";
@@ -32,8 +38,8 @@ const FAILING: &str = ":bad_percent=1:failing_programs_ppm=20:failing_erases_ppm
 #[test]
 fn segments_that_fail_are_done_without() {
     for layer in ["pblk:spare=20", "rrpc:spare=20"] {
-        let sound = row(DRIVE, layer, Snapshots::None);
-        let failing = row(&format!("{DRIVE}{FAILING}"), layer, Snapshots::None);
+        let sound = row(DRIVE, layer, None);
+        let failing = row(&format!("{DRIVE}{FAILING}"), layer, None);
         for (what, row) in [("sound", &sound), ("failing", &failing)] {
             println!("{layer} {what}: waf {:?}, {} runs", row.waf_total, row.gc_runs);
             assert!(row.conserved && row.gc_runs > 0, "{layer}, {what}");
@@ -53,7 +59,7 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
     // It reads what it has just written.
     let drive = format!("{DRIVE}:unreadable_pages=0");
     let layer = "log:compress=none:spare=35:separation=none:gc=greedy";
-    let row = row_of("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, Snapshots::None);
+    let row = row_of("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, None);
     let of = |cause: &str| -> u64 {
         let mut parts = row.programmed_bytes.parts();
         parts.find(|(name, _)| *name == cause).expect("a cause").1
@@ -78,8 +84,9 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
 
 #[test]
 fn a_saved_stack_on_a_raw_drive_goes_on() {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-warm");
-    let saved = row(DRIVE, "pblk", Snapshots::Save(folder.clone()));
-    let loaded = row(DRIVE, "pblk", Snapshots::Load(folder));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-warm");
+    let _ = std::fs::remove_dir_all(&folder);
+    let saved = row(DRIVE, "pblk", Some(folder.clone()));
+    let loaded = row(DRIVE, "pblk", Some(folder));
     assert_eq!(loaded.digest, saved.digest);
 }

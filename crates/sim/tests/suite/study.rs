@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    LayerChoice, Load, Row, Silent, Snapshots, Study, StudyError, Warm, Watch, compare,
+    Export, LayerChoice, Load, Outcome, Row, Silent, Study, StudyError, Warm, Watch, compare,
 };
 
 fn study(workload: &str) -> Study {
@@ -14,8 +14,9 @@ fn study(workload: &str) -> Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-2g").expect("it is built in")],
         layers: vec![LayerKind::Passthrough.into()],
-        warm: Warm::None,
-        snapshots: Snapshots::None,
+        warm: vec![Warm::NEW],
+        export: Export::Most,
+        cache: None,
         closed_loop: Some(16),
         compact: false,
         seed: 1,
@@ -25,7 +26,7 @@ fn study(workload: &str) -> Study {
 }
 
 fn row(study: &Study) -> Row {
-    compare(study, &Silent).expect("the study runs").remove(0)
+    compare(study, &Silent).and_then(Outcome::whole).expect("the study runs").remove(0)
 }
 
 #[test]
@@ -41,18 +42,18 @@ fn whole_superpages_cost_a_program_each() {
 #[test]
 fn small_writes_cost_a_read_modify_write_and_are_booked_by_share() {
     let mut study = study("synth:uniform:size=4k,span=64m,count=50000");
-    study.warm = Warm::Fill;
+    study.warm = vec![Warm::FILL];
     let row = row(&study);
     assert_eq!(row.busy_ns.request, 50_000 * 50_000);
     assert_eq!(row.busy_ns.copyback - row.drive_gc_ns, 50_000 * (60_000 + 750_000));
-    assert_eq!((row.waf_layer, row.warm), (Some(1.0), "fill"));
+    assert_eq!((row.waf_layer, row.warm.as_str()), (Some(1.0), "fill"));
     assert!(row.waf_drive.is_some_and(|waf| waf >= 16.0));
 }
 
 #[test]
 fn reads_take_their_time_and_only_theirs() {
     let mut study = study("synth:uniform:size=4k,span=64m,count=10000,read=100");
-    study.warm = Warm::Fill;
+    study.warm = vec![Warm::FILL];
     let row = row(&study);
     assert_eq!((row.busy_ns.read, row.busy_ns.total()), (600_000_000, 600_000_000));
     let latency = row.latency_ns.read.expect("there were reads");
@@ -74,7 +75,7 @@ fn a_trace_faster_than_the_drive_is_saturated() {
 #[test]
 fn one_seed_is_one_digest() {
     let mut study = study("synth:mix:count=5000,flush=50");
-    study.warm = Warm::Fill;
+    study.warm = vec![Warm::FILL];
     let (one, same) = (row(&study), row(&study));
     assert_eq!(one, same);
     study.seed = 2;
@@ -94,12 +95,13 @@ fn what_does_not_fit_says_how_it_would() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("far.csv");
     std::fs::write(&path, text).expect("the test's folder is writable");
     let mut study = study(path.to_str().expect("a plain path"));
-    let error = compare(&study, &Silent).unwrap_err();
+    let error = compare(&study, &Silent).and_then(Outcome::whole).unwrap_err();
     assert!(matches!(error, StudyError::Beyond { .. }) && error.to_string().contains("--compact"));
     study.compact = true;
     assert_eq!(row(&study).host_read_bytes, 512);
     study.workloads = vec![Load::parse("synth:uniform:span=8g").unwrap()];
-    assert!(matches!(compare(&study, &Silent), Err(StudyError::TooLarge { .. })));
+    let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);
+    assert!(matches!(rows(&study), Err(StudyError::TooLarge { .. })));
     study.closed_loop = Some(0);
     assert!(matches!(compare(&study, &Silent), Err(StudyError::QueueDepth(0))));
 }
@@ -130,22 +132,26 @@ impl Watch for Impatient {
 fn a_cancelled_study_shows_what_is_known() {
     let mut study = study("synth:uniform:count=100000");
     study.layers = vec![LayerKind::Passthrough.into(); 3];
-    let rows = compare(&study, &Impatient::new(50_000)).unwrap();
-    assert_eq!(rows.len(), 1);
+    let outcome = compare(&study, &Impatient::new(50_000)).unwrap();
+    let (rows, holes) = (&outcome.rows, &outcome.holes);
+    assert_eq!((rows.len(), holes.len()), (1, 2));
     assert!(rows[0].partial && (50_000..60_000).contains(&rows[0].requests));
+    assert!(holes.iter().all(|hole| hole.after == 1 && hole.reason().contains("interrupted")));
     study.workloads = vec![Load::parse("synth:uniform:count=100000000000").unwrap()];
-    assert_eq!(compare(&study, &Impatient::new(0)).unwrap(), [], "stopped while it was counted");
+    let outcome = compare(&study, &Impatient::new(0)).unwrap();
+    assert_eq!((outcome.rows.len(), outcome.holes.len()), (0, 3), "stopped while it was counted");
 }
 
 /// Two workloads, two drives, three layers: the same rows whatever the threads.
 #[test]
 fn threads_change_nothing() {
     let mut study = study("synth:mix:count=4000,flush=20");
+    study.export = Export::Usual;
     study.workloads.push(Load::parse("synth:zipf:count=5000").unwrap());
     study.drives.push(DriveSpec::find("hatl-1g").unwrap());
     study.layers.push(LayerChoice::parse("hard").unwrap());
     study.layers.push(LayerChoice::parse("hard:spare=12").unwrap());
-    let one = compare(&study, &Silent).unwrap();
+    let one = compare(&study, &Silent).and_then(Outcome::whole).unwrap();
     let name = |row: &Row| format!("{} {} {}", row.workload, row.drive, row.layer);
     assert_eq!(one.len(), study.rows());
     assert_eq!(name(&one[1]), "synth:mix:count=4000,flush=20 hatl-2g hard");
@@ -157,7 +163,11 @@ fn threads_change_nothing() {
     }
     for threads in [2, 8] {
         study.threads = threads;
-        assert_eq!(compare(&study, &Silent).unwrap(), one, "{threads} threads");
+        assert_eq!(
+            compare(&study, &Silent).and_then(Outcome::whole).unwrap(),
+            one,
+            "{threads} threads"
+        );
     }
 }
 
@@ -165,38 +175,40 @@ fn threads_change_nothing() {
 fn a_row_that_needs_too_much_memory_is_refused_before_anything_runs() {
     let mut study = study("synth:uniform:count=100000");
     study.memory = 4 << 20;
-    let error = compare(&study, &Silent).unwrap_err();
+    let error = compare(&study, &Silent).and_then(Outcome::whole).unwrap_err();
     assert!(matches!(error, StudyError::Memory { .. }), "{error}");
     assert!(error.to_string().starts_with("passthrough on hatl-2g takes "), "{error}");
 }
 
 #[test]
-fn an_aged_stack_is_saved_and_loaded() {
+fn an_aged_stack_is_kept_and_used_again() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("warm");
     let _ = std::fs::remove_dir_all(&folder);
     let mut study = study("synth:mix:size=4k,span=48m,count=20000,flush=40");
     let drive = |name: &str| DriveSpec::find(name).expect("a drive");
     study.drives = ["hatl-1g", "qlc-16k:capacity=512m", "tlc:capacity=512m"].map(drive).to_vec();
     study.layers.push(LayerChoice::parse("hard").unwrap());
-    study.warm = Warm::Fill;
-    study.snapshots = Snapshots::Save(folder.clone());
-    let saved = compare(&study, &Silent).unwrap();
-    assert_eq!(saved.len(), 6);
-    assert!(saved.iter().all(|row| row.conserved && row.warm == "fill"));
-    study.warm = Warm::None;
-    study.snapshots = Snapshots::Load(folder.clone());
-    assert_eq!(compare(&study, &Silent).unwrap(), saved);
-    study.drives = vec![drive("hatl-1g"), drive("hatl-2g")];
-    let error = compare(&study, &Silent).unwrap_err().to_string();
-    assert!(error.contains("hatl-2g+passthrough.warm: can't read the snapshot"), "{error}");
-    let (one, other) = (folder.join("hatl-1g+hard.warm"), folder.join("hatl-2g+passthrough.warm"));
-    let mut bytes = std::fs::read(&one).unwrap();
-    std::fs::write(&other, &bytes).unwrap();
-    let error = compare(&study, &Silent).unwrap_err().to_string();
-    assert!(error.contains("the snapshot is of another stack"), "{error}");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&other, &bytes).unwrap();
-    let error = compare(&study, &Silent).unwrap_err().to_string();
-    assert!(error.contains("the snapshot is damaged: make it again"), "{error}");
+    study.warm = vec![Warm::FILL];
+    study.cache = Some(folder.clone());
+    let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);
+    let files = || {
+        let files = std::fs::read_dir(&folder).expect("it was made");
+        files.map(|file| file.expect("it is there").path()).collect::<Vec<_>>()
+    };
+    let made = rows(&study).unwrap();
+    assert_eq!((made.len(), files().len()), (6, 6));
+    assert!(made.iter().all(|row| row.conserved && row.warm == "fill"));
+    assert_eq!(rows(&study).unwrap(), made, "taken from the folder");
+    study.seed = 2;
+    study.drives.truncate(1);
+    rows(&study).unwrap();
+    assert_eq!(files().len(), 8, "another seed is another stack");
+    for path in files() {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let error = rows(&study).unwrap_err().to_string();
+    assert!(error.contains("the snapshot is damaged: remove it"), "{error}");
 }

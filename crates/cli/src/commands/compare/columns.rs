@@ -1,7 +1,7 @@
 //! A row as flat columns, for files that other programs read. Lists (the series, the histogram of
 //! erases) are in the JSON only.
 
-use hostftl_sim::{Latency, Row};
+use hostftl_sim::{Hole, Latency, Row};
 
 /// A column's name and its values.
 pub struct Column {
@@ -11,7 +11,8 @@ pub struct Column {
 
 /// What a row has in a column, by type.
 pub enum Get {
-    Text(fn(&Row) -> &str),
+    /// Of a row, and of a hole.
+    Text(fn(&Row) -> &str, fn(&Hole) -> &str),
     Flag(fn(&Row) -> bool),
     Whole(Figure<u64>),
     Real(fn(&Row) -> Option<f64>),
@@ -44,12 +45,12 @@ fn add(columns: &mut Vec<Column>, name: impl Into<String>, get: Get) {
 }
 
 fn names(columns: &mut Vec<Column>) {
-    add(columns, "workload", Get::Text(|row| &row.workload));
-    add(columns, "drive", Get::Text(|row| &row.drive));
-    add(columns, "layer", Get::Text(|row| &row.layer));
-    add(columns, "ack", Get::Text(|row| row.ack));
-    add(columns, "warm", Get::Text(|row| row.warm));
-    add(columns, "digest", Get::Text(|row| &row.digest));
+    add(columns, "workload", Get::Text(|row| &row.workload, |hole| &hole.workload));
+    add(columns, "drive", Get::Text(|row| &row.drive, |hole| &hole.drive));
+    add(columns, "layer", Get::Text(|row| &row.layer, |hole| &hole.layer));
+    add(columns, "ack", Get::Text(|row| row.ack, |_| ""));
+    add(columns, "warm", Get::Text(|row| &row.warm, |hole| &hole.warm));
+    add(columns, "digest", Get::Text(|row| &row.digest, |_| ""));
     add(columns, "partial", Get::Flag(|row| row.partial));
     add(columns, "saturated", Get::Flag(|row| row.saturated));
     add(columns, "conserved", Get::Flag(|row| row.conserved));

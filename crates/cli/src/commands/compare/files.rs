@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use hostftl_report::{Sheet, Values};
-use hostftl_sim::Row;
+use hostftl_sim::{Hole, Outcome, Row};
 
 use super::columns::{Get, columns};
 
@@ -13,33 +13,45 @@ use super::columns::{Get, columns};
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn csv(rows: &[Row], path: &Path) -> anyhow::Result<()> {
-    save(path, sheet(rows).csv().as_bytes())
+pub fn csv(outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
+    save(path, sheet(outcome).csv().as_bytes())
 }
 
 /// Writes `rows` to `path` as one row group of Parquet, uncompressed; counts are signed 64 bits.
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn parquet(rows: &[Row], path: &Path) -> anyhow::Result<()> {
+pub fn parquet(outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
     let by = format!("hostftl {}", env!("CARGO_PKG_VERSION"));
-    save(path, &sheet(rows).parquet(&by).context("can't make Parquet of the rows")?)
+    save(path, &sheet(outcome).parquet(&by).context("can't make Parquet of the rows")?)
 }
 
 fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("{}: can't write the rows", path.display()))
 }
 
-fn sheet(rows: &[Row]) -> Sheet {
+/// A line for each row and each hole, in their order. A hole has its names and `failed` alone.
+fn sheet(outcome: &Outcome) -> Sheet {
     let mut sheet = Sheet::new();
+    let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
+    let (of_hole, each) = (|_: &Hole| None::<u64>, all.iter().copied());
     for column in columns() {
         let values = match &column.get {
-            Get::Text(get) => Values::Texts(rows.iter().map(|row| get(row).to_owned()).collect()),
-            Get::Flag(get) => Values::Flags(rows.iter().map(get).collect()),
-            Get::Whole(get) => Values::Wholes(rows.iter().map(get).collect()),
-            Get::Real(get) => Values::Reals(rows.iter().map(get).collect()),
+            Get::Text(get, hole) => {
+                let text = |it: Result<&Row, &Hole>| it.map_or_else(hole, get).to_owned();
+                Values::Texts(each.clone().map(text).collect())
+            }
+            Get::Flag(get) => Values::Flags(each.clone().map(|it| it.is_ok_and(get)).collect()),
+            Get::Whole(get) => {
+                Values::Wholes(each.clone().map(|it| it.map_or_else(of_hole, get)).collect())
+            }
+            Get::Real(get) => {
+                Values::Reals(each.clone().map(|it| it.map_or_else(|_| None, get)).collect())
+            }
         };
         sheet.column(column.name, values);
     }
+    let reason = |it: Result<&Row, &Hole>| it.err().map(Hole::reason).unwrap_or_default();
+    sheet.column("failed", Values::Texts(each.map(reason).collect()));
     sheet
 }

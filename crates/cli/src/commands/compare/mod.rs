@@ -1,5 +1,6 @@
 //! `hostftl compare`: workloads over drives, a row per layer.
 
+mod beside;
 mod charts;
 mod columns;
 mod files;
@@ -10,14 +11,16 @@ mod verdict;
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_sim::{LayerChoice, Load, Row, Snapshots, Study, StudyError, Warm, default_memory};
+use hostftl_sim::{Export, LayerChoice, Load, Outcome, Study, StudyError, Warm, default_memory};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{interrupt, nearest, units};
 use progress::Progress;
+
+/// The states of a drive that are shown unless the user says otherwise.
+const STATES: &str = "new,fill=70%,steady,self=70%";
 
 /// Which layer pays on a workload, and what it costs
 ///
@@ -35,15 +38,19 @@ pub struct Args {
     /// Layers, with commas between, perhaps with parameters as in hard:spare=10
     #[arg(long, value_delimiter = ',', value_parser = layer, default_value = "none,hard")]
     layers: Vec<LayerChoice>,
-    /// What the drive holds before the first request
-    #[arg(long, value_enum, default_value_t = Before::None)]
-    warm: Before,
-    /// Keep the aged stacks in this folder, a file for each drive and layer
-    #[arg(long, value_name = "FOLDER", conflicts_with = "load_warm")]
-    save_warm: Option<PathBuf>,
-    /// Take the aged stacks from this folder instead of ageing anything
-    #[arg(long, value_name = "FOLDER", conflicts_with = "warm")]
-    load_warm: Option<PathBuf>,
+    /// What the drive holds before the first request, with commas between: new, fill, steady (then
+    /// overwritten at random until write amplification settles), self (the workload itself,
+    /// repeated until it settles); fill, steady and self perhaps with the share of what is exported
+    /// that is written first, as in fill=70%
+    #[arg(long, value_name = "STATES", value_delimiter = ',', default_value = STATES)]
+    warm: Vec<Warm>,
+    /// What the host can address in every row: a size, or a share of what the drive exports; 80%
+    /// unless given, 65% of a raw drive's flash
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
+    export: Option<Export>,
+    /// Keep aged stacks in this folder, and take from it those that are there
+    #[arg(long, value_name = "FOLDER")]
+    warm_cache: Option<PathBuf>,
     /// Keep this many requests outstanding instead of following the trace's times
     #[arg(long, value_name = "QD", value_parser = clap::value_parser!(u32).range(1..=256))]
     closed_loop: Option<u32>,
@@ -76,27 +83,6 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-/// What the drive holds before the first request.
-#[derive(Clone, Copy, ValueEnum)]
-enum Before {
-    /// Nothing: a new drive
-    None,
-    /// Everything it exports, written once in order
-    Fill,
-    /// The same, then random overwrites until write amplification settles
-    Steady,
-}
-
-impl From<Before> for Warm {
-    fn from(before: Before) -> Warm {
-        match before {
-            Before::None => Warm::None,
-            Before::Fill => Warm::Fill,
-            Before::Steady => Warm::Steady,
-        }
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -106,28 +92,34 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let progress = Progress::new(study.rows(), console.is_watched());
     let result = hostftl_sim::compare(&study, &progress);
     progress.clear();
-    let rows = result.map_err(failure)?;
-    save(args, &rows).map_err(|error| Failure::failed(format!("{error:#}")))?;
-    match console.is_json() {
-        true => console.value(&rows)?,
-        false => report::print(args, &rows, console)?,
+    let outcome = result.map_err(failure)?;
+    if outcome.rows.is_empty() && !interrupt::asked() {
+        return outcome.whole().map(drop).map_err(failure);
     }
-    match interrupt::asked() {
-        true => Err(Failure::interrupted("ended by a signal; what was known by then is printed")),
-        false => Ok(()),
+    save(args, &outcome).map_err(|error| Failure::failed(format!("{error:#}")))?;
+    match console.is_json() {
+        true => console.value(&outcome)?,
+        false => report::print(args, &outcome, console)?,
+    }
+    match outcome.holes.iter().find(|hole| hole.is_violation()) {
+        Some(hole) => Err(Failure::violation(hole.reason())),
+        None if interrupt::asked() => {
+            Err(Failure::interrupted("ended by a signal; what was known by then is printed"))
+        }
+        None => Ok(()),
     }
 }
 
 /// Writes the files that were asked for.
-fn save(args: &Args, rows: &[Row]) -> anyhow::Result<()> {
+fn save(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
     if let Some(path) = &args.csv {
-        files::csv(rows, path)?;
+        files::csv(outcome, path)?;
     }
     if let Some(path) = &args.parquet {
-        files::parquet(rows, path)?;
+        files::parquet(outcome, path)?;
     }
     match &args.html {
-        Some(path) => page::write(rows, args.seed, &again(), path),
+        Some(path) => page::write(outcome, args.seed, &again(), path),
         None => Ok(()),
     }
 }
@@ -153,18 +145,25 @@ fn study(args: &Args) -> Result<Study, Failure> {
         workloads: args.traces.iter().map(load).collect::<Result<_, _>>()?,
         drives: args.drives.iter().map(|name| drive(name)).collect::<Result<_, _>>()?,
         layers: args.layers.clone(),
-        warm: args.warm.into(),
-        snapshots: match (&args.save_warm, &args.load_warm) {
-            (Some(folder), _) => Snapshots::Save(folder.clone()),
-            (None, Some(folder)) => Snapshots::Load(folder.clone()),
-            (None, None) => Snapshots::None,
-        },
+        warm: args.warm.clone(),
+        export: args.export.unwrap_or_default(),
+        cache: args.warm_cache.clone(),
         closed_loop: args.closed_loop,
         compact: args.compact,
         seed: args.seed,
         threads: args.threads.map_or(cores, usize::from),
         memory: args.memory.unwrap_or_else(default_memory),
     })
+}
+
+/// Reads what is exported, for clap.
+fn export(text: &str) -> Result<Export, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return units::parse_size(text).map(Export::Bytes);
+    };
+    let percent = percent.parse::<f64>().ok().filter(|it| (1.0..=100.0).contains(it));
+    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 100%, as in 80%");
+    percent.map(|it| Export::Share((it * 10.0).round() as u32)).ok_or_else(wrong)
 }
 
 /// Reads a layer with its parameters, for clap.

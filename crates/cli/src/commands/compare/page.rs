@@ -5,21 +5,29 @@ use std::path::Path;
 
 use anyhow::Context;
 use hostftl_report::{Page, Table};
-use hostftl_sim::Row;
+use hostftl_sim::{Outcome, Row};
 
-use super::report::summary_columns;
-use super::{charts, verdict};
+use super::report::{self, Column, summary_columns};
+use super::{beside, charts, verdict};
 use crate::units::{bytes, count, counted};
 
 /// Writes the page to `path`; `again` is the command that makes it again.
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn write(rows: &[Row], seed: u64, again: &str, path: &Path) -> anyhow::Result<()> {
+pub fn write(outcome: &Outcome, seed: u64, again: &str, path: &Path) -> anyhow::Result<()> {
+    let rows = &outcome.rows;
     let mut page = Page::new("Which layer pays?");
     page.lead(&verdict::of_all(rows));
+    if beside::states(outcome).len() > 1 {
+        side_by_side(&mut page, outcome);
+    }
+    for hole in &outcome.holes {
+        page.paragraph(&report::not_made(hole));
+    }
+    let columns = summary_columns(outcome);
     for group in verdict::groups(rows) {
-        section(&mut page, group);
+        section(&mut page, &columns, group);
     }
     page.section("Again");
     page.paragraph(&format!(
@@ -37,10 +45,30 @@ pub fn write(rows: &[Row], seed: u64, again: &str, path: &Path) -> anyhow::Resul
         .with_context(|| format!("{}: can't write the page", path.display()))
 }
 
-/// Everything about one drive under one workload.
-fn section(page: &mut Page, rows: &[Row]) {
+/// What each layer comes to in each state, and what the states are.
+fn side_by_side(page: &mut Page, outcome: &Outcome) {
+    let (states, lines) = (beside::states(outcome), beside::lines(outcome));
+    for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
+        page.section(&format!("{}: what the drive held before", lines[0].workload));
+        let heads: Vec<&str> =
+            ["drive", "layer"].into_iter().chain(states.iter().copied()).collect();
+        let mut table = Table::new(&heads);
+        for line in lines {
+            let names = [line.drive.to_owned(), line.layer.to_owned()].into_iter();
+            table.row(names.chain(states.iter().map(|state| line.cell(state))));
+        }
+        page.table(&table);
+        page.paragraph(&format!("{}.", report::TITLE));
+    }
+    for text in report::verdicts(outcome).iter().chain(&report::about_states(outcome)) {
+        page.paragraph(text);
+    }
+}
+
+/// Everything about one drive in one state under one workload.
+fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
     let first = &rows[0];
-    page.section(&format!("{} on {}", first.workload, first.drive));
+    page.section(&format!("{} on {}, {}", first.workload, first.drive, verdict::state(first)));
     page.paragraph(&format!(
         "The host writes {}, reads {}, flushes {}, and can address {}. State of the drive \
          before: {}.",
@@ -53,7 +81,6 @@ fn section(page: &mut Page, rows: &[Row]) {
     for remark in &first.remarks {
         page.paragraph(&format!("About the workload: {remark}."));
     }
-    let columns = summary_columns();
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
     let mut table = Table::new(&heads);
     let least = |row: &&Row| row.busy_ratio.is_some();

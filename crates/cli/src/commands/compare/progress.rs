@@ -1,4 +1,5 @@
-//! A progress bar on standard error, for a run of more than two seconds that somebody watches.
+//! Progress on standard error: a bar for a run of more than two seconds that somebody watches, and
+//! a line now and then where standard error is no terminal.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use crate::interrupt;
 
 /// Runs shorter than this need no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a line comes where nobody watches.
+const LINE: Duration = Duration::from_secs(30);
 /// How often the bar moves.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Steps of the bar for each row.
@@ -49,19 +52,21 @@ impl Progress {
 
     /// Notes how far row `row` is, and shows it when it is time to.
     fn show(&self, row: usize, what: &str, steps: u64) {
-        if !self.watched {
-            return;
-        }
         let mut state = self.state();
         state.rows[row] = steps;
         let now = Instant::now();
-        let early = now.duration_since(self.begin) < PATIENCE;
-        if early || now.duration_since(state.drawn) < REDRAW {
+        let so_far = now.duration_since(self.begin);
+        let pause = if self.watched { REDRAW } else { LINE };
+        if so_far < PATIENCE || now.duration_since(state.drawn) < pause {
             return;
         }
         state.drawn = now;
         let (sum, count) = (state.rows.iter().sum(), state.rows.len());
         let done = state.rows.iter().filter(|steps| **steps == STEPS).count();
+        if !self.watched {
+            eprintln!("hostftl: {}", line(done, count, sum, so_far));
+            return;
+        }
         let bar = state.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{msg:24} {wide_bar} {percent:>3} %  {eta}");
             let bar = ProgressBar::new(count as u64 * STEPS);
@@ -70,6 +75,13 @@ impl Progress {
         bar.set_message(format!("{what}{done} of {count} rows"));
         bar.set_position(sum);
     }
+}
+
+/// What is said where there is no bar.
+fn line(done: usize, count: usize, steps: u64, so_far: Duration) -> String {
+    let percent = steps * 100 / (count as u64 * STEPS).max(1);
+    let seconds = so_far.as_secs();
+    format!("{done} of {count} rows are made, {percent} % of the requests, after {seconds} s")
 }
 
 impl Watch for Progress {
@@ -87,5 +99,16 @@ impl Watch for Progress {
 
     fn cancelled(&self) -> bool {
         interrupt::asked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let said = line(3, 12, 3 * STEPS + 500, Duration::from_millis(30_400));
+        assert_eq!(said, "3 of 12 rows are made, 29 % of the requests, after 30 s");
     }
 }

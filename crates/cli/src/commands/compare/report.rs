@@ -1,9 +1,9 @@
 //! The rows of a comparison as tables, and a few lines that explain them.
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
-use hostftl_sim::{Latency, Legs, Row};
+use hostftl_sim::{Hole, Latency, Legs, MOST_SPANS, Outcome, Row, SETTLED};
 
-use super::{Args, verdict};
+use super::{Args, beside, verdict};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos, three_digits};
@@ -16,31 +16,70 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// A column's head, and what a row has there.
 pub type Column = (&'static str, fn(&Row) -> String);
 
-/// Prints everything: the rows of one drive and workload in full; of several one table for each
-/// workload, unless all is wanted.
+/// Prints everything: the rows of one drive, state and workload in full; of several one table for
+/// each workload, unless all is wanted. Several states stand side by side first.
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(args: &Args, rows: &[Row], console: &mut Console) -> Result<(), Failure> {
+pub fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+    let rows = &outcome.rows;
     let groups = verdict::groups(rows);
+    if beside::states(outcome).len() > 1 {
+        side_by_side(outcome, console)?;
+    }
     if groups.len() > 1 && !args.wide {
-        for rows in rows.chunk_by(|one, other| one.workload == other.workload) {
-            console.line(format!("{}\n{}", rows[0].workload, table(&summary_columns(), rows)))?;
+        let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
+        let columns = summary_columns(outcome);
+        for all in all.chunk_by(|one, other| workload(*one) == workload(*other)) {
+            console.line(format!("{}\n{}", workload(all[0]), table(&columns, all)))?;
         }
     } else {
         groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
     console.line("")?;
-    explain(args, rows).iter().try_for_each(|text| console.paragraph(text))
+    let reasons = outcome.holes.iter().map(not_made);
+    reasons.chain(explain(args, outcome)).try_for_each(|text| console.paragraph(&text))
+}
+
+/// Prints a table of layers and states for each workload.
+fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+    let (states, lines) = (beside::states(outcome), beside::lines(outcome));
+    for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
+        let mut table = styled();
+        let heads = ["drive", "layer"].into_iter().chain(states.iter().copied());
+        table.set_header(heads.enumerate().map(|(index, head)| aligned(index < 2, head.into())));
+        for line in lines {
+            let names = [line.drive.to_owned(), line.layer.to_owned()].into_iter();
+            let cells = names.chain(states.iter().map(|state| line.cell(state)));
+            table.add_row(cells.enumerate().map(|(index, text)| aligned(index < 2, text)));
+        }
+        console.line(format!("{}\n{TITLE}\n{table}\n", lines[0].workload))?;
+    }
+    Ok(())
+}
+
+/// What the table of states says.
+pub const TITLE: &str = "Bytes programmed for each byte that the host wrote, by what the drive \
+                         held before; ×, the drive's work relative to no layer";
+
+/// A combination without a row, in a sentence.
+pub fn not_made(hole: &Hole) -> String {
+    let Hole { layer, drive, warm, workload, .. } = hole;
+    format!("Not made: {layer} on {drive}, {warm}, under {workload}: {}.", hole.reason())
+}
+
+fn workload<'a>(one: Result<&'a Row, &'a Hole>) -> &'a str {
+    one.map_or_else(|hole| &hole.workload, |row| &row.workload)
 }
 
 /// Prints all tables of the rows of one drive and workload.
 fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
-        "{} on {}: the host writes {}, reads {}, flushes {}, and can address {}",
+        "{} on {}, {}: the host writes {}, reads {}, flushes {}, and can address {}",
         first.workload,
         first.drive,
+        verdict::state(first),
         bytes(first.host_write_bytes),
         bytes(first.host_read_bytes),
         counted(first.flushes, "time"),
@@ -58,31 +97,61 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
     tables.iter().try_for_each(|(title, table)| console.line(format!("\n{title}\n{table}")))
 }
 
-/// A table of `columns`, of which the first alone is text.
-fn table(columns: &[Column], rows: &[Row]) -> Table {
+/// A table in the style of all.
+fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
-    let cell = |index: usize, text: String| {
-        let side = if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
-        Cell::new(text).set_alignment(side)
-    };
-    let heads = columns.iter().map(|(head, _)| (*head).to_owned());
-    table.set_header(heads.enumerate().map(|(index, head)| cell(index, head)));
-    for row in rows {
-        let texts = columns.iter().map(|(_, text)| text(row));
-        table.add_row(texts.enumerate().map(|(index, text)| cell(index, text)));
+    table
+}
+
+/// A cell: words on the left, figures on the right.
+fn aligned(is_word: bool, text: String) -> Cell {
+    let side = if is_word { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(text).set_alignment(side)
+}
+
+/// Columns that are words.
+const WORDS: [&str; 3] = ["drive", "state", "layer"];
+
+/// A table of `columns`. A hole has nothing but its names.
+fn table(columns: &[Column], all: &[Result<&Row, &Hole>]) -> Table {
+    let mut table = styled();
+    let is_word = |head: &str| WORDS.contains(&head);
+    table.set_header(columns.iter().map(|(head, _)| aligned(is_word(head), (*head).to_owned())));
+    for one in all {
+        let text = |head: &str, text: fn(&Row) -> String| match one {
+            Ok(row) => text(row),
+            Err(hole) => of_hole(hole, head),
+        };
+        table.add_row(columns.iter().map(|(head, get)| aligned(is_word(head), text(head, *get))));
     }
     table
+}
+
+/// What a hole has in a column.
+pub fn of_hole(hole: &Hole, head: &str) -> String {
+    match head {
+        "drive" => hole.drive.clone(),
+        "state" => hole.warm.clone(),
+        "layer" => hole.layer.clone(),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// A table of rows alone.
+fn of_rows(columns: &[Column], rows: &[Row]) -> Table {
+    table(columns, &rows.iter().map(Ok).collect::<Vec<_>>())
 }
 
 fn name(row: &Row) -> String {
     if row.partial { format!("{} (part)", row.layer) } else { row.layer.clone() }
 }
 
-/// What fits into one line of every row.
-pub fn summary_columns() -> [Column; 11] {
-    [
+/// What fits into one line of every row; states only where there are several.
+pub fn summary_columns(outcome: &Outcome) -> Vec<Column> {
+    let mut columns: Vec<Column> = vec![
         ("drive", |row| row.drive.clone()),
+        ("state", |row| row.warm.clone()),
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
         ("vs none", |row| ratio(row.busy_ratio)),
@@ -93,7 +162,11 @@ pub fn summary_columns() -> [Column; 11] {
         ("life", |row| life(row.life.host_tb)),
         ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
         ("memory", |row| bytes(row.layer_bytes())),
-    ]
+    ];
+    if beside::states(outcome).len() < 2 {
+        columns.retain(|(head, _)| *head != "state");
+    }
+    columns
 }
 
 /// Joules of so many mJ.
@@ -124,7 +197,7 @@ fn busy_table(rows: &[Row]) -> Table {
     if rows.iter().any(|row| row.busy_ns.journal > 0) {
         columns.push(("journal", |row| share(row, row.busy_ns.journal)));
     }
-    table(&columns, rows)
+    of_rows(&columns, rows)
 }
 
 fn bytes_table(rows: &[Row]) -> Table {
@@ -145,7 +218,7 @@ fn bytes_table(rows: &[Row]) -> Table {
         columns.push(("journal", |row| bytes(row.journal_bytes)));
     }
     columns.push(("erases", |row| three_digits(row.erases.mean)));
-    table(&columns, rows)
+    of_rows(&columns, rows)
 }
 
 fn host_table(rows: &[Row]) -> Table {
@@ -159,7 +232,7 @@ fn host_table(rows: &[Row]) -> Table {
         ("p99", |row| latency(row.latency_ns.write, |write| write.p99)),
         ("p99.99", |row| latency(row.latency_ns.write, |write| write.p9999)),
     ];
-    table(&columns, rows)
+    of_rows(&columns, rows)
 }
 
 fn cost_table(rows: &[Row]) -> Table {
@@ -174,7 +247,7 @@ fn cost_table(rows: &[Row]) -> Table {
         ("energy", |row| format!("{} J", joules(row.energy.mj))),
         ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
     ];
-    table(&columns, rows)
+    of_rows(&columns, rows)
 }
 
 /// Reads and writes of each row, with the legs of their mean and of the slowest hundredth.
@@ -214,7 +287,8 @@ fn share(row: &Row, part: u64) -> String {
 }
 
 /// What a newcomer needs to read the tables.
-fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
+fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
+    let rows = &outcome.rows;
     let mut lines = vec![
         "The drive works to read, to write what was asked (request), for its own \
          read-modify-writes and collection (copyback), and for the layer's collection (vgc), map \
@@ -222,7 +296,10 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
          doubles the drive's life."
             .to_owned(),
     ];
-    lines.extend(rows.iter().filter_map(|row| verdict::of_row(row, rows)));
+    match beside::states(outcome).len() {
+        ..2 => lines.extend(rows.iter().filter_map(|row| verdict::of_row(row, rows))),
+        _ => lines.extend(verdicts(outcome)),
+    }
     let late = rows.iter().filter(|row| row.saturated);
     let late: Vec<String> = late.map(|row| verdict::title(row, rows)).collect();
     if !late.is_empty() && args.closed_loop.is_none() {
@@ -232,8 +309,71 @@ fn explain(args: &Args, rows: &[Row]) -> Vec<String> {
              under way, so these latencies also say how far it fell behind."
         ));
     }
-    if rows.iter().any(|row| row.warm == "none") {
-        lines.push("The drive was new; --warm steady ages it first.".to_owned());
-    }
+    lines.extend(about_states(outcome));
     lines
+}
+
+/// In which states each layer pays.
+pub fn verdicts(outcome: &Outcome) -> Vec<String> {
+    let lines = beside::lines(outcome);
+    let alone =
+        lines.iter().all(|line| (line.workload, line.drive) == (lines[0].workload, lines[0].drive));
+    let verdict = |line: &beside::Line| {
+        let verdict = line.verdict()?;
+        Some(if alone {
+            verdict
+        } else {
+            format!("{} on {}: {verdict}", line.workload, line.drive)
+        })
+    };
+    lines.iter().filter_map(verdict).collect()
+}
+
+/// What the states mean, and what was exported.
+pub fn about_states(outcome: &Outcome) -> Vec<String> {
+    let (rows, states) = (&outcome.rows, beside::states(outcome));
+    let has = |name: &str| states.iter().any(|state| state.starts_with(name));
+    let mut texts = Vec::new();
+    if states == ["new"] {
+        texts.push("The drive was new; --warm steady ages it first.".to_owned());
+    } else {
+        let meanings = [
+            ("new", "new: never written"),
+            ("fill", "fill: that share of what is exported was written once, in order"),
+            ("steady", "steady: then it was overwritten at random until waf settled"),
+            ("self", "self: then the workload itself was repeated until waf settled"),
+        ];
+        let said = meanings.iter().filter(|(name, _)| has(name)).map(|(_, text)| *text);
+        let said = said.collect::<Vec<_>>().join("; ");
+        texts.push(format!(
+            "States: {said}. The rest of what is exported was never written, and no state's making \
+             is in the figures."
+        ));
+    }
+    let late: Vec<String> = rows
+        .iter()
+        .filter(|row| row.warm != verdict::state(row))
+        .map(|row| verdict::title(row, rows))
+        .collect();
+    if !late.is_empty() {
+        texts.push(format!(
+            "Not settled: {}. In {MOST_SPANS} spans (each as many repetitions as write what is \
+             exported) waf did not change by less than {:.0} % from one to the next; or 16 random \
+             overwrites did not suffice. Their figures are those of an age, not of a limit.",
+            late.join(", "),
+            SETTLED * 100.0
+        ));
+    }
+    let exported = rows.iter().map(|row| row.exported_bytes);
+    if let (Some(least), Some(most)) = (exported.clone().min(), exported.max()) {
+        let size = match least == most {
+            true => bytes(least),
+            false => format!("from {} to {}, as its drive is large,", bytes(least), bytes(most)),
+        };
+        texts.push(format!(
+            "The host can address {size} in every row (--export), whatever the layer: what a \
+             layer does not need of the rest is spare for the drive."
+        ));
+    }
+    texts
 }

@@ -7,18 +7,26 @@ use crate::units::bytes;
 /// From here on a ratio of busy times is worth a word.
 const CLEARLY_LESS: f64 = 0.95;
 
-/// The rows of each drive under each workload.
+/// The rows of each drive in each state under each workload.
 pub fn groups(rows: &[Row]) -> Vec<&[Row]> {
-    let alike =
-        |one: &Row, other: &Row| (&one.workload, &one.drive) == (&other.workload, &other.drive);
-    rows.chunk_by(alike).collect()
+    let place = |row: &Row| (row.workload.clone(), row.drive.clone(), state(row).to_owned());
+    rows.chunk_by(|one, other| place(one) == place(other)).collect()
 }
 
-/// What a row of `rows` is called: its layer, and its drive and workload where there are several.
+/// The state that a row's drive should have had before: without whether that was reached.
+pub fn state(row: &Row) -> &str {
+    row.warm.strip_suffix(" (not reached)").unwrap_or(&row.warm)
+}
+
+/// What a row of `rows` is called: its layer, and its drive, state and workload where there are
+/// several.
 pub fn title(row: &Row, rows: &[Row]) -> String {
     let mut title = row.layer.clone();
     if rows.iter().any(|other| other.drive != row.drive) {
         title = format!("{title} on {}", row.drive);
+    }
+    if rows.iter().any(|other| state(other) != state(row)) {
+        title = format!("{title} ({})", state(row));
     }
     if rows.iter().any(|other| other.workload != row.workload) {
         title = format!("{title} under {}", row.workload);

@@ -1,0 +1,93 @@
+//! The states of a drive side by side: what a layer comes to in each, in one line.
+
+use hostftl_sim::{Hole, Outcome, Row};
+
+use super::verdict::state;
+use crate::units::bytes;
+
+/// From here on a ratio of busy times is worth a word.
+const CLEARLY_LESS: f64 = 0.95;
+/// From here on a layer costs more than it saves.
+const CLEARLY_MORE: f64 = 1.05;
+
+/// A layer on a drive under a workload, in all states.
+pub struct Line<'a> {
+    pub workload: &'a str,
+    pub drive: &'a str,
+    pub layer: &'a str,
+    /// What was made, in the order of states.
+    pub rows: Vec<&'a Row>,
+    /// What was not.
+    pub holes: Vec<&'a Hole>,
+}
+
+/// The states of all rows and holes, each once, in their order.
+pub fn states(outcome: &Outcome) -> Vec<&str> {
+    let mut states = Vec::new();
+    for one in outcome.each() {
+        let state = one.map_or_else(|hole| hole.warm.as_str(), state);
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+/// All lines, in their order.
+pub fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for one in outcome.each() {
+        let (workload, drive, layer) = match one {
+            Ok(row) => (&row.workload, &row.drive, &row.layer),
+            Err(hole) => (&hole.workload, &hole.drive, &hole.layer),
+        };
+        let same =
+            |line: &Line| (line.workload, line.drive, line.layer) == (workload, drive, layer);
+        let at = lines.iter().position(same).unwrap_or_else(|| {
+            lines.push(Line { workload, drive, layer, rows: Vec::new(), holes: Vec::new() });
+            lines.len() - 1
+        });
+        match one {
+            Ok(row) => lines[at].rows.push(row),
+            Err(hole) => lines[at].holes.push(hole),
+        }
+    }
+    lines
+}
+
+impl Line<'_> {
+    /// Bytes programmed for each of the host's in `wanted`, and the drive's work relative to no
+    /// layer.
+    pub fn cell(&self, wanted: &str) -> String {
+        let Some(row) = self.rows.iter().find(|row| state(row) == wanted) else {
+            return "–".to_owned();
+        };
+        let waf = row.waf_total.map_or("–".to_owned(), |waf| format!("{waf:.2}"));
+        let ratio = row.busy_ratio.map_or(String::new(), |ratio| format!("  ×{ratio:.2}"));
+        let mark = if row.partial || row.warm != wanted { "?" } else { "" };
+        format!("{waf}{ratio}{mark}")
+    }
+
+    /// In which states the layer pays and in which it does not; nothing where there is nothing to
+    /// relate it to.
+    pub fn verdict(&self) -> Option<String> {
+        let related = self.rows.iter().filter(|row| row.layer != "passthrough");
+        let related = related.filter_map(|row| row.busy_ratio.map(|ratio| (*row, ratio)));
+        let related: Vec<(&Row, f64)> = related.collect();
+        let named = |keep: &dyn Fn(f64) -> bool| -> Option<String> {
+            let kept = related.iter().filter(|(_, ratio)| keep(*ratio));
+            let texts = kept.map(|(row, ratio)| format!("{} ×{ratio:.2}", state(row)));
+            let texts = texts.collect::<Vec<String>>();
+            (!texts.is_empty()).then(|| texts.join(", "))
+        };
+        let parts = [
+            ("spares the drive work", named(&|ratio| ratio < CLEARLY_LESS)),
+            ("changes little", named(&|ratio| (CLEARLY_LESS..=CLEARLY_MORE).contains(&ratio))),
+            ("does not pay", named(&|ratio| ratio > CLEARLY_MORE)),
+        ];
+        let parts = parts.into_iter().filter_map(|(what, where_)| Some((what, where_?)));
+        let parts: Vec<String> = parts.map(|(what, where_)| format!("{what}: {where_}")).collect();
+        let memory = bytes(related.first()?.0.layer_bytes());
+        Some(format!("{} {}; it takes {memory} of memory.", self.layer, parts.join("; it ")))
+    }
+}

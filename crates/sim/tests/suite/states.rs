@@ -1,0 +1,124 @@
+//! States of a drive side by side, what is exported, and combinations that can't be.
+
+use hostftl_drives::DriveSpec;
+use hostftl_sim::{
+    Export, LayerChoice, Load, MOST_SPANS, Outcome, Row, Silent, Study, StudyError, Warm, Why,
+    compare,
+};
+
+fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study {
+    let layer = |text: &&str| LayerChoice::parse(text).expect("a layer");
+    Study {
+        workloads: vec![Load::parse(workload).expect("a workload")],
+        drives: vec![DriveSpec::find(drive).expect("a drive")],
+        layers: layers.iter().map(layer).collect(),
+        warm: states.iter().map(|text| text.parse().expect("a state")).collect(),
+        export: Export::Usual,
+        cache: None,
+        closed_loop: Some(16),
+        compact: false,
+        seed: 1,
+        threads: 2,
+        memory: 2 << 30,
+    }
+}
+
+fn outcome(study: &Study) -> Outcome {
+    compare(study, &Silent).expect("the study runs")
+}
+
+const SMALL: &str = "qlc-16k:capacity=256m";
+
+/// What no layer costs is the same number whatever its neighbours are, in every state.
+#[test]
+fn a_row_does_not_depend_on_its_neighbours() {
+    let work = "synth:hotcold:size=4k,span=96m,count=20000";
+    let states = ["new", "fill=70%", "steady", "self=70%"];
+    let alone = outcome(&study(work, SMALL, &["none"], &states)).rows;
+    assert_eq!(alone.len(), 4);
+    for neighbours in [&["none", "hard"][..], &["hatl-auto", "none"], &["none", "hard:spare=40"]] {
+        let all = outcome(&study(work, SMALL, neighbours, &states));
+        let found = all.rows.into_iter().filter(|row| row.layer == "passthrough");
+        assert_eq!(found.collect::<Vec<Row>>(), alone, "{neighbours:?}");
+    }
+}
+
+#[test]
+fn states_are_side_by_side_and_older_drives_write_more() {
+    let work = "synth:uniform:size=4k,span=160m,count=30000";
+    let states = ["new", "fill", "steady", "self=70%"];
+    let rows = outcome(&study(work, SMALL, &["none"], &states)).rows;
+    let names: Vec<&str> = rows.iter().map(|row| row.warm.as_str()).collect();
+    assert_eq!(names, states);
+    let waf = |index: usize| rows[index].waf_total.expect("it wrote");
+    println!("{:?}", rows.iter().map(|row| row.waf_total).collect::<Vec<_>>());
+    assert!(waf(0) < waf(1) && waf(1) < waf(2), "{} {} {}", waf(0), waf(1), waf(2));
+    assert!(waf(0) < waf(3) && rows[3].warm_rounds.is_some_and(|rounds| rounds >= 2));
+    assert!(rows.iter().all(|row| row.exported_bytes == rows[0].exported_bytes && row.conserved));
+    assert_eq!(rows[0].exported_bytes >> 20, 256 * 8 / 10, "less a fifth");
+}
+
+/// The workload alone, at its end state, does in the run what it did in the span before.
+#[test]
+fn a_drive_that_its_workload_has_aged_is_steady() {
+    let work = "synth:uniform:size=4k,span=160m,count=50000";
+    let row = outcome(&study(work, SMALL, &["none"], &["self"])).rows.remove(0);
+    let again = format!("{work}0");
+    let longer = outcome(&study(&again, SMALL, &["none"], &["self"])).rows.remove(0);
+    let (one, other) = (row.waf_total.unwrap(), longer.waf_total.unwrap());
+    println!("{one} after {:?} rounds, {other} after {:?}", row.warm_rounds, longer.warm_rounds);
+    assert_eq!((row.warm.as_str(), longer.warm.as_str()), ("self", "self"));
+    assert!((one / other - 1.0).abs() < 0.05, "{one} and {other}");
+    assert!(row.warm_overwrites.is_some_and(|all| all <= (MOST_SPANS + 1) as f64));
+}
+
+#[test]
+fn what_only_reads_changes_nothing_and_what_hardly_writes_does_not_settle() {
+    let row = |work: &str| outcome(&study(work, SMALL, &["none"], &["self"])).rows.remove(0);
+    let reads = row("synth:uniform:size=4k,span=1m,count=100,read=100");
+    assert_eq!((reads.warm.as_str(), reads.warm_rounds), ("self", Some(1)));
+    let little = row("synth:uniform:size=4k,span=1m,count=2");
+    assert_eq!((little.warm.as_str(), little.warm_rounds), ("self (not reached)", Some(4096)));
+}
+
+#[test]
+fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
+    let work = "synth:uniform:size=4k,span=64m,count=2000";
+    let mut study = study(work, SMALL, &["scrambler", "none", "hard:spare=40"], &["new"]);
+    study.drives.push(DriveSpec::find("slc-1g:capacity=64m").expect("a drive"));
+    let found = outcome(&study);
+    let layers: Vec<&str> = found.rows.iter().map(|row| row.layer.as_str()).collect();
+    assert_eq!(layers, ["passthrough"]);
+    let reasons: Vec<String> = found.holes.iter().map(|hole| hole.reason()).collect();
+    assert!(matches!(found.holes[0].why, Why::Failed(StudyError::Plan { .. })), "{reasons:?}");
+    assert!(matches!(found.holes[1].why, Why::Failed(StudyError::Exports { .. })), "{reasons:?}");
+    assert!(reasons[1].starts_with("hard:spare=40 on qlc"), "{reasons:?}");
+    assert!(matches!(found.holes[3].why, Why::Failed(StudyError::Beyond { .. })), "{reasons:?}");
+    let order: Vec<bool> = found.each().map(|one| one.is_ok()).collect();
+    assert_eq!(order, [false, true, false, false, false, false]);
+    let json = serde_json::to_value(&found).expect("it is plain");
+    assert_eq!((&json[1]["layer"], &json[1]["warm"]), (&"passthrough".into(), &"new".into()));
+    assert_eq!(json[2]["failed"], reasons[1].as_str());
+    assert!(found.whole().is_err(), "who needs all of them is told");
+}
+
+#[test]
+fn what_is_exported_is_as_it_was_asked_for() {
+    let work = "synth:uniform:size=4k,span=16m,count=1000";
+    let mut study = study(work, SMALL, &["none", "hard"], &["new"]);
+    for (export, mib) in [(Export::Bytes(100 << 20), 100), (Export::Share(500), 128)] {
+        study.export = export;
+        let rows = outcome(&study).rows;
+        assert!(rows.len() == 2 && rows.iter().all(|row| row.exported_bytes == mib << 20));
+    }
+    study.export = Export::Most;
+    let rows = outcome(&study).rows;
+    assert!(rows[1].exported_bytes < rows[0].exported_bytes);
+}
+
+#[test]
+fn shared_states_are_new_where_nothing_is_written() {
+    assert_eq!("new".parse::<Warm>(), Ok(Warm::NEW));
+    let rows = outcome(&study("synth:mix:count=500", SMALL, &["none"], &["new", "self=1%"])).rows;
+    assert!(rows[0].warm_overwrites.is_none() && rows[1].warm_overwrites.is_some());
+}
