@@ -100,7 +100,8 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
     let start = seconds();
     let workload = || Ok(Box::new(std::iter::empty()) as Records);
     let (exported, map_unit) = (spec.exported, spec.map_unit);
-    let ageing = Ageing { warm: how, exported, map_unit, seed: 1, workload: &workload };
+    let (compress, workload) = (None, &workload);
+    let ageing = Ageing { warm: how, exported, map_unit, seed: 1, compress, workload };
     let warmed = warm(&mut world, &ageing, &mut || false);
     let seconds = seconds() - start;
     let named = |error: PlayError| error.named("passthrough", &spec.name);

@@ -134,6 +134,7 @@ impl Cell<'_> {
             exported: self.exported,
             map_unit: self.drive.map_unit,
             seed: self.study.seed,
+            compress: self.load.compressibility(),
             workload: &|| Ok(Box::new(self.load.open()?) as Records),
         };
         let warmed = warm(&mut world, &ageing, &mut || {
@@ -151,7 +152,10 @@ impl Cell<'_> {
         let (layer, seed) = (self.layer.on(self.drive), self.study.seed);
         let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
         let Cell { warm, exported, .. } = self;
-        format!("{drives:?}\n{layer:?}\n{exported} sectors, {warm}, {seed}, {workload:x}")
+        let compress = self.load.compressibility();
+        format!(
+            "{drives:?}\n{layer:?}\n{exported} sectors, {warm}, {seed}, {workload:x}, {compress:?}"
+        )
     }
 
     fn check(&self, world: &World<AnyLayer>, asked: &Totals) -> Result<(), StudyError> {

@@ -5,7 +5,7 @@
 //! - What is played is what was read first, whether it was kept or is read again.
 //! - A kept workload has requests to device 0 only; another is refused before it is played.
 
-use hostftl_trace::{Notes, Op, Record, Source, TraceError};
+use hostftl_trace::{Compressibility, Notes, Op, Record, Source, TraceError};
 
 /// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -189,6 +189,11 @@ impl Loaded {
     /// One number for what its requests do, in their order.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// How well the written data compresses, as the user said.
+    pub fn compressibility(&self) -> Option<Compressibility> {
+        self.source.compressibility()
     }
 
     /// Bytes of memory that it takes.

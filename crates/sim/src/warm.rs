@@ -5,7 +5,7 @@
 
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
 use hostftl_drives::Clock;
-use hostftl_trace::{Op, Record, TraceError};
+use hostftl_trace::{Compressibility, Op, Record, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -72,6 +72,9 @@ pub struct Ageing<'a> {
     pub map_unit: u32,
     /// Fixes what is chosen at random.
     pub seed: u64,
+    /// How well the data compresses that fills the drive and overwrites it at random; not at all
+    /// when nothing is said.
+    pub compress: Option<Compressibility>,
     /// The workload's requests, from the start each time.
     pub workload: &'a dyn Fn() -> Result<Records<'a>, TraceError>,
 }
@@ -97,7 +100,8 @@ pub fn warm<L: Layer>(
     world.set_clock(Clock::Counts);
     let step = u64::from(world.layer().limits().max_transfer);
     let filled = warm.filled(exported);
-    let mut host = Host { world, warmed: &mut warmed, cancelled };
+    let Ageing { compress, seed, .. } = *ageing;
+    let mut host = Host { world, warmed: &mut warmed, compress, seed, cancelled };
     for lba in (0..filled).step_by(step as usize) {
         if host.write(lba, step.min(filled - lba) as u32)? {
             break;
@@ -107,7 +111,7 @@ pub fn warm<L: Layer>(
         let block = SECTORS_PER_BLOCK;
         let has_map = host.world.layer().map_bytes() > 0;
         let grain = if has_map { block } else { block.max(ageing.map_unit) };
-        overwrite(&mut host, filled, grain, ageing.seed)?;
+        overwrite(&mut host, filled, grain)?;
     }
     if warm.how == How::Own && !warmed.cancelled {
         own::repeat(world, ageing, &mut warmed, cancelled)?;
@@ -118,13 +122,8 @@ pub fn warm<L: Layer>(
 }
 
 /// Overwrites `grain` sectors here and there until it makes no difference any more.
-fn overwrite<L: Layer>(
-    host: &mut Host<L>,
-    exported: u64,
-    grain: u32,
-    seed: u64,
-) -> Result<(), Violation> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed);
+fn overwrite<L: Layer>(host: &mut Host<L>, exported: u64, grain: u32) -> Result<(), Violation> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(host.seed ^ 0x5eed);
     let units = exported / u64::from(grain);
     let mut programmed = vec![host.world.sample().programmed];
     for look in 1..=MOST_OVERWRITES * LOOKS {
@@ -160,6 +159,8 @@ fn overwrite<L: Layer>(
 struct Host<'a, L: Layer> {
     world: &'a mut World<L>,
     warmed: &'a mut Warmed,
+    compress: Option<Compressibility>,
+    seed: u64,
     cancelled: &'a mut dyn FnMut() -> bool,
 }
 
@@ -179,13 +180,9 @@ impl<L: Layer> Host<'_, L> {
         asked.issued += 1;
         asked.transfers += 1;
         asked.written_sectors += u64::from(sectors);
-        self.world.send(front::request(
-            0,
-            payload_name(0, None),
-            Op::Write,
-            lba,
-            sectors.into(),
-        ))?;
+        let saved = self.compress.map(|it| it.draw(self.seed, lba, asked.issued));
+        let payload = payload_name(0, saved);
+        self.world.send(front::request(0, payload, Op::Write, lba, sectors.into()))?;
         while let Some(answer) = self.world.answer() {
             answer.result.map_err(|error| Violation::Request { lba, error })?;
         }

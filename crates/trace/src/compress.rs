@@ -7,27 +7,44 @@ use serde::{Serialize, Serializer};
 
 use crate::record::{Op, Record};
 
-/// Per cent of their bytes that compressing writes saves: the same for all of them, or drawn for
-/// each write, every value between two being as likely.
+/// What compressing writes saves of their bytes.
 ///
-/// The per cent is that of fio's `buffer_compress_percentage`.
+/// Per cent are those of fio's `buffer_compress_percentage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compressibility {
-    /// The least, up to 100.
-    pub low: u8,
-    /// The most, up to 100 and not below `low`.
-    pub high: u8,
+pub enum Compressibility {
+    /// Per cent: `low` of all writes, or drawn for each write, every value from `low` to `high`
+    /// being as likely; both are up to 100.
+    Saved {
+        /// The least.
+        low: u8,
+        /// The most, not below `low`.
+        high: u8,
+    },
+    /// The ratio of the data's length to that of the compressed data, in thousandths, from 1000.
+    /// Of each write the whole per cent below or above are drawn, so that the mean is right.
+    Ratio(u32),
 }
 
+/// Ratios above this are taken for per cent without their sign.
+const MOST_RATIO: f64 = 20.0;
+
 impl Compressibility {
-    /// What the `version`th write of a workload saves when it begins at sector `lba`.
+    /// What the `version`th write of a workload saves when it begins at sector `lba`, in per cent.
     ///
     /// It depends on nothing else but `seed`, so that the same write has the same data under every
     /// layer.
     pub fn draw(self, seed: u64, lba: u64, version: u64) -> u8 {
-        let choices = u64::from(self.high - self.low) + 1;
         let number = mix(seed ^ mix(lba ^ mix(version)));
-        self.low + ((u128::from(number) * u128::from(choices)) >> 64) as u8
+        let below = |choices: u64| (u128::from(number) * u128::from(choices)) >> 64;
+        match self {
+            Compressibility::Saved { low, high } => low + below(u64::from(high - low) + 1) as u8,
+            Compressibility::Ratio(thousandths) => {
+                // Millionths of the length, of which 10,000 are one per cent.
+                let millionths = 1_000_000 - 1_000_000_000 / u64::from(thousandths);
+                let more = below(10_000) < u128::from(millionths % 10_000);
+                (millionths / 10_000) as u8 + u8::from(more)
+            }
+        }
     }
 }
 
@@ -42,25 +59,34 @@ fn mix(number: u64) -> u64 {
 impl FromStr for Compressibility {
     type Err = String;
 
-    /// A percentage as in `67`, or two as in `20-80`.
+    /// A ratio as in `2.9`, per cent as in `67%`, or a range of per cent as in `20-80%`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (low, high) = text.split_once('-').unwrap_or((text, text));
+        let wrong = || {
+            format!(
+                "compress={text}: expected a ratio from 1 to {MOST_RATIO} as in compress=2.9, or \
+                 per cent that compression saves as in compress=67% or compress=20-80%"
+            )
+        };
         let percent = |text: &str| text.parse::<u8>().ok().filter(|percent| *percent <= 100);
-        match (percent(low), percent(high)) {
-            (Some(low), Some(high)) if low <= high => Ok(Compressibility { low, high }),
-            _ => Err(format!(
-                "compress={text}: expected per cent that compression saves, as in compress=67, or \
-                 a range as in compress=20-80"
-            )),
+        let (digits, is_percent) = text.strip_suffix('%').map_or((text, false), |it| (it, true));
+        if is_percent || digits.contains('-') {
+            let (low, high) = digits.split_once('-').unwrap_or((digits, digits));
+            return match (percent(low), percent(high)) {
+                (Some(low), Some(high)) if low <= high => Ok(Compressibility::Saved { low, high }),
+                _ => Err(wrong()),
+            };
         }
+        let ratio = digits.parse::<f64>().ok().filter(|it| (1.0..=MOST_RATIO).contains(it));
+        ratio.map(|it| Compressibility::Ratio((it * 1000.0).round() as u32)).ok_or_else(wrong)
     }
 }
 
 impl fmt::Display for Compressibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.low == self.high {
-            true => write!(f, "{}", self.low),
-            false => write!(f, "{}-{}", self.low, self.high),
+        match self {
+            Compressibility::Saved { low, high } if low == high => write!(f, "{low}%"),
+            Compressibility::Saved { low, high } => write!(f, "{low}-{high}%"),
+            Compressibility::Ratio(thousandths) => write!(f, "{}", f64::from(*thousandths) / 1e3),
         }
     }
 }
@@ -101,18 +127,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_are_read() {
-        assert_eq!("67".parse(), Ok(Compressibility { low: 67, high: 67 }));
-        assert_eq!("0-100".parse(), Ok(Compressibility { low: 0, high: 100 }));
-        assert_eq!("20-80".parse::<Compressibility>().unwrap().to_string(), "20-80");
-        for wrong in ["", "101", "80-20", "-5", "5-", "a", "1-2-3", "300"] {
-            assert!(wrong.parse::<Compressibility>().is_err(), "{wrong}");
+    fn ratios_and_percentages_are_read() {
+        let all = |text: &str| text.parse::<Compressibility>();
+        assert_eq!(all("67%"), Ok(Compressibility::Saved { low: 67, high: 67 }));
+        assert_eq!(all("0-100%"), Ok(Compressibility::Saved { low: 0, high: 100 }));
+        assert_eq!(
+            (all("2.9"), all("1")),
+            (Ok(Compressibility::Ratio(2900)), Ok(Compressibility::Ratio(1000)))
+        );
+        for text in ["20-80%", "67%", "2.9", "1", "20"] {
+            assert_eq!(all(text).unwrap().to_string(), text);
+        }
+        let wrong = ["", "101%", "80-20", "-5", "5-", "a", "1-2-3", "300%", "67", "0.9", "NaN"];
+        for wrong in wrong {
+            assert!(all(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_mean_of_a_ratio_is_that_ratio() {
+        for (ratio, saved) in [(1000, 0.0), (2900, 100.0 - 100.0 / 2.9), (20_000, 95.0)] {
+            let draw = |version| Compressibility::Ratio(ratio).draw(1, version * 8, version);
+            let mean = (0..20_000).map(|it| f64::from(draw(it))).sum::<f64>() / 20_000.0;
+            assert!((mean - saved).abs() < 0.02, "{ratio}: {mean}, not {saved}");
         }
     }
 
     #[test]
     fn draws_fill_the_range_evenly_and_depend_on_the_seed() {
-        let choice = Compressibility { low: 20, high: 29 };
+        let choice = Compressibility::Saved { low: 20, high: 29 };
         let mut counts = [0u32; 10];
         for version in 0..100_000 {
             counts[usize::from(choice.draw(1, version * 8 % 512, version)) - 20] += 1;

@@ -163,8 +163,12 @@ impl Notes {
         if self.compacted {
             texts.push("the addresses are packed densely, in pieces of 1 MiB".to_owned());
         }
-        if let Some(percent) = self.compress {
-            texts.push(format!("the written data is taken to compress by {percent} %"));
+        if let Some(compress) = self.compress {
+            let by = match compress {
+                Compressibility::Ratio(_) => "to a ratio of",
+                Compressibility::Saved { .. } => "by",
+            };
+            texts.push(format!("the written data is taken to compress {by} {compress}"));
         }
         texts
     }

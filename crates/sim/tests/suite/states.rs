@@ -102,6 +102,23 @@ fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
     assert!(found.whole().is_err(), "who needs all of them is told");
 }
 
+/// A layer that compresses gains from what the user says of the data, ageing included; no layer
+/// does not.
+#[test]
+fn data_that_compresses_costs_a_compressing_layer_less() {
+    let waf = |option: &str| {
+        let work = format!("synth:uniform:size=4k,span=96m,count=20000{option}");
+        let mut study = study(&work, SMALL, &["none", "log:spare=30"], &["fill=70%"]);
+        study.export = Export::Share(500);
+        let rows = outcome(&study).rows;
+        [0, 1].map(|index: usize| rows[index].waf_total.expect("it wrote"))
+    };
+    let (plain, one, ratio) = (waf(""), waf(",compress=1"), waf(",compress=2.9"));
+    println!("{plain:?} {one:?} {ratio:?}");
+    assert_eq!((plain[0], plain), (ratio[0], one));
+    assert!(ratio[1] < 0.5 * plain[1], "{ratio:?} {plain:?}");
+}
+
 #[test]
 fn what_is_exported_is_as_it_was_asked_for() {
     let work = "synth:uniform:size=4k,span=16m,count=1000";

@@ -37,7 +37,8 @@ pub struct Args {
     /// A flush after so many writes, for a trace like a volume
     #[arg(long, requires = "like", value_name = "WRITES")]
     flush: Option<u64>,
-    /// Per cent that compressing a write saves, as in 67 or 20-80, for a trace like a volume
+    /// How well writes compress, a ratio as in 2.9 or per cent as in 67% or 20-80%, for a trace
+    /// like a volume
     #[arg(long, requires = "like", value_name = "PERCENT")]
     compress: Option<String>,
     /// Fixes everything that is chosen at random
