@@ -32,6 +32,29 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
     (value.is_finite() && value < 2f64.powi(53) && value.fract() == 0.0).then_some(value as u64)
 }
 
+/// The bytes that the capacity of a drive like `61.44TB` means, as drives are sold: 10^12 bytes, and
+/// 2^40 with TiB.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_capacity(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no capacity; write it as in 61.44TB, 960GB or 3.5TiB");
+    let lower = text.to_ascii_lowercase();
+    if lower.ends_with("ib") {
+        return parse_size(text);
+    }
+    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (number, unit) = lower.split_at(end);
+    let unit = match unit.trim_start() {
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "pb" | "p" => 1e15,
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit;
+    if (1e9..=1e18).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(wrong()) }
+}
+
 /// The thousandths that a share like `7%` or `7.5%` means.
 ///
 /// # Errors
@@ -111,6 +134,15 @@ mod tests {
         good.iter().for_each(|&(text, wanted)| assert_eq!(parse_size(text), Ok(wanted), "{text}"));
         for bad in ["", "G", "1X", "-1", "0", "1.0001k", "99999999999T", "1e3", "NaN", "1.5.5k"] {
             assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn capacities_are_read_as_drives_are_sold() {
+        let good = [("61.44TB", 61_440_000_000_000), ("960gb", 960_000_000_000), ("1TiB", 1 << 40)];
+        good.iter().for_each(|(text, it)| assert_eq!(parse_capacity(text), Ok(*it), "{text}"));
+        for bad in ["", "TB", "61.44", "0TB", "1MB", "-1TB", "NaNTB", "9999999TB"] {
+            assert!(parse_capacity(bad).is_err(), "{bad}");
         }
     }
 

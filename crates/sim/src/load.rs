@@ -123,6 +123,8 @@ pub struct Loaded {
     pub cancelled: bool,
     /// One number for all requests.
     digest: u64,
+    /// The least and the greatest time of a request.
+    times: Option<(u64, u64)>,
 }
 
 impl Loaded {
@@ -153,6 +155,7 @@ impl Loaded {
             again: false,
             cancelled: false,
             digest: 0,
+            times: None,
         };
         for record in &mut stream {
             loaded.count(&record?, limit);
@@ -174,6 +177,8 @@ impl Loaded {
         self.records += 1;
         self.end = self.end.max(record.end());
         self.last_dev = self.last_dev.max(record.dev);
+        let (first, last) = self.times.unwrap_or((record.t_ns, record.t_ns));
+        self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
         let saved = record.saved.map_or(0, |percent| u64::from(percent) + 1);
         for word in [record.op as u64 | saved << 8, record.lba, record.sectors] {
             self.digest = (self.digest ^ word).wrapping_mul(DIGEST).rotate_left(29);
@@ -189,6 +194,11 @@ impl Loaded {
     /// One number for what its requests do, in their order.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// From its first request to its last, by its own clock, in ns; 0 when it has none.
+    pub fn duration(&self) -> u64 {
+        self.times.map_or(0, |(first, last)| last - first)
     }
 
     /// How well the written data compresses, as the user said.

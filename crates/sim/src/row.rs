@@ -129,6 +129,8 @@ pub struct Row {
     pub conserved: bool,
     /// Whether requests had to wait because 256 were under way.
     pub saturated: bool,
+    /// How long the workload takes by its own clock, in ns; 0 when it has none.
+    pub workload_ns: u64,
     /// How long the workload took, in simulated ns.
     pub simulated_ns: u64,
     /// Steps of the layer and of its drive, ageing included: what the simulation itself had to do.
@@ -210,6 +212,7 @@ impl Row {
             erases,
             conserved: true,
             saturated: run.saturated,
+            workload_ns: cell.load.duration(),
             simulated_ns: simulated,
             steps: world.steps(),
             remarks: cell.load.remarks(),

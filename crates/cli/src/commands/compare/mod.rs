@@ -7,6 +7,7 @@ mod files;
 mod page;
 mod progress;
 mod report;
+mod scale;
 mod verdict;
 
 use std::path::PathBuf;
@@ -48,6 +49,10 @@ pub struct Args {
     /// unless given, 65% of a raw drive's flash
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
     export: Option<Export>,
+    /// Also say what the rows mean for a drive of this capacity, as drives are sold: life in years,
+    /// drive writes a day, memory
+    #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
+    scale_to: Option<u64>,
     /// Keep aged stacks in this folder, and take from it those that are there
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
@@ -97,9 +102,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return outcome.whole().map(drop).map_err(failure);
     }
     save(args, &outcome).map_err(|error| Failure::failed(format!("{error:#}")))?;
-    match console.is_json() {
-        true => console.value(&outcome)?,
-        false => report::print(args, &outcome, console)?,
+    let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, capacity));
+    match (console.is_json(), &scaled) {
+        (true, Some(scaled)) => console.value(&scale::json(&outcome, scaled)?)?,
+        (true, None) => console.value(&outcome)?,
+        (false, _) => report::print(args, &outcome, console)?,
+    }
+    if let (false, Some(scaled)) = (console.is_json(), &scaled) {
+        scale::print(&outcome.rows, scaled, console)?;
     }
     match outcome.holes.iter().find(|hole| hole.is_violation()) {
         Some(hole) => Err(Failure::violation(hole.reason())),

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// What stands where there is nothing to say.
-const NOTHING: &str = "–";
+pub const NOTHING: &str = "–";
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
@@ -98,14 +98,14 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
 }
 
 /// A table in the style of all.
-fn styled() -> Table {
+pub fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     table
 }
 
 /// A cell: words on the left, figures on the right.
-fn aligned(is_word: bool, text: String) -> Cell {
+pub fn aligned(is_word: bool, text: String) -> Cell {
     let side = if is_word { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(text).set_alignment(side)
 }
