@@ -32,8 +32,8 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
     (value.is_finite() && value < 2f64.powi(53) && value.fract() == 0.0).then_some(value as u64)
 }
 
-/// The bytes that the capacity of a drive like `61.44TB` means, as drives are sold: 10^12 bytes, and
-/// 2^40 with TiB.
+/// The bytes that the capacity of a drive like `61.44TB` means, as drives are sold: 10^12 bytes,
+/// and 2^40 with TiB.
 ///
 /// # Errors
 /// What was expected.

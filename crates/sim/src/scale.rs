@@ -1,8 +1,8 @@
 //! What the row of a slice says of a drive of real size, and what it does not.
 //!
-//! Shares carry over: bytes programmed for each of the host's, and with them what can be written in a
-//! life for each byte of capacity. They do as far as the slice has the drive's share of spare and the
-//! workload touches the same share of it. Rates do not: the slice has the model's dies.
+//! Shares carry over: bytes programmed for each of the host's, and with them what can be written in
+//! a life for each byte of capacity. They do as far as the slice has the drive's share of spare and
+//! the workload touches the same share of it. Rates do not: the slice has the model's dies.
 
 use hostftl_core::SECTOR;
 use hostftl_drives::DriveSpec;
@@ -33,7 +33,7 @@ pub struct Scaled {
     pub tbw_even: Option<f64>,
     /// Drive writes a day for five years, by `tbw`.
     pub dwpd: Option<f64>,
-    /// Drive writes a day that the workload asks for, when all of the drive is as busy as the slice.
+    /// Drive writes a day that the workload asks for when all of the drive is as busy as the slice.
     pub workload_dwpd: Option<f64>,
     /// Years until `tbw` is written when all of the drive is as busy as the slice.
     pub years: Option<f64>,
