@@ -9,16 +9,17 @@
 mod map;
 pub(crate) mod register;
 
-use hostftl_core::{Command, DeviceInfo, Nanos, Out, Payload};
+use hostftl_core::{Command, DeviceInfo, Payload};
 
 use crate::config::{LayerConfig, PlanError};
+use crate::kit::Shell;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::NoOp;
+use crate::vsp::ops::{Cx, NoOp};
 use crate::vsp::{Machine, Scheme};
 use map::Map;
 
 /// The layer.
-pub type Hard = Machine<Sectors>;
+pub type Hard = Shell<Machine<Sectors>>;
 
 /// HARD's part of the machine.
 #[derive(Debug, Default)]
@@ -44,19 +45,19 @@ impl Scheme for Sectors {
         Sectors
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
-        machine.pump_vgc(now, out)
+    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<NoOp>) -> bool {
+        machine.pump_vgc(cx)
     }
 
     fn is_collecting(&self) -> bool {
         false
     }
 
-    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool {
-        machine.gather(now, req, u64::MAX, out)
+    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<NoOp>) -> bool {
+        machine.gather(req, u64::MAX, cx)
     }
 
-    fn done(_: &mut Machine<Self>, op: NoOp, _: Command, _: bool, _: &mut Out) {
+    fn done(_: &mut Machine<Self>, op: NoOp, _: Command, _: bool, _: &mut Cx<NoOp>) {
         match op {}
     }
 }

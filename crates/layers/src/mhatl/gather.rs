@@ -16,16 +16,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use hostftl_core::{Cause, Command, Nanos, Out, Piece, Target};
+use hostftl_core::{Cause, Command, Piece, Target};
 
 use crate::planted::{Bug, planted};
-use crate::vsp::Table;
 use crate::vsp::layout::Layout;
 use crate::vsp::leaves::{LOST, Leaf, Leaves};
 use crate::vsp::pool::{Lost, State};
+use crate::vsp::{Machine, Table};
 
-use super::Mhatl;
+use super::Buddies;
 use super::ops::Op;
+use crate::vsp::ops::{Cx, Op::Own};
 
 /// Jobs at once.
 const JOBS: usize = 4;
@@ -175,14 +176,14 @@ impl Jobs {
     }
 }
 
-impl Mhatl {
+impl Machine<Buddies> {
     /// Moves every job on.
-    pub(super) fn pump_jobs(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_jobs(&mut self, cx: &mut Cx<Op>) -> bool {
         let mut moved = false;
         for index in 0..JOBS {
             let job = &self.scheme.jobs.list[index];
             moved |= match job.phase {
-                Phase::Rest if self.ops.room() > 0 => self.read_rest(now, index, out),
+                Phase::Rest if cx.command_room() > 0 => self.read_rest(index, cx),
                 _ => false,
             };
         }
@@ -191,15 +192,9 @@ impl Mhatl {
 
     /// Begins to gather an LSP, perhaps around what the host writes of it: so many sectors from an
     /// offset. The stage.
-    pub(super) fn gather_lsp(
-        &mut self,
-        now: Nanos,
-        lsp: u32,
-        host: (u32, u32),
-        out: &mut Out,
-    ) -> Option<u8> {
+    pub(super) fn gather_lsp(&mut self, lsp: u32, host: (u32, u32), cx: &mut Cx<Op>) -> Option<u8> {
         let index = self.scheme.jobs.idle()?;
-        let stage = self.own_stage()?;
+        let stage = self.own_stage(cx)?;
         let sp = self.layout.superpage;
         let job = &mut self.scheme.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, Some(lsp), host);
@@ -213,15 +208,15 @@ impl Mhatl {
                 job.slots[(lsn % sp) as usize].from = from;
             }
         }
-        self.touched += 2 * sp as usize;
-        self.read_base(now, index, out);
+        cx.touch(2 * sp as usize);
+        self.read_base(index, cx);
         Some(stage)
     }
 
     /// Begins to put what a superpage holds into the order of sectors.
-    pub(super) fn gather_vsp(&mut self, vsp: u32) -> bool {
+    pub(super) fn gather_vsp(&mut self, vsp: u32, cx: &mut Cx<Op>) -> bool {
         let Some(index) = self.scheme.jobs.idle() else { return false };
-        let Some(stage) = self.own_stage() else { return false };
+        let Some(stage) = self.own_stage(cx) else { return false };
         let job = &mut self.scheme.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, None, (0, 0));
         job.slots.fill(Slot::new(u32::MAX, From::None));
@@ -232,7 +227,7 @@ impl Mhatl {
             }
         }
         job.slots.sort_unstable_by_key(|slot| slot.lsn);
-        self.touched += 2 * self.layout.superpage as usize;
+        cx.touch(2 * self.layout.superpage as usize);
         self.begin_rest(index);
         true
     }
@@ -243,7 +238,7 @@ impl Mhatl {
     }
 
     /// Reads what lies at the same distance from its place as the longest leaf, in one go.
-    fn read_base(&mut self, now: Nanos, index: usize, out: &mut Out) {
+    fn read_base(&mut self, index: usize, cx: &mut Cx<Op>) {
         self.begin_rest(index);
         let sp = self.layout.superpage;
         let job = &mut self.scheme.jobs.list[index];
@@ -275,17 +270,16 @@ impl Mhatl {
         }
         (job.phase, job.outstanding) = (Phase::Base, 1);
         let from = (i64::from(first) + shift) as u64;
-        self.read_into(now, index, (vsp, from as u32), (first, last + 1 - first), out);
+        self.read_into(index, (vsp, from as u32), (first, last + 1 - first), cx);
     }
 
     /// Reads slots of a superpage on media into slots of a job's stage.
     fn read_into(
         &mut self,
-        now: Nanos,
         index: usize,
         (vsp, from): (u32, u32),
         (slot, len): (u32, u32),
-        out: &mut Out,
+        cx: &mut Cx<Op>,
     ) {
         let stage = self.scheme.jobs.list[index].stage;
         let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
@@ -293,11 +287,11 @@ impl Mhatl {
         let lba = self.layout.data_at(vsp) + u64::from(from);
         let into = Target::Data(into);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit_own(now, Op::Read { job: index as u8, vsp, slot, len }, command, out);
+        cx.submit(Own(Op::Read { job: index as u8, vsp, slot, len }), command);
     }
 
     /// The next run that is still to come, and that the map still has where it was.
-    fn next_run(&mut self, index: usize) -> Option<(u32, From, u32)> {
+    fn next_run(&mut self, index: usize, cx: &mut Cx<Op>) -> Option<(u32, From, u32)> {
         let sp = self.layout.superpage;
         let job = &mut self.scheme.jobs.list[index];
         let mut look = Look::new(&self.table.leaves);
@@ -323,21 +317,21 @@ impl Mhatl {
         let len = slots.zip(0..most).take_while(follows).count() as u32;
         let from = first.from;
         job.cursor = begin + len;
-        self.touched += len as usize + 1;
+        cx.touch(len as usize + 1);
         Some((begin, from, len))
     }
 
     /// Brings the next run over what the first read brought, or ends the job.
-    fn read_rest(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+    fn read_rest(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         let number = index as u8;
         let job = &mut self.scheme.jobs.list[index];
         let stage = job.stage;
-        let Some((slot, from, len)) = self.next_run(index) else {
+        let Some((slot, from, len)) = self.next_run(index, cx) else {
             let job = &self.scheme.jobs.list[index];
             let over = job.outstanding == 0 && self.stages[stage as usize].placing == 0;
             if over {
-                self.end_job(index);
+                self.end_job(index, cx);
             }
             return over;
         };
@@ -350,19 +344,19 @@ impl Mhatl {
                 }
                 _ => {
                     let from = (self.pool.superpage_of(vsn), vsn % sp);
-                    self.read_into(now, index, from, (slot, len), out);
+                    self.read_into(index, from, (slot, len), cx);
                     return true;
                 }
             },
             _ => (Op::Zeros { job: number }, Piece::zero_sectors(len)),
         };
         let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
-        self.submit_own(now, op, Command::Place { from: piece, into }, out);
+        cx.submit(Own(op), Command::Place { from: piece, into });
         true
     }
 
     /// Publishes what was gathered and closes the stage.
-    fn end_job(&mut self, index: usize) {
+    fn end_job(&mut self, index: usize, cx: &mut Cx<Op>) {
         let Job { stage, host, failed, .. } = self.scheme.jobs.list[index];
         let before = self.table.leaves.count();
         let (mut fill, mut copied) = (host.0 + host.1, 0);
@@ -375,13 +369,13 @@ impl Mhatl {
                 fill = fill.max(at + len);
                 copied += if first.from == From::Zeros { 0 } else { len };
                 if level.is_some() || planted(Bug::GatherOverNewer) {
-                    self.publish_run(stage, first.lsn, (at, level.unwrap_or(0)));
+                    self.publish_run(stage, first.lsn, (at, level.unwrap_or(0)), cx);
                 }
             }
             at += len;
         }
         let fill = fill.max(1);
-        self.count_gathered(stage, copied, fill - copied - host.1);
+        self.count_gathered(stage, copied, fill - copied - host.1, cx);
         self.close_own(stage, fill);
         let jobs = &mut self.scheme.jobs;
         jobs.saved += i64::from(before) - i64::from(self.table.leaves.count());
@@ -391,7 +385,7 @@ impl Mhatl {
 
     /// Points 2^`level` sectors, all of one leaf or none, at slots of a stage, and lets the stage
     /// list them.
-    fn publish_run(&mut self, index: u8, lsn: u32, (slot, level): (u32, u8)) {
+    fn publish_run(&mut self, index: u8, lsn: u32, (slot, level): (u32, u8), cx: &mut Cx<Op>) {
         let stage = &mut self.stages[index as usize];
         let leaf = Leaf { lsn, vsn: stage.vsp * self.layout.superpage + slot, level };
         for i in 0..leaf.len() {
@@ -399,18 +393,18 @@ impl Mhatl {
             stage.slots[(slot + i) as usize] = listed;
             self.checkpoint.changed((lsn + i).into());
         }
-        self.touched += leaf.len() as usize;
+        cx.touch(leaf.len() as usize);
         if let Lost::Last(vsp) = self.table.point_run(&mut self.pool, leaf) {
             self.send_to_limbo(vsp);
         }
     }
 
-    fn count_gathered(&mut self, stage: u8, copied: u32, holes: u32) {
+    fn count_gathered(&mut self, stage: u8, copied: u32, holes: u32, cx: &mut Cx<Op>) {
         let tally = &mut self.stages[stage as usize].tally;
         tally.add(Cause::Gc, copied);
         tally.add(Cause::Pad, holes);
-        self.counters.gc_copied += u64::from(copied);
-        self.counters.padded += u64::from(holes);
+        cx.counters().gc_copied += u64::from(copied);
+        cx.counters().padded += u64::from(holes);
     }
 
     /// A command of a job is over.

@@ -13,11 +13,13 @@ pub(crate) mod params;
 pub(crate) mod register;
 mod round;
 
-use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload};
+use hostftl_core::{Command, DeviceInfo, Few, Payload};
 
 use crate::config::{LayerConfig, PlanError};
+use crate::kit::Shell;
 use crate::kit::requests::Kind;
 use crate::vsp::layout::Layout;
+use crate::vsp::ops::Cx;
 use crate::vsp::{Machine, Scheme};
 use gather::Jobs;
 use map::Map;
@@ -25,7 +27,7 @@ use ops::Op;
 use round::Round;
 
 /// The layer.
-pub type Mhatl = Machine<Buddies>;
+pub type Mhatl = Shell<Machine<Buddies>>;
 
 /// mHATL's part of the machine.
 #[derive(Debug)]
@@ -63,19 +65,19 @@ impl Scheme for Buddies {
         Buddies { jobs: Jobs::new(layout), round: Round::new(config) }
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
-        let collected = machine.pump_vgc(now, out);
-        machine.pump_jobs(now, out) | machine.pump_round(now, out) | collected
+    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
+        let collected = machine.pump_vgc(cx);
+        machine.pump_jobs(cx) | machine.pump_round(cx) | collected
     }
 
     fn is_collecting(&self) -> bool {
         self.jobs.is_busy()
     }
 
-    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool {
-        match machine.requests.at(req).kind {
-            Kind::Trim => machine.leaves_fit() && machine.gather(now, req, u64::MAX, out),
-            _ => machine.write_leaves(now, req, out),
+    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Op>) -> bool {
+        match cx.request(req).kind {
+            Kind::Trim => machine.leaves_fit() && machine.gather(req, u64::MAX, cx),
+            _ => machine.write_leaves(req, cx),
         }
     }
 
@@ -92,7 +94,7 @@ impl Scheme for Buddies {
         ])
     }
 
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, _: &mut Out) {
+    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, _: &mut Cx<Op>) {
         machine.gathered(op, command, ok);
     }
 }

@@ -17,8 +17,4 @@ impl OwnOp for Op {
     fn changes_media(&self) -> bool {
         false
     }
-
-    fn on_device(&self) -> bool {
-        matches!(self, Op::Read { .. })
-    }
 }

@@ -7,14 +7,15 @@
 //! - Past the cap a small write either waits for the round, or goes to its LSP in full, so that it
 //!   adds no leaf.
 
-use hostftl_core::{Cause, Event, Nanos, Out, Output};
+use hostftl_core::{Cause, Event};
 
 use crate::config::LayerConfig;
-use crate::vsp::Life;
+use crate::vsp::Machine;
 use crate::vsp::layout::FLOOR;
-use crate::vsp::ops::OWN_OPS;
+use crate::vsp::ops::{Cx, OWN_OPS};
 
-use super::Mhatl;
+use super::Buddies;
+use super::ops::Op;
 use super::params::Gather;
 
 /// Superpages that gathering leaves free for collection.
@@ -59,7 +60,7 @@ impl Round {
     }
 }
 
-impl Mhatl {
+impl Machine<Buddies> {
     /// Whether a host may add leaves at all.
     pub(super) fn leaves_fit(&mut self) -> bool {
         let fit = self.table.leaves.room() > KEPT_LEAVES * self.layout.superpage;
@@ -70,10 +71,10 @@ impl Mhatl {
     }
 
     /// Moves a round on, or begins one.
-    pub(super) fn pump_round(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_round(&mut self, cx: &mut Cx<Op>) -> bool {
         let count = self.table.leaves.count();
         let round = &mut self.scheme.round;
-        if self.life != Life::Running {
+        if !cx.is_running() {
             round.victim = None;
             return false;
         }
@@ -87,18 +88,18 @@ impl Mhatl {
             return true;
         }
         match round.victim {
-            None => self.choose_leaves(out),
-            Some(victim) => self.feed_jobs(now, victim, out),
+            None => self.choose_leaves(cx),
+            Some(victim) => self.feed_jobs(victim, cx),
         }
     }
 
-    fn choose_leaves(&mut self, out: &mut Out) -> bool {
+    fn choose_leaves(&mut self, cx: &mut Cx<Op>) -> bool {
         let Some(victim) = self.table.victim() else { return self.end_round() };
         let round = &mut self.scheme.round;
         (round.victim, round.begun) = (Some(victim), 0);
         self.scheme.jobs.failed = false;
-        self.counters.gc_runs += 1;
-        out.push(Output::Event(Event::GcStarted));
+        cx.counters().gc_runs += 1;
+        cx.tell(Event::GcStarted);
         true
     }
 
@@ -110,22 +111,22 @@ impl Mhatl {
     }
 
     /// Begins to gather the next LSP that the victim holds part of, or ends with the victim.
-    fn feed_jobs(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
+    fn feed_jobs(&mut self, victim: u32, cx: &mut Cx<Op>) -> bool {
         // Only an LSP that is gathered has fewer leaves for certain, which the host waits for when
         // there is no room for more.
         let scarce = self.table.leaves.room() <= 2 * KEPT_LEAVES * self.layout.superpage;
         let of_vsp = self.scheme.round.gather == Gather::Vsp && !scarce;
         let most = if of_vsp { 1 } else { self.layout.superpage };
         let more = self.scheme.round.begun < most && !self.scheme.jobs.failed;
-        let Some(lsp) = self.parted_lsp(victim).filter(|_| more) else {
+        let Some(lsp) = self.parted_lsp(victim, cx).filter(|_| more) else {
             return !self.scheme.jobs.is_busy() && self.end_leaves(victim);
         };
-        if self.ops.room() <= OWN_OPS / 2 || self.free.len() <= KEPT_FREE {
+        if cx.command_room() <= OWN_OPS / 2 || self.free.len() <= KEPT_FREE {
             return self.press_limbo(false);
         }
         let begun = match of_vsp {
-            true => self.gather_vsp(victim),
-            false => self.gather_lsp(now, lsp, (0, 0), out).is_some(),
+            true => self.gather_vsp(victim, cx),
+            false => self.gather_lsp(lsp, (0, 0), cx).is_some(),
         };
         self.scheme.round.begun += u32::from(begun);
         begun
@@ -133,10 +134,10 @@ impl Mhatl {
 
     /// An LSP that gathering gives fewer leaves, one of them in a superpage, and that is not being
     /// gathered.
-    fn parted_lsp(&mut self, vsp: u32) -> Option<u32> {
+    fn parted_lsp(&mut self, vsp: u32, cx: &mut Cx<Op>) -> Option<u32> {
         let (leaves, jobs) = (&self.table.leaves, &self.scheme.jobs);
         let looks = (LOOK / self.layout.superpage).max(8);
-        self.touched += (looks * self.layout.superpage) as usize;
+        cx.touch((looks * self.layout.superpage) as usize);
         let lsps = leaves.in_superpage(vsp).map(|leaf| leaves.lsp(leaf.lsn));
         let mut lsps = lsps.take(looks as usize);
         lsps.find(|lsp| !jobs.has(*lsp) && leaves.surplus(*lsp) > 0)
@@ -157,17 +158,17 @@ impl Mhatl {
     }
 
     /// Moves a write on.
-    pub(super) fn write_leaves(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        if !self.leaves_fit() || !self.may_gather() || self.ops.room() <= OWN_OPS {
+    pub(super) fn write_leaves(&mut self, req: u16, cx: &mut Cx<Op>) -> bool {
+        if !self.leaves_fit() || !self.may_gather() || cx.command_room() <= OWN_OPS {
             return false;
         }
         let sp = u64::from(self.layout.superpage);
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let (lsn, left) = (active.lba + active.cursor, active.sectors - active.cursor);
         let (offset, lsp) = (lsn % sp, self.table.leaves.lsp(lsn as u32));
         if offset == 0 && left >= sp {
-            let Some(stage) = self.own_stage() else { return false };
-            return self.put_into(now, req, (stage, 0, sp as u32), out);
+            let Some(stage) = self.own_stage(cx) else { return false };
+            return self.put_into(req, (stage, 0, sp as u32), cx);
         }
         let part = left.min(sp - offset);
         let wait = self.scheme.round.under_way;
@@ -176,14 +177,14 @@ impl Mhatl {
             || self.table.leaves.of(lsp).next().is_none()
         {
             let most = if left >= 2 * sp - offset { part } else { left };
-            return (!wait || self.room_past_cap()) && self.gather(now, req, most, out);
+            return (!wait || self.room_past_cap()) && self.gather(req, most, cx);
         }
         if self.scheme.jobs.has(lsp) {
             return false;
         }
         let host = (offset as u32, part as u32);
-        let Some(stage) = self.gather_lsp(now, lsp, host, out) else { return false };
-        self.put_into(now, req, (stage, host.0, host.1), out)
+        let Some(stage) = self.gather_lsp(lsp, host, cx) else { return false };
+        self.put_into(req, (stage, host.0, host.1), cx)
     }
 
     /// Whether a round is close enough behind for one more small write.
@@ -193,12 +194,12 @@ impl Mhatl {
     }
 
     /// Puts the next part of a write into a stage of its own.
-    fn put_into(&mut self, now: Nanos, req: u16, at: (u8, u32, u32), out: &mut Out) -> bool {
+    fn put_into(&mut self, req: u16, at: (u8, u32, u32), cx: &mut Cx<Op>) -> bool {
         let (index, _, len) = at;
         let stage = &mut self.stages[index as usize];
         stage.placing += 1;
         stage.tally.add(Cause::Host, len);
-        self.send_to_stage(now, req, at, out);
+        self.send_to_stage(req, at, cx);
         if len == self.layout.superpage {
             self.close_own(index, len);
         }

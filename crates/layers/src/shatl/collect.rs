@@ -4,14 +4,15 @@
 //! ([`super::moves`]). In the mode `ressd` all LSPs that the hidden area holds anything of are
 //! moved in one batch, in the order of their addresses.
 
-use hostftl_core::{Event, Nanos, Out, Output};
+use hostftl_core::Event;
 
 use crate::config::LayerConfig;
+use crate::vsp::Machine;
 use crate::vsp::layout::FLOOR;
-use crate::vsp::ops::OWN_OPS;
+use crate::vsp::ops::{Cx, OWN_OPS};
 use crate::vsp::pool::State;
-use crate::vsp::{Life, Machine};
 
+use super::ops::Op;
 use super::params::Reclaim;
 use super::{Hidden, HiddenMap};
 
@@ -50,20 +51,20 @@ impl Victims {
 
 impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Gives idle movers work.
-    pub(super) fn pump_victims(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_victims(&mut self, cx: &mut Cx<Op>) -> bool {
         match self.scheme.victims.victim {
-            _ if self.life != Life::Running || self.ops.room() <= OWN_OPS / 2 => false,
+            _ if !cx.is_running() || cx.command_room() <= OWN_OPS / 2 => false,
             _ if self.scheme.forward.is_reading() => false,
-            None => self.choose(now, out),
+            None => self.choose(cx),
             Some(victim) if self.scheme.victims.reclaim == Reclaim::Fewest => {
-                self.feed_victim(now, victim, out)
+                self.feed_victim(victim, cx)
             }
-            Some(_) => self.feed_batch(now, out),
+            Some(_) => self.feed_batch(cx),
         }
     }
 
     /// Chooses a victim, or begins a batch, when few superpages are free.
-    fn choose(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn choose(&mut self, cx: &mut Cx<Op>) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
         let own = self.layout.count - self.layout.lent;
@@ -76,9 +77,9 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         if leaving.is_none() && (enough || free > reserve && self.scheme.spill.has_turn()) {
             let slots = self.hidden_slots();
             if self.table.is_full(slots)
-                && let Some(victim) = self.spilled()
+                && let Some(victim) = self.spilled(cx)
             {
-                self.begin_victim(now, victim, true, out);
+                self.begin_victim(victim, true, cx);
                 return true;
             }
             // A host that fills a stage brings the log along; others wait for superpages.
@@ -89,29 +90,29 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         }
         let victim = leaving.or_else(|| self.pool.victim(self.layout.superpage + 1));
         let Some(victim) = victim else { return self.press_limbo(false) };
-        self.begin_victim(now, victim, false, out);
+        self.begin_victim(victim, false, cx);
         true
     }
 
-    fn begin_victim(&mut self, now: Nanos, victim: u32, spilling: bool, out: &mut Out) {
+    fn begin_victim(&mut self, victim: u32, spilling: bool, cx: &mut Cx<Op>) {
         let victims = &mut self.scheme.victims;
         (victims.victim, victims.cursor, victims.failed) = (Some(victim), 0, false);
         victims.spilling = spilling;
         if victims.reclaim == Reclaim::Fewest {
             self.pool.become_(victim, State::Victim, false);
-            self.read_victim(now, victim, out);
+            self.read_victim(victim, cx);
         }
-        self.counters.gc_runs += 1;
-        out.push(Output::Event(Event::GcStarted));
+        cx.counters().gc_runs += 1;
+        cx.tell(Event::GcStarted);
     }
 
     /// Begins to move the next LSP that the victim holds a sector of, or ends with the victim.
-    fn feed_victim(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
+    fn feed_victim(&mut self, victim: u32, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         let from = self.scheme.victims.cursor;
         let first = victim * sp;
         let next = (from..sp).find(|slot| self.table.live(first + slot).is_some());
-        self.touched += (next.unwrap_or(sp) - from) as usize;
+        cx.touch((next.unwrap_or(sp) - from) as usize);
         self.scheme.victims.cursor = next.unwrap_or(sp);
         let Some(slot) = next else {
             let busy = self.scheme.movers.is_busy() || self.scheme.forward.is_busy();
@@ -124,16 +125,16 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             return true;
         }
         if self.scheme.victims.spilling {
-            let passed = self.spill_lsp(now, (first + slot, lsp), out);
+            let passed = self.spill_lsp((first + slot, lsp), cx);
             self.scheme.victims.cursor += passed.unwrap_or(0);
             return passed.is_some();
         }
         if self.stays(lsp, victim) {
-            let copied = self.copy_run(now, first + slot, sp - slot, out);
+            let copied = self.copy_run(first + slot, sp - slot, cx);
             self.scheme.victims.cursor += copied;
             return copied > 0;
         }
-        let begun = self.begin_move(now, lsp, out);
+        let begun = self.begin_move(lsp, cx);
         self.scheme.victims.cursor += u32::from(begun);
         begun
     }
@@ -153,17 +154,17 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Begins to move the next LSP of the batch, or ends the batch.
-    fn feed_batch(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn feed_batch(&mut self, cx: &mut Cx<Op>) -> bool {
         let lsps = self.table.lsps();
         let from = self.scheme.victims.cursor;
         let end = (from + LOOK).min(lsps);
         let movers = &self.scheme.movers;
         let next =
             (from..end).find(|lsp| !self.table.is_home(*lsp) && !movers.any(|other| other == *lsp));
-        self.touched += (next.unwrap_or(end) - from) as usize;
+        cx.touch((next.unwrap_or(end) - from) as usize);
         self.scheme.victims.cursor = next.unwrap_or(end);
         if let Some(lsp) = next {
-            let begun = self.begin_move(now, lsp, out);
+            let begun = self.begin_move(lsp, cx);
             self.scheme.victims.cursor += u32::from(begun);
             return begun;
         }

@@ -6,13 +6,14 @@
 //! - The buffer holds the victim from the end of its read until the next one begins.
 //! - A copy is published only where the map still points at its source.
 
-use hostftl_core::{Cause, Command, Nanos, Out, Payload, Piece, Target};
+use hostftl_core::{Cause, Command, Payload, Piece, Target};
 
 use crate::vsp::Machine;
 use crate::vsp::layout::FLOOR;
 
 use super::ops::Op;
 use super::{Hidden, HiddenMap};
+use crate::vsp::ops::{Cx, Op::Own};
 
 /// Thousandths of the hidden area from which on everything in the victim goes home.
 const CROWDED: u64 = 880;
@@ -65,7 +66,7 @@ impl Forward {
 
 impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Reads a new victim.
-    pub(super) fn read_victim(&mut self, now: Nanos, victim: u32, out: &mut Out) {
+    pub(super) fn read_victim(&mut self, victim: u32, cx: &mut Cx<Op>) {
         let sp = self.layout.superpage;
         let forward = &mut self.scheme.forward;
         (forward.reading, forward.holds) = (true, Some(victim));
@@ -74,7 +75,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.pool.begin_read(victim);
         let lba = self.layout.data_at(victim);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit_own(now, Op::Bounce { vsp: victim }, command, out);
+        cx.submit(Own(Op::Bounce { vsp: victim }), command);
     }
 
     /// Whether what the victim has of an LSP stays hidden.
@@ -93,25 +94,25 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
 
     /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
     /// many.
-    pub(super) fn copy_run(&mut self, now: Nanos, from: u32, left: u32, out: &mut Out) -> u32 {
+    pub(super) fn copy_run(&mut self, from: u32, left: u32, cx: &mut Cx<Op>) -> u32 {
         let lsn = self.table.live(from).expect("what is copied is live");
         let follows = |i: &u32| self.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
-        self.touched += run as usize;
+        cx.touch(run as usize);
         let Some((stage, slot, len)) = self.take_slots(lsn, run, Cause::Gc) else { return 0 };
         let forward = &mut self.scheme.forward;
         forward.copying += 1;
         let view = forward.buffer().view_sectors(from % self.layout.superpage, len);
         let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
         let op = Op::Forward { stage, from, slot, len };
-        self.submit_own(now, op, Command::Place { from: Piece::Data(view), into }, out);
-        self.counters.gc_copied += u64::from(len);
+        cx.submit(Own(op), Command::Place { from: Piece::Data(view), into });
+        cx.counters().gc_copied += u64::from(len);
         self.close_if_full();
         len
     }
 
     /// A command that fills or uses the buffer is over.
-    pub(super) fn forward_done(&mut self, op: Op, command: Command, ok: bool) {
+    pub(super) fn forward_done(&mut self, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
         match (op, command) {
             (Op::Bounce { vsp }, Command::Read { into: Target::Data(into), .. }) => {
                 self.pool.end_read(vsp);
@@ -136,7 +137,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 self.stage_placed(stage, into);
                 for i in 0..len {
                     if let Some(lsn) = self.table.live(from + i) {
-                        self.publish(stage, lsn, slot + i);
+                        self.publish(stage, lsn, slot + i, cx);
                     }
                 }
             }

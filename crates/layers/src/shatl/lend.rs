@@ -8,7 +8,7 @@
 //!
 //! A part goes Lent → Ending → Forgetting → Recorded → Over, one at a time.
 
-use hostftl_core::{Command, Event, Nanos, Out, Output};
+use hostftl_core::{Command, Event};
 use hostftl_format::hard::Listing;
 
 use crate::vsp::Machine;
@@ -20,6 +20,7 @@ use crate::vsp::write_out::LAST_NAMES;
 
 use super::ops::Op;
 use super::{Hidden, HiddenMap};
+use crate::vsp::ops::{Cx, Op::Own};
 
 /// How many parts there are, at the most.
 const PARTS: u32 = 32;
@@ -112,21 +113,25 @@ impl Loans {
 
 impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
-    pub(super) fn owns_homes(&mut self, lsps: core::ops::RangeInclusive<u32>) -> bool {
+    pub(super) fn owns_homes(
+        &mut self,
+        lsps: core::ops::RangeInclusive<u32>,
+        cx: &mut Cx<Op>,
+    ) -> bool {
         let Some(loans) = self.table.loans() else { return true };
         let waits = |lsp: &u32| loans.has(*lsp) || loans.is_ending(*lsp);
         let Some(lsp) = lsps.into_iter().find(waits) else { return true };
         if loans.ending.is_none() {
             let part = (lsp - loans.first) / loans.part;
             loans.ending = Some((part, Phase::Ending));
-            self.withhold(part);
+            self.withhold(part, cx);
         }
         false
     }
 
     /// Takes the superpages of the ending loan out of the free queue. A few that may hold the next
     /// log write stay there until it is elsewhere.
-    fn withhold(&mut self, part: u32) {
+    fn withhold(&mut self, part: u32, cx: &mut Cx<Op>) {
         let vsps = self.table.loans().map_or(0..0, |loans| loans.superpages(part));
         let horizon = self.log.horizon as usize;
         let names = self.free.iter(&self.pool).take(horizon);
@@ -138,7 +143,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.log.horizon -= named - keep;
         // Their states lie side by side: four take less time than an entry of the map. The largest
         // volume has 118,000 in a part.
-        self.touched += vsps.len() / 4 + horizon;
+        cx.touch(vsps.len() / 4 + horizon);
         for vsp in vsps {
             if self.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
                 self.free.remove(&mut self.pool, vsp);
@@ -172,7 +177,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Gives up what is left in a superpage of the ending loan of which everything that can be read
     /// is elsewhere: its sectors are errors until they are written, and another superpage, of which
     /// nothing is written, stands for that.
-    fn bury(&mut self, vsp: u32, out: &mut Out) -> bool {
+    fn bury(&mut self, vsp: u32, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         if self.free.len() <= FLOOR as usize {
             return self.press_limbo(false);
@@ -191,20 +196,20 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             keys.into_iter().for_each(|key| self.checkpoint.changed(key));
             self.table.point(&mut self.pool, lsn, to);
         }
-        self.touched += 8 * sp as usize;
+        cx.touch(8 * sp as usize);
         self.table.give_up(grave);
         self.pool.become_(grave, State::Stuck, false);
         let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
         self.log.lose(&listing, runs(|slot| self.table.holds(grave * sp + slot), sp));
         self.send_to_limbo(vsp);
         if !known {
-            out.push(Output::Event(Event::Lost { sectors: self.pool.valid(grave) }));
+            cx.tell(Event::Lost { sectors: self.pool.valid(grave) });
         }
         true
     }
 
     /// Moves the end of a loan on.
-    pub(super) fn pump_loans(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_loans(&mut self, cx: &mut Cx<Op>) -> bool {
         let Some(loans) = self.table.loans() else { return false };
         let Some((part, phase)) = loans.ending else { return false };
         let vsps = loans.superpages(part);
@@ -213,8 +218,8 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             Phase::Ending => {
                 let mut left = vsps.filter(|vsp| self.pool.state(*vsp) != State::Home);
                 match left.next() {
-                    Some(vsp) => self.press_out(part, vsp, out),
-                    None => self.forget_lent(now, part, (vsp, count), out),
+                    Some(vsp) => self.press_out(part, vsp, cx),
+                    None => self.forget_lent(part, (vsp, count), cx),
                 }
             }
             Phase::Forgetting => false,
@@ -231,20 +236,14 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Tells the device to forget what the superpages of the ending loan held.
-    fn forget_lent(
-        &mut self,
-        now: Nanos,
-        part: u32,
-        (vsp, count): (u32, u32),
-        out: &mut Out,
-    ) -> bool {
-        if self.ops.room() == 0 {
+    fn forget_lent(&mut self, part: u32, (vsp, count): (u32, u32), cx: &mut Cx<Op>) -> bool {
+        if cx.command_room() == 0 {
             return false;
         }
         self.set_ending(part, Phase::Forgetting);
         let lba = self.layout.data_at(vsp);
         let sectors = u64::from(count) * u64::from(self.layout.superpage);
-        self.submit_own(now, Op::Loan, Command::Reset { device: 0, lba, sectors }, out);
+        cx.submit(Own(Op::Loan), Command::Reset { device: 0, lba, sectors });
         true
     }
 
@@ -259,11 +258,11 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Asks for what frees a superpage of the ending loan.
-    fn press_out(&mut self, part: u32, vsp: u32, out: &mut Out) -> bool {
+    fn press_out(&mut self, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
         match self.pool.state(vsp) {
             State::Free => {
                 let before = self.free.len();
-                self.withhold(part);
+                self.withhold(part, cx);
                 let withheld = self.free.len() < before;
                 self.starved |= !withheld;
                 withheld
@@ -273,7 +272,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 true
             }
             State::Limbo => self.press_limbo(false),
-            State::Stuck if self.is_salvaged(vsp) => self.bury(vsp, out),
+            State::Stuck if self.is_salvaged(vsp) => self.bury(vsp, cx),
             _ if self.pool.pinned(vsp) => self.checkpoint.hurry(),
             _ => false,
         }

@@ -34,13 +34,15 @@ mod spill;
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Payload, SECTORS_PER_BLOCK};
+use hostftl_core::{Command, DeviceInfo, Few, Payload, SECTORS_PER_BLOCK};
 use hostftl_format::hard::MAP_ENTRIES;
 
 use crate::config::{LayerConfig, PlanError};
 use crate::kind::LayerKind;
+use crate::kit::Shell;
 use crate::vsp::direct::Direct;
 use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
+use crate::vsp::ops::Cx;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Machine, Scheme, Table};
 use collect::Victims;
@@ -54,9 +56,9 @@ use route::Route;
 use spill::Spill;
 
 /// sHATL.
-pub type Shatl = Machine<Hidden<Map>>;
+pub type Shatl = Shell<Machine<Hidden<Map>>>;
 /// `hatl-auto`.
-pub type HatlAuto = Machine<Hidden<Overlay>>;
+pub type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
 
 /// The fewest superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
@@ -224,27 +226,27 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         }
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool {
-        let killed = machine.pump_killing(out) | machine.pump_loans(now, out);
-        let moved = machine.pump_movers(now, out);
-        machine.pump_victims(now, out) | moved | killed
+    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
+        let killed = machine.pump_killing(cx) | machine.pump_loans(cx);
+        let moved = machine.pump_movers(cx);
+        machine.pump_victims(cx) | moved | killed
     }
 
     fn is_collecting(&self) -> bool {
         self.movers.is_busy() || self.forward.is_busy()
     }
 
-    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool {
-        machine.route(now, req, out)
+    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Op>) -> bool {
+        machine.route(req, cx)
     }
 
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, out: &mut Out) {
+    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
         match op {
             Op::Direct { req, lsn, sectors } => {
-                machine.direct_done((req, lsn, lsn + sectors), command, ok, out);
+                machine.direct_done((req, lsn, lsn + sectors), command, ok, cx);
             }
             Op::Bounce { .. } | Op::OverlayBounce { .. } | Op::Forward { .. } => {
-                machine.forward_done(op, command, ok);
+                machine.forward_done(op, command, ok, cx);
             }
             Op::Loan => machine.loan_forgotten(ok),
             op => machine.mover_done(op, command, ok),
@@ -255,8 +257,8 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         machine.table.facts()
     }
 
-    fn give_up(machine: &mut Machine<Self>, out: &mut Out) -> bool {
-        machine.end_killing(out)
+    fn give_up(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
+        machine.end_killing(cx)
     }
 
     fn void(&mut self) {

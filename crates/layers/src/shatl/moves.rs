@@ -13,12 +13,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, Gather, Nanos, Out, Payload, Piece, Tally, Target, ViewMut};
+use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target, ViewMut};
 
 use crate::planted::{Bug, planted};
 use crate::vsp::Machine;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::OWN_OPS;
+use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 use crate::vsp::pool::State;
 
 use super::ops::Op;
@@ -114,29 +114,29 @@ impl Movers {
 
 impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Moves every mover on.
-    pub(super) fn pump_movers(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_movers(&mut self, cx: &mut Cx<Op>) -> bool {
         let mut moved = false;
         for index in 0..self.scheme.movers.list.len() {
-            if self.ops.room() <= OWN_OPS / 2 {
+            if cx.command_room() <= OWN_OPS / 2 {
                 return moved;
             }
             moved |= match self.scheme.movers.list[index].phase {
                 Phase::Idle | Phase::Fetching => false,
-                Phase::Laying => self.lay_over(now, index, out),
-                Phase::Writing => self.write_back(now, index, out),
-                Phase::Killing => self.kill_moved(index),
+                Phase::Laying => self.lay_over(index, cx),
+                Phase::Writing => self.write_back(index, cx),
+                Phase::Killing => self.kill_moved(index, cx),
             };
         }
         moved
     }
 
     /// Reads the home of an LSP into the buffer of an idle mover.
-    pub(super) fn begin_move(&mut self, now: Nanos, lsp: u32, out: &mut Out) -> bool {
+    pub(super) fn begin_move(&mut self, lsp: u32, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         let first = u64::from(lsp) * u64::from(sp);
         let idle = |mover: &Mover| mover.phase == Phase::Idle;
         let Some(index) = self.scheme.movers.list.iter().position(idle) else { return false };
-        if self.is_direct(first, first + u64::from(sp)) {
+        if self.is_direct(first, first + u64::from(sp), cx) {
             return false;
         }
         let mover = &mut self.scheme.movers.list[index];
@@ -148,7 +148,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 count += 1;
             }
         }
-        self.touched += sp as usize;
+        cx.touch(sp as usize);
         (mover.lsp, mover.cursor, mover.whole, mover.again) = (lsp, 0, false, false);
         if count == sp {
             mover.phase = Phase::Laying;
@@ -159,12 +159,12 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let into = Target::Data(mover.buffer().view_mut_sectors(0, sp));
         let lba = self.layout.home(first).expect("every sector has a home");
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-        self.submit_own(now, Op::Fetch { mover: index as u8 }, command, out);
+        cx.submit(Own(Op::Fetch { mover: index as u8 }), command);
         true
     }
 
     /// Drops copies from `cursor` on that died meanwhile; the next run of those that did not.
-    fn next_run(&mut self, index: usize) -> Option<(u32, u32)> {
+    fn next_run(&mut self, index: usize, cx: &mut Cx<Op>) -> Option<(u32, u32)> {
         let sp = self.layout.superpage;
         let mover = &mut self.scheme.movers.list[index];
         let first = u64::from(mover.lsp) * u64::from(sp);
@@ -184,7 +184,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             *copy = 0;
         }
         mover.cursor = begin.map_or(sp, |(o, _)| o);
-        self.touched += (mover.cursor - from) as usize;
+        cx.touch((mover.cursor - from) as usize);
         let (begin, slot) = begin?;
         let most = if again { 1 } else { (sp - begin).min(sp - slot % sp) };
         let follows = |i: &u32| {
@@ -197,10 +197,10 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Reads the next run of hidden copies over what was read from home.
-    fn lay_over(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+    fn lay_over(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         let mover = index as u8;
-        let Some((slot, len)) = self.next_run(index) else {
+        let Some((slot, len)) = self.next_run(index, cx) else {
             let mover = &mut self.scheme.movers.list[index];
             if mover.outstanding > 0 {
                 return false;
@@ -221,21 +221,21 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         if self.scheme.forward.holds(vsp) && self.scheme.victims.is(vsp) {
             let from = self.scheme.forward.buffer().view_sectors(vsn % sp, len);
             let command = Command::Place { from: Piece::Data(from), into };
-            self.submit_own(now, Op::OverlayBounce { mover }, command, out);
+            cx.submit(Own(Op::OverlayBounce { mover }), command);
             return true;
         }
         match self.pool.state(vsp) {
             State::Staged(stage) => {
                 let from = self.stages[stage as usize].buffer().view_sectors(vsn % sp, len);
                 let command = Command::Place { from: Piece::Data(from), into };
-                self.submit_own(now, Op::OverlayStage { mover, stage }, command, out);
+                cx.submit(Own(Op::OverlayStage { mover, stage }), command);
             }
             State::Full | State::Victim | State::Stuck => {
                 self.pool.begin_read(vsp);
                 let lba = self.layout.data_at(vsp) + u64::from(vsn % sp);
                 let into = Target::Data(into);
                 let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
-                self.submit_own(now, Op::Overlay { mover, vsp, slot, len }, command, out);
+                cx.submit(Own(Op::Overlay { mover, vsp, slot, len }), command);
             }
             other => unreachable!("a live sector lies in a superpage that is {other:?}"),
         }
@@ -243,7 +243,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Writes the buffer home: all of it, or only the hidden sectors where the home can't be read.
-    fn write_back(&mut self, now: Nanos, index: usize, out: &mut Out) -> bool {
+    fn write_back(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
         let mover = &mut self.scheme.movers.list[index];
         let any = mover.copies.iter().any(|copy| *copy > 0);
@@ -262,18 +262,18 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         };
         mover.cursor = begin + len;
         mover.outstanding += 1;
-        self.counters.gc_copied += u64::from(len);
+        cx.counters().gc_copied += u64::from(len);
         let first = u64::from(mover.lsp) * u64::from(sp) + u64::from(begin);
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
         let lba = self.layout.home(first).expect("every sector has a home");
         let tally = Tally::of(Cause::Gc, len);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit_own(now, Op::WriteBack { mover: index as u8 }, command, out);
+        cx.submit(Own(Op::WriteBack { mover: index as u8 }), command);
         true
     }
 
     /// Kills the hidden copies that are home now, unless they were replaced meanwhile.
-    fn kill_moved(&mut self, index: usize) -> bool {
+    fn kill_moved(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
         if !self.room_for_kills() {
             return false;
         }
@@ -285,11 +285,11 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             };
             let lsn = first + o as u64;
             if self.table.live(slot) == Some(lsn) {
-                self.kill_slot(slot);
+                self.kill_slot(slot, cx);
             } else if planted(Bug::MoveOverNewer)
                 && let Some(newer) = self.table.find(lsn)
             {
-                self.kill_slot(newer);
+                self.kill_slot(newer, cx);
             }
         }
         self.end_kills();

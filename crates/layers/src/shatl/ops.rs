@@ -29,8 +29,4 @@ impl OwnOp for Op {
     fn changes_media(&self) -> bool {
         matches!(self, Op::Direct { .. } | Op::WriteBack { .. } | Op::Loan)
     }
-
-    fn on_device(&self) -> bool {
-        !matches!(self, Op::OverlayStage { .. } | Op::OverlayBounce { .. } | Op::Forward { .. })
-    }
 }

@@ -7,14 +7,14 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, Gather, Nanos, Out, Piece, Tally};
+use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 
 use crate::config::LayerConfig;
 use crate::kit::requests::{Kind, SLOTS};
 use crate::planted::{Bug, planted};
-use crate::vsp::ops::OWN_OPS;
+use crate::vsp::Machine;
+use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 use crate::vsp::pool::{Lost, State};
-use crate::vsp::{Health, Machine};
 
 use super::ops::Op;
 use super::params::Reclaim;
@@ -77,28 +77,28 @@ impl Route {
 
 impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Moves the first write or trim on.
-    pub fn route(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        let active = self.requests.at(req);
+    pub fn route(&mut self, req: u16, cx: &mut Cx<Op>) -> bool {
+        let active = cx.request(req);
         let (lba, sectors, kind, begun) =
             (active.lba, active.sectors, active.kind, active.cursor > 0);
         let end = lba + sectors;
         if kind == Kind::Trim {
-            return self.trim_home(now, req, out);
+            return self.trim_home(req, cx);
         }
-        if !begun && !self.owns_homes(self.table.lsp(lba)..=self.table.lsp(end - 1)) {
+        if !begun && !self.owns_homes(self.table.lsp(lba)..=self.table.lsp(end - 1), cx) {
             return false;
         }
         if self.scheme.route.goes_home(lba, sectors) && !begun {
-            let ready = self.may_write_home(req, lba, end);
+            let ready = self.may_write_home(req, lba, end, cx);
             if ready {
-                self.write_home(now, req, sectors, out);
+                self.write_home(req, sectors, cx);
             }
             return ready;
         }
-        if self.is_direct(lba, end) || !self.admits() {
+        if self.is_direct(lba, end, cx) || !self.admits() {
             return false;
         }
-        let moved = self.gather(now, req, u64::MAX, out);
+        let moved = self.gather(req, u64::MAX, cx);
         if moved && !begun {
             self.scheme.route.note(lba, end);
         }
@@ -106,9 +106,9 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Trims what comes next that is not lent. What is lent reads zeros.
-    fn trim_home(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
+    fn trim_home(&mut self, req: u16, cx: &mut Cx<Op>) -> bool {
         let sp = u64::from(self.layout.superpage);
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let (from, end) = (active.lba + active.cursor, active.lba + active.sectors);
         let (lsp, last) = (self.table.lsp(from), self.table.lsp(end - 1));
         let (lent, run) = match self.table.loans() {
@@ -117,50 +117,50 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         };
         let upto = end.min(u64::from(lsp + run) * sp);
         if lent {
-            self.requests.at(req).cursor += upto - from;
+            cx.request(req).cursor += upto - from;
             return true;
         }
-        let ready = self.may_write_home(req, from, upto);
+        let ready = self.may_write_home(req, from, upto, cx);
         if ready {
-            self.write_home(now, req, upto - from, out);
+            self.write_home(req, upto - from, cx);
         }
         ready
     }
 
     /// Whether sectors can be written or trimmed at home now.
-    fn may_write_home(&mut self, req: u16, from: u64, end: u64) -> bool {
+    fn may_write_home(&mut self, req: u16, from: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         // What dies by it needs log, and the superpages left are for collection.
         let log = self.free.len() > self.layout.reserve as usize;
         self.scheme.route.waits = !log;
         let few = (self.scheme.route.under_way as usize) < SLOTS;
-        log && few && self.ops.room() > OWN_OPS && !self.is_taken(req, from, end)
+        log && few && cx.command_room() > OWN_OPS && !self.is_taken(req, from, end, cx)
     }
 
     /// Whether something under way keeps a request from going home.
-    fn is_taken(&mut self, req: u16, lba: u64, end: u64) -> bool {
+    fn is_taken(&mut self, req: u16, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         let lsps = self.table.lsp(lba)..=self.table.lsp(end - 1);
         let moved = self.scheme.movers.any(|lsp| lsps.contains(&lsp));
         let moved = moved && !planted(Bug::DirectOverMove);
-        moved || self.changing(lba, end).any(|other| other != req)
+        moved || self.changing(lba, end, cx).any(|other| other != req)
     }
 
     /// The writes and trims under way of any of the sectors `lba..end`.
-    fn changing(&self, lba: u64, end: u64) -> impl Iterator<Item = u16> {
-        let all = self.requests.changing();
+    fn changing(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> impl Iterator<Item = u16> {
+        let all = cx.requests().changing();
         let there = all.filter(move |(_, it)| it.lba < end && lba < it.lba + it.sectors);
         there.map(|(req, _)| req)
     }
 
     /// Whether a direct write or trim of any of the sectors `lba..end` is under way.
-    pub(super) fn is_direct(&self, lba: u64, end: u64) -> bool {
+    pub(super) fn is_direct(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         let route = &self.scheme.route;
         route.under_way > 0
-            && self.changing(lba, end).any(|req| route.homeward[usize::from(req)] > 0)
+            && self.changing(lba, end, cx).any(|req| route.homeward[usize::from(req)] > 0)
     }
 
     /// Sends the next `sectors` of a request home.
-    fn write_home(&mut self, now: Nanos, req: u16, sectors: u64, out: &mut Out) {
-        let active = self.requests.at(req);
+    fn write_home(&mut self, req: u16, sectors: u64, cx: &mut Cx<Op>) {
+        let active = cx.request(req);
         let (at, first) = (active.cursor, active.lba + active.cursor);
         active.cursor += sectors;
         active.outstanding += 1;
@@ -179,7 +179,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         if matches!(command, Command::Program { .. }) {
             self.scheme.route.note(first, first + sectors);
         }
-        self.submit_own(now, Op::Direct { req, lsn: first, sectors }, command, out);
+        cx.submit(Own(Op::Direct { req, lsn: first, sectors }), command);
     }
 
     /// A direct write or trim is over on the device.
@@ -188,51 +188,51 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         (req, from, end): (u16, u64, u64),
         command: Command,
         ok: bool,
-        out: &mut Out,
+        cx: &mut Cx<Op>,
     ) {
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Data(view) = piece {
-                    self.requests.data(req).repay(view);
+                    cx.requests().data(req).repay(view);
                 }
             }
         }
-        if ok && self.health == Health::Good {
+        if ok && cx.is_good() {
             self.scheme.route.killing.push_back((req, from, end));
         } else {
-            self.end_direct(req, out);
+            self.end_direct(req, cx);
         }
     }
 
-    fn end_direct(&mut self, req: u16, out: &mut Out) {
+    fn end_direct(&mut self, req: u16, cx: &mut Cx<Op>) {
         self.scheme.route.under_way -= 1;
         self.scheme.route.homeward[usize::from(req)] -= 1;
-        self.requests.part_over(req, true);
-        self.complete_if_over(req, out);
+        cx.requests().part_over(req, true);
+        self.complete_if_over(req, cx);
     }
 
     /// The device failed: nothing more dies.
-    pub fn end_killing(&mut self, out: &mut Out) -> bool {
+    pub fn end_killing(&mut self, cx: &mut Cx<Op>) -> bool {
         let Some((req, ..)) = self.scheme.route.killing.pop_front() else { return false };
-        self.end_direct(req, out);
+        self.end_direct(req, cx);
         true
     }
 
     /// Kills hidden copies that the first of the finished direct writes replaced.
-    pub fn pump_killing(&mut self, out: &mut Out) -> bool {
+    pub fn pump_killing(&mut self, cx: &mut Cx<Op>) -> bool {
         let Some(&(req, first, end)) = self.scheme.route.killing.front() else { return false };
         let sp = u64::from(self.layout.superpage);
         let from = self.table.lsp(first);
         let last = self.table.lsp(end - 1).min(from + LOOK);
         let busy = (from..=last).find(|lsp| !self.table.is_home(*lsp));
-        self.touched += (busy.unwrap_or(last) - from + 1) as usize;
+        cx.touch((busy.unwrap_or(last) - from + 1) as usize);
         let lsp = busy.unwrap_or(last);
         if busy.is_some() {
             if !self.room_for_kills() {
                 return false;
             }
             let low = first.max(u64::from(lsp) * sp);
-            self.kill_copies(lsp, low, end);
+            self.kill_copies(lsp, low, end, cx);
         }
         let stop = end.min((u64::from(lsp) + 1) * sp);
         if stop < end {
@@ -242,7 +242,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         self.scheme.route.killing.pop_front();
         self.direct.end_event();
         self.direct.host = self.direct.done;
-        self.end_direct(req, out);
+        self.end_direct(req, cx);
         true
     }
 
@@ -257,25 +257,25 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Kills the hidden copies of the sectors `low..end` of an LSP.
-    fn kill_copies(&mut self, lsp: u32, low: u64, end: u64) {
+    fn kill_copies(&mut self, lsp: u32, low: u64, end: u64, cx: &mut Cx<Op>) {
         loop {
             let held = |(_, lsn): &(u32, u64)| (low..end).contains(lsn);
             let found = self.table.hidden(lsp).find(held);
             let Some((slot, _)) = found else { break };
-            self.kill_slot(slot);
+            self.kill_slot(slot, cx);
         }
         self.end_kills();
     }
 
     /// Kills what a slot holds; `end_kills` ends the event.
-    pub fn kill_slot(&mut self, slot: u32) {
+    pub fn kill_slot(&mut self, slot: u32, cx: &mut Cx<Op>) {
         let lsn = self.table.holds(slot).expect("a slot that dies holds a sector");
         let vsp = self.pool.superpage_of(slot);
         let stamp = match self.pool.state(vsp) {
             State::Staged(index) => self.stages[index as usize].stamp.max(self.log.sealed),
             _ => self.log.sealed,
         };
-        self.touched += 1;
+        cx.touch(1);
         self.direct.kill(slot, stamp);
         self.checkpoint.changed(slot.into());
         if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {

@@ -5,12 +5,12 @@
 //! How much is enough follows what is found: it rises with each LSP that goes home, and sinks with
 //! each that stays.
 
-use hostftl_core::{Nanos, Out};
-
 use crate::vsp::Machine;
 use crate::vsp::pool::State;
 
+use super::ops::Op;
 use super::{Hidden, HiddenMap};
+use crate::vsp::ops::Cx;
 
 /// Superpages that are looked at in one go.
 const LOOK: u32 = 64;
@@ -63,7 +63,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// The next superpage with an LSP that should go home.
-    pub(super) fn spilled(&mut self) -> Option<u32> {
+    pub(super) fn spilled(&mut self, cx: &mut Cx<Op>) -> Option<u32> {
         for _ in 0..LOOK.min(self.layout.count) {
             let vsp = self.scheme.spill.hand;
             self.scheme.spill.hand = (vsp + 1) % self.layout.count;
@@ -79,18 +79,18 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                     continue;
                 }
                 if self.is_worth_it(lsp) {
-                    self.touched += looked;
+                    cx.touch(looked);
                     return Some(vsp);
                 }
                 self.scheme.spill.leave();
             }
-            self.touched += looked;
-            if self.touched > 16 * 1024 {
+            cx.touch(looked);
+            if cx.touched() > 16 * 1024 {
                 break;
             }
         }
         if self.scheme.spill.idle < self.layout.count {
-            self.more = true;
+            cx.wake();
         } else if !self.admits() {
             // Nothing can go home before what is open or pinned is not.
             self.checkpoint.hurry();
@@ -108,17 +108,12 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Begins to move the LSP home if it is worth it; how many slots to go on, if it went on.
-    pub(super) fn spill_lsp(
-        &mut self,
-        now: Nanos,
-        (slot, lsp): (u32, u32),
-        out: &mut Out,
-    ) -> Option<u32> {
-        self.touched += self.layout.superpage as usize / 4;
+    pub(super) fn spill_lsp(&mut self, (slot, lsp): (u32, u32), cx: &mut Cx<Op>) -> Option<u32> {
+        cx.touch(self.layout.superpage as usize / 4);
         if !self.is_worth_it(lsp) {
             return Some(self.run_of(slot, lsp));
         }
-        self.begin_move(now, lsp, out).then(|| {
+        self.begin_move(lsp, cx).then(|| {
             self.scheme.spill.take();
             self.run_of(slot, lsp)
         })

@@ -13,8 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK,
-    Tally,
+    BLOCK, Cause, Command, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::hard::{
     CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root, seal_map,
@@ -24,7 +23,7 @@ use crate::planted::{Bug, planted};
 
 use super::layout::Layout;
 use super::log::Mark;
-use super::ops::Op;
+use super::ops::{Cx, Op};
 use super::{Machine, Scheme, Table};
 
 /// Images under way at once.
@@ -201,15 +200,15 @@ fn meta_of(command: Command) -> MetaBuf {
 
 impl<S: Scheme> Machine<S> {
     /// One move of the rotation.
-    pub(super) fn pump_checkpoint(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx<S::Op>) -> bool {
         match self.checkpoint.phase {
             Phase::Idle => self.begin_rotation(),
-            Phase::Images => self.write_image(now, out) || self.fill_image() || self.begin_image(),
-            Phase::ImageSync(Sync::Over) if self.ops.room() >= 2 => {
+            Phase::Images => self.write_image(cx) || self.fill_image(cx) || self.begin_image(),
+            Phase::ImageSync(Sync::Over) if cx.command_room() >= 2 => {
                 self.checkpoint.phase = Phase::Roots;
                 self.checkpoint.number += 1;
-                self.write_root(now, 0, out);
-                self.write_root(now, 1, out);
+                self.write_root(0, cx);
+                self.write_root(1, cx);
                 true
             }
             Phase::RootSync(Sync::Over) => {
@@ -220,7 +219,7 @@ impl<S: Scheme> Machine<S> {
                 let settles = if all { self.direct.done } else { self.checkpoint.settles };
                 self.direct.settle_events(settles);
                 self.unpin(first);
-                out.push(Output::Event(Event::CheckpointDone));
+                cx.tell(Event::CheckpointDone);
                 true
             }
             _ => false,
@@ -263,13 +262,13 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Writes an image of what is durable.
-    fn write_image(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn write_image(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let early = planted(Bug::CheckpointEarly);
         let durable = Mark { direct: self.direct.flushed(), ..self.log.durable.mark };
         let shown = |mark| durable.covers(mark) || early;
         let ready = |image: &Image| matches!(image.phase, ImagePhase::Waiting(mark) if shown(mark));
         let Some(slot) = self.checkpoint.images.iter().position(ready) else { return false };
-        if self.ops.room() == 0 {
+        if cx.command_room() == 0 {
             return false;
         }
         let image = &mut self.checkpoint.images[slot];
@@ -284,25 +283,32 @@ impl<S: Scheme> Machine<S> {
             seal_map(page, MapPage { group, index: index as u32, generation }, self.uuid, at);
         }
         let pages = self.layout.pages();
-        let command = self.checkpoint_program(lba, buf, pages, self.layout.superpage);
-        self.submit(now, Op::Image { slot: slot as u8 }, command, out);
+        let command = self.checkpoint_program(lba, buf, pages, self.layout.superpage, cx);
+        cx.submit(Op::Image { slot: slot as u8 }, command);
         true
     }
 
-    fn checkpoint_program(&mut self, lba: u64, buf: MetaBuf, pages: u32, sectors: u32) -> Command {
+    fn checkpoint_program(
+        &mut self,
+        lba: u64,
+        buf: MetaBuf,
+        pages: u32,
+        sectors: u32,
+        cx: &mut Cx<S::Op>,
+    ) -> Command {
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf, pages });
         let rest = sectors - pages * SECTORS_PER_BLOCK;
         if rest > 0 {
             gather.push(Piece::zero_sectors(rest));
         }
-        self.counters.checkpoint_written += u64::from(sectors);
+        cx.counters().checkpoint_written += u64::from(sectors);
         let tally = Tally::of(Cause::Checkpoint, sectors);
         Command::Program { device: 0, lba, gather, tally, placement: 0 }
     }
 
     /// Copies a page of map into an image that is being filled.
-    fn fill_image(&mut self) -> bool {
+    fn fill_image(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let mark = self.mark_all();
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
         let Some(image) = self.checkpoint.images.iter_mut().find(filling) else { return false };
@@ -311,7 +317,7 @@ impl<S: Scheme> Machine<S> {
             + u64::from(index) * MAP_ENTRIES as u64;
         let buf = image.buf.as_mut().expect("an image that is filled has its buffer");
         self.table.image(&mut buf.pages_mut()[index as usize], from);
-        self.touched += MAP_ENTRIES;
+        cx.touch(MAP_ENTRIES);
         image.phase = ImagePhase::Filling(index + 1);
         if index + 1 == self.layout.pages() {
             image.phase = ImagePhase::Waiting(mark);
@@ -369,7 +375,7 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
-    fn write_root(&mut self, now: Nanos, copy: u8, out: &mut Out) {
+    fn write_root(&mut self, copy: u8, cx: &mut Cx<S::Op>) {
         let checkpoint = &mut self.checkpoint;
         let mut buf = checkpoint.roots[copy as usize].take().expect("no root is being written");
         let lba = self.layout.root_at(checkpoint.number, copy.into());
@@ -389,7 +395,7 @@ impl<S: Scheme> Machine<S> {
             emit_generations(page, root.number, list, self.uuid, at);
         }
         let sectors = self.layout.root * self.layout.superpage;
-        let command = self.checkpoint_program(lba, buf, self.layout.root_pages(), sectors);
-        self.submit(now, Op::Root { copy }, command, out);
+        let command = self.checkpoint_program(lba, buf, self.layout.root_pages(), sectors, cx);
+        cx.submit(Op::Root { copy }, command);
     }
 }

@@ -5,13 +5,13 @@
 //! when its last slot died, as every other superpage does; it is a victim until its last read is
 //! over.
 
-use hostftl_core::{Cause, Command, Event, Nanos, Out, Output, Target};
+use hostftl_core::{Cause, Command, Event, Target};
 
 use crate::planted::{Bug, planted};
 
-use super::ops::{OWN_OPS, Op};
+use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::State;
-use super::{Life, Machine, Scheme, Table};
+use super::{Machine, Scheme, Table};
 
 /// The victim under way.
 #[derive(Debug, Default)]
@@ -34,42 +34,40 @@ impl Collection {
 
 impl<S: Scheme> Machine<S> {
     /// Chooses a victim, reads its next live run, or ends with it.
-    pub fn pump_vgc(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let Some(victim) = self.collection.victim else { return self.begin_vgc(out) };
+    pub fn pump_vgc(&mut self, cx: &mut Cx<S::Op>) -> bool {
+        let Some(victim) = self.collection.victim else { return self.begin_vgc(cx) };
         if self.collection.cursor == self.layout.superpage {
             return self.collection.reading == 0 && self.end_vgc(victim);
         }
-        if self.ops.room() <= OWN_OPS / 2 || self.life != Life::Running {
+        if cx.command_room() <= OWN_OPS / 2 || !cx.is_running() {
             return false;
         }
-        self.collect_run(now, victim, out)
+        self.collect_run(victim, cx)
     }
 
-    fn begin_vgc(&mut self, out: &mut Out) -> bool {
+    fn begin_vgc(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let free = self.free.len() as u32;
         let reserve = self.layout.reserve;
         let margin = (self.layout.count / 256).max(8);
-        if self.life != Life::Running
-            || free + self.discarding + self.limbo.len() as u32 > reserve + margin
-        {
-            return self.life == Life::Running && free <= reserve && self.press_limbo(false);
+        if !cx.is_running() || free + self.discarding + self.limbo.len() as u32 > reserve + margin {
+            return cx.is_running() && free <= reserve && self.press_limbo(false);
         }
         let Some(victim) = self.pool.victim(self.layout.superpage) else {
             return self.press_limbo(false);
         };
         self.pool.become_(victim, State::Victim, false);
         self.collection = Collection { victim: Some(victim), ..Collection::default() };
-        self.counters.gc_runs += 1;
-        out.push(Output::Event(Event::GcStarted));
+        cx.counters().gc_runs += 1;
+        cx.tell(Event::GcStarted);
         true
     }
 
-    fn collect_run(&mut self, now: Nanos, victim: u32, out: &mut Out) -> bool {
+    fn collect_run(&mut self, victim: u32, cx: &mut Cx<S::Op>) -> bool {
         let sp = self.layout.superpage;
         let first = victim * sp;
         let from = self.collection.cursor;
         let slot = (from..sp).find(|slot| self.table.live(first + slot).is_some());
-        self.touched += (slot.unwrap_or(sp) - from) as usize;
+        cx.touch((slot.unwrap_or(sp) - from) as usize);
         let Some(begin) = slot else {
             self.collection.cursor = sp;
             return true;
@@ -84,7 +82,7 @@ impl<S: Scheme> Machine<S> {
         let most = (sp - begin).min(self.stages[index as usize].room());
         let live = |i: &u32| self.table.live(first + begin + *i).is_some();
         let len = 1 + (1..most).take_while(live).count() as u32;
-        self.touched += len as usize;
+        cx.touch(len as usize);
         self.collection.cursor += len;
         self.collection.reading += 1;
         let stage = &mut self.stages[index as usize];
@@ -92,8 +90,8 @@ impl<S: Scheme> Machine<S> {
         let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
         let lba = self.layout.data_at(victim) + u64::from(begin);
         let op = Op::Collect { stage: index, from: first + begin, slot, len };
-        self.submit(now, op, Command::Read { device: 0, lba, into, cause: Cause::Gc }, out);
-        self.counters.gc_copied += u64::from(len);
+        cx.submit(op, Command::Read { device: 0, lba, into, cause: Cause::Gc });
+        cx.counters().gc_copied += u64::from(len);
         self.close_if_full();
         true
     }
@@ -105,6 +103,7 @@ impl<S: Scheme> Machine<S> {
         (from, slot, len): (u32, u32, u32),
         command: Command,
         ok: bool,
+        cx: &mut Cx<S::Op>,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
             unreachable!("collection reads into a stage")
@@ -114,10 +113,10 @@ impl<S: Scheme> Machine<S> {
         self.collection.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
             match self.table.live(from + i) {
-                Some(lsn) => self.publish(index, lsn, slot + i),
+                Some(lsn) => self.publish(index, lsn, slot + i, cx),
                 None if planted(Bug::GcOverNewer) => {
                     if let Some(lsn) = self.table.was(from + i) {
-                        self.publish(index, lsn, slot + i);
+                        self.publish(index, lsn, slot + i, cx);
                     }
                 }
                 None => {}

@@ -40,64 +40,35 @@ pub mod write_out;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Few, HostError, Input, Layer,
-    Limits, MAX_TOUCH, Nanos, Out, Output, Payload,
-};
+use hostftl_core::{Command, DeviceError, DeviceInfo, Few, MAX_TOUCH, Payload, Request};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::kit::requests::Requests;
+use crate::kit::shell::Ended;
+use crate::kit::{Core, Life, Shell};
 use crate::planted::{Bug, planted};
 use checkpoint::Checkpoint;
 use collect::Collection;
 use direct::Direct;
 use layout::{Layout, STAGES};
 use limbo::Limbo;
-use log::{Log, Mark};
-use ops::{OPS, Op, Ops};
+use log::{Log, Mark, Point};
+use ops::{Cx, OPS, Op};
 use pool::Pool;
 use queue::Queue;
 use recovery::Recovery;
 use stage::{Phase, Stage};
 pub use table::{Scheme, Table};
 
-/// The most outputs that one round of the pump makes.
-const ROUND_OUTPUTS: usize = 24;
-
-/// What still works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    Good,
-    /// Writing failed: reads go on, all else gets this error.
-    ReadOnly(HostError),
-    /// The device is gone.
-    Dead,
-}
-
-/// How far the end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    Recovering,
-    Running,
-    Stopping,
-    Over,
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub struct Machine<S: Scheme> {
-    pub plan: Plan,
     pub layout: Layout,
     uuid: [u8; 16],
-    pub life: Life,
-    pub health: Health,
     pub table: S::Table,
     pub pool: Pool,
     pub scheme: S,
     pub direct: Direct,
     pub log: Log,
-    pub ops: Ops<S::Op>,
-    pub requests: Requests<Mark>,
     pub stages: Vec<Stage>,
     /// Stages that are not listed yet, in the order of opening; the last may be filling.
     order: VecDeque<u8>,
@@ -124,15 +95,10 @@ pub struct Machine<S: Scheme> {
     pub checkpoint: Checkpoint,
     collection: Collection,
     recovery: Option<Recovery>,
-    pub counters: Counters,
-    pub touched: usize,
-    pub more: bool,
     told_full: bool,
-    /// A command ran past its deadline: what hangs is answered without its payload.
-    abandoning: bool,
 }
 
-impl<S: Scheme> Machine<S> {
+impl<S: Scheme> Shell<Machine<S>> {
     /// What the layer needs over `devices`, of which there is one.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = S::layout(config, devices)?;
@@ -149,19 +115,14 @@ impl<S: Scheme> Machine<S> {
     ) -> Result<Self, PlanError> {
         let layout = S::layout(config, devices)?;
         let own = buffers.split_off(STAGES as usize);
-        Ok(Machine {
-            plan: Self::plan(config, devices)?,
+        let machine = Machine {
             layout,
             uuid: config.uuid,
-            life: Life::Recovering,
-            health: Health::Good,
             table: S::table(config, &layout),
             pool: Pool::new(&layout, S::WEIGHS),
             scheme: S::new(config, &layout, own.into_iter()),
             direct: Direct::new(layout.kills),
             log: Log::new(config.uuid, layout.log_pages(), 4 * STAGES as usize),
-            ops: Ops::new(OPS, config.patience()),
-            requests: Requests::new(),
             stages: buffers.into_iter().map(Stage::new).collect(),
             order: VecDeque::with_capacity(STAGES as usize),
             filling: None,
@@ -179,51 +140,28 @@ impl<S: Scheme> Machine<S> {
             checkpoint: Checkpoint::new(&layout),
             collection: Collection::default(),
             recovery: Some(Recovery::new(&layout, mode)),
-            counters: Counters::default(),
-            touched: 0,
-            more: true,
             told_full: false,
-            abandoning: false,
-        })
+        };
+        Ok(Shell::over(machine, Self::plan(config, devices)?, OPS, config.patience()))
     }
+}
 
-    /// Does what can be done, round by round, until nothing moves or the step is full.
-    fn pump(&mut self, now: Nanos, out: &mut Out) {
-        self.more = false;
-        loop {
-            if out.room() < ROUND_OUTPUTS || self.touched > MAX_TOUCH / 2 {
-                self.more = true;
-                return;
-            }
-            let wishes = (self.commit, self.wanted, self.starved);
-            let moved = match (self.life, self.health) {
-                (Life::Over, _) => self.pump_requests(now, out),
-                (_, Health::ReadOnly(_) | Health::Dead) => self.pump_failed(now, out),
-                (Life::Recovering, _) => self.pump_recovery(now, out),
-                (Life::Running, _) => self.pump_running(now, out),
-                (Life::Stopping, _) => self.pump_running(now, out) | self.pump_stop(out),
-            };
-            if !moved && wishes == (self.commit, self.wanted, self.starved) {
-                return;
-            }
-        }
-    }
-
-    fn pump_running(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let mut moved = self.pump_requests(now, out);
-        moved |= self.pump_seal(now, out);
-        moved |= self.pump_commit(now, out);
-        moved |= S::pump_collection(self, now, out);
+impl<S: Scheme> Machine<S> {
+    fn pump_running(&mut self, cx: &mut Cx<S::Op>) -> bool {
+        let mut moved = self.pump_requests(cx);
+        moved |= self.pump_seal(cx);
+        moved |= self.pump_commit(cx);
+        moved |= S::pump_collection(self, cx);
         moved |= self.pump_kills();
-        moved |= self.pump_checkpoint(now, out);
-        moved |= self.pump_flush(now, out);
-        moved |= self.pump_limbo(now, out);
-        self.note_full(out);
-        moved | self.answer_durable(out)
+        moved |= self.pump_checkpoint(cx);
+        moved |= self.pump_flush(cx);
+        moved |= self.pump_limbo(cx);
+        self.note_full(cx);
+        moved | self.answer_durable(cx)
     }
 
     /// Ends the layer when everything is durable and the root needs no replay.
-    fn pump_stop(&mut self, out: &mut Out) -> bool {
+    fn pump_stop(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let all = self.mark_all();
         self.commit = self.commit.max(all);
         let collecting = self.collection.is_reading() || self.scheme.is_collecting();
@@ -231,35 +169,19 @@ impl<S: Scheme> Machine<S> {
             return false;
         }
         if self.checkpoint.is_current(self.log.next) {
-            if !self.ops.is_empty() {
-                return false;
+            let over = cx.is_quiet();
+            if over {
+                cx.stopped();
             }
-            self.life = Life::Over;
-            out.push(Output::Event(Event::Stopped));
-            return true;
+            return over;
         }
         self.checkpoint.hurry()
     }
 
-    /// With a failed device only answering is left.
-    fn pump_failed(&mut self, now: Nanos, out: &mut Out) -> bool {
-        let error = match self.health {
-            Health::ReadOnly(error) => error,
-            _ => HostError::Io,
-        };
-        let mut moved = self.requests.answer_waiting(Err(error), out);
-        moved |= self.pump_requests(now, out);
-        moved |= S::give_up(self, out);
-        if self.abandoning {
-            moved |= self.requests.abandon(out);
-        }
-        if self.life == Life::Recovering {
-            self.give_up("a device failed during recovery", out);
-        } else if self.life == Life::Stopping {
-            self.life = Life::Over;
-            out.push(Output::Event(Event::Stopped));
-        }
-        moved
+    /// Whether a round did anything; to wish for something is enough.
+    fn stirs(&mut self, round: impl FnOnce(&mut Self) -> bool) -> bool {
+        let wishes = (self.commit, self.wanted, self.starved);
+        round(self) || wishes != (self.commit, self.wanted, self.starved)
     }
 
     /// Everything up to now.
@@ -277,56 +199,54 @@ impl<S: Scheme> Machine<S> {
         Mark { direct: self.direct.durable(), ..self.log.durable.mark }
     }
 
-    /// Sends a command.
-    pub fn submit(&mut self, now: Nanos, op: Op<S::Op>, command: Command, out: &mut Out) {
-        let token = self.ops.begin(now, op, op.on_device().then_some(0));
-        out.push(Output::Submit(token, command));
+    fn flushed(&mut self, settled: Point) {
+        self.log.durable = settled;
+        self.direct.flush_done();
+        self.direct.settle(settled.mark.pos);
+        self.checkpoint.flushed();
+    }
+}
+
+impl<S: Scheme> Core for Machine<S> {
+    type Op = Op<S::Op>;
+    type Mark = Mark;
+    const ROUND_OUTPUTS: usize = 24;
+
+    fn accept(&mut self, request: Request, cx: &mut Cx<S::Op>) {
+        self.take_in(request, cx);
     }
 
-    /// Sends a command of the scheme's own.
-    pub fn submit_own(&mut self, now: Nanos, op: S::Op, command: Command, out: &mut Out) {
-        self.submit(now, Op::Own(op), command, out);
-    }
-
-    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let Done { token, command, result } = done;
-        let op = self.ops.end(token);
+    fn done(&mut self, op: Op<S::Op>, command: Command, ended: Ended, cx: &mut Cx<S::Op>) {
         let ignored = matches!(op, Op::Log { .. }) && planted(Bug::MapWriteIgnored)
             || matches!(op, Op::Flush { .. }) && planted(Bug::FailedFlushBelieved)
             || matches!(op, Op::Recover { .. }) && planted(Bug::FirstFlushIgnored);
-        if let Err(error) = result {
-            self.counters.device_errors += 1;
+        if let Err(error) = ended {
+            cx.counters().device_errors += 1;
             // A flush of recovery, too: what is read then may not be what is on the medium.
             let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
             if (error == DeviceError::Gone || lasting) && !ignored {
-                self.fail(error, false, out);
+                cx.fail(0, error, false);
             }
         }
+        let ok = ended.is_ok();
         match op {
             Op::Read { .. } | Op::Copy { .. } | Op::Zero { .. } | Op::Home { .. } => {
-                self.read_done(op, command, result.is_ok(), out);
+                self.read_done(op, command, ok, cx);
             }
             Op::Place { req, stage, lsn, slot, len } => {
-                self.placed(req, stage, (lsn, slot, len), command, out);
+                self.placed(req, stage, (lsn, slot, len), command, cx);
             }
             Op::Collect { stage, from, slot, len } => {
-                self.collected(stage, (from, slot, len), command, result.is_ok());
+                self.collected(stage, (from, slot, len), command, ok, cx);
             }
-            Op::Own(own) => S::done(self, own, command, result.is_ok(), out),
-            Op::Digest { stage } => self.digested(stage, command, result),
-            Op::Program { stage, serial } => {
-                self.programmed(stage, serial, command, result.is_ok())
-            }
-            Op::Log { vsp, serial } => {
-                self.log_written(vsp, serial, command, result.is_ok() || ignored);
-            }
+            Op::Own(own) => S::done(self, own, command, ok, cx),
+            Op::Digest { stage } => self.digested(stage, command, ended),
+            Op::Program { stage, serial } => self.programmed(stage, serial, command, ok),
+            Op::Log { vsp, serial } => self.log_written(vsp, serial, command, ok || ignored),
             Op::Flush { settled } => {
                 self.flushing = false;
-                if result.is_ok() || ignored {
-                    self.log.durable = settled;
-                    self.direct.flush_done();
-                    self.direct.settle(settled.mark.pos);
-                    self.checkpoint.flushed();
+                if ok || ignored {
+                    self.flushed(settled);
                 }
             }
             Op::Discard { vsp } => {
@@ -335,78 +255,39 @@ impl<S: Scheme> Machine<S> {
             }
             Op::Image { slot } => self.checkpoint.image_written(slot, command),
             Op::Root { copy } => self.checkpoint.root_written(copy, command),
-            Op::Recover { index } => self.recovery_done(now, index, command, result, out),
+            Op::Recover { index } => self.recovery_done(index, command, ended, cx),
         }
     }
 
-    fn fail(&mut self, error: DeviceError, abandoned: bool, out: &mut Out) {
-        let worse = match error {
-            DeviceError::Gone => Health::Dead,
-            DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
-            DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
-        };
-        let known = match self.health {
-            Health::Good => false,
-            Health::ReadOnly(_) => worse != Health::Dead,
-            Health::Dead => !abandoned || self.abandoning,
-        };
-        self.abandoning |= abandoned;
-        if known {
-            return;
-        }
-        self.health = worse;
-        out.push(Output::Event(Event::DeviceFailed { device: 0, error, abandoned }));
+    fn start(&mut self, cx: &mut Cx<S::Op>) -> bool {
+        self.stirs(|machine| machine.pump_recovery(cx))
     }
-}
 
-impl<S: Scheme> Layer for Machine<S> {
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        self.touched = 0;
-        match input {
-            Input::Host(request) => self.accept(request, out),
-            Input::Done(done) => self.done(now, done, out),
-            Input::Timer => {
-                if self.ops.wake().is_some_and(|wake| wake <= now) && self.ops.any_late(now) {
-                    self.fail(DeviceError::Gone, true, out);
-                }
-            }
-            Input::Stop => {
-                assert!(self.requests.are_answered(), "stop comes when every request is answered");
-                if self.life == Life::Running {
-                    self.life = Life::Stopping;
-                } else {
-                    out.push(Output::Event(Event::Stopped));
-                }
+    fn run(&mut self, cx: &mut Cx<S::Op>) -> bool {
+        let stops = cx.life() == Life::Stopping;
+        self.stirs(|machine| machine.pump_running(cx) | (stops && machine.pump_stop(cx)))
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<S::Op>) -> bool {
+        false // What a stop asks for is part of each round.
+    }
+
+    fn wind_down(&mut self, cx: &mut Cx<S::Op>) -> bool {
+        self.pump_requests(cx) | (!cx.is_good() && S::give_up(self, cx))
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.table.check(&self.pool)?;
+        self.check_queues()
+    }
+
+    fn power_off(&mut self) {
+        self.scheme.void();
+        for stage in &mut self.stages {
+            if let Some(payload) = stage.payload.take() {
+                payload.void();
             }
         }
-        self.pump(now, out);
-        assert!(self.touched <= MAX_TOUCH, "a step touched {} map entries", self.touched);
-    }
-
-    fn credits(&self) -> Credits {
-        let open = self.life == Life::Running;
-        let requests = if open { self.requests.room() } else { 0 };
-        Credits { requests, sectors: self.plan.limits.max_transfer }
-    }
-
-    fn next_timer(&self) -> Option<Nanos> {
-        if self.more { Some(0) } else { self.ops.wake() }
-    }
-
-    fn limits(&self) -> Limits {
-        self.plan.limits
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    fn has_failed(&self) -> bool {
-        self.health != Health::Good
-    }
-
-    fn map_bytes(&self) -> u64 {
-        self.plan.map_bytes
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
@@ -422,27 +303,5 @@ impl<S: Scheme> Layer for Machine<S> {
 
     fn has_fast_zeroes(&self) -> bool {
         true
-    }
-
-    fn idle(&self) -> bool {
-        self.ops.is_empty() && self.requests.is_empty() && !self.more
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        if self.recovery.is_some() {
-            return Ok(()); // The map is not whole before recovery ends well.
-        }
-        self.table.check(&self.pool)?;
-        self.check_queues()
-    }
-
-    fn power_off(&mut self) {
-        self.requests.void();
-        self.scheme.void();
-        for stage in &mut self.stages {
-            if let Some(payload) = stage.payload.take() {
-                payload.void();
-            }
-        }
     }
 }

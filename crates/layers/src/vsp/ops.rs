@@ -2,9 +2,9 @@
 
 use core::fmt::Debug;
 
-use crate::kit::commands::Commands;
+use crate::kit;
 
-use super::log::Point;
+use super::log::{Mark, Point};
 
 /// Commands in flight at once.
 pub const OPS: u16 = 512;
@@ -59,23 +59,12 @@ impl<Own: OwnOp> Op<Own> {
             _ => false,
         }
     }
-
-    /// Whether a device is to answer.
-    pub fn on_device(&self) -> bool {
-        match self {
-            Op::Copy { .. } | Op::Zero { .. } | Op::Place { .. } | Op::Digest { .. } => false,
-            Op::Own(own) => own.on_device(),
-            _ => true,
-        }
-    }
 }
 
 /// What the commands of a scheme are for that only the scheme sends.
 pub trait OwnOp: Copy + Debug {
     /// Whether nothing can be promised any more when it fails.
     fn changes_media(&self) -> bool;
-    /// Whether a device is to answer.
-    fn on_device(&self) -> bool;
 }
 
 /// The operations of a scheme that sends no command of its own: there is none.
@@ -86,11 +75,7 @@ impl OwnOp for NoOp {
     fn changes_media(&self) -> bool {
         match *self {}
     }
-
-    fn on_device(&self) -> bool {
-        match *self {}
-    }
 }
 
-/// Those in flight.
-pub type Ops<Own> = Commands<Op<Own>>;
+/// What the parts of a machine take.
+pub type Cx<'a, Own> = kit::Cx<'a, Op<Own>, Mark>;

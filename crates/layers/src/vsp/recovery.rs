@@ -11,24 +11,22 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, DeviceError, Event, MetaBuf, Nanos, Out, Output, SECTORS_PER_BLOCK, Target,
-    Verdict,
-};
+use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict};
 use hostftl_format::hard::{
     CANDIDATES, MAP_ENTRIES, ROOT_GENERATIONS, Root, map_entry, parse_generations, parse_map,
     parse_root, root_candidates,
 };
 
 use crate::config::Mode;
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 use super::layout::Layout;
 use super::log::Point;
-use super::ops::Op;
+use super::ops::{Cx, Op, OwnOp};
 use super::pool::State;
 use super::replay::Replay;
-use super::{Life, Machine, Scheme, Table};
+use super::{Machine, Scheme, Table};
 
 /// No count of anything ever gets there: a root that says more is none of ours.
 const MOST: u64 = 1 << 62;
@@ -123,6 +121,12 @@ impl Recovery {
     }
 }
 
+/// The volume can't be opened.
+pub fn give_up<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
+    cx.give_up(why);
+    true
+}
+
 /// Whether a root may say this: a sound checksum proves nothing of what somebody else wrote.
 fn is_sane(root: &Root) -> bool {
     root.number < MOST && root.epoch < MOST && (1..MOST).contains(&root.first_log)
@@ -133,14 +137,8 @@ impl<S: Scheme> Machine<S> {
         self.recovery.as_mut().expect("the volume is being recovered")
     }
 
-    pub(super) fn give_up(&mut self, why: &'static str, out: &mut Out) -> bool {
-        self.life = Life::Over;
-        out.push(Output::Event(Event::Unrecoverable(why)));
-        true
-    }
-
     /// One move of recovery.
-    pub(super) fn pump_recovery(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_recovery(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let recovery = self.recovery();
         if recovery.outstanding > 0 {
             return false;
@@ -150,54 +148,47 @@ impl<S: Scheme> Machine<S> {
                 self.log.next = 1;
                 self.recovery().go(Step::Queues)
             }
-            Step::Flush => self.recover(now, 0, Command::Flush { device: 0 }, out),
-            Step::Roots => self.read_roots(now, out),
-            Step::Groups => self.load_groups(now, out),
-            Step::Entries => self.load_some(),
-            Step::Log => self.pump_replay(now, out),
-            Step::Counts => self.count_some(out),
-            Step::Verify => self.verify_next(now, out),
-            Step::Forget => self.forget_some(),
-            Step::Queues => self.queue_some(out),
+            Step::Flush => self.recover(0, Command::Flush { device: 0 }, cx),
+            Step::Roots => self.read_roots(cx),
+            Step::Groups => self.load_groups(cx),
+            Step::Entries => self.load_some(cx),
+            Step::Log => self.pump_replay(cx),
+            Step::Counts => self.count_some(cx),
+            Step::Verify => self.verify_next(cx),
+            Step::Forget => self.forget_some(cx),
+            Step::Queues => self.queue_some(cx),
             Step::Checkpoint => {
-                let moved = self.pump_checkpoint(now, out) | self.pump_flush(now, out);
-                moved | self.end_recovery(out)
+                let moved = self.pump_checkpoint(cx) | self.pump_flush(cx);
+                moved | self.end_recovery(cx)
             }
         }
     }
 
     /// Sends a command of recovery.
-    pub(super) fn recover(
-        &mut self,
-        now: Nanos,
-        index: u16,
-        command: Command,
-        out: &mut Out,
-    ) -> bool {
+    pub(super) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx<S::Op>) -> bool {
         self.recovery().outstanding += 1;
-        self.submit(now, Op::Recover { index }, command, out);
+        cx.submit(Op::Recover { index }, command);
         true
     }
 
-    fn read_meta(&mut self, now: Nanos, index: u16, lba: u64, pages: u32, out: &mut Out) {
+    fn read_meta(&mut self, index: u16, lba: u64, pages: u32, cx: &mut Cx<S::Op>) {
         let buf = self.recovery().bufs[index as usize].take().expect("the buffer is here");
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-        self.recover(now, index, command, out);
+        self.recover(index, command, cx);
     }
 
     /// A command of recovery is over.
     pub(super) fn recovery_done(
         &mut self,
-        now: Nanos,
         index: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        out: &mut Out,
+        cx: &mut Cx<S::Op>,
     ) {
         self.recovery().outstanding -= 1;
         let step = self.recovery().step;
-        let going_on = self.life == Life::Recovering;
+        let going_on = cx.life() == Life::Starting;
         match (going_on.then_some(step), command) {
             (Some(Step::Flush), Command::Flush { .. }) => {
                 self.recovery().go(Step::Roots);
@@ -217,9 +208,9 @@ impl<S: Scheme> Machine<S> {
             (Some(Step::Verify), Command::Read { into: Target::Data(view), .. }) => {
                 self.stages[0].buffer().repay_mut(view);
                 if result.is_ok() {
-                    self.digest_listed(now, out);
+                    self.digest_listed(cx);
                 } else {
-                    self.lose_listed(out);
+                    self.lose_listed(cx);
                 }
             }
             (Some(Step::Verify), Command::Digest { from, .. }) => {
@@ -242,18 +233,18 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
-    fn read_roots(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn read_roots(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let pages = self.layout.root_pages();
         if self.recovery().cursor == 0 {
             for index in 0..4u16 {
                 let lba = self.layout.root_at((index / 2).into(), (index % 2).into());
-                self.read_meta(now, index, lba, pages, out);
+                self.read_meta(index, lba, pages, cx);
             }
             return true;
         }
         match self.choose_root() {
             Ok(()) => self.recovery().go(Step::Groups),
-            Err(why) => self.give_up(why, out),
+            Err(why) => give_up(why, cx),
         }
     }
 
@@ -297,7 +288,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Reads both images of the next group, or takes the newer whole one.
-    fn load_groups(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn load_groups(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let group = (self.recovery().cursor / 2) as u32;
         if group == self.layout.groups {
             return self.recovery().go(Step::Log);
@@ -307,7 +298,7 @@ impl<S: Scheme> Machine<S> {
         if !half_done {
             let pages = self.layout.pages();
             for side in 0..2u16 {
-                self.read_meta(now, side, self.layout.group_at(group, side.into()), pages, out);
+                self.read_meta(side, self.layout.group_at(group, side.into()), pages, cx);
             }
             return true;
         }
@@ -315,7 +306,7 @@ impl<S: Scheme> Machine<S> {
             core::array::from_fn(|side| self.image_generation(group, side as u32));
         let newest = found[0].max(found[1]).unwrap_or(0);
         if newest < self.recovery().least[group as usize] {
-            return self.give_up("a map group is damaged", out);
+            return give_up("a map group is damaged", cx);
         }
         self.checkpoint.generations[group as usize] = newest;
         self.recovery().loaded = 0;
@@ -347,7 +338,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Puts some pages of an image into the map; generation 0 is a group that was never written.
-    fn load_some(&mut self) -> bool {
+    fn load_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
         let group = recovery.cursor / 2 - 1;
         let first = group * self.layout.group_entries();
@@ -364,7 +355,7 @@ impl<S: Scheme> Machine<S> {
             };
             self.table.load(key, raw);
         }
-        self.touched += (stop - from) as usize;
+        cx.touch((stop - from) as usize);
         recovery.loaded = stop - first;
         if stop == end { recovery.go_on(Step::Groups) } else { true }
     }
@@ -377,25 +368,25 @@ impl<S: Scheme> Machine<S> {
         self.recovery().go(Step::Counts)
     }
 
-    fn count_some(&mut self, out: &mut Out) -> bool {
+    fn count_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let from = self.recovery().cursor;
         let end = (from + 4096).min(self.layout.entries);
         self.recovery().cursor = end;
-        self.touched += (end - from) as usize;
+        cx.touch((end - from) as usize);
         for key in from..end {
             if let Err(why) = self.table.adopt(&mut self.pool, key) {
-                return self.give_up(why, out);
+                return give_up(why, cx);
             }
         }
         if end == self.layout.entries { self.recovery().go(Step::Verify) } else { true }
     }
 
-    fn queue_some(&mut self, out: &mut Out) -> bool {
+    fn queue_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let from = self.recovery().cursor as u32;
         let end = (from + 4096).min(self.layout.count);
         for vsp in from..end {
             if self.table.is_given(vsp) && self.pool.valid(vsp) > 0 {
-                return self.give_up("a home that is lent no more holds hidden sectors", out);
+                return give_up("a home that is lent no more holds hidden sectors", cx);
             }
             if self.table.is_given(vsp) {
                 self.pool.become_(vsp, State::Home, false);
@@ -407,7 +398,7 @@ impl<S: Scheme> Machine<S> {
                 self.pool.become_(vsp, State::Full, false);
             }
         }
-        self.touched += (end - from) as usize;
+        cx.touch((end - from) as usize);
         self.recovery().cursor = end.into();
         if end < self.layout.count {
             return true;
@@ -423,7 +414,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Opens the volume once the new root is durable.
-    fn end_recovery(&mut self, out: &mut Out) -> bool {
+    fn end_recovery(&mut self, cx: &mut Cx<S::Op>) -> bool {
         if !self.checkpoint.is_current(self.log.next) {
             return false;
         }
@@ -434,8 +425,7 @@ impl<S: Scheme> Machine<S> {
             self.log.give_back(buf);
         }
         let replayed = self.log.next - recovery.root.first_log.min(self.log.next);
-        out.push(Output::Event(Event::Ready { replayed, dropped: recovery.dropped }));
-        self.life = Life::Running;
+        cx.become_ready(replayed, recovery.dropped);
         true
     }
 }

@@ -6,12 +6,13 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, MetaBuf, Nanos, Out, Page, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::hard::{
     CANDIDATES, Entry, Listing, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
 };
 
-use super::recovery::Listed;
+use super::ops::Cx;
+use super::recovery::{Listed, give_up};
 use super::{Machine, Scheme, Table};
 
 /// The most tails read at once.
@@ -137,15 +138,15 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// One move of replay. Nothing is in flight.
-    pub(super) fn pump_replay(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn pump_replay(&mut self, cx: &mut Cx<S::Op>) -> bool {
         if self.replay().body.is_none() {
             let spare = self.log.lend_spare();
             self.replay().body = Some(spare);
         }
         match self.replay().step {
-            Step::Search => self.search(now, out),
-            Step::Body(tail) => self.check_body(tail, out),
-            Step::Apply { .. } => self.apply_entry(out),
+            Step::Search => self.search(cx),
+            Step::Body(tail) => self.check_body(tail, cx),
+            Step::Apply { .. } => self.apply_entry(cx),
         }
     }
 
@@ -154,7 +155,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Looks at the tails that came; asks for the next ones.
-    fn search(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn search(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
         let wanted = replay.last + 1;
         if replay.limit.is_some_and(|limit| wanted > limit) {
@@ -172,25 +173,25 @@ impl<S: Scheme> Machine<S> {
             }
             missed |= head.seq > wanted && head.durable >= wanted;
             if head.seq == wanted {
-                return self.found(now, tail, head, out);
+                return self.found(tail, head, cx);
             }
         }
         let unread = replay.failed[..replay.asked].iter().any(|failed| *failed);
         self.replay().unread |= unread;
         self.replay().missed |= missed;
-        self.ask_for_tails(now, out)
+        self.ask_for_tails(cx)
     }
 
-    fn ask_for_tails(&mut self, now: Nanos, out: &mut Out) -> bool {
+    fn ask_for_tails(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let replay = self.replay();
         let from = replay.next;
         let end = (from + replay.batch).min(replay.candidates.len());
         if from == end {
             if replay.missed {
-                return self.give_up("a log write that was durable is missing or damaged", out);
+                return give_up("a log write that was durable is missing or damaged", cx);
             }
             if replay.unread {
-                return self.give_up("a page that may hold log can't be read", out);
+                return give_up("a page that may hold log can't be read", cx);
             }
             return self.log_is_read();
         }
@@ -199,22 +200,22 @@ impl<S: Scheme> Machine<S> {
         for index in 0..end - from {
             let vsp = self.replay().candidates[from + index];
             if vsp >= self.layout.count {
-                return self.give_up("a log candidate lies outside the data area", out);
+                return give_up("a log candidate lies outside the data area", cx);
             }
             let lba = self.tail_at(vsp);
             let buf = self.replay().tails[index].take().expect("every tail is back");
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-            self.recover(now, index as u16, command, out);
+            self.recover(index as u16, command, cx);
         }
         true
     }
 
     /// The next log write has its last page in `tail`: reads the pages before.
-    fn found(&mut self, now: Nanos, tail: usize, head: LogHead, out: &mut Out) -> bool {
+    fn found(&mut self, tail: usize, head: LogHead, cx: &mut Cx<S::Op>) -> bool {
         let before = u32::from(head.pages) - 1;
         if before >= self.log.max_pages() {
-            return self.give_up("a log write has more pages than there can be", out);
+            return give_up("a log write has more pages than there can be", cx);
         }
         let lba = self.tail_at(head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
         let replay = self.replay();
@@ -225,16 +226,16 @@ impl<S: Scheme> Machine<S> {
             let buf = replay.body.take().expect("the body buffer is here");
             let into = Target::Meta { buf, pages: before };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-            self.recover(now, BODY, command, out);
+            self.recover(BODY, command, cx);
         }
         true
     }
 
     /// A write with a torn body was never durable: the log ends before it.
-    fn check_body(&mut self, tail: usize, out: &mut Out) -> bool {
+    fn check_body(&mut self, tail: usize, cx: &mut Cx<S::Op>) -> bool {
         let head = self.replay().head.expect("a log write was found");
         if self.replay().body_failed {
-            return self.give_up("a page of the log can't be read", out);
+            return give_up("a page of the log can't be read", cx);
         }
         let first = self.tail_at(head.superpage)
             - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
@@ -252,7 +253,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Applies the next entry, or ends the write.
-    fn apply_entry(&mut self, out: &mut Out) -> bool {
+    fn apply_entry(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let replay = self.replay();
         let Step::Apply { tail, page, at, trimmed } = replay.step else {
             unreachable!("entries are applied in this step only")
@@ -271,19 +272,19 @@ impl<S: Scheme> Machine<S> {
                 let end = (trimmed + TRIM_STEP).min(len);
                 let last = lsn.checked_add(len.into());
                 if last.is_none_or(|last| last > self.layout.exported) {
-                    return self.give_up("a trim in the log lies outside the volume", out);
+                    return give_up("a trim in the log lies outside the volume", cx);
                 }
                 if end < len {
                     self.replay().step = Step::Apply { tail, page, at, trimmed: end };
                 }
                 for lsn in lsn + u64::from(trimmed)..lsn + u64::from(end) {
-                    self.replay_entry(lsn, None);
+                    self.replay_entry(lsn, None, cx);
                 }
             }
             Entry::Kill { vsn, len } => {
                 let end = u64::from(vsn) + u64::from(len);
                 if end > u64::from(self.layout.count) * u64::from(self.layout.superpage) {
-                    return self.give_up("a kill in the log lies outside the data area", out);
+                    return give_up("a kill in the log lies outside the data area", cx);
                 }
                 for vsn in vsn..vsn + len {
                     let checkpoint = &mut self.checkpoint;
@@ -292,13 +293,13 @@ impl<S: Scheme> Machine<S> {
             }
             Entry::Loan { vsp, count } => {
                 if vsp.checked_add(count).is_none_or(|end| end > self.layout.lent) {
-                    return self.give_up("the log ends a loan of what was not lent", out);
+                    return give_up("the log ends a loan of what was not lent", cx);
                 }
                 let checkpoint = &mut self.checkpoint;
                 self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
             }
             Entry::Listing { listing, runs_at, runs } => {
-                return self.apply_listing((tail, page), listing, (runs_at, runs), out);
+                return self.apply_listing((tail, page), listing, (runs_at, runs), cx);
             }
         }
         true
@@ -310,12 +311,12 @@ impl<S: Scheme> Machine<S> {
         (tail, page): (usize, u16),
         listing: Listing,
         (runs_at, runs): (usize, usize),
-        out: &mut Out,
+        cx: &mut Cx<S::Op>,
     ) -> bool {
         let vsp = listing.superpage;
         let foreign = listing.lost && self.layout.lent == 0;
         if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage || foreign {
-            return self.give_up("a listing in the log makes no sense", out);
+            return give_up("a listing in the log makes no sense", cx);
         }
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
@@ -327,25 +328,25 @@ impl<S: Scheme> Machine<S> {
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);
             if run.lsn + u64::from(run.len) > self.layout.exported || run.slot + run.len > fill {
-                return self.give_up("a run in the log makes no sense", out);
+                return give_up("a run in the log makes no sense", cx);
             }
             let first = vsp * self.layout.superpage + run.slot;
             for i in 0..run.len {
                 let (lsn, vsn) = (run.lsn + u64::from(i), first + i);
                 if listing.lost {
-                    self.touched += 1;
+                    cx.touch(1);
                     let checkpoint = &mut self.checkpoint;
                     self.table.replay_loss(lsn, vsn, |key| checkpoint.changed(key));
                 } else {
-                    self.replay_entry(lsn, Some(vsn));
+                    self.replay_entry(lsn, Some(vsn), cx);
                 }
             }
         }
         true
     }
 
-    fn replay_entry(&mut self, lsn: u64, vsn: Option<u32>) {
-        self.touched += 1;
+    fn replay_entry(&mut self, lsn: u64, vsn: Option<u32>, cx: &mut Cx<S::Op>) {
+        cx.touch(1);
         let checkpoint = &mut self.checkpoint;
         self.table.replay(lsn, vsn, |key| checkpoint.changed(key));
     }

@@ -2,13 +2,13 @@
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Few, Nanos, Out, Page, Payload};
+use hostftl_core::{Command, DeviceInfo, Few, Page, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 
 use super::Machine;
 use super::layout::Layout;
-use super::ops::OwnOp;
+use super::ops::{Cx, OwnOp};
 use super::pool::{Lost, Pool};
 
 /// The map from logical to virtual sectors. On media it is a list of entries by key.
@@ -121,15 +121,21 @@ pub trait Scheme: Debug + Sized {
     fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self;
 
     /// Empties superpages when few are free. Whether anything moved.
-    fn pump_collection(machine: &mut Machine<Self>, now: Nanos, out: &mut Out) -> bool;
+    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Self::Op>) -> bool;
     /// Whether collection of its own has commands under way.
     fn is_collecting(&self) -> bool;
     /// Moves the first write or trim on. Whether anything moved.
-    fn pump_write(machine: &mut Machine<Self>, now: Nanos, req: u16, out: &mut Out) -> bool;
+    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Self::Op>) -> bool;
     /// A command of the scheme's own is over.
-    fn done(machine: &mut Machine<Self>, op: Self::Op, command: Command, ok: bool, out: &mut Out);
+    fn done(
+        machine: &mut Machine<Self>,
+        op: Self::Op,
+        command: Command,
+        ok: bool,
+        cx: &mut Cx<Self::Op>,
+    );
     /// The device failed: lets go of what waits for more than the answer to a command.
-    fn give_up(_machine: &mut Machine<Self>, _out: &mut Out) -> bool {
+    fn give_up(_machine: &mut Machine<Self>, _cx: &mut Cx<Self::Op>) -> bool {
         false
     }
     /// See `Layer::facts`.

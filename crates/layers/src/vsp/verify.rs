@@ -3,9 +3,10 @@
 //! A mismatch means that the log write was never durable. Data that can't be read can't be judged:
 //! its sectors become errors until they are written again, for they may be anybody's.
 
-use hostftl_core::{Cause, Command, DeviceError, Event, Nanos, Out, Output, Target, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, Event, Target, Verdict};
 
-use super::recovery::{Listed, Step};
+use super::ops::Cx;
+use super::recovery::{Listed, Step, give_up};
 use super::{Machine, Scheme, Table};
 
 /// Superpages forgotten in one go, at the most.
@@ -13,7 +14,7 @@ const BITE: u32 = 16;
 
 impl<S: Scheme> Machine<S> {
     /// Reads the next superpage whose data no flush is known to cover.
-    pub(super) fn verify_next(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub(super) fn verify_next(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let from = self.recovery().cursor as u32;
         let end = (from + 4096).min(self.layout.count);
         let recovery = self.recovery.as_ref().expect("the volume is being recovered");
@@ -22,17 +23,17 @@ impl<S: Scheme> Machine<S> {
             |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.pool.valid(*vsp) > 0;
         let next = (from..end).find(unsure);
         let stop = next.unwrap_or(end);
-        self.touched += (stop - from) as usize;
+        cx.touch((stop - from) as usize);
         self.recovery().cursor = stop.into();
         if let Some(vsp) = next {
             let fill = self.recovery().listed[vsp as usize].fill;
             if fill == 0 {
-                return self.give_up("a listing in the log makes no sense", out);
+                return give_up("a listing in the log makes no sense", cx);
             }
             let lba = self.layout.data_at(vsp);
             let into = Target::Data(self.stages[0].buffer().view_mut_sectors(0, fill));
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
-            return self.recover(now, 0, command, out);
+            return self.recover(0, command, cx);
         }
         if stop < self.layout.count {
             return true;
@@ -48,21 +49,21 @@ impl<S: Scheme> Machine<S> {
         }
     }
 
-    pub(super) fn digest_listed(&mut self, now: Nanos, out: &mut Out) {
+    pub(super) fn digest_listed(&mut self, cx: &mut Cx<S::Op>) {
         let vsp = self.recovery().cursor as u32;
         let fill = self.recovery().listed[vsp as usize].fill;
         let from = self.stages[0].buffer().view_sectors(0, fill);
-        self.recover(now, 0, Command::Digest { from, seed: vsp.into() }, out);
+        self.recover(0, Command::Digest { from, seed: vsp.into() }, cx);
     }
 
     /// What can't be read can't be checked: it may be this data, older data, or another sector's.
-    pub(super) fn lose_listed(&mut self, out: &mut Out) {
+    pub(super) fn lose_listed(&mut self, cx: &mut Cx<S::Op>) {
         let vsp = self.recovery().cursor as u32;
         let sectors = self.pool.valid(vsp);
         let checkpoint = &mut self.checkpoint;
         self.table.lose(&mut self.pool, vsp, |key| checkpoint.changed(key));
-        self.touched += self.layout.superpage as usize;
-        out.push(Output::Event(Event::Lost { sectors }));
+        cx.touch(self.layout.superpage as usize);
+        cx.tell(Event::Lost { sectors });
         self.recovery().cursor += 1;
     }
 
@@ -79,13 +80,13 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Undoes the counts, to replay a shorter log.
-    pub(super) fn forget_some(&mut self) -> bool {
+    pub(super) fn forget_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let from = self.recovery().cursor as u32;
         let end = (from + BITE.min(8192 / self.layout.superpage + 1)).min(self.layout.count);
         for vsp in from..end {
             self.table.disown(&mut self.pool, vsp);
         }
-        self.touched += ((end - from) * self.layout.superpage) as usize;
+        cx.touch(((end - from) * self.layout.superpage) as usize);
         self.recovery().cursor = end.into();
         if end < self.layout.count {
             return true;

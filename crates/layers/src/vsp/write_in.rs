@@ -4,13 +4,13 @@
 //! - Slots are taken in the order of arrival; a sector is published when its copy is over.
 //! - What is published in a stage is newer than what that stage or later ones have of the sector.
 
-use hostftl_core::{Cause, Command, Nanos, Out, Piece, ViewMut};
+use hostftl_core::{Cause, Command, Piece, ViewMut};
 
 use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
 use super::layout::FLOOR;
-use super::ops::{OWN_OPS, Op};
+use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::{Lost, State};
 use super::{Machine, Scheme, Table};
 
@@ -20,25 +20,25 @@ const TRIM_STEP: u64 = 2048;
 impl<S: Scheme> Machine<S> {
     /// Moves a write or trim of sectors that have no home of their own on, a write by `most`
     /// sectors.
-    pub fn gather(&mut self, now: Nanos, req: u16, most: u64, out: &mut Out) -> bool {
-        match self.requests.at(req).kind {
-            Kind::Trim => self.trim_some(req),
-            _ => self.write_run(now, req, most, out),
+    pub fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<S::Op>) -> bool {
+        match cx.request(req).kind {
+            Kind::Trim => self.trim_some(req, cx),
+            _ => self.write_run(req, most, cx),
         }
     }
 
     /// Sends the copy of as much of a write as the filling stage takes.
-    fn write_run(&mut self, now: Nanos, req: u16, most: u64, out: &mut Out) -> bool {
-        if !self.may_gather() || self.ops.room() <= OWN_OPS {
+    fn write_run(&mut self, req: u16, most: u64, cx: &mut Cx<S::Op>) -> bool {
+        if !self.may_gather() || cx.command_room() <= OWN_OPS {
             return false;
         }
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let left = (active.sectors - active.cursor).min(most) as u32;
         let lsn = active.lba + active.cursor;
         let Some((index, slot, len)) = self.take_slots(lsn, left, Cause::Host) else {
             return false;
         };
-        self.send_to_stage(now, req, (index, slot, len), out);
+        self.send_to_stage(req, (index, slot, len), cx);
         self.close_if_full();
         true
     }
@@ -71,19 +71,18 @@ impl<S: Scheme> Machine<S> {
     /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.
     pub fn send_to_stage(
         &mut self,
-        now: Nanos,
         req: u16,
         (index, slot, len): (u8, u32, u32),
-        out: &mut Out,
+        cx: &mut Cx<S::Op>,
     ) {
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
         active.cursor += u64::from(len);
         active.outstanding += 1;
-        let from = Piece::Data(self.requests.data(req).view_sectors(at, len));
+        let from = Piece::Data(cx.requests().data(req).view_sectors(at, len));
         let into = self.stages[index as usize].buffer().view_mut_sectors(slot, len);
         let op = Op::Place { req, stage: index, lsn, slot, len };
-        self.submit(now, op, Command::Place { from, into }, out);
+        cx.submit(op, Command::Place { from, into });
     }
 
     /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
@@ -102,25 +101,25 @@ impl<S: Scheme> Machine<S> {
         index: u8,
         (lsn, slot, len): (u64, u32, u32),
         command: Command,
-        out: &mut Out,
+        cx: &mut Cx<S::Op>,
     ) {
         let Command::Place { from: Piece::Data(from), into } = command else {
             unreachable!("a write comes back with its data")
         };
         let stamp = self.stage_placed(index, into);
-        self.overtake(stamp, lsn, len);
+        self.overtake(stamp, lsn, len, cx);
         for i in 0..len {
-            self.publish(index, lsn + u64::from(i), slot + i);
+            self.publish(index, lsn + u64::from(i), slot + i, cx);
         }
         self.host_stamp = self.host_stamp.max(stamp);
-        self.requests.data(req).repay(from);
-        self.requests.part_over(req, true);
-        self.complete_if_over(req, out);
+        cx.requests().data(req).repay(from);
+        cx.requests().part_over(req, true);
+        self.complete_if_over(req, cx);
     }
 
     /// What is about to be published in a stage is newer than what that stage or later ones have of
     /// the same sectors: they must not list it.
-    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32) {
+    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<S::Op>) {
         let mut overtaken = false;
         for lsn in lsn..lsn + u64::from(len) {
             let Some(vsn) = self.table.look_up(lsn) else { continue };
@@ -134,21 +133,21 @@ impl<S: Scheme> Machine<S> {
             }
             overtaken |= other > stamp;
         }
-        self.touched += len as usize;
+        cx.touch(len as usize);
         if overtaken {
-            self.forget_staged(stamp, lsn, lsn + u64::from(len));
+            self.forget_staged(stamp, lsn, lsn + u64::from(len), cx);
         }
     }
 
     /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`.
-    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64) {
+    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64, cx: &mut Cx<S::Op>) {
         for index in &self.order {
             let stage = &mut self.stages[*index as usize];
             if stage.stamp >= stamp {
                 let slots = stage.slots[..stage.fill as usize].iter_mut();
                 let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
                 slots.filter(there).for_each(|slot| *slot = 0);
-                self.touched += stage.fill as usize;
+                cx.touch(stage.fill as usize);
             }
         }
     }
@@ -162,11 +161,11 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Points a sector at a slot of a stage, and lets the stage list it.
-    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32) {
+    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<S::Op>) {
         let stage = &mut self.stages[index as usize];
         stage.slots[slot as usize] = lsn as u32 + 1;
         let vsn = stage.vsp * self.layout.superpage + slot;
-        self.touched += 1;
+        cx.touch(1);
         let keys = self.table.keys(lsn, Some(vsn));
         keys.into_iter().for_each(|key| self.checkpoint.changed(key));
         if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
@@ -175,7 +174,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Unmaps the next part of a trim, and logs it.
-    fn trim_some(&mut self, req: u16) -> bool {
+    fn trim_some(&mut self, req: u16, cx: &mut Cx<S::Op>) -> bool {
         if self.free.len() <= self.layout.reserve as usize {
             return false; // Its record needs a superpage, and those left are for collection.
         }
@@ -183,12 +182,12 @@ impl<S: Scheme> Machine<S> {
             self.starved = true;
             return false;
         }
-        let active = self.requests.at(req);
+        let active = cx.request(req);
         let first = active.lba + active.cursor;
         let len = (active.sectors - active.cursor).min(TRIM_STEP);
         active.cursor += len;
-        self.touched += len as usize;
-        self.forget_staged(0, first, first + len);
+        cx.touch(len as usize);
+        self.forget_staged(0, first, first + len, cx);
         let mut changed = false;
         for lsn in first..first + len {
             if self.table.look_up(lsn).is_some() || self.table.is_lost(lsn) {

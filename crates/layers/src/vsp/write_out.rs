@@ -1,19 +1,19 @@
 //! From a filling stage to durable media, and from an empty superpage to a free one.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, MetaBuf, Nanos, Out, Output, Piece,
-    SECTORS_PER_BLOCK, Tally, Verdict,
+    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
 };
 use hostftl_format::hard::Listing;
 
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 use super::layout::FLOOR;
 use super::log::{Mark, Point};
-use super::ops::Op;
+use super::ops::{Cx, Op};
 use super::pool::State;
 use super::stage::runs;
-use super::{Life, Machine, Phase, Scheme, Table};
+use super::{Machine, Phase, Scheme, Table};
 
 /// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
 const FLUSH_EVERY: u64 = 8;
@@ -54,7 +54,7 @@ impl<S: Scheme> Machine<S> {
 
     /// Opens a stage for one thing of a superpage's size, beside the one that fills. It can't be
     /// listed before that one, which ends early when too many wait for it.
-    pub fn own_stage(&mut self) -> Option<u8> {
+    pub fn own_stage(&mut self, cx: &mut Cx<S::Op>) -> Option<u8> {
         let idle = self.stages.iter().filter(|stage| stage.phase == Phase::Idle).count();
         if idle >= KEPT_STAGES {
             let index = self.open_stage(0)?;
@@ -66,7 +66,7 @@ impl<S: Scheme> Machine<S> {
             && self.order.front() == self.filling.as_ref()
         {
             self.close_filling();
-            self.more = true;
+            cx.wake();
         }
         None
     }
@@ -124,10 +124,10 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Digests, lists and programs the oldest stage that is not listed.
-    pub fn pump_seal(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_seal(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let stage = &mut self.stages[index as usize];
-        if self.ops.room() == 0 || stage.placing > 0 {
+        if cx.command_room() == 0 || stage.placing > 0 {
             return false;
         }
         match stage.phase {
@@ -135,10 +135,10 @@ impl<S: Scheme> Machine<S> {
                 stage.phase = Phase::Digesting;
                 let (fill, seed) = (stage.fill, stage.vsp.into());
                 let from = stage.buffer().view_sectors(0, fill);
-                self.submit(now, Op::Digest { stage: index }, Command::Digest { from, seed }, out);
+                cx.submit(Op::Digest { stage: index }, Command::Digest { from, seed });
                 true
             }
-            Phase::Digested(crc) => self.list_and_program(now, index, crc, out),
+            Phase::Digested(crc) => self.list_and_program(index, crc, cx),
             _ => false,
         }
     }
@@ -151,7 +151,7 @@ impl<S: Scheme> Machine<S> {
         stage.phase = Phase::Digested(crc);
     }
 
-    fn list_and_program(&mut self, now: Nanos, index: u8, crc: u32, out: &mut Out) -> bool {
+    fn list_and_program(&mut self, index: u8, crc: u32, cx: &mut Cx<S::Op>) -> bool {
         let (fill, vsp, stamp) = {
             let stage = &self.stages[index as usize];
             (stage.fill, stage.vsp, stage.stamp)
@@ -160,7 +160,7 @@ impl<S: Scheme> Machine<S> {
             self.starved = true;
             return false;
         }
-        self.list(index, crc);
+        self.list(index, crc, cx);
         self.log.sealed = stamp;
         self.order.pop_front();
         let pad = self.layout.superpage - fill;
@@ -169,16 +169,16 @@ impl<S: Scheme> Machine<S> {
         let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && !self.free.is_empty();
         let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
         let log = carry.then(|| self.compose(vsp));
-        self.program_stage(now, index, log, out);
+        self.program_stage(index, log, cx);
         true
     }
 
     /// Lists what a stage holds.
-    fn list(&mut self, index: u8, crc: u32) {
+    fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<S::Op>) {
         let stage = &self.stages[index as usize];
         let listing = Listing { superpage: stage.vsp, crc, fill: stage.fill as u16, lost: false };
         self.log.list(&listing, runs(|slot| stage.sector(slot), stage.fill));
-        self.touched += stage.fill as usize;
+        cx.touch(stage.fill as usize);
     }
 
     /// A log write in the tail of superpage `vsp`.
@@ -193,13 +193,7 @@ impl<S: Scheme> Machine<S> {
         composed
     }
 
-    fn program_stage(
-        &mut self,
-        now: Nanos,
-        index: u8,
-        log: Option<(MetaBuf, u32, Point)>,
-        out: &mut Out,
-    ) {
+    fn program_stage(&mut self, index: u8, log: Option<(MetaBuf, u32, Point)>, cx: &mut Cx<S::Op>) {
         let sp = self.layout.superpage;
         let stage = &mut self.stages[index as usize];
         let (vsp, fill) = (stage.vsp, stage.fill);
@@ -209,11 +203,11 @@ impl<S: Scheme> Machine<S> {
         let mut tally = stage.tally;
         let point = log.as_ref().map(|(_, _, point)| *point);
         self.pool.become_(vsp, State::Staged(index), point.is_some());
-        self.finish_gather(&mut gather, &mut tally, sp - fill, log);
+        self.finish_gather(&mut gather, &mut tally, sp - fill, log, cx);
         let serial = self.log.sent(point);
         let lba = self.layout.data_at(vsp);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Program { stage: index, serial }, command, out);
+        cx.submit(Op::Program { stage: index, serial }, command);
     }
 
     /// Fills the rest of a superpage with zeros and, at its end, log pages.
@@ -223,17 +217,18 @@ impl<S: Scheme> Machine<S> {
         tally: &mut Tally,
         rest: u32,
         log: Option<(MetaBuf, u32, Point)>,
+        cx: &mut Cx<S::Op>,
     ) {
         let slots = log.as_ref().map_or(0, |(_, pages, _)| pages * SECTORS_PER_BLOCK);
         if rest > slots {
             gather.push(Piece::zero_sectors(rest - slots));
             tally.add(Cause::Pad, rest - slots);
-            self.counters.padded += u64::from(rest - slots);
+            cx.counters().padded += u64::from(rest - slots);
         }
         if let Some((buf, pages, _)) = log {
             gather.push(Piece::Meta { buf, pages });
             tally.add(Cause::Map, slots);
-            self.counters.map_written += u64::from(slots);
+            cx.counters().map_written += u64::from(slots);
         }
     }
 
@@ -282,7 +277,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Closes stages and writes log alone where a commit needs it.
-    pub fn pump_commit(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_commit(&mut self, cx: &mut Cx<S::Op>) -> bool {
         self.wanted = self.wanted.max(self.commit);
         let covered = self.log.composed.mark.covers(self.commit);
         if !covered {
@@ -295,22 +290,22 @@ impl<S: Scheme> Machine<S> {
             }
         }
         let alone = self.starved || (!covered && self.log.sealed >= self.commit.stamp);
-        if !alone || !self.log.can_compose() || self.log.horizon == 0 || self.ops.room() == 0 {
+        if !alone || !self.log.can_compose() || self.log.horizon == 0 || cx.command_room() == 0 {
             return false;
         }
-        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_may_take() {
+        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_may_take(cx) {
             self.press_root();
             return false;
         }
-        self.write_log_alone(now, out);
+        self.write_log_alone(cx);
         true
     }
 
     /// Whether a log write of its own may take one of the last superpages: it frees others, or a
     /// root needs it. All that a root needs is that what was opened is listed, and nothing is
     /// opened while so few are left; so two such writes are enough, and one superpage remains.
-    fn log_may_take(&self) -> bool {
-        if self.life == Life::Recovering {
+    fn log_may_take(&self, cx: &mut Cx<S::Op>) -> bool {
+        if cx.life() == Life::Starting {
             return true;
         }
         let frees = self.limbo.mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
@@ -348,7 +343,7 @@ impl<S: Scheme> Machine<S> {
         self.log.sealed >= mark.stamp && kills.is_some() && new
     }
 
-    fn write_log_alone(&mut self, now: Nanos, out: &mut Out) {
+    fn write_log_alone(&mut self, cx: &mut Cx<S::Op>) {
         let vsp = self.take_free();
         self.pool.open(vsp, u8::MAX);
         self.pool.become_(vsp, State::Log, true);
@@ -356,27 +351,27 @@ impl<S: Scheme> Machine<S> {
         let serial = self.log.sent(Some(log.2));
         let mut gather = Gather::new();
         let mut tally = Tally::default();
-        self.finish_gather(&mut gather, &mut tally, self.layout.superpage, Some(log));
+        self.finish_gather(&mut gather, &mut tally, self.layout.superpage, Some(log), cx);
         let lba = self.layout.data_at(vsp);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        self.submit(now, Op::Log { vsp, serial }, command, out);
+        cx.submit(Op::Log { vsp, serial }, command);
     }
 
     /// Sends a flush when one makes something durable that is waited for.
-    pub fn pump_flush(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_flush(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let (settled, durable) = (self.log.settled, self.log.durable);
         let news = settled.seq > durable.seq;
         let asked = news && !durable.mark.covers(self.wanted);
         let direct = self.direct.wants_flush(self.wanted);
         let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
         let wanted = asked || often || direct || self.checkpoint.wants_flush();
-        if self.flushing || !wanted || self.ops.room() == 0 {
+        if self.flushing || !wanted || cx.command_room() == 0 {
             return false;
         }
         self.flushing = true;
         self.checkpoint.flush_sent();
         self.direct.flush_sent();
-        self.submit(now, Op::Flush { settled }, Command::Flush { device: 0 }, out);
+        cx.submit(Op::Flush { settled }, Command::Flush { device: 0 });
         true
     }
 
@@ -387,11 +382,11 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
-    pub fn pump_limbo(&mut self, now: Nanos, out: &mut Out) -> bool {
+    pub fn pump_limbo(&mut self, cx: &mut Cx<S::Op>) -> bool {
         let Some((vsp, mark)) = self.limbo.front() else { return false };
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
-        if !durable || !unread || self.ops.room() == 0 {
+        if !durable || !unread || cx.command_room() == 0 {
             return false;
         }
         self.limbo.pop(&mut self.pool);
@@ -399,7 +394,7 @@ impl<S: Scheme> Machine<S> {
             self.discarding += 1;
             let (lba, sectors) = (self.layout.data_at(vsp), self.layout.superpage.into());
             let command = Command::Reset { device: 0, lba, sectors };
-            self.submit(now, Op::Discard { vsp }, command, out);
+            cx.submit(Op::Discard { vsp }, command);
         } else {
             self.release(vsp);
         }
@@ -441,10 +436,10 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Tells once that every exported sector is mapped.
-    pub fn note_full(&mut self, out: &mut Out) {
+    pub fn note_full(&mut self, cx: &mut Cx<S::Op>) {
         let full = self.table.mapped() == self.layout.entries.min(self.layout.exported);
-        if full && !self.told_full && self.life == Life::Running {
-            out.push(Output::Event(Event::Full));
+        if full && !self.told_full && cx.is_running() {
+            cx.tell(Event::Full);
         }
         self.told_full = full;
     }
