@@ -14,6 +14,7 @@ use hostftl_format::hard::{MAP_ENTRIES, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::ops::NoOp;
 use crate::vsp::pool::{Lost, Pool};
 
 /// The map entry of a sector whose only copy can't be checked: an error until it is written.
@@ -47,6 +48,8 @@ impl Map {
 }
 
 impl Table for Map {
+    type Op = NoOp;
+
     fn live(&self, vsn: u32) -> Option<u64> {
         let lsn = self.back[vsn as usize].checked_sub(1)?;
         (self.to[lsn as usize] == vsn + 1).then_some(lsn.into())

@@ -13,9 +13,10 @@ use hostftl_core::{Command, DeviceInfo, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 use crate::kit::Shell;
+use crate::vsp::collect::Collection;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::{Cx, NoOp};
-use crate::vsp::{Machine, Scheme};
+use crate::vsp::ops::NoOp;
+use crate::vsp::{Area, CxOf, Machine, Scheme};
 use map::Map;
 
 /// The layer.
@@ -23,11 +24,12 @@ pub type Hard = Shell<Machine<Sectors>>;
 
 /// HARD's part of the machine.
 #[derive(Debug, Default)]
-pub struct Sectors;
+pub struct Sectors {
+    collection: Collection,
+}
 
 impl Scheme for Sectors {
     type Table = Map;
-    type Op = NoOp;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         Layout::logged(config, devices)
@@ -42,22 +44,26 @@ impl Scheme for Sectors {
     }
 
     fn new(_: &LayerConfig, _: &Layout, _: impl Iterator<Item = Payload>) -> Self {
-        Sectors
+        Sectors::default()
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<NoOp>) -> bool {
-        machine.pump_vgc(cx)
+    fn collection(&mut self) -> Option<&mut Collection> {
+        Some(&mut self.collection)
+    }
+
+    fn pump_collection(&mut self, area: &mut Area<Map>, cx: &mut CxOf<Self>) -> bool {
+        self.collection.pump_vgc(area, cx)
     }
 
     fn is_collecting(&self) -> bool {
-        false
+        self.collection.is_reading()
     }
 
-    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<NoOp>) -> bool {
-        machine.gather(req, u64::MAX, cx)
+    fn pump_write(&mut self, area: &mut Area<Map>, req: u16, cx: &mut CxOf<Self>) -> bool {
+        area.gather(req, u64::MAX, cx)
     }
 
-    fn done(_: &mut Machine<Self>, op: NoOp, _: Command, _: bool, _: &mut Cx<NoOp>) {
+    fn done(&mut self, _: &mut Area<Map>, op: NoOp, _: Command, _: bool, _: &mut CxOf<Self>) {
         match op {}
     }
 }

@@ -22,9 +22,10 @@ use crate::planted::{Bug, planted};
 use crate::vsp::layout::Layout;
 use crate::vsp::leaves::{LOST, Leaf, Leaves};
 use crate::vsp::pool::{Lost, State};
-use crate::vsp::{Machine, Table};
+use crate::vsp::{Area, Table};
 
 use super::Buddies;
+use super::map::Map;
 use super::ops::Op;
 use crate::vsp::ops::{Cx, Op::Own};
 
@@ -130,6 +131,17 @@ struct Job {
     failed: bool,
 }
 
+impl Job {
+    fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::Idle | Phase::Base, Phase::Rest) | (Phase::Rest, Phase::Base | Phase::Idle)
+        );
+        assert!(fits, "a job that is at {:?} is not at {next:?} next", self.phase);
+        self.phase = next;
+    }
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Jobs {
@@ -176,14 +188,14 @@ impl Jobs {
     }
 }
 
-impl Machine<Buddies> {
+impl Buddies {
     /// Moves every job on.
-    pub(super) fn pump_jobs(&mut self, cx: &mut Cx<Op>) -> bool {
+    pub(super) fn pump_jobs(&mut self, area: &mut Area<Map>, cx: &mut Cx<Op>) -> bool {
         let mut moved = false;
         for index in 0..JOBS {
-            let job = &self.scheme.jobs.list[index];
+            let job = &self.jobs.list[index];
             moved |= match job.phase {
-                Phase::Rest if cx.command_room() > 0 => self.read_rest(index, cx),
+                Phase::Rest if cx.command_room() > 0 => self.read_rest(area, index, cx),
                 _ => false,
             };
         }
@@ -192,64 +204,71 @@ impl Machine<Buddies> {
 
     /// Begins to gather an LSP, perhaps around what the host writes of it: so many sectors from an
     /// offset. The stage.
-    pub(super) fn gather_lsp(&mut self, lsp: u32, host: (u32, u32), cx: &mut Cx<Op>) -> Option<u8> {
-        let index = self.scheme.jobs.idle()?;
-        let stage = self.own_stage(cx)?;
-        let sp = self.layout.superpage;
-        let job = &mut self.scheme.jobs.list[index];
+    pub(super) fn gather_lsp(
+        &mut self,
+        area: &mut Area<Map>,
+        lsp: u32,
+        host: (u32, u32),
+        cx: &mut Cx<Op>,
+    ) -> Option<u8> {
+        let index = self.jobs.idle()?;
+        let stage = area.own_stage(cx)?;
+        let sp = area.layout.superpage;
+        let job = &mut self.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, Some(lsp), host);
         let mine = |lsn: u32| (host.0..host.0 + host.1).contains(&(lsn % sp));
         for (slot, lsn) in job.slots.iter_mut().zip(lsp * sp..) {
             *slot = Slot::new(lsn, if mine(lsn) { From::None } else { From::Zeros });
         }
-        for leaf in self.table.leaves.of(lsp) {
+        for leaf in area.table.leaves.of(lsp) {
             for lsn in (leaf.lsn..leaf.lsn + leaf.len()).filter(|lsn| !mine(*lsn)) {
                 let from = if leaf.vsn == LOST { From::None } else { From::Copy(leaf.at(lsn)) };
                 job.slots[(lsn % sp) as usize].from = from;
             }
         }
         cx.touch(2 * sp as usize);
-        self.read_base(index, cx);
+        self.read_base(area, index, cx);
         Some(stage)
     }
 
     /// Begins to put what a superpage holds into the order of sectors.
-    pub(super) fn gather_vsp(&mut self, vsp: u32, cx: &mut Cx<Op>) -> bool {
-        let Some(index) = self.scheme.jobs.idle() else { return false };
-        let Some(stage) = self.own_stage(cx) else { return false };
-        let job = &mut self.scheme.jobs.list[index];
+    pub(super) fn gather_vsp(&mut self, area: &mut Area<Map>, vsp: u32, cx: &mut Cx<Op>) -> bool {
+        let Some(index) = self.jobs.idle() else { return false };
+        let Some(stage) = area.own_stage(cx) else { return false };
+        let job = &mut self.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, None, (0, 0));
         job.slots.fill(Slot::new(u32::MAX, From::None));
         let mut slots = job.slots.iter_mut();
-        for leaf in self.table.leaves.in_superpage(vsp) {
+        for leaf in area.table.leaves.in_superpage(vsp) {
             for (slot, lsn) in slots.by_ref().zip(leaf.lsn..leaf.lsn + leaf.len()) {
                 *slot = Slot::new(lsn, From::Copy(leaf.at(lsn)));
             }
         }
         job.slots.sort_unstable_by_key(|slot| slot.lsn);
-        cx.touch(2 * self.layout.superpage as usize);
+        cx.touch(2 * area.layout.superpage as usize);
         self.begin_rest(index);
         true
     }
 
     fn begin_rest(&mut self, index: usize) {
-        let job = &mut self.scheme.jobs.list[index];
-        (job.phase, job.cursor, job.outstanding, job.failed) = (Phase::Rest, 0, 0, false);
+        let job = &mut self.jobs.list[index];
+        job.go(Phase::Rest);
+        (job.cursor, job.outstanding, job.failed) = (0, 0, false);
     }
 
     /// Reads what lies at the same distance from its place as the longest leaf, in one go.
-    fn read_base(&mut self, index: usize, cx: &mut Cx<Op>) {
+    fn read_base(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) {
         self.begin_rest(index);
-        let sp = self.layout.superpage;
-        let job = &mut self.scheme.jobs.list[index];
+        let sp = area.layout.superpage;
+        let job = &mut self.jobs.list[index];
         let host = job.host;
         let lsp = job.lsp.expect("an LSP is gathered");
-        let Some(longest) = self.table.leaves.of(lsp).max_by_key(|leaf| leaf.level) else { return };
-        if longest.level < 2 || self.table.look_up(longest.lsn.into()).is_none() {
+        let Some(longest) = area.table.leaves.of(lsp).max_by_key(|leaf| leaf.level) else { return };
+        if longest.level < 2 || area.table.look_up(longest.lsn.into()).is_none() {
             return;
         }
-        let vsp = self.pool.superpage_of(longest.vsn);
-        if matches!(self.pool.state(vsp), State::Staged(_)) {
+        let vsp = area.pool.superpage_of(longest.vsn);
+        if matches!(area.pool.state(vsp), State::Staged(_)) {
             return;
         }
         let shift = i64::from(longest.vsn % sp) - i64::from(longest.lsn % sp);
@@ -268,33 +287,40 @@ impl Machine<Buddies> {
         if first > last {
             return;
         }
-        (job.phase, job.outstanding) = (Phase::Base, 1);
+        job.go(Phase::Base);
+        job.outstanding = 1;
         let from = (i64::from(first) + shift) as u64;
-        self.read_into(index, (vsp, from as u32), (first, last + 1 - first), cx);
+        self.read_into(area, index, (vsp, from as u32), (first, last + 1 - first), cx);
     }
 
     /// Reads slots of a superpage on media into slots of a job's stage.
     fn read_into(
         &mut self,
+        area: &mut Area<Map>,
         index: usize,
         (vsp, from): (u32, u32),
         (slot, len): (u32, u32),
         cx: &mut Cx<Op>,
     ) {
-        let stage = self.scheme.jobs.list[index].stage;
-        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
-        self.pool.begin_read(vsp);
-        let lba = self.layout.data_at(vsp) + u64::from(from);
+        let stage = self.jobs.list[index].stage;
+        let into = area.stages.buffer(stage).view_mut_sectors(slot, len);
+        area.pool.begin_read(vsp);
+        let lba = area.layout.data_at(vsp) + u64::from(from);
         let into = Target::Data(into);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
         cx.submit(Own(Op::Read { job: index as u8, vsp, slot, len }), command);
     }
 
     /// The next run that is still to come, and that the map still has where it was.
-    fn next_run(&mut self, index: usize, cx: &mut Cx<Op>) -> Option<(u32, From, u32)> {
-        let sp = self.layout.superpage;
-        let job = &mut self.scheme.jobs.list[index];
-        let mut look = Look::new(&self.table.leaves);
+    fn next_run(
+        &mut self,
+        area: &mut Area<Map>,
+        index: usize,
+        cx: &mut Cx<Op>,
+    ) -> Option<(u32, From, u32)> {
+        let sp = area.layout.superpage;
+        let job = &mut self.jobs.list[index];
+        let mut look = Look::new(&area.table.leaves);
         while let Some(slot) = job.slots.get_mut(job.cursor as usize) {
             if !slot.here && look.is_current(slot) {
                 break;
@@ -322,113 +348,130 @@ impl Machine<Buddies> {
     }
 
     /// Brings the next run over what the first read brought, or ends the job.
-    fn read_rest(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
+    fn read_rest(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) -> bool {
+        let sp = area.layout.superpage;
         let number = index as u8;
-        let job = &mut self.scheme.jobs.list[index];
+        let job = &mut self.jobs.list[index];
         let stage = job.stage;
-        let Some((slot, from, len)) = self.next_run(index, cx) else {
-            let job = &self.scheme.jobs.list[index];
-            let over = job.outstanding == 0 && self.stages[stage as usize].placing == 0;
+        let Some((slot, from, len)) = self.next_run(area, index, cx) else {
+            let job = &self.jobs.list[index];
+            let over = job.outstanding == 0 && area.stages.get(stage).placing() == 0;
             if over {
-                self.end_job(index, cx);
+                self.end_job(area, index, cx);
             }
             return over;
         };
-        self.scheme.jobs.list[index].outstanding += 1;
+        self.jobs.list[index].outstanding += 1;
         let (op, piece) = match from {
-            From::Copy(vsn) => match self.pool.state(self.pool.superpage_of(vsn)) {
+            From::Copy(vsn) => match area.pool.state(area.pool.superpage_of(vsn)) {
                 State::Staged(from) => {
-                    let view = self.stages[from as usize].buffer().view_sectors(vsn % sp, len);
+                    let view = area.stages.buffer(from).view_sectors(vsn % sp, len);
                     (Op::Copy { job: number, stage: from, slot, len }, Piece::Data(view))
                 }
                 _ => {
-                    let from = (self.pool.superpage_of(vsn), vsn % sp);
-                    self.read_into(index, from, (slot, len), cx);
+                    let from = (area.pool.superpage_of(vsn), vsn % sp);
+                    self.read_into(area, index, from, (slot, len), cx);
                     return true;
                 }
             },
             _ => (Op::Zeros { job: number }, Piece::zero_sectors(len)),
         };
-        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
+        let into = area.stages.buffer(stage).view_mut_sectors(slot, len);
         cx.submit(Own(op), Command::Place { from: piece, into });
         true
     }
 
     /// Publishes what was gathered and closes the stage.
-    fn end_job(&mut self, index: usize, cx: &mut Cx<Op>) {
-        let Job { stage, host, failed, .. } = self.scheme.jobs.list[index];
-        let before = self.table.leaves.count();
+    fn end_job(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) {
+        let Job { stage, host, failed, .. } = self.jobs.list[index];
+        let before = area.table.leaves.count();
         let (mut fill, mut copied) = (host.0 + host.1, 0);
         let mut at = 0;
-        while at < self.layout.superpage {
-            let slots = &self.scheme.jobs.list[index].slots[at as usize..];
-            let (first, level) = (slots[0], Look::new(&self.table.leaves).run(slots));
+        while at < area.layout.superpage {
+            let slots = &self.jobs.list[index].slots[at as usize..];
+            let (first, level) = (slots[0], Look::new(&area.table.leaves).run(slots));
             let len = 1 << level.unwrap_or(0);
             if first.from != From::None {
                 fill = fill.max(at + len);
                 copied += if first.from == From::Zeros { 0 } else { len };
                 if level.is_some() || planted(Bug::GatherOverNewer) {
-                    self.publish_run(stage, first.lsn, (at, level.unwrap_or(0)), cx);
+                    self.publish_run(area, stage, first.lsn, (at, level.unwrap_or(0)), cx);
                 }
             }
             at += len;
         }
         let fill = fill.max(1);
-        self.count_gathered(stage, copied, fill - copied - host.1, cx);
-        self.close_own(stage, fill);
-        let jobs = &mut self.scheme.jobs;
-        jobs.saved += i64::from(before) - i64::from(self.table.leaves.count());
+        self.count_gathered(area, stage, copied, fill - copied - host.1, cx);
+        area.stages.at(stage).close_at(fill);
+        let jobs = &mut self.jobs;
+        jobs.saved += i64::from(before) - i64::from(area.table.leaves.count());
         jobs.failed |= failed;
-        jobs.list[index].phase = Phase::Idle;
+        jobs.list[index].go(Phase::Idle);
     }
 
     /// Points 2^`level` sectors, all of one leaf or none, at slots of a stage, and lets the stage
     /// list them.
-    fn publish_run(&mut self, index: u8, lsn: u32, (slot, level): (u32, u8), cx: &mut Cx<Op>) {
-        let stage = &mut self.stages[index as usize];
-        let leaf = Leaf { lsn, vsn: stage.vsp * self.layout.superpage + slot, level };
+    fn publish_run(
+        &mut self,
+        area: &mut Area<Map>,
+        index: u8,
+        lsn: u32,
+        (slot, level): (u32, u8),
+        cx: &mut Cx<Op>,
+    ) {
+        let stage = area.stages.at(index);
+        let leaf = Leaf { lsn, vsn: stage.vsp() * area.layout.superpage + slot, level };
         for i in 0..leaf.len() {
-            let listed = if planted(Bug::GatherNotListed) { 0 } else { lsn + i + 1 };
-            stage.slots[(slot + i) as usize] = listed;
-            self.checkpoint.changed((lsn + i).into());
+            if !planted(Bug::GatherNotListed) {
+                stage.publish(slot + i, (lsn + i).into());
+            }
+            area.checkpoint.changed((lsn + i).into());
         }
         cx.touch(leaf.len() as usize);
-        if let Lost::Last(vsp) = self.table.point_run(&mut self.pool, leaf) {
-            self.send_to_limbo(vsp);
+        if let Lost::Last(vsp) = area.table.point_run(&mut area.pool, leaf) {
+            area.send_to_limbo(vsp);
         }
     }
 
-    fn count_gathered(&mut self, stage: u8, copied: u32, holes: u32, cx: &mut Cx<Op>) {
-        let tally = &mut self.stages[stage as usize].tally;
-        tally.add(Cause::Gc, copied);
-        tally.add(Cause::Pad, holes);
+    fn count_gathered(
+        &mut self,
+        area: &mut Area<Map>,
+        stage: u8,
+        copied: u32,
+        holes: u32,
+        cx: &mut Cx<Op>,
+    ) {
+        let stage = area.stages.at(stage);
+        stage.count(Cause::Gc, copied);
+        stage.count(Cause::Pad, holes);
         cx.counters().gc_copied += u64::from(copied);
         cx.counters().padded += u64::from(holes);
     }
 
     /// A command of a job is over.
-    pub(super) fn gathered(&mut self, op: Op, command: Command, ok: bool) {
+    pub(super) fn gathered(&mut self, area: &mut Area<Map>, op: Op, command: Command, ok: bool) {
         let (index, slot, len, into) = match (op, command) {
             (Op::Read { job, vsp, slot, len }, Command::Read { into: Target::Data(into), .. }) => {
-                self.pool.end_read(vsp);
+                area.pool.end_read(vsp);
                 (job, slot, len, into)
             }
             (
                 Op::Copy { job, stage, slot, len },
                 Command::Place { from: Piece::Data(from), into },
             ) => {
-                self.repay_stage(stage, from);
+                area.stages.at(stage).repay(from);
                 (job, slot, len, into)
             }
             (Op::Zeros { job }, Command::Place { into, .. }) => (job, 0, 0, into),
             (op, command) => unreachable!("{op:?} came back with {command:?}"),
         };
-        let job = &mut self.scheme.jobs.list[index as usize];
+        let job = &mut self.jobs.list[index as usize];
         let stage = job.stage;
         job.outstanding -= 1;
         let base = job.phase == Phase::Base;
-        job.phase = Phase::Rest;
+        if base {
+            job.go(Phase::Rest);
+        }
         if !ok {
             job.failed = true;
             let part = &mut job.slots[slot as usize..(slot + len) as usize];
@@ -436,6 +479,6 @@ impl Machine<Buddies> {
                 .filter(|slot| slot.here == base)
                 .for_each(|slot| slot.from = From::None);
         }
-        self.stages[stage as usize].buffer().repay_mut(into);
+        area.stages.buffer(stage).repay_mut(into);
     }
 }

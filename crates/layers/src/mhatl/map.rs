@@ -18,6 +18,7 @@ use crate::vsp::Table;
 use crate::vsp::layout::{Layout, STAGES};
 use crate::vsp::pool::{Lost, Pool};
 
+use super::ops::Op;
 use crate::vsp::leaves::{LOST, Leaf, Leaves, Size};
 
 /// Leaves beyond the cap and a tenth: what is in stages may part that many runs for a while.
@@ -138,6 +139,8 @@ fn size(layout: &Layout, cap: u32) -> Size {
 }
 
 impl Table for Map {
+    type Op = Op;
+
     fn live(&self, vsn: u32) -> Option<u64> {
         let mut leaves = self.leaves.in_superpage(vsn / self.superpage);
         let leaf = leaves.find(|leaf: &Leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&vsn))?;
@@ -304,7 +307,7 @@ mod tests {
         let config = LayerConfig::new(LayerKind::Mhatl);
         let devices = [DeviceInfo::block(1 << 15, 128)];
         let layout = super::super::Buddies::layout(&config, &devices).expect("it is large enough");
-        let new = || (Map::new(&layout, 64), Pool::new(&layout, false));
+        let new = || (Map::new(&layout, 64), Pool::new(&layout, false, false));
         let (mut ones, mut runs) = (new(), new());
         let mut dice = Dice::new(1);
         let (mut below, mut largest) = (|most: u32| dice.below(most), 0);

@@ -18,9 +18,9 @@ use hostftl_core::{Command, DeviceInfo, Few, Payload};
 use crate::config::{LayerConfig, PlanError};
 use crate::kit::Shell;
 use crate::kit::requests::Kind;
+use crate::vsp::collect::Collection;
 use crate::vsp::layout::Layout;
-use crate::vsp::ops::Cx;
-use crate::vsp::{Machine, Scheme};
+use crate::vsp::{Area, CxOf, Machine, Scheme};
 use gather::Jobs;
 use map::Map;
 use ops::Op;
@@ -32,13 +32,13 @@ pub type Mhatl = Shell<Machine<Buddies>>;
 /// mHATL's part of the machine.
 #[derive(Debug)]
 pub struct Buddies {
+    collection: Collection,
     jobs: Jobs,
     round: Round,
 }
 
 impl Scheme for Buddies {
     type Table = Map;
-    type Op = Op;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         if !config.superpage.is_power_of_two() {
@@ -62,27 +62,32 @@ impl Scheme for Buddies {
     }
 
     fn new(config: &LayerConfig, layout: &Layout, _: impl Iterator<Item = Payload>) -> Self {
-        Buddies { jobs: Jobs::new(layout), round: Round::new(config) }
+        let collection = Collection::default();
+        Buddies { collection, jobs: Jobs::new(layout), round: Round::new(config) }
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
-        let collected = machine.pump_vgc(cx);
-        machine.pump_jobs(cx) | machine.pump_round(cx) | collected
+    fn collection(&mut self) -> Option<&mut Collection> {
+        Some(&mut self.collection)
+    }
+
+    fn pump_collection(&mut self, area: &mut Area<Map>, cx: &mut CxOf<Self>) -> bool {
+        let collected = self.collection.pump_vgc(area, cx);
+        self.pump_jobs(area, cx) | self.pump_round(area, cx) | collected
     }
 
     fn is_collecting(&self) -> bool {
-        self.jobs.is_busy()
+        self.collection.is_reading() || self.jobs.is_busy()
     }
 
-    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Op>) -> bool {
+    fn pump_write(&mut self, area: &mut Area<Map>, req: u16, cx: &mut CxOf<Self>) -> bool {
         match cx.request(req).kind {
-            Kind::Trim => machine.leaves_fit() && machine.gather(req, u64::MAX, cx),
-            _ => machine.write_leaves(req, cx),
+            Kind::Trim => self.leaves_fit(area) && area.gather(req, u64::MAX, cx),
+            _ => self.write_leaves(area, req, cx),
         }
     }
 
-    fn facts(machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
-        let (leaves, cap) = (&machine.table.leaves, machine.scheme.round.cap);
+    fn facts(&self, area: &Area<Map>) -> Few<(&'static str, u64), 8> {
+        let (leaves, cap) = (&area.table.leaves, self.round.cap);
         let (count, touched) = (leaves.count(), leaves.touched());
         Few::from_iter([
             ("leaves", count.into()),
@@ -94,7 +99,14 @@ impl Scheme for Buddies {
         ])
     }
 
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, _: &mut Cx<Op>) {
-        machine.gathered(op, command, ok);
+    fn done(
+        &mut self,
+        area: &mut Area<Map>,
+        op: Op,
+        command: Command,
+        ok: bool,
+        _: &mut CxOf<Self>,
+    ) {
+        self.gathered(area, op, command, ok);
     }
 }

@@ -7,14 +7,18 @@
 use hostftl_core::Event;
 
 use crate::config::LayerConfig;
-use crate::vsp::Machine;
+use crate::vsp::Area;
 use crate::vsp::layout::FLOOR;
 use crate::vsp::ops::{Cx, OWN_OPS};
 use crate::vsp::pool::State;
 
+use super::forward::Forward;
+use super::hidden::HiddenMap;
+use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
-use super::{Hidden, HiddenMap};
+use super::route::Route;
+use super::spill::Spill;
 
 /// Superpages that are kept free or soon free beside the reserve.
 const MARGIN: u32 = 8;
@@ -22,6 +26,27 @@ const MARGIN: u32 = 8;
 const MARGIN_SHARE: u32 = 24;
 /// LSPs that a batch looks at in one go.
 const LOOK: u32 = 4096;
+
+/// What empties a victim beside its own state.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    movers: &'a mut Movers,
+    forward: &'a mut Forward,
+    spill: &'a mut Spill,
+    route: &'a Route,
+}
+
+impl<'a> Parts<'a> {
+    /// All of it.
+    pub fn new(
+        movers: &'a mut Movers,
+        forward: &'a mut Forward,
+        spill: &'a mut Spill,
+        route: &'a Route,
+    ) -> Self {
+        Parts { movers, forward, spill, route }
+    }
+}
 
 /// The victim under way. See the module text.
 #[derive(Debug)]
@@ -31,7 +56,7 @@ pub struct Victims {
     /// The next slot of the victim, or the next LSP of the batch.
     cursor: u32,
     /// Whether part of the victim could not be moved.
-    pub failed: bool,
+    failed: bool,
     /// Whether the victim was chosen for what it holds, and is not to be emptied.
     spilling: bool,
 }
@@ -43,135 +68,184 @@ impl Victims {
         Victims { reclaim, victim: None, cursor: 0, failed: false, spilling: false }
     }
 
-    /// Whether a superpage is the victim.
-    pub fn is(&self, vsp: u32) -> bool {
-        self.victim == Some(vsp)
+    /// The victim under way.
+    pub fn victim(&self) -> Option<u32> {
+        self.victim
     }
-}
 
-impl<M: HiddenMap> Machine<Hidden<M>> {
+    /// Part of the victim can't be moved.
+    pub fn note_failed(&mut self) {
+        self.failed = true;
+    }
+
     /// Gives idle movers work.
-    pub(super) fn pump_victims(&mut self, cx: &mut Cx<Op>) -> bool {
-        match self.scheme.victims.victim {
+    pub fn pump_victims<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        match self.victim {
             _ if !cx.is_running() || cx.command_room() <= OWN_OPS / 2 => false,
-            _ if self.scheme.forward.is_reading() => false,
-            None => self.choose(cx),
-            Some(victim) if self.scheme.victims.reclaim == Reclaim::Fewest => {
-                self.feed_victim(victim, cx)
+            _ if with.forward.is_reading() => false,
+            None => self.choose(area, with, cx),
+            Some(victim) if self.reclaim == Reclaim::Fewest => {
+                self.feed_victim(area, with, victim, cx)
             }
-            Some(_) => self.feed_batch(cx),
+            Some(_) => self.feed_batch(area, with, cx),
         }
     }
 
     /// Chooses a victim, or begins a batch, when few superpages are free.
-    fn choose(&mut self, cx: &mut Cx<Op>) -> bool {
-        let free = self.free.len() as u32;
-        let reserve = self.layout.reserve;
-        let own = self.layout.count - self.layout.lent;
-        let margin = MARGIN + if self.layout.roomy { own / MARGIN_SHARE } else { 0 };
+    fn choose<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let free = area.pool.free() as u32;
+        let reserve = area.layout.reserve;
+        let own = area.layout.count - area.layout.lent;
+        let margin = MARGIN + if area.layout.roomy { own / MARGIN_SHARE } else { 0 };
         if free <= reserve + MARGIN {
-            self.press_limbo(true);
+            area.press_limbo(true);
         }
-        let leaving = self.leaving_victim();
-        let enough = free + self.discarding + self.limbo.len() as u32 > reserve + margin;
-        if leaving.is_none() && (enough || free > reserve && self.scheme.spill.has_turn()) {
-            let slots = self.hidden_slots();
-            if self.table.is_full(slots)
-                && let Some(victim) = self.spilled(cx)
+        let leaving = area.leaving_victim();
+        let enough =
+            free + area.pool.discarding() + area.pool.limbo().len() as u32 > reserve + margin;
+        if leaving.is_none() && (enough || free > reserve && with.spill.has_turn()) {
+            let slots = area.hidden_slots();
+            if area.table.is_full(slots)
+                && let Some(victim) = with.spill.spilled(area, cx)
             {
-                self.begin_victim(victim, true, cx);
+                self.begin_victim(area, with, victim, true, cx);
                 return true;
             }
             // A host that fills a stage brings the log along; others wait for superpages.
-            let stuck = free <= FLOOR || self.scheme.route.waits;
+            let stuck = free <= FLOOR || with.route.waits;
             if enough {
-                return free <= reserve && stuck && self.press_limbo(false);
+                return free <= reserve && stuck && area.press_limbo(false);
             }
         }
-        let victim = leaving.or_else(|| self.pool.victim(self.layout.superpage + 1));
-        let Some(victim) = victim else { return self.press_limbo(false) };
-        self.begin_victim(victim, false, cx);
+        let victim = leaving.or_else(|| area.pool.victim(area.layout.superpage + 1));
+        let Some(victim) = victim else { return area.press_limbo(false) };
+        self.begin_victim(area, with, victim, false, cx);
         true
     }
 
-    fn begin_victim(&mut self, victim: u32, spilling: bool, cx: &mut Cx<Op>) {
-        let victims = &mut self.scheme.victims;
-        (victims.victim, victims.cursor, victims.failed) = (Some(victim), 0, false);
-        victims.spilling = spilling;
-        if victims.reclaim == Reclaim::Fewest {
-            self.pool.become_(victim, State::Victim, false);
-            self.read_victim(victim, cx);
+    fn begin_victim<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        victim: u32,
+        spilling: bool,
+        cx: &mut Cx<Op>,
+    ) {
+        (self.victim, self.cursor, self.failed) = (Some(victim), 0, false);
+        self.spilling = spilling;
+        if self.reclaim == Reclaim::Fewest {
+            area.pool.become_(victim, State::Victim, false);
+            with.forward.read_victim(area, victim, cx);
         }
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
     }
 
     /// Begins to move the next LSP that the victim holds a sector of, or ends with the victim.
-    fn feed_victim(&mut self, victim: u32, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
-        let from = self.scheme.victims.cursor;
+    fn feed_victim<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        victim: u32,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let sp = area.layout.superpage;
+        let from = self.cursor;
         let first = victim * sp;
-        let next = (from..sp).find(|slot| self.table.live(first + slot).is_some());
+        let next = (from..sp).find(|slot| area.table.live(first + slot).is_some());
         cx.touch((next.unwrap_or(sp) - from) as usize);
-        self.scheme.victims.cursor = next.unwrap_or(sp);
+        self.cursor = next.unwrap_or(sp);
         let Some(slot) = next else {
-            let busy = self.scheme.movers.is_busy() || self.scheme.forward.is_busy();
-            return !busy && self.end_victim(victim);
+            let busy = with.movers.is_busy() || with.forward.is_busy();
+            return !busy && self.end_victim(area, victim);
         };
-        let lsn = self.table.live(first + slot).expect("it was live just now");
-        let lsp = self.table.lsp(lsn);
-        if self.scheme.movers.any(|other| other == lsp) {
-            self.scheme.victims.cursor += 1;
+        let lsn = area.table.live(first + slot).expect("it was live just now");
+        let lsp = area.table.lsp(lsn);
+        if with.movers.any(|other| other == lsp) {
+            self.cursor += 1;
             return true;
         }
-        if self.scheme.victims.spilling {
-            let passed = self.spill_lsp((first + slot, lsp), cx);
-            self.scheme.victims.cursor += passed.unwrap_or(0);
+        if self.spilling {
+            let passed = self.spill_lsp(area, with, (first + slot, lsp), cx);
+            self.cursor += passed.unwrap_or(0);
             return passed.is_some();
         }
-        if self.stays(lsp, victim) {
-            let copied = self.copy_run(first + slot, sp - slot, cx);
-            self.scheme.victims.cursor += copied;
+        if with.forward.stays(area, with.spill, (lsp, victim)) {
+            let copied = with.forward.copy_run(area, first + slot, sp - slot, cx);
+            self.cursor += copied;
             return copied > 0;
         }
-        let begun = self.begin_move(lsp, cx);
-        self.scheme.victims.cursor += u32::from(begun);
+        let begun = with.movers.begin_move(area, with.route, lsp, cx);
+        self.cursor += u32::from(begun);
         begun
     }
 
-    fn end_victim(&mut self, victim: u32) -> bool {
-        self.scheme.victims.victim = None;
-        if self.pool.valid(victim) == 0 {
-            self.pool.become_(victim, State::Limbo, false);
-            self.send_to_limbo(victim);
-        } else if self.scheme.victims.failed || self.table.holds_lost(victim) {
-            self.pool.become_(victim, State::Stuck, false);
-            self.note_salvaged(victim, true);
+    fn end_victim<M: HiddenMap>(&mut self, area: &mut Area<M>, victim: u32) -> bool {
+        self.victim = None;
+        if area.pool.valid(victim) == 0 {
+            area.pool.become_(victim, State::Limbo, false);
+            area.send_to_limbo(victim);
+        } else if self.failed || area.table.holds_lost(victim) {
+            area.pool.become_(victim, State::Stuck, false);
+            area.note_salvaged(victim, true);
         } else {
-            self.pool.become_(victim, State::Full, false);
+            area.pool.become_(victim, State::Full, false);
         }
         true
     }
 
     /// Begins to move the next LSP of the batch, or ends the batch.
-    fn feed_batch(&mut self, cx: &mut Cx<Op>) -> bool {
-        let lsps = self.table.lsps();
-        let from = self.scheme.victims.cursor;
+    fn feed_batch<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let lsps = area.table.lsps();
+        let from = self.cursor;
         let end = (from + LOOK).min(lsps);
-        let movers = &self.scheme.movers;
+        let movers = &with.movers;
         let next =
-            (from..end).find(|lsp| !self.table.is_home(*lsp) && !movers.any(|other| other == *lsp));
+            (from..end).find(|lsp| !area.table.is_home(*lsp) && !movers.any(|other| other == *lsp));
         cx.touch((next.unwrap_or(end) - from) as usize);
-        self.scheme.victims.cursor = next.unwrap_or(end);
+        self.cursor = next.unwrap_or(end);
         if let Some(lsp) = next {
-            let begun = self.begin_move(lsp, cx);
-            self.scheme.victims.cursor += u32::from(begun);
+            let begun = with.movers.begin_move(area, with.route, lsp, cx);
+            self.cursor += u32::from(begun);
             return begun;
         }
-        if end == lsps && !self.scheme.movers.is_busy() {
-            self.scheme.victims.victim = None;
+        if end == lsps && !with.movers.is_busy() {
+            self.victim = None;
             return true;
         }
         end > from
+    }
+
+    /// Begins to move the LSP home if it is worth it; how many slots to go on, if it went on.
+    pub fn spill_lsp<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        (slot, lsp): (u32, u32),
+        cx: &mut Cx<Op>,
+    ) -> Option<u32> {
+        cx.touch(area.layout.superpage as usize / 4);
+        if !with.spill.is_worth_it(area, lsp) {
+            return Some(area.run_of(slot, lsp));
+        }
+        with.movers.begin_move(area, with.route, lsp, cx).then(|| {
+            with.spill.take();
+            area.run_of(slot, lsp)
+        })
     }
 }

@@ -6,13 +6,14 @@
 //! - The buffer holds the victim from the end of its read until the next one begins.
 //! - A copy is published only where the map still points at its source.
 
-use hostftl_core::{Cause, Command, Payload, Piece, Target};
+use hostftl_core::{Cause, Command, Payload, Piece, Target, ViewMut};
 
-use crate::vsp::Machine;
+use crate::vsp::Area;
 use crate::vsp::layout::FLOOR;
 
+use super::hidden::HiddenMap;
 use super::ops::Op;
-use super::{Hidden, HiddenMap};
+use super::spill::Spill;
 use crate::vsp::ops::{Cx, Op::Own};
 
 /// Thousandths of the hidden area from which on everything in the victim goes home.
@@ -62,82 +63,98 @@ impl Forward {
             buffer.void();
         }
     }
-}
 
-impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Reads a new victim.
-    pub(super) fn read_victim(&mut self, victim: u32, cx: &mut Cx<Op>) {
-        let sp = self.layout.superpage;
-        let forward = &mut self.scheme.forward;
-        (forward.reading, forward.holds) = (true, Some(victim));
-        forward.pays = 4 * self.pool.weight(victim) <= 3 * sp;
-        let into = Target::Data(forward.buffer().view_mut_sectors(0, sp));
-        self.pool.begin_read(victim);
-        let lba = self.layout.data_at(victim);
+    pub fn read_victim<M: HiddenMap>(&mut self, area: &mut Area<M>, victim: u32, cx: &mut Cx<Op>) {
+        let sp = area.layout.superpage;
+        (self.reading, self.holds) = (true, Some(victim));
+        self.pays = 4 * area.pool.weight(victim) <= 3 * sp;
+        let into = Target::Data(self.buffer().view_mut_sectors(0, sp));
+        area.pool.begin_read(victim);
+        let lba = area.layout.data_at(victim);
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
         cx.submit(Own(Op::Bounce { vsp: victim }), command);
     }
 
     /// Whether what the victim has of an LSP stays hidden.
-    pub(super) fn stays(&mut self, lsp: u32, victim: u32) -> bool {
-        let forward = &self.scheme.forward;
-        if !self.table.copies() || !forward.holds(victim) || !forward.pays {
+    pub fn stays<M: HiddenMap>(
+        &self,
+        area: &mut Area<M>,
+        spill: &Spill,
+        (lsp, victim): (u32, u32),
+    ) -> bool {
+        if !area.table.copies() || !self.holds(victim) || !self.pays {
             return false;
         }
-        let slots = self.hidden_slots();
-        let crowded = self.table.mapped() * 1000 > CROWDED * slots;
-        if crowded || self.free.len() <= FLOOR as usize + 1 || !self.admits() {
+        let slots = area.hidden_slots();
+        let crowded = area.table.mapped() * 1000 > CROWDED * slots;
+        if crowded || area.pool.free() <= FLOOR as usize + 1 || !area.admits() {
             return false;
         }
-        !self.table.is_full(slots) || !self.is_worth_it(lsp)
+        !area.table.is_full(slots) || !spill.is_worth_it(area, lsp)
     }
 
     /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
     /// many.
-    pub(super) fn copy_run(&mut self, from: u32, left: u32, cx: &mut Cx<Op>) -> u32 {
-        let lsn = self.table.live(from).expect("what is copied is live");
-        let follows = |i: &u32| self.table.live(from + i) == Some(lsn + u64::from(*i));
+    pub fn copy_run<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        from: u32,
+        left: u32,
+        cx: &mut Cx<Op>,
+    ) -> u32 {
+        let lsn = area.table.live(from).expect("what is copied is live");
+        let follows = |i: &u32| area.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         cx.touch(run as usize);
-        let Some((stage, slot, len)) = self.take_slots(lsn, run, Cause::Gc) else { return 0 };
-        let forward = &mut self.scheme.forward;
-        forward.copying += 1;
-        let view = forward.buffer().view_sectors(from % self.layout.superpage, len);
-        let into = self.stages[stage as usize].buffer().view_mut_sectors(slot, len);
+        let Some((stage, slot, len)) = area.take_slots(lsn, run, Cause::Gc) else { return 0 };
+        self.copying += 1;
+        let view = self.buffer().view_sectors(from % area.layout.superpage, len);
+        let into = area.stages.buffer(stage).view_mut_sectors(slot, len);
         let op = Op::Forward { stage, from, slot, len };
         cx.submit(Own(op), Command::Place { from: Piece::Data(view), into });
         cx.counters().gc_copied += u64::from(len);
-        self.close_if_full();
+        area.close_if_full();
         len
     }
 
+    /// Slots of the victim were laid over what a mover moves: where.
+    pub fn laid(&mut self, command: Command) -> ViewMut {
+        let Command::Place { from: Piece::Data(from), into } = command else {
+            unreachable!("slots of the victim are copied")
+        };
+        self.buffer().repay(from);
+        into
+    }
+
     /// A command that fills or uses the buffer is over.
-    pub(super) fn forward_done(&mut self, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
+    pub fn forward_done<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        op: Op,
+        command: Command,
+        ok: bool,
+        cx: &mut Cx<Op>,
+    ) {
         match (op, command) {
             (Op::Bounce { vsp }, Command::Read { into: Target::Data(into), .. }) => {
-                self.pool.end_read(vsp);
-                let forward = &mut self.scheme.forward;
-                forward.reading = false;
-                forward.buffer().repay_mut(into);
+                area.pool.end_read(vsp);
+                self.reading = false;
+                self.buffer().repay_mut(into);
                 if !ok {
-                    forward.holds = None;
+                    self.holds = None;
                 }
-            }
-            (Op::OverlayBounce { mover }, Command::Place { from: Piece::Data(from), into }) => {
-                self.scheme.forward.buffer().repay(from);
-                self.scheme.movers.repay(mover, into);
             }
             (
                 Op::Forward { stage, from, slot, len },
                 Command::Place { from: Piece::Data(view), into },
             ) => {
-                let forward = &mut self.scheme.forward;
-                forward.copying -= 1;
-                forward.buffer().repay(view);
-                self.stage_placed(stage, into);
+                self.copying -= 1;
+                self.buffer().repay(view);
+                area.stages.at(stage).arrived(into);
                 for i in 0..len {
-                    if let Some(lsn) = self.table.live(from + i) {
-                        self.publish(stage, lsn, slot + i, cx);
+                    if let Some(lsn) = area.table.live(from + i) {
+                        area.publish(stage, lsn, slot + i, cx);
                     }
                 }
             }

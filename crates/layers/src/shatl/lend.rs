@@ -11,15 +11,15 @@
 use hostftl_core::{Command, Event};
 use hostftl_format::hard::Listing;
 
-use crate::vsp::Machine;
+use crate::vsp::Area;
 use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::log::Mark;
 use crate::vsp::pool::{NONE, State};
 use crate::vsp::stage::runs;
 use crate::vsp::write_out::LAST_NAMES;
 
+use super::hidden::HiddenMap;
 use super::ops::Op;
-use super::{Hidden, HiddenMap};
 use crate::vsp::ops::{Cx, Op::Own};
 
 /// How many parts there are, at the most.
@@ -111,13 +111,9 @@ impl Loans {
     }
 }
 
-impl<M: HiddenMap> Machine<Hidden<M>> {
+impl<M: HiddenMap> Area<M> {
     /// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
-    pub(super) fn owns_homes(
-        &mut self,
-        lsps: core::ops::RangeInclusive<u32>,
-        cx: &mut Cx<Op>,
-    ) -> bool {
+    pub fn owns_homes(&mut self, lsps: core::ops::RangeInclusive<u32>, cx: &mut Cx<Op>) -> bool {
         let Some(loans) = self.table.loans() else { return true };
         let waits = |lsp: &u32| loans.has(*lsp) || loans.is_ending(*lsp);
         let Some(lsp) = lsps.into_iter().find(waits) else { return true };
@@ -133,20 +129,20 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     /// log write stay there until it is elsewhere.
     fn withhold(&mut self, part: u32, cx: &mut Cx<Op>) {
         let vsps = self.table.loans().map_or(0..0, |loans| loans.superpages(part));
-        let horizon = self.log.horizon as usize;
-        let names = self.free.iter(&self.pool).take(horizon);
+        let horizon = self.log.horizon() as usize;
+        let names = self.pool.free_list().take(horizon);
         let names = names.filter(|vsp| vsps.contains(vsp));
         let named = names.clone().count() as u32;
-        let keep = (LAST_NAMES + 1).saturating_sub(self.log.horizon - named).min(named);
+        let keep = (LAST_NAMES + 1).saturating_sub(self.log.horizon() - named).min(named);
         let mut kept = [NONE; LAST_NAMES as usize + 1];
         kept.iter_mut().zip(names.take(keep as usize)).for_each(|(kept, vsp)| *kept = vsp);
-        self.log.horizon -= named - keep;
+        self.log.take_names(named - keep);
         // Their states lie side by side: four take less time than an entry of the map. The largest
         // volume has 118,000 in a part.
         cx.touch(vsps.len() / 4 + horizon);
         for vsp in vsps {
             if self.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
-                self.free.remove(&mut self.pool, vsp);
+                self.pool.withhold(vsp);
                 self.pool.become_(vsp, State::Home, false);
             }
         }
@@ -154,7 +150,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
 
     /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
     /// a part can't be read comes last, for what of it can.
-    pub(super) fn leaving_victim(&mut self) -> Option<u32> {
+    pub fn leaving_victim(&mut self) -> Option<u32> {
         let loans = self.table.loans()?;
         let (part, Phase::Ending) = loans.ending? else { return None };
         let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
@@ -167,7 +163,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Notes whether all that can be read of a superpage is elsewhere.
-    pub(super) fn note_salvaged(&mut self, vsp: u32, salvaged: bool) {
+    pub fn note_salvaged(&mut self, vsp: u32, salvaged: bool) {
         if let Some(loans) = self.table.loans() {
             loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
             loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
@@ -179,11 +175,11 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     /// nothing is written, stands for that.
     fn bury(&mut self, vsp: u32, cx: &mut Cx<Op>) -> bool {
         let sp = self.layout.superpage;
-        if self.free.len() <= FLOOR as usize {
+        if self.pool.free() <= FLOOR as usize {
             return self.press_limbo(false);
         }
-        if self.log.horizon <= LAST_NAMES || !self.log.fits(sp) {
-            self.starved = true;
+        if self.log.horizon() <= LAST_NAMES || !self.log.fits(sp) {
+            self.wishes.starve();
             return false;
         }
         let known = self.table.holds_lost(vsp);
@@ -209,7 +205,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Moves the end of a loan on.
-    pub(super) fn pump_loans(&mut self, cx: &mut Cx<Op>) -> bool {
+    pub fn pump_loans(&mut self, cx: &mut Cx<Op>) -> bool {
         let Some(loans) = self.table.loans() else { return false };
         let Some((part, phase)) = loans.ending else { return false };
         let vsps = loans.superpages(part);
@@ -226,7 +222,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             Phase::Recorded(event) => {
                 if self.durable().direct < event {
                     let mark = Mark { direct: event, ..Mark::default() };
-                    self.commit = self.commit.max(mark);
+                    self.wishes.press(mark);
                     return false;
                 }
                 self.table.loans().expect("there are loans").ending = None;
@@ -254,21 +250,30 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     fn set_ending(&mut self, part: u32, phase: Phase) {
-        self.table.loans().expect("there are loans").ending = Some((part, phase));
+        let loans = self.table.loans().expect("there are loans");
+        let fits = matches!(
+            (loans.ending, phase),
+            (Some((_, Phase::Ending)), Phase::Forgetting)
+                | (Some((_, Phase::Forgetting)), Phase::Recorded(_))
+        );
+        assert!(fits, "a loan that is at {:?} is not at {phase:?} next", loans.ending);
+        loans.ending = Some((part, phase));
     }
 
     /// Asks for what frees a superpage of the ending loan.
     fn press_out(&mut self, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
         match self.pool.state(vsp) {
             State::Free => {
-                let before = self.free.len();
+                let before = self.pool.free();
                 self.withhold(part, cx);
-                let withheld = self.free.len() < before;
-                self.starved |= !withheld;
+                let withheld = self.pool.free() < before;
+                if !withheld {
+                    self.wishes.starve();
+                }
                 withheld
             }
-            State::Staged(index) if self.filling == Some(index) => {
-                self.close_filling();
+            State::Staged(index) if self.stages.filling() == Some(index) => {
+                self.stages.close_filling();
                 true
             }
             State::Limbo => self.press_limbo(false),
@@ -279,7 +284,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// The device forgot what the superpages of the ending loan held.
-    pub(super) fn loan_forgotten(&mut self, ok: bool) {
+    pub fn loan_forgotten(&mut self, ok: bool) {
         let loans = self.table.loans().expect("there are loans");
         let Some((part, Phase::Forgetting)) = loans.ending else {
             unreachable!("the device was told once")
@@ -291,9 +296,9 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         let (vsp, count) = (vsps.start, vsps.len() as u32);
         let checkpoint = &mut self.checkpoint;
         self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
-        self.direct.end_loan((vsp, count), self.log.sealed);
+        self.direct.end_loan((vsp, count), self.log.sealed());
         self.direct.end_event();
-        let event = self.direct.done;
+        let event = self.direct.done();
         self.set_ending(part, Phase::Recorded(event));
     }
 }

@@ -18,7 +18,8 @@ use crate::vsp::Table;
 use crate::vsp::layout::Layout;
 use crate::vsp::pool::{Lost, Pool};
 
-use super::HiddenMap;
+use super::hidden::HiddenMap;
+use super::ops::Op;
 
 /// The bit of an entry whose content can't be checked: an error until the sector is written.
 pub const LOST: u32 = 1 << 31;
@@ -133,6 +134,8 @@ impl HiddenMap for Map {
 }
 
 impl Table for Map {
+    type Op = Op;
+
     fn live(&self, slot: u32) -> Option<u64> {
         let lost = self.slots[slot as usize] & LOST > 0;
         (!lost).then(|| self.holds(slot)).flatten()

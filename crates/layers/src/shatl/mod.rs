@@ -22,6 +22,8 @@
 mod auto;
 mod collect;
 mod forward;
+mod hidden;
+mod kills;
 mod lend;
 mod map;
 mod moves;
@@ -44,10 +46,10 @@ use crate::vsp::direct::Direct;
 use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
 use crate::vsp::ops::Cx;
 use crate::vsp::pool::Pool;
-use crate::vsp::{Machine, Scheme, Table};
-use collect::Victims;
+use crate::vsp::{Area, Machine, Scheme};
+use collect::{Parts, Victims};
 use forward::Forward;
-use lend::Loans;
+use hidden::HiddenMap;
 use map::{MOST_SECTORS, Map};
 use moves::Movers;
 use ops::Op;
@@ -62,63 +64,6 @@ pub type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
 
 /// The fewest superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
-
-/// What the hidden area holds, and how to go on with it.
-pub trait HiddenMap: Table + Sized {
-    /// Whether a superpage weighs another thing than its live slots.
-    const WEIGHS: bool;
-
-    /// An empty map.
-    fn new(layout: &Layout) -> Self;
-    /// Bytes of what says where sectors are.
-    fn memory(layout: &Layout) -> u64;
-    /// Bytes of the way back from LSPs, and of what is known of superpages beside the pool.
-    fn reverse_memory(layout: &Layout) -> u64;
-
-    /// The LSP of a sector.
-    fn lsp(&self, lsn: u64) -> u32;
-    /// How many LSPs there are.
-    fn lsps(&self) -> u32;
-    /// The slots that hold sectors of an LSP, readable or not, and the sectors.
-    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)>;
-    /// The LSPs of what is live in a superpage, as often as runs of them lie there.
-    fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32>;
-    /// The sector that a slot holds, readable or not.
-    fn holds(&self, slot: u32) -> Option<u64>;
-    /// Whether no sector of an LSP is in the hidden area.
-    fn is_home(&self, lsp: u32) -> bool {
-        self.hidden(lsp).next().is_none()
-    }
-
-    /// Whether there is room for what one more run needs while so many are on their way.
-    fn admits(&self, _placing: u32) -> bool {
-        true
-    }
-    /// Whether what is live in a victim may stay hidden.
-    fn copies(&self) -> bool {
-        false
-    }
-    /// Whether LSPs should go home although superpages are free, of which there are `slots`.
-    fn is_full(&self, _slots: u64) -> bool {
-        false
-    }
-    /// How much it helps to send an LSP home.
-    fn worth(&self, _lsp: u32) -> u32 {
-        0
-    }
-    /// What a superpage holds reads as errors from here on.
-    fn give_up(&mut self, _vsp: u32) {
-        unreachable!("only what is lent is given up while the layer runs")
-    }
-    /// The homes that are part of the hidden area.
-    fn loans(&mut self) -> Option<&mut Loans> {
-        None
-    }
-    /// See `Layer::facts`.
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        Few::new()
-    }
-}
 
 /// Roots and map groups, then the hidden area and the homes, or these first where some are lent: of
 /// `count` superpages of hidden area the first `lent`.
@@ -182,7 +127,6 @@ pub struct Hidden<M> {
 
 impl<M: HiddenMap> Scheme for Hidden<M> {
     type Table = M;
-    type Op = Op;
     const WEIGHS: bool = M::WEIGHS;
 
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
@@ -226,39 +170,45 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         }
     }
 
-    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
-        let killed = machine.pump_killing(cx) | machine.pump_loans(cx);
-        let moved = machine.pump_movers(cx);
-        machine.pump_victims(cx) | moved | killed
+    fn pump_collection(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+        let Hidden { route, victims, movers, forward, spill, .. } = self;
+        let killed = route.pump_killing(area, cx) | area.pump_loans(cx);
+        let moved = movers.pump_movers(area, (forward, victims.victim()), cx);
+        let with = &mut Parts::new(movers, forward, spill, route);
+        victims.pump_victims(area, with, cx) | moved | killed
     }
 
     fn is_collecting(&self) -> bool {
         self.movers.is_busy() || self.forward.is_busy()
     }
 
-    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Op>) -> bool {
-        machine.route(req, cx)
+    fn pump_write(&mut self, area: &mut Area<M>, req: u16, cx: &mut Cx<Op>) -> bool {
+        self.route.route(area, &self.movers, req, cx)
     }
 
-    fn done(machine: &mut Machine<Self>, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
+    fn done(&mut self, area: &mut Area<M>, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
         match op {
             Op::Direct { req, lsn, sectors } => {
-                machine.direct_done((req, lsn, lsn + sectors), command, ok, cx);
+                self.route.direct_done(area, (req, lsn, lsn + sectors), command, ok, cx);
             }
-            Op::Bounce { .. } | Op::OverlayBounce { .. } | Op::Forward { .. } => {
-                machine.forward_done(op, command, ok, cx);
+            Op::OverlayBounce { mover } => {
+                let into = self.forward.laid(command);
+                self.movers.repay(mover, into);
             }
-            Op::Loan => machine.loan_forgotten(ok),
-            op => machine.mover_done(op, command, ok),
+            Op::Bounce { .. } | Op::Forward { .. } => {
+                self.forward.forward_done(area, op, command, ok, cx);
+            }
+            Op::Loan => area.loan_forgotten(ok),
+            op => self.movers.mover_done(area, &mut self.victims, (op, command), ok),
         }
     }
 
-    fn facts(machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
-        machine.table.facts()
+    fn facts(&self, area: &Area<M>) -> Few<(&'static str, u64), 8> {
+        area.table.facts()
     }
 
-    fn give_up(machine: &mut Machine<Self>, cx: &mut Cx<Op>) -> bool {
-        machine.end_killing(cx)
+    fn give_up(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+        self.route.end_killing(area, cx)
     }
 
     fn void(&mut self) {

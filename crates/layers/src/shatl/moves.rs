@@ -16,13 +16,16 @@ use alloc::vec::Vec;
 use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target, ViewMut};
 
 use crate::planted::{Bug, planted};
-use crate::vsp::Machine;
+use crate::vsp::Area;
 use crate::vsp::layout::Layout;
 use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 use crate::vsp::pool::State;
 
+use super::collect::Victims;
+use super::forward::Forward;
+use super::hidden::HiddenMap;
 use super::ops::Op;
-use super::{Hidden, HiddenMap};
+use super::route::Route;
 
 /// LSPs that are moved at once; each has a buffer.
 pub const MOVERS: u32 = 4;
@@ -53,6 +56,19 @@ struct Mover {
 }
 
 impl Mover {
+    fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::Idle, Phase::Fetching | Phase::Laying)
+                | (Phase::Fetching, Phase::Laying)
+                | (Phase::Laying, Phase::Writing)
+                | (Phase::Writing, Phase::Killing)
+                | (Phase::Killing, Phase::Idle)
+        );
+        assert!(fits, "a mover that is {:?} is not {next:?} next", self.phase);
+        self.phase = next;
+    }
+
     fn buffer(&mut self) -> &mut Payload {
         self.payload.as_mut().expect("a mover keeps its buffer")
     }
@@ -110,40 +126,49 @@ impl Movers {
             }
         }
     }
-}
 
-impl<M: HiddenMap> Machine<Hidden<M>> {
     /// Moves every mover on.
-    pub(super) fn pump_movers(&mut self, cx: &mut Cx<Op>) -> bool {
+    pub fn pump_movers<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        (forward, victim): (&mut Forward, Option<u32>),
+        cx: &mut Cx<Op>,
+    ) -> bool {
         let mut moved = false;
-        for index in 0..self.scheme.movers.list.len() {
+        for index in 0..self.list.len() {
             if cx.command_room() <= OWN_OPS / 2 {
                 return moved;
             }
-            moved |= match self.scheme.movers.list[index].phase {
+            moved |= match self.list[index].phase {
                 Phase::Idle | Phase::Fetching => false,
-                Phase::Laying => self.lay_over(index, cx),
-                Phase::Writing => self.write_back(index, cx),
-                Phase::Killing => self.kill_moved(index, cx),
+                Phase::Laying => self.lay_over(area, (forward, victim), index, cx),
+                Phase::Writing => self.write_back(area, index, cx),
+                Phase::Killing => self.kill_moved(area, index, cx),
             };
         }
         moved
     }
 
     /// Reads the home of an LSP into the buffer of an idle mover.
-    pub(super) fn begin_move(&mut self, lsp: u32, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
+    pub fn begin_move<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        route: &Route,
+        lsp: u32,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let sp = area.layout.superpage;
         let first = u64::from(lsp) * u64::from(sp);
         let idle = |mover: &Mover| mover.phase == Phase::Idle;
-        let Some(index) = self.scheme.movers.list.iter().position(idle) else { return false };
-        if self.is_direct(first, first + u64::from(sp), cx) {
+        let Some(index) = self.list.iter().position(idle) else { return false };
+        if route.is_direct(first, first + u64::from(sp), cx) {
             return false;
         }
-        let mover = &mut self.scheme.movers.list[index];
+        let mover = &mut self.list[index];
         mover.copies.fill(0);
         let mut count = 0;
-        for (slot, lsn) in self.table.hidden(lsp) {
-            if self.table.look_up(lsn).is_some() {
+        for (slot, lsn) in area.table.hidden(lsp) {
+            if area.table.look_up(lsn).is_some() {
                 mover.copies[(lsn - first) as usize] = slot + 1;
                 count += 1;
             }
@@ -151,24 +176,29 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         cx.touch(sp as usize);
         (mover.lsp, mover.cursor, mover.whole, mover.again) = (lsp, 0, false, false);
         if count == sp {
-            mover.phase = Phase::Laying;
+            mover.go(Phase::Laying);
             return true;
         }
-        mover.phase = Phase::Fetching;
+        mover.go(Phase::Fetching);
         mover.outstanding = 1;
         let into = Target::Data(mover.buffer().view_mut_sectors(0, sp));
-        let lba = self.layout.home(first).expect("every sector has a home");
+        let lba = area.layout.home(first).expect("every sector has a home");
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
         cx.submit(Own(Op::Fetch { mover: index as u8 }), command);
         true
     }
 
     /// Drops copies from `cursor` on that died meanwhile; the next run of those that did not.
-    fn next_run(&mut self, index: usize, cx: &mut Cx<Op>) -> Option<(u32, u32)> {
-        let sp = self.layout.superpage;
-        let mover = &mut self.scheme.movers.list[index];
+    fn next_run<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        index: usize,
+        cx: &mut Cx<Op>,
+    ) -> Option<(u32, u32)> {
+        let sp = area.layout.superpage;
+        let mover = &mut self.list[index];
         let first = u64::from(mover.lsp) * u64::from(sp);
-        let live = |slot: u32, o: u32| self.table.live(slot) == Some(first + u64::from(o));
+        let live = |slot: u32, o: u32| area.table.live(slot) == Some(first + u64::from(o));
         let (from, again) = (mover.cursor, mover.again);
         let mut begin = None;
         for o in from..sp {
@@ -197,11 +227,17 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Reads the next run of hidden copies over what was read from home.
-    fn lay_over(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
+    fn lay_over<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        (forward, victim): (&mut Forward, Option<u32>),
+        index: usize,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let sp = area.layout.superpage;
         let mover = index as u8;
-        let Some((slot, len)) = self.next_run(index, cx) else {
-            let mover = &mut self.scheme.movers.list[index];
+        let Some((slot, len)) = self.next_run(area, index, cx) else {
+            let mover = &mut self.list[index];
             if mover.outstanding > 0 {
                 return false;
             }
@@ -210,29 +246,30 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 return true;
             }
             mover.whole |= mover.copies.iter().all(|copy| *copy > 0);
-            (mover.phase, mover.cursor) = (Phase::Writing, 0);
+            mover.go(Phase::Writing);
+            mover.cursor = 0;
             return true;
         };
-        let vsn = self.scheme.movers.list[index].copies[slot as usize] - 1;
-        let vsp = self.pool.superpage_of(vsn);
-        let buffer = self.scheme.movers.list[index].buffer();
+        let vsn = self.list[index].copies[slot as usize] - 1;
+        let vsp = area.pool.superpage_of(vsn);
+        let buffer = self.list[index].buffer();
         let into = buffer.view_mut_sectors(slot, len);
-        self.scheme.movers.list[index].outstanding += 1;
-        if self.scheme.forward.holds(vsp) && self.scheme.victims.is(vsp) {
-            let from = self.scheme.forward.buffer().view_sectors(vsn % sp, len);
+        self.list[index].outstanding += 1;
+        if forward.holds(vsp) && victim == Some(vsp) {
+            let from = forward.buffer().view_sectors(vsn % sp, len);
             let command = Command::Place { from: Piece::Data(from), into };
             cx.submit(Own(Op::OverlayBounce { mover }), command);
             return true;
         }
-        match self.pool.state(vsp) {
+        match area.pool.state(vsp) {
             State::Staged(stage) => {
-                let from = self.stages[stage as usize].buffer().view_sectors(vsn % sp, len);
+                let from = area.stages.buffer(stage).view_sectors(vsn % sp, len);
                 let command = Command::Place { from: Piece::Data(from), into };
                 cx.submit(Own(Op::OverlayStage { mover, stage }), command);
             }
             State::Full | State::Victim | State::Stuck => {
-                self.pool.begin_read(vsp);
-                let lba = self.layout.data_at(vsp) + u64::from(vsn % sp);
+                area.pool.begin_read(vsp);
+                let lba = area.layout.data_at(vsp) + u64::from(vsn % sp);
                 let into = Target::Data(into);
                 let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
                 cx.submit(Own(Op::Overlay { mover, vsp, slot, len }), command);
@@ -243,16 +280,21 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Writes the buffer home: all of it, or only the hidden sectors where the home can't be read.
-    fn write_back(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
-        let mover = &mut self.scheme.movers.list[index];
+    fn write_back<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        index: usize,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let sp = area.layout.superpage;
+        let mover = &mut self.list[index];
         let any = mover.copies.iter().any(|copy| *copy > 0);
         let copied = |o: &u32| mover.copies[*o as usize] > 0;
         let begin = (mover.cursor..sp).find(|o| any && (mover.whole || copied(o)));
         let Some(begin) = begin else {
             let over = mover.outstanding == 0;
             if over {
-                mover.phase = Phase::Killing;
+                mover.go(Phase::Killing);
             }
             return over;
         };
@@ -265,7 +307,7 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
         cx.counters().gc_copied += u64::from(len);
         let first = u64::from(mover.lsp) * u64::from(sp) + u64::from(begin);
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
-        let lba = self.layout.home(first).expect("every sector has a home");
+        let lba = area.layout.home(first).expect("every sector has a home");
         let tally = Tally::of(Cause::Gc, len);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         cx.submit(Own(Op::WriteBack { mover: index as u8 }), command);
@@ -273,45 +315,56 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
     }
 
     /// Kills the hidden copies that are home now, unless they were replaced meanwhile.
-    fn kill_moved(&mut self, index: usize, cx: &mut Cx<Op>) -> bool {
-        if !self.room_for_kills() {
+    fn kill_moved<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        index: usize,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        if !area.room_for_kills() {
             return false;
         }
-        let first =
-            u64::from(self.scheme.movers.list[index].lsp) * u64::from(self.layout.superpage);
-        for o in 0..self.layout.superpage as usize {
-            let Some(slot) = self.scheme.movers.list[index].copies[o].checked_sub(1) else {
+        let first = u64::from(self.list[index].lsp) * u64::from(area.layout.superpage);
+        for o in 0..area.layout.superpage as usize {
+            let Some(slot) = self.list[index].copies[o].checked_sub(1) else {
                 continue;
             };
             let lsn = first + o as u64;
-            if self.table.live(slot) == Some(lsn) {
-                self.kill_slot(slot, cx);
+            if area.table.live(slot) == Some(lsn) {
+                area.kill_slot(slot, cx);
             } else if planted(Bug::MoveOverNewer)
-                && let Some(newer) = self.table.find(lsn)
+                && let Some(newer) = area.table.find(lsn)
             {
-                self.kill_slot(newer, cx);
+                area.kill_slot(newer, cx);
             }
         }
-        self.end_kills();
-        self.scheme.movers.list[index].phase = Phase::Idle;
+        area.end_kills();
+        self.list[index].go(Phase::Idle);
         true
     }
 
     /// A command of a mover is over.
-    pub fn mover_done(&mut self, op: Op, command: Command, ok: bool) {
+    pub fn mover_done<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        victims: &mut Victims,
+        (op, command): (Op, Command),
+        ok: bool,
+    ) {
         match (op, command) {
             (Op::Fetch { mover }, Command::Read { into: Target::Data(into), .. }) => {
-                let mover = &mut self.scheme.movers.list[mover as usize];
+                let mover = &mut self.list[mover as usize];
                 mover.buffer().repay_mut(into);
                 mover.outstanding -= 1;
-                (mover.whole, mover.phase) = (ok, Phase::Laying);
+                mover.whole = ok;
+                mover.go(Phase::Laying);
             }
             (
                 Op::OverlayStage { mover, stage },
                 Command::Place { from: Piece::Data(from), into },
             ) => {
-                self.repay_stage(stage, from);
-                let mover = &mut self.scheme.movers.list[mover as usize];
+                area.stages.at(stage).repay(from);
+                let mover = &mut self.list[mover as usize];
                 mover.buffer().repay_mut(into);
                 mover.outstanding -= 1;
             }
@@ -319,8 +372,8 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 Op::Overlay { mover, vsp, slot, len },
                 Command::Read { into: Target::Data(into), .. },
             ) => {
-                self.pool.end_read(vsp);
-                let mover = &mut self.scheme.movers.list[mover as usize];
+                area.pool.end_read(vsp);
+                let mover = &mut self.list[mover as usize];
                 mover.buffer().repay_mut(into);
                 mover.outstanding -= 1;
                 let copies = &mut mover.copies[slot as usize..(slot + len) as usize];
@@ -329,11 +382,11 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
                 } else if !ok {
                     copies.fill(0);
                     mover.whole = false;
-                    self.stick(vsp);
+                    stick(area, victims, vsp);
                 }
             }
             (Op::WriteBack { mover }, Command::Program { gather, .. }) => {
-                let mover = &mut self.scheme.movers.list[mover as usize];
+                let mover = &mut self.list[mover as usize];
                 for piece in gather {
                     if let Piece::Data(view) = piece {
                         mover.buffer().repay(view);
@@ -347,16 +400,16 @@ impl<M: HiddenMap> Machine<Hidden<M>> {
             (op, command) => unreachable!("{op:?} came back with {command:?}"),
         }
     }
+}
 
-    /// A superpage of which a part can't be read is no victim again.
-    fn stick(&mut self, vsp: u32) {
-        match self.pool.state(vsp) {
-            State::Full => {
-                self.pool.become_(vsp, State::Stuck, self.pool.pinned(vsp));
-                self.note_salvaged(vsp, false);
-            }
-            State::Victim => self.scheme.victims.failed = true,
-            _ => {}
+/// A superpage of which a part can't be read is no victim again.
+fn stick<M: HiddenMap>(area: &mut Area<M>, victims: &mut Victims, vsp: u32) {
+    match area.pool.state(vsp) {
+        State::Full => {
+            area.pool.become_(vsp, State::Stuck, area.pool.pinned(vsp));
+            area.note_salvaged(vsp, false);
         }
+        State::Victim => victims.note_failed(),
+        _ => {}
     }
 }

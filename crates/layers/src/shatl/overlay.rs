@@ -23,8 +23,10 @@ use crate::vsp::layout::Layout;
 use crate::vsp::leaves::{Leaves, Size};
 use crate::vsp::pool::{Lost, Pool};
 
+use super::hidden::HiddenMap;
+use super::lend;
 use super::map::{LOST, Map};
-use super::{HiddenMap, lend};
+use super::ops::Op;
 
 /// What the map on media has of a slot of a superpage that is a home only.
 const HOME: u32 = u32::MAX;
@@ -190,6 +192,8 @@ impl HiddenMap for Overlay {
 }
 
 impl Table for Overlay {
+    type Op = Op;
+
     fn mapped(&self) -> u64 {
         self.mapped
     }

@@ -5,11 +5,11 @@
 //! How much is enough follows what is found: it rises with each LSP that goes home, and sinks with
 //! each that stays.
 
-use crate::vsp::Machine;
+use crate::vsp::Area;
 use crate::vsp::pool::State;
 
+use super::hidden::HiddenMap;
 use super::ops::Op;
-use super::{Hidden, HiddenMap};
 use crate::vsp::ops::Cx;
 
 /// Superpages that are looked at in one go.
@@ -41,88 +41,56 @@ impl Spill {
         self.turn
     }
 
-    fn take(&mut self) {
+    /// An LSP goes home: the next must be worth more.
+    pub fn take(&mut self) {
         self.enough = self.enough.saturating_add(self.enough / 8);
     }
 
     fn leave(&mut self) {
         self.enough = (self.enough - self.enough / 32).max(LEAST);
     }
-}
-
-impl<M: HiddenMap> Machine<Hidden<M>> {
-    /// Slots of the hidden area.
-    pub(super) fn hidden_slots(&mut self) -> u64 {
-        let gone = self.table.loans().map_or(0, |loans| loans.gone());
-        u64::from(self.layout.count - gone) * u64::from(self.layout.superpage)
-    }
 
     /// Whether an LSP is worth going home although superpages are free.
-    pub(super) fn is_worth_it(&self, lsp: u32) -> bool {
-        u64::from(self.table.worth(lsp)) * 64 >= u64::from(self.scheme.spill.enough)
+    pub fn is_worth_it<M: HiddenMap>(&self, area: &Area<M>, lsp: u32) -> bool {
+        u64::from(area.table.worth(lsp)) * 64 >= u64::from(self.enough)
     }
 
     /// The next superpage with an LSP that should go home.
-    pub(super) fn spilled(&mut self, cx: &mut Cx<Op>) -> Option<u32> {
-        for _ in 0..LOOK.min(self.layout.count) {
-            let vsp = self.scheme.spill.hand;
-            self.scheme.spill.hand = (vsp + 1) % self.layout.count;
-            if self.pool.state(vsp) != State::Full || self.pool.pinned(vsp) {
-                self.scheme.spill.idle += 1;
+    pub fn spilled<M: HiddenMap>(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> Option<u32> {
+        for _ in 0..LOOK.min(area.layout.count) {
+            let vsp = self.hand;
+            self.hand = (vsp + 1) % area.layout.count;
+            if area.pool.state(vsp) != State::Full || area.pool.pinned(vsp) {
+                self.idle += 1;
                 continue;
             }
-            self.scheme.spill.idle = 0;
+            self.idle = 0;
             let (mut last, mut looked) = (None, 0);
-            for lsp in self.table.lsps_in(vsp) {
-                looked += self.layout.superpage as usize / 8;
+            for lsp in area.table.lsps_in(vsp) {
+                looked += area.layout.superpage as usize / 8;
                 if last.replace(lsp) == Some(lsp) {
                     continue;
                 }
-                if self.is_worth_it(lsp) {
+                if self.is_worth_it(area, lsp) {
                     cx.touch(looked);
                     return Some(vsp);
                 }
-                self.scheme.spill.leave();
+                self.leave();
             }
             cx.touch(looked);
             if cx.touched() > 16 * 1024 {
                 break;
             }
         }
-        if self.scheme.spill.idle < self.layout.count {
+        if self.idle < area.layout.count {
             cx.wake();
-        } else if !self.admits() {
+        } else if !area.admits() {
             // Nothing can go home before what is open or pinned is not.
-            self.checkpoint.hurry();
-            if self.filling.is_some() {
-                self.close_filling();
+            area.checkpoint.hurry();
+            if area.stages.filling().is_some() {
+                area.stages.close_filling();
             }
         }
         None
-    }
-
-    /// Whether the map has room for what one more run may need.
-    pub(super) fn admits(&self) -> bool {
-        let placing: u32 = self.stages.iter().map(|stage| stage.placing).sum();
-        self.table.admits(placing)
-    }
-
-    /// Begins to move the LSP home if it is worth it; how many slots to go on, if it went on.
-    pub(super) fn spill_lsp(&mut self, (slot, lsp): (u32, u32), cx: &mut Cx<Op>) -> Option<u32> {
-        cx.touch(self.layout.superpage as usize / 4);
-        if !self.is_worth_it(lsp) {
-            return Some(self.run_of(slot, lsp));
-        }
-        self.begin_move(lsp, cx).then(|| {
-            self.scheme.spill.take();
-            self.run_of(slot, lsp)
-        })
-    }
-
-    /// How many slots from one on hold sectors of an LSP.
-    fn run_of(&mut self, slot: u32, lsp: u32) -> u32 {
-        let sp = self.layout.superpage;
-        let same = |i: &u32| self.table.live(slot + i).is_some_and(|l| self.table.lsp(l) == lsp);
-        1 + (1..sp - slot % sp).take_while(same).count() as u32
     }
 }

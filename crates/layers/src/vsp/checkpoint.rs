@@ -21,10 +21,11 @@ use hostftl_format::hard::{
 
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::layout::Layout;
 use super::log::Mark;
 use super::ops::{Cx, Op};
-use super::{Machine, Scheme, Table};
+use super::table::Table;
 
 /// Images under way at once.
 const IMAGES: usize = 4;
@@ -65,6 +66,22 @@ struct Image {
     buf: Option<MetaBuf>,
 }
 
+/// The rotation under way, or the last one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rotation {
+    /// The next group to look at.
+    cursor: u32,
+    /// Images that were begun, of the groups that were dirty at its beginning.
+    begun: u32,
+    quota: u32,
+    /// Stages opened before it.
+    stamp: u64,
+    /// The next log write at its beginning.
+    log: u64,
+    /// Events whose kills its root makes durable.
+    settles: u64,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {
@@ -73,21 +90,15 @@ pub struct Checkpoint {
     dirty: Vec<bool>,
     dirty_count: u32,
     /// Generation of the last image of each group.
-    pub generations: Vec<u32>,
+    generations: Vec<u32>,
     images: Vec<Image>,
     roots: [Option<MetaBuf>; 2],
     /// Number of the last root.
-    pub number: u64,
+    number: u64,
     /// First log write that the last durable root needs.
     first_log: Option<u64>,
     hurried: bool,
-    cursor: u32,
-    begun: u32,
-    quota: u32,
-    start_stamp: u64,
-    start_log: u64,
-    /// Events whose kills the next root makes durable.
-    settles: u64,
+    rotation: Rotation,
     candidates: Vec<u32>,
 }
 
@@ -112,12 +123,7 @@ impl Checkpoint {
             number: 0,
             first_log: None,
             hurried: false,
-            cursor: 0,
-            begun: 0,
-            quota: 0,
-            start_stamp: 0,
-            start_log: 0,
-            settles: 0,
+            rotation: Rotation::default(),
             candidates: Vec::with_capacity(CANDIDATES),
         }
     }
@@ -129,11 +135,39 @@ impl Checkpoint {
         each as u64 * u64::from(layout.groups) + pages * BLOCK as u64
     }
 
+    fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::Idle, Phase::Images)
+                | (Phase::Images, Phase::ImageSync(Sync::Wanted))
+                | (Phase::ImageSync(Sync::Over), Phase::Roots)
+                | (Phase::Roots, Phase::RootSync(Sync::Wanted))
+                | (Phase::RootSync(Sync::Over), Phase::Idle)
+        );
+        assert!(fits, "a checkpoint that is at {:?} is not at {next:?} next", self.phase);
+        self.phase = next;
+    }
+
     /// The entry of a key changed.
     pub fn changed(&mut self, key: u64) {
         let dirty = &mut self.dirty[(key / self.group_entries) as usize];
         self.dirty_count += u32::from(!*dirty);
         *dirty = true;
+    }
+
+    /// The generation of the last image of a group.
+    pub fn generation(&self, group: u32) -> u32 {
+        self.generations[group as usize]
+    }
+
+    /// Recovery found the generation of the last image of a group.
+    pub fn set_generation(&mut self, group: u32, generation: u32) {
+        self.generations[group as usize] = generation;
+    }
+
+    /// The last root had this number.
+    pub fn follow(&mut self, number: u64) {
+        self.number = number;
     }
 
     /// Asks for a whole checkpoint without pacing; false when that was asked before.
@@ -178,7 +212,7 @@ impl Checkpoint {
     pub fn root_written(&mut self, copy: u8, command: Command) {
         self.roots[copy as usize] = Some(meta_of(command));
         if self.roots.iter().all(Option::is_some) {
-            self.phase = Phase::RootSync(Sync::Wanted);
+            self.go(Phase::RootSync(Sync::Wanted));
         }
     }
 
@@ -198,25 +232,26 @@ fn meta_of(command: Command) -> MetaBuf {
         .expect("checkpoints are metadata")
 }
 
-impl<S: Scheme> Machine<S> {
+impl<T: Table> Area<T> {
     /// One move of the rotation.
-    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    pub fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
         match self.checkpoint.phase {
             Phase::Idle => self.begin_rotation(),
             Phase::Images => self.write_image(cx) || self.fill_image(cx) || self.begin_image(),
             Phase::ImageSync(Sync::Over) if cx.command_room() >= 2 => {
-                self.checkpoint.phase = Phase::Roots;
+                self.checkpoint.go(Phase::Roots);
                 self.checkpoint.number += 1;
                 self.write_root(0, cx);
                 self.write_root(1, cx);
                 true
             }
             Phase::RootSync(Sync::Over) => {
-                let first = self.checkpoint.start_log;
+                let first = self.checkpoint.rotation.log;
                 self.checkpoint.first_log = Some(first);
-                self.checkpoint.phase = Phase::Idle;
+                self.checkpoint.go(Phase::Idle);
                 let all = planted(Bug::RootSettlesAll);
-                let settles = if all { self.direct.done } else { self.checkpoint.settles };
+                let settles =
+                    if all { self.direct.done() } else { self.checkpoint.rotation.settles };
                 self.direct.settle_events(settles);
                 self.unpin(first);
                 cx.tell(Event::CheckpointDone);
@@ -228,43 +263,43 @@ impl<S: Scheme> Machine<S> {
 
     /// Superpages that log may keep; many while many are free.
     fn pin_limit(&self) -> u32 {
-        self.layout.max_pinned().max(self.free.len() as u32 / 2)
+        self.layout.max_pinned().max(self.pool.free() as u32 / 2)
     }
 
     fn begin_rotation(&mut self) -> bool {
         let half = (self.layout.interval() / 2).max(1);
-        let opened = self.stamps - self.checkpoint.start_stamp;
-        let crowded = self.pins.len() as u32 >= self.pin_limit() / 2;
+        let opened = self.stages.opened() - self.checkpoint.rotation.stamp;
+        let crowded = self.pool.pins() as u32 >= self.pin_limit() / 2;
         if !self.checkpoint.hurried && opened < u64::from(half) && !crowded {
             return false;
         }
-        if self.checkpoint.is_current(self.log.next) {
+        if self.checkpoint.is_current(self.log.next()) {
             self.checkpoint.hurried = false;
-            self.checkpoint.start_stamp = self.stamps;
+            self.checkpoint.rotation.stamp = self.stages.opened();
             return false;
         }
-        self.checkpoint.hurried |= self.pins.len() as u32 >= self.pin_limit();
-        let stages = &self.stages;
-        let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
-        let names = queued.chain(self.free.iter(&self.pool)).take(CANDIDATES);
+        self.checkpoint.hurried |= self.pool.pins() as u32 >= self.pin_limit();
+        let names = self.stages.queued().chain(self.pool.free_list()).take(CANDIDATES);
         self.checkpoint.candidates.clear();
         self.checkpoint.candidates.extend(names);
-        let composed = self.log.composed.mark.stamp;
+        let composed = self.log.composed().mark.stamp;
         let checkpoint = &mut self.checkpoint;
-        checkpoint.start_stamp = self.stamps;
-        checkpoint.start_log = self.log.next;
-        checkpoint.settles = self.direct.settleable(composed);
-        checkpoint.cursor = 0;
-        checkpoint.begun = 0;
-        checkpoint.quota = checkpoint.dirty_count;
-        checkpoint.phase = Phase::Images;
+        checkpoint.rotation = Rotation {
+            stamp: self.stages.opened(),
+            log: self.log.next(),
+            settles: self.direct.settleable(composed),
+            quota: checkpoint.dirty_count,
+            cursor: 0,
+            begun: 0,
+        };
+        checkpoint.go(Phase::Images);
         true
     }
 
     /// Writes an image of what is durable.
-    fn write_image(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    fn write_image(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let early = planted(Bug::CheckpointEarly);
-        let durable = Mark { direct: self.direct.flushed(), ..self.log.durable.mark };
+        let durable = Mark { direct: self.direct.flushed(), ..self.log.durable().mark };
         let shown = |mark| durable.covers(mark) || early;
         let ready = |image: &Image| matches!(image.phase, ImagePhase::Waiting(mark) if shown(mark));
         let Some(slot) = self.checkpoint.images.iter().position(ready) else { return false };
@@ -294,7 +329,7 @@ impl<S: Scheme> Machine<S> {
         buf: MetaBuf,
         pages: u32,
         sectors: u32,
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) -> Command {
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf, pages });
@@ -308,7 +343,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Copies a page of map into an image that is being filled.
-    fn fill_image(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    fn fill_image(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let mark = self.mark_all();
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
         let Some(image) = self.checkpoint.images.iter_mut().find(filling) else { return false };
@@ -321,9 +356,9 @@ impl<S: Scheme> Machine<S> {
         image.phase = ImagePhase::Filling(index + 1);
         if index + 1 == self.layout.pages() {
             image.phase = ImagePhase::Waiting(mark);
-            self.wanted = self.wanted.max(mark);
+            self.wishes.want(mark);
             if self.checkpoint.hurried {
-                self.commit = self.commit.max(mark);
+                self.wishes.press(mark);
             }
         }
         true
@@ -331,26 +366,29 @@ impl<S: Scheme> Machine<S> {
 
     /// Begins the image of the next dirty group, or ends with the images.
     fn begin_image(&mut self) -> bool {
-        let crowded = self.pins.len() as u32 >= self.pin_limit();
+        let crowded = self.pool.pins() as u32 >= self.pin_limit();
         let checkpoint = &mut self.checkpoint;
         let half = u64::from(self.layout.interval() / 2).max(1);
-        let since = self.stamps - checkpoint.start_stamp;
-        let due = since * u64::from(checkpoint.quota) / half;
+        let since = self.stages.opened() - checkpoint.rotation.stamp;
+        let due = since * u64::from(checkpoint.rotation.quota) / half;
         checkpoint.hurried |= crowded || since >= half;
         if checkpoint.hurried {
             self.press_waiting_images();
-        } else if u64::from(checkpoint.begun) > due && self.checkpoint.cursor < self.layout.groups {
+        } else if u64::from(checkpoint.rotation.begun) > due
+            && self.checkpoint.rotation.cursor < self.layout.groups
+        {
             return false;
         }
         let checkpoint = &mut self.checkpoint;
-        let end = (checkpoint.cursor + SCAN).min(self.layout.groups);
-        let next = (checkpoint.cursor..end).find(|group| checkpoint.dirty[*group as usize]);
+        let end = (checkpoint.rotation.cursor + SCAN).min(self.layout.groups);
+        let next =
+            (checkpoint.rotation.cursor..end).find(|group| checkpoint.dirty[*group as usize]);
         let Some(group) = next else {
-            let moved = checkpoint.cursor < end;
-            checkpoint.cursor = end;
+            let moved = checkpoint.rotation.cursor < end;
+            checkpoint.rotation.cursor = end;
             let quiet = checkpoint.images.iter().all(|image| image.phase == ImagePhase::Idle);
             if end == self.layout.groups && quiet {
-                checkpoint.phase = Phase::ImageSync(Sync::Wanted);
+                checkpoint.go(Phase::ImageSync(Sync::Wanted));
                 checkpoint.hurried = false;
                 return true;
             }
@@ -359,8 +397,8 @@ impl<S: Scheme> Machine<S> {
         let Some(image) = checkpoint.free_image() else { return false };
         image.group = group;
         image.phase = ImagePhase::Filling(0);
-        checkpoint.cursor = group + 1;
-        checkpoint.begun += 1;
+        checkpoint.rotation.cursor = group + 1;
+        checkpoint.rotation.begun += 1;
         checkpoint.dirty[group as usize] = false;
         checkpoint.dirty_count -= 1;
         true
@@ -370,19 +408,19 @@ impl<S: Scheme> Machine<S> {
     fn press_waiting_images(&mut self) {
         for image in &self.checkpoint.images {
             if let ImagePhase::Waiting(mark) = image.phase {
-                self.commit = self.commit.max(mark);
+                self.wishes.press(mark);
             }
         }
     }
 
-    fn write_root(&mut self, copy: u8, cx: &mut Cx<S::Op>) {
+    fn write_root(&mut self, copy: u8, cx: &mut Cx<T::Op>) {
         let checkpoint = &mut self.checkpoint;
         let mut buf = checkpoint.roots[copy as usize].take().expect("no root is being written");
         let lba = self.layout.root_at(checkpoint.number, copy.into());
         let root = Root {
             number: checkpoint.number,
-            epoch: self.log.epoch,
-            first_log: checkpoint.start_log,
+            epoch: self.log.epoch(),
+            first_log: checkpoint.rotation.log,
             superpage: self.layout.superpage,
             count: self.layout.count,
             groups: self.layout.groups,

@@ -20,8 +20,8 @@
 
 use alloc::collections::VecDeque;
 
-use super::log::Mark;
-use super::{Machine, Scheme};
+use super::log::{Log, Mark};
+use super::wishes::Wishes;
 use crate::planted::{Bug, planted};
 
 /// What ended with a write in place.
@@ -47,9 +47,9 @@ struct Kill {
 #[derive(Debug)]
 pub struct Direct {
     /// Events so far.
-    pub done: u64,
+    done: u64,
     /// The last event that a host was told of.
-    pub host: u64,
+    host: u64,
     sent: u64,
     /// Events whose writes are durable.
     flushed: u64,
@@ -69,6 +69,21 @@ impl Direct {
     /// Bytes of the queue.
     pub const fn memory(most: u32) -> u64 {
         most as u64 * size_of::<Kill>() as u64
+    }
+
+    /// Events so far.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// The last event that a host was told of.
+    pub fn host(&self) -> u64 {
+        self.host
+    }
+
+    /// A host is told of all events so far.
+    pub fn host_told(&mut self) {
+        self.host = self.done;
     }
 
     /// How many kills there is room for.
@@ -178,38 +193,42 @@ impl Direct {
             self.logged -= 1;
         }
     }
-}
 
-impl<S: Scheme> Machine<S> {
-    /// Logs kills that may be known, and asks for what the others wait for.
-    pub(super) fn pump_kills(&mut self) -> bool {
-        let wanted = self.commit.direct;
+    /// Puts kills that may be known into the log while they fit, and asks for what the others wait
+    /// for. Whether anything moved.
+    pub fn log_kills(
+        &mut self,
+        log: &mut Log,
+        wishes: &mut Wishes,
+        fits: impl Fn(&Log) -> bool,
+    ) -> bool {
+        let urgent = wishes.commit().direct;
         let mut moved = false;
-        while let Some(kill) = self.direct.kills.get(self.direct.logged).copied() {
-            let urgent = kill.event <= wanted;
-            if kill.mark > self.log.sealed {
-                if urgent {
-                    self.commit.stamp = self.commit.stamp.max(kill.mark);
+        while let Some(kill) = self.kills.get(self.logged).copied() {
+            if kill.mark > log.sealed() {
+                if kill.event <= urgent {
+                    wishes.press(Mark { stamp: kill.mark, ..Mark::default() });
                 }
                 break;
             }
-            if kill.event > self.direct.flushed && !planted(Bug::KillBeforeWrite) {
+            if kill.event > self.flushed && !planted(Bug::KillBeforeWrite) {
                 break;
             }
-            if !self.fits_kill() {
-                self.starved = true;
+            if !fits(log) {
+                wishes.starve();
                 break;
             }
             let pos = match kill.end {
-                End::Slots { len, vsn } => self.log.kill(vsn, len.into()),
-                End::Loan { count, vsp } => self.log.end_loan(vsp, count.into()),
+                End::Slots { len, vsn } => log.kill(vsn, len.into()),
+                End::Loan { count, vsp } => log.end_loan(vsp, count.into()),
             };
-            self.direct.kills[self.direct.logged].mark = pos;
-            self.direct.logged += 1;
+            self.kills[self.logged].mark = pos;
+            self.logged += 1;
             moved = true;
         }
-        self.commit.pos = self.commit.pos.max(self.direct.pos_of(self.commit.direct));
-        self.wanted.pos = self.wanted.pos.max(self.direct.pos_of(self.wanted.direct));
+        let at = |mark: Mark| Mark { pos: self.pos_of(mark.direct), ..Mark::default() };
+        wishes.press(at(wishes.commit()));
+        wishes.want(at(wishes.wanted()));
         moved
     }
 }

@@ -9,12 +9,6 @@ use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 use crate::config::{LayerConfig, Plan, PlanError};
 use crate::kind::LayerKind;
 
-use super::checkpoint::Checkpoint;
-use super::direct::Direct;
-use super::limbo::Limbo;
-use super::log::Log;
-use super::pool::Pool;
-
 /// Data superpages that are kept spare at the least, so that collection always gains.
 pub const MIN_SPARE: u32 = 64;
 /// Superpages that may be open or on their way to the device; each has a staging buffer.
@@ -162,15 +156,6 @@ impl Layout {
         };
         let (buffers, buffer_sectors) = (STAGES + more, self.superpage);
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
-    }
-
-    /// Bytes of what every scheme keeps beside its map: what is known of superpages, and the
-    /// metadata under way.
-    pub fn meta_bytes(&self) -> u64 {
-        let superpages = Pool::memory(self.count, self.superpage) + Limbo::MEMORY;
-        let stages = u64::from(STAGES) * u64::from(self.superpage) * size_of::<u32>() as u64;
-        let kills = Direct::memory(self.kills);
-        superpages + stages + kills + Checkpoint::memory(self) + Log::memory(self.log_pages())
     }
 
     /// Pages of the longest log write.

@@ -7,8 +7,8 @@
 use alloc::collections::VecDeque;
 
 use super::log::Mark;
-use super::pool::Pool;
 use super::queue::Queue;
+use super::records::Records;
 
 /// The most different marks; what comes with more waits for the same one as what came before it.
 const MARKS: usize = 256;
@@ -36,8 +36,8 @@ impl Limbo {
     }
 
     /// A superpage became empty; [`Limbo::mark`] follows in the same step.
-    pub fn push(&mut self, pool: &mut Pool, vsp: u32) {
-        self.queue.push(pool, vsp);
+    pub fn push(&mut self, records: &mut Records, vsp: u32) {
+        self.queue.push(records, vsp);
         self.unmarked += 1;
     }
 
@@ -79,8 +79,8 @@ impl Limbo {
     }
 
     /// Takes the oldest.
-    pub fn pop(&mut self, pool: &mut Pool) {
-        self.queue.pop(pool);
+    pub fn pop(&mut self, records: &mut Records) {
+        self.queue.pop(records);
         let (_, count) = self.marks.front_mut().expect("every superpage in limbo has a mark");
         *count -= 1;
         if *count == 0 {

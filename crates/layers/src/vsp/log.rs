@@ -71,28 +71,34 @@ struct Program {
     log: Option<Point>,
 }
 
+/// Superpages of the free queue that the last log write names.
+#[derive(Clone, Copy, Debug, Default)]
+struct Names {
+    /// How many it named.
+    listed: u32,
+    /// How many may still be taken before the next log write.
+    left: u32,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Log {
     uuid: [u8; 16],
     /// Pages of another epoch do not count.
-    pub epoch: u64,
+    epoch: u64,
     /// Number of the next log write.
-    pub next: u64,
-    /// Superpages that may be taken from the free queue before the next log write.
-    pub horizon: u32,
-    /// What `horizon` was after the last log write.
-    pub listed: u32,
+    next: u64,
+    names: Names,
     /// Stamp of the last superpage listed.
-    pub sealed: u64,
+    sealed: u64,
     /// Position after the last trim, or what else changed the map by itself.
-    pub trimmed: u64,
+    trimmed: u64,
     /// The last log write composed.
-    pub composed: Point,
+    composed: Point,
     /// The last log write settled.
-    pub settled: Point,
+    settled: Point,
     /// The last log write known to be durable.
-    pub durable: Point,
+    durable: Point,
     pos: u64,
     pages: u32,
     open: Option<MetaBuf>,
@@ -109,8 +115,7 @@ impl Log {
             uuid,
             epoch: 0,
             next: 0,
-            horizon: 0,
-            listed: 0,
+            names: Names::default(),
             sealed: 0,
             trimmed: 0,
             composed: Point::before(0),
@@ -131,6 +136,86 @@ impl Log {
     /// Bytes of the buffers of log writes with at most `pages` pages.
     pub fn memory(pages: u32) -> u64 {
         2 * u64::from(pages) * BLOCK as u64
+    }
+
+    /// The epoch: pages of another one do not count.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The number of the next log write.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Superpages that may be taken from the free queue before the next log write.
+    pub fn horizon(&self) -> u32 {
+        self.names.left
+    }
+
+    /// How many the last log write named.
+    pub fn listed(&self) -> u32 {
+        self.names.listed
+    }
+
+    /// The stamp of the last superpage that was listed.
+    pub fn sealed(&self) -> u64 {
+        self.sealed
+    }
+
+    /// The position after the last trim, or what else changed the map by itself.
+    pub fn trimmed(&self) -> u64 {
+        self.trimmed
+    }
+
+    /// The last log write composed.
+    pub fn composed(&self) -> Point {
+        self.composed
+    }
+
+    /// The last log write settled.
+    pub fn settled(&self) -> Point {
+        self.settled
+    }
+
+    /// The last log write known to be durable.
+    pub fn durable(&self) -> Point {
+        self.durable
+    }
+
+    /// Recovery found the log up to write `last`.
+    pub fn go_on_after(&mut self, last: u64) {
+        self.next = last + 1;
+    }
+
+    /// Recovery is over but for its root: what it found is durable, and a new epoch begins.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        let last = Point::before(self.next - 1);
+        (self.composed, self.settled, self.durable) = (last, last, last);
+    }
+
+    /// What was written last names so many superpages of the free queue.
+    pub fn root_names(&mut self, listed: u32) {
+        self.names = Names { listed, left: listed };
+    }
+
+    /// Superpages that were named are taken from the free queue.
+    pub fn take_names(&mut self, count: u32) {
+        assert!(count <= self.names.left, "only what is named is taken");
+        self.names.left -= count;
+    }
+
+    /// The superpage with a stamp was listed.
+    pub fn seal(&mut self, stamp: u64) {
+        assert!(stamp > self.sealed, "superpages are listed in the order of stamps");
+        self.sealed = stamp;
+    }
+
+    /// A flush is over that was sent when this was settled.
+    pub fn flushed(&mut self, settled: Point) {
+        assert!(settled.seq >= self.durable.seq, "what is durable stays so");
+        self.durable = settled;
     }
 
     fn begin(&mut self) {
@@ -270,8 +355,7 @@ impl Log {
         free: impl ExactSizeIterator<Item = u32> + Clone,
     ) -> (MetaBuf, u32, Point) {
         let pages = self.pages_used();
-        self.horizon = free.len().min(CANDIDATES - queued.len()) as u32;
-        self.listed = self.horizon;
+        self.root_names(free.len().min(CANDIDATES - queued.len()) as u32);
         let mark = Mark { stamp: self.sealed, pos: self.pos, direct: u64::MAX };
         let point = Point { seq: self.next, mark };
         let (uuid, epoch, durable) = (self.uuid, self.epoch, self.durable.seq);

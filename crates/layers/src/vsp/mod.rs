@@ -8,6 +8,8 @@
 //! rotation, each only after the log that explains it is durable, and then a root from which replay
 //! can begin. A scheme whose sectors have a home may write there too: see [`direct`].
 //!
+//! What changes together when a sector moves is the [`area`]; it knows no scheme.
+//!
 //! Invariants
 //! - Requests that write or trim are taken on in the order of arrival.
 //! - A superpage in limbo is free again only when a durable log write covers the moment it became
@@ -15,8 +17,9 @@
 //! - A superpage with log is pinned until a durable root no longer needs it.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
+pub mod area;
 mod checkpoint;
-mod collect;
+pub mod collect;
 pub mod direct;
 mod heads;
 pub mod layout;
@@ -31,69 +34,37 @@ mod records;
 mod recovery;
 mod replay;
 mod request;
+pub mod scheme;
 pub mod stage;
+mod stages;
 pub mod table;
 mod verify;
+mod wishes;
 mod write_in;
 pub mod write_out;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, DeviceError, DeviceInfo, Few, MAX_TOUCH, Payload, Request};
+use hostftl_core::{Command, DeviceError, DeviceInfo, Event, Few, MAX_TOUCH, Payload, Request};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
 use crate::planted::{Bug, planted};
-use checkpoint::Checkpoint;
-use collect::Collection;
-use direct::Direct;
-use layout::{Layout, STAGES};
-use limbo::Limbo;
-use log::{Log, Mark, Point};
-use ops::{Cx, OPS, Op};
+pub use area::Area;
+use layout::STAGES;
+use log::Mark;
+use ops::{OPS, Op};
 use pool::Pool;
-use queue::Queue;
 use recovery::Recovery;
-use stage::{Phase, Stage};
-pub use table::{Scheme, Table};
+pub use scheme::{CxOf, Scheme};
+pub use table::Table;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Machine<S: Scheme> {
-    pub layout: Layout,
-    uuid: [u8; 16],
-    pub table: S::Table,
-    pub pool: Pool,
-    pub scheme: S,
-    pub direct: Direct,
-    pub log: Log,
-    pub stages: Vec<Stage>,
-    /// Stages that are not listed yet, in the order of opening; the last may be filling.
-    order: VecDeque<u8>,
-    pub filling: Option<u8>,
-    /// Stages opened so far.
-    stamps: u64,
-    /// The youngest stage in which a host's sector was published.
-    host_stamp: u64,
-    pub free: Queue,
-    pub limbo: Limbo,
-    /// Superpages with log, in the order of their log writes, the last of which is `log.next - 1`.
-    pub pins: Queue,
-    /// What must become durable soon, stages closed for it.
-    pub commit: Mark,
-    /// What should become durable when it is settled anyway.
-    pub wanted: Mark,
-    flushing: bool,
-    /// Whether the device wants to know which superpages are free.
-    discard: bool,
-    /// Superpages that it is being told of; they are in limbo still.
-    pub discarding: u32,
-    /// A superpage could not be opened until there is another log write.
-    pub starved: bool,
-    pub checkpoint: Checkpoint,
-    collection: Collection,
+    area: Area<S::Table>,
+    scheme: S,
     recovery: Option<Recovery>,
     told_full: bool,
 }
@@ -102,7 +73,7 @@ impl<S: Scheme> Shell<Machine<S>> {
     /// What the layer needs over `devices`, of which there is one.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = S::layout(config, devices)?;
-        let meta_bytes = layout.meta_bytes() + S::meta_bytes(config, &layout);
+        let meta_bytes = Area::<S::Table>::meta_bytes(&layout) + S::meta_bytes(config, &layout);
         Ok(layout.plan(S::buffers(), S::map_bytes(config, &layout), meta_bytes))
     }
 
@@ -115,30 +86,10 @@ impl<S: Scheme> Shell<Machine<S>> {
     ) -> Result<Self, PlanError> {
         let layout = S::layout(config, devices)?;
         let own = buffers.split_off(STAGES as usize);
+        let parts = (S::table(config, &layout), Pool::new(&layout, S::WEIGHS, devices[0].discard));
         let machine = Machine {
-            layout,
-            uuid: config.uuid,
-            table: S::table(config, &layout),
-            pool: Pool::new(&layout, S::WEIGHS),
+            area: Area::new((layout, config.uuid), parts, buffers),
             scheme: S::new(config, &layout, own.into_iter()),
-            direct: Direct::new(layout.kills),
-            log: Log::new(config.uuid, layout.log_pages(), 4 * STAGES as usize),
-            stages: buffers.into_iter().map(Stage::new).collect(),
-            order: VecDeque::with_capacity(STAGES as usize),
-            filling: None,
-            stamps: 0,
-            host_stamp: 0,
-            free: Queue::new(),
-            limbo: Limbo::new(),
-            pins: Queue::new(),
-            commit: Mark::default(),
-            wanted: Mark::default(),
-            flushing: false,
-            discard: devices[0].discard,
-            discarding: 0,
-            starved: false,
-            checkpoint: Checkpoint::new(&layout),
-            collection: Collection::default(),
             recovery: Some(Recovery::new(&layout, mode)),
             told_full: false,
         };
@@ -147,76 +98,78 @@ impl<S: Scheme> Shell<Machine<S>> {
 }
 
 impl<S: Scheme> Machine<S> {
-    fn pump_running(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    /// Moves one run of the first read and one of the first write or trim.
+    fn pump_requests(&mut self, cx: &mut CxOf<S>) -> bool {
+        self.area.pump_read(cx) | self.pump_write(cx)
+    }
+
+    fn pump_write(&mut self, cx: &mut CxOf<S>) -> bool {
+        let Some(req) = cx.requests().first_write() else { return false };
+        let healthy = cx.is_good();
+        let moved = healthy && self.scheme.pump_write(&mut self.area, req, cx);
+        if healthy && !cx.request(req).is_begun() {
+            return moved;
+        }
+        cx.requests().end_write();
+        self.area.complete_if_over(req, cx);
+        true
+    }
+
+    fn pump_running(&mut self, cx: &mut CxOf<S>) -> bool {
         let mut moved = self.pump_requests(cx);
-        moved |= self.pump_seal(cx);
-        moved |= self.pump_commit(cx);
-        moved |= S::pump_collection(self, cx);
-        moved |= self.pump_kills();
-        moved |= self.pump_checkpoint(cx);
-        moved |= self.pump_flush(cx);
-        moved |= self.pump_limbo(cx);
+        moved |= self.area.pump_seal(cx);
+        moved |= self.area.pump_commit(cx);
+        moved |= self.scheme.pump_collection(&mut self.area, cx);
+        moved |= self.area.pump_kills();
+        moved |= self.area.pump_checkpoint(cx);
+        moved |= self.area.pump_flush(cx);
+        moved |= self.area.pump_limbo(cx);
         self.note_full(cx);
-        moved | self.answer_durable(cx)
+        moved | self.area.answer_durable(cx)
     }
 
     /// Ends the layer when everything is durable and the root needs no replay.
-    fn pump_stop(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let all = self.mark_all();
-        self.commit = self.commit.max(all);
-        let collecting = self.collection.is_reading() || self.scheme.is_collecting();
-        if !self.durable().covers(all) || collecting {
+    fn pump_stop(&mut self, cx: &mut CxOf<S>) -> bool {
+        let durable = self.area.press_all();
+        if !durable || self.scheme.is_collecting() {
             return false;
         }
-        if self.checkpoint.is_current(self.log.next) {
-            let over = cx.is_quiet();
-            if over {
-                cx.stopped();
-            }
-            return over;
+        if !self.area.is_checkpointed() {
+            return self.area.hurry_checkpoint();
         }
-        self.checkpoint.hurry()
+        let over = cx.is_quiet();
+        if over {
+            cx.stopped();
+        }
+        over
+    }
+
+    /// Tells once that every exported sector is mapped.
+    fn note_full(&mut self, cx: &mut CxOf<S>) {
+        let full = self.area.is_full();
+        if full && !self.told_full && cx.is_running() {
+            cx.tell(Event::Full);
+        }
+        self.told_full = full;
     }
 
     /// Whether a round did anything; to wish for something is enough.
     fn stirs(&mut self, round: impl FnOnce(&mut Self) -> bool) -> bool {
-        let wishes = (self.commit, self.wanted, self.starved);
-        round(self) || wishes != (self.commit, self.wanted, self.starved)
-    }
-
-    /// Everything up to now.
-    pub fn mark_all(&self) -> Mark {
-        Mark { stamp: self.stamps, pos: self.log.trimmed, direct: self.direct.done }
-    }
-
-    /// Everything that a host has been told is completed.
-    fn mark_host(&self) -> Mark {
-        Mark { stamp: self.host_stamp, pos: self.log.trimmed, direct: self.direct.host }
-    }
-
-    /// What is durable.
-    pub fn durable(&self) -> Mark {
-        Mark { direct: self.direct.durable(), ..self.log.durable.mark }
-    }
-
-    fn flushed(&mut self, settled: Point) {
-        self.log.durable = settled;
-        self.direct.flush_done();
-        self.direct.settle(settled.mark.pos);
-        self.checkpoint.flushed();
+        let wishes = self.area.wishes();
+        round(self) || wishes != self.area.wishes()
     }
 }
 
 impl<S: Scheme> Core for Machine<S> {
-    type Op = Op<S::Op>;
+    type Op = Op<<S::Table as Table>::Op>;
     type Mark = Mark;
     const ROUND_OUTPUTS: usize = 24;
 
-    fn accept(&mut self, request: Request, cx: &mut Cx<S::Op>) {
-        self.take_in(request, cx);
+    fn accept(&mut self, request: Request, cx: &mut CxOf<S>) {
+        self.area.take_in(request, cx);
     }
 
-    fn done(&mut self, op: Op<S::Op>, command: Command, ended: Ended, cx: &mut Cx<S::Op>) {
+    fn done(&mut self, op: Self::Op, command: Command, ended: Ended, cx: &mut CxOf<S>) {
         let ignored = matches!(op, Op::Log { .. }) && planted(Bug::MapWriteIgnored)
             || matches!(op, Op::Flush { .. }) && planted(Bug::FailedFlushBelieved)
             || matches!(op, Op::Recover { .. }) && planted(Bug::FirstFlushIgnored);
@@ -228,77 +181,73 @@ impl<S: Scheme> Core for Machine<S> {
                 cx.fail(0, error, false);
             }
         }
-        let ok = ended.is_ok();
+        let (area, ok) = (&mut self.area, ended.is_ok());
         match op {
             Op::Read { .. } | Op::Copy { .. } | Op::Zero { .. } | Op::Home { .. } => {
-                self.read_done(op, command, ok, cx);
+                area.read_done(op, command, ok, cx);
             }
             Op::Place { req, stage, lsn, slot, len } => {
-                self.placed(req, stage, (lsn, slot, len), command, cx);
+                area.placed(req, stage, (lsn, slot, len), command, cx);
             }
             Op::Collect { stage, from, slot, len } => {
-                self.collected(stage, (from, slot, len), command, ok, cx);
+                let collection = self.scheme.collection().expect("who collects has a collection");
+                collection.collected(area, stage, (from, slot, len), command, ok, cx);
             }
-            Op::Own(own) => S::done(self, own, command, ok, cx),
-            Op::Digest { stage } => self.digested(stage, command, ended),
-            Op::Program { stage, serial } => self.programmed(stage, serial, command, ok),
-            Op::Log { vsp, serial } => self.log_written(vsp, serial, command, ok || ignored),
-            Op::Flush { settled } => {
-                self.flushing = false;
-                if ok || ignored {
-                    self.flushed(settled);
-                }
+            Op::Own(own) => self.scheme.done(area, own, command, ok, cx),
+            Op::Digest { stage } => area.digested(stage, command, ended),
+            Op::Program { stage, serial } => area.programmed(stage, serial, command, ok),
+            Op::Log { vsp, serial } => area.log_written(vsp, serial, command, ok || ignored),
+            Op::Flush { settled } => area.flushed((ok || ignored).then_some(settled)),
+            Op::Discard { vsp } => area.discarded(vsp),
+            Op::Image { slot } => area.checkpoint.image_written(slot, command),
+            Op::Root { copy } => area.checkpoint.root_written(copy, command),
+            Op::Recover { index } => {
+                let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+                recovery.recovery_done(area, index, command, ended, cx);
             }
-            Op::Discard { vsp } => {
-                self.discarding -= 1;
-                self.release(vsp);
-            }
-            Op::Image { slot } => self.checkpoint.image_written(slot, command),
-            Op::Root { copy } => self.checkpoint.root_written(copy, command),
-            Op::Recover { index } => self.recovery_done(index, command, ended, cx),
         }
     }
 
-    fn start(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        self.stirs(|machine| machine.pump_recovery(cx))
+    fn start(&mut self, cx: &mut CxOf<S>) -> bool {
+        self.stirs(|machine| {
+            let recovery = machine.recovery.as_mut().expect("the volume is being recovered");
+            let moved = recovery.pump_recovery(&mut machine.area, cx);
+            if cx.is_running() {
+                machine.recovery = None;
+            }
+            moved
+        })
     }
 
-    fn run(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    fn run(&mut self, cx: &mut CxOf<S>) -> bool {
         let stops = cx.life() == Life::Stopping;
         self.stirs(|machine| machine.pump_running(cx) | (stops && machine.pump_stop(cx)))
     }
 
-    fn stop(&mut self, _cx: &mut Cx<S::Op>) -> bool {
+    fn stop(&mut self, _cx: &mut CxOf<S>) -> bool {
         false // What a stop asks for is part of each round.
     }
 
-    fn wind_down(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        self.pump_requests(cx) | (!cx.is_good() && S::give_up(self, cx))
+    fn wind_down(&mut self, cx: &mut CxOf<S>) -> bool {
+        let moved = self.pump_requests(cx);
+        moved | (!cx.is_good() && self.scheme.give_up(&mut self.area, cx))
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        self.table.check(&self.pool)?;
-        self.check_queues()
+        self.area.check()
     }
 
     fn power_off(&mut self) {
         self.scheme.void();
-        for stage in &mut self.stages {
-            if let Some(payload) = stage.payload.take() {
-                payload.void();
-            }
-        }
+        self.area.void();
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        S::facts(self)
+        self.scheme.facts(&self.area)
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
-        match self.layout.home {
-            Some(_) => (true, sectors),
-            None => self.table.run(lba, sectors.min(MAX_TOUCH as u64)),
-        }
+        self.area.mapped(lba, sectors.min(MAX_TOUCH as u64))
     }
 
     fn has_fast_zeroes(&self) -> bool {

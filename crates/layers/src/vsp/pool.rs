@@ -12,6 +12,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::layout::Layout;
+use super::limbo::Limbo;
+use super::log::Mark;
+use super::queue::{Iter, Queue};
 use super::records::Records;
 
 /// What a data superpage is at the moment.
@@ -45,9 +48,17 @@ pub struct Pool {
     weight: Vec<u16>,
     /// What is known of each; its links are those of its list of victims, or of its
     /// [`super::queue`].
-    pub records: Records,
+    records: Records,
     heads: Vec<u32>,
     tails: Vec<u32>,
+    free: Queue,
+    limbo: Limbo,
+    /// Whether the device wants to know which are free.
+    discards: bool,
+    /// Superpages that left limbo, of which the device is being told.
+    discarding: u32,
+    /// Superpages with log, in the order of their log writes.
+    pins: Queue,
 }
 
 /// What a change of the map did to the superpage that lost a sector.
@@ -60,8 +71,9 @@ pub enum Lost {
 }
 
 impl Pool {
-    /// All superpages free; `weighs` when they weigh another thing than their live slots.
-    pub fn new(layout: &Layout, weighs: bool) -> Self {
+    /// All superpages free; `weighs` when they weigh another thing than their live slots, and
+    /// `discards` when the device wants to know which are free.
+    pub fn new(layout: &Layout, weighs: bool, discards: bool) -> Self {
         let count = layout.count as usize;
         let lists = layout.superpage as usize + 1;
         Pool {
@@ -70,6 +82,11 @@ impl Pool {
             records: Records::new(layout.count),
             heads: vec![NONE; lists],
             tails: vec![NONE; lists],
+            free: Queue::new(),
+            limbo: Limbo::new(),
+            discards,
+            discarding: 0,
+            pins: Queue::new(),
         }
     }
 
@@ -203,6 +220,81 @@ impl Pool {
         }
     }
 
+    /// How many are free.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Those that are free, in the order in which they are taken.
+    pub fn free_list(&self) -> Iter<'_> {
+        self.free.iter(&self.records)
+    }
+
+    /// Takes the next free one.
+    pub fn take_free(&mut self) -> Option<u32> {
+        self.free.pop(&mut self.records)
+    }
+
+    /// A superpage may be filled.
+    pub fn add_free(&mut self, vsp: u32) {
+        assert_eq!(self.state(vsp), State::Free, "a superpage in the free queue is free");
+        self.free.push(&mut self.records, vsp);
+    }
+
+    /// A free superpage is a home only.
+    pub fn withhold(&mut self, vsp: u32) {
+        self.free.remove(&mut self.records, vsp);
+        self.become_(vsp, State::Home, false);
+    }
+
+    /// Those that are empty and not free yet.
+    pub fn limbo(&self) -> &Limbo {
+        &self.limbo
+    }
+
+    /// A superpage became empty; [`Pool::mark_limbo`] follows in the same step.
+    pub fn push_limbo(&mut self, vsp: u32) {
+        self.limbo.push(&mut self.records, vsp);
+    }
+
+    /// What became empty since the last mark waits for this one, which is later.
+    pub fn mark_limbo(&mut self, mark: Mark) {
+        self.limbo.mark(mark);
+    }
+
+    /// The oldest in limbo leaves it. Whether the device wants to know of it, in which case
+    /// [`Pool::discarded`] follows.
+    pub fn leave_limbo(&mut self) -> bool {
+        self.limbo.pop(&mut self.records);
+        self.discarding += u32::from(self.discards);
+        self.discards
+    }
+
+    /// The device knows of one that left limbo.
+    pub fn discarded(&mut self) {
+        self.discarding -= 1;
+    }
+
+    /// Superpages of which the device is being told.
+    pub fn discarding(&self) -> u32 {
+        self.discarding
+    }
+
+    /// How many hold log that recovery may need.
+    pub fn pins(&self) -> usize {
+        self.pins.len()
+    }
+
+    /// A superpage holds the last log write.
+    pub fn pin_last(&mut self, vsp: u32) {
+        self.pins.push(&mut self.records, vsp);
+    }
+
+    /// Takes the one with the oldest log write that is needed; what it is then, comes next.
+    pub fn take_pin(&mut self) -> Option<u32> {
+        self.pins.pop(&mut self.records)
+    }
+
     /// Pins a superpage while the device reads it.
     pub fn begin_read(&mut self, vsp: u32) {
         self.records.set_readers(vsp, self.records.readers(vsp) + 1);
@@ -243,10 +335,32 @@ impl Pool {
                 at = self.records.next(at);
             }
         }
-        let candidates = (0..self.records.len()).filter(|vsp| self.is_candidate(*vsp));
+        let candidates = self.all().filter(|vsp| self.is_candidate(*vsp));
         if candidates.count() != listed {
             return Err("a victim list lost a superpage");
         }
         Ok(())
+    }
+
+    /// Every superpage is in exactly one place.
+    ///
+    /// # Errors
+    /// The first queue in which that is not so.
+    pub fn check_queues(&self) -> Result<(), &'static str> {
+        let states = |wanted: State| self.all().filter(|vsp| self.state(*vsp) == wanted).count();
+        if states(State::Free) != self.free.len() {
+            return Err("the free queue is not the free superpages");
+        }
+        if states(State::Limbo) != self.limbo.len() + self.discarding as usize {
+            return Err("the limbo queue is not the superpages in limbo");
+        }
+        if self.all().filter(|vsp| self.pinned(*vsp)).count() != self.pins.len() {
+            return Err("a superpage with log is not pinned");
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> core::ops::Range<u32> {
+        0..self.records.len()
     }
 }

@@ -1,7 +1,8 @@
-//! Queues of superpages, first in, first out, linked through the pool: a superpage is in one at
+//! Queues of superpages, first in, first out, linked through the records: a superpage is in one at
 //! most, and in no list of victims meanwhile.
 
-use super::pool::{NONE, Pool};
+use super::pool::NONE;
+use super::records::Records;
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
@@ -22,59 +23,54 @@ impl Queue {
         self.len as usize
     }
 
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The first.
     pub fn front(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
     /// Puts a superpage at the end.
-    pub fn push(&mut self, pool: &mut Pool, vsp: u32) {
-        pool.records.set_next(vsp, NONE);
-        pool.records.set_prev(vsp, self.last);
+    pub fn push(&mut self, records: &mut Records, vsp: u32) {
+        records.set_next(vsp, NONE);
+        records.set_prev(vsp, self.last);
         match self.last {
             NONE => self.first = vsp,
-            last => pool.records.set_next(last, vsp),
+            last => records.set_next(last, vsp),
         }
         self.last = vsp;
         self.len += 1;
     }
 
     /// Takes the first.
-    pub fn pop(&mut self, pool: &mut Pool) -> Option<u32> {
+    pub fn pop(&mut self, records: &mut Records) -> Option<u32> {
         let vsp = self.front()?;
-        self.remove(pool, vsp);
+        self.remove(records, vsp);
         Some(vsp)
     }
 
     /// Takes one that waits.
-    pub fn remove(&mut self, pool: &mut Pool, vsp: u32) {
-        let (prev, next) = (pool.records.prev(vsp), pool.records.next(vsp));
+    pub fn remove(&mut self, records: &mut Records, vsp: u32) {
+        let (prev, next) = (records.prev(vsp), records.next(vsp));
         match prev {
             NONE => self.first = next,
-            prev => pool.records.set_next(prev, next),
+            prev => records.set_next(prev, next),
         }
         match next {
             NONE => self.last = prev,
-            next => pool.records.set_prev(next, prev),
+            next => records.set_prev(next, prev),
         }
         self.len -= 1;
     }
 
     /// All of them, in order.
-    pub fn iter<'a>(&self, pool: &'a Pool) -> Iter<'a> {
-        Iter { pool, at: self.first, left: self.len }
+    pub fn iter<'a>(&self, records: &'a Records) -> Iter<'a> {
+        Iter { records, at: self.first, left: self.len }
     }
 }
 
 /// See [`Queue::iter`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
-    pool: &'a Pool,
+    records: &'a Records,
     at: u32,
     left: u32,
 }
@@ -85,7 +81,7 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<u32> {
         let vsp = self.at;
         self.left = self.left.checked_sub(1)?;
-        self.at = self.pool.records.next(vsp);
+        self.at = self.records.next(vsp);
         Some(vsp)
     }
 

@@ -21,12 +21,12 @@ use crate::config::Mode;
 use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::layout::Layout;
-use super::log::Point;
 use super::ops::{Cx, Op, OwnOp};
 use super::pool::State;
 use super::replay::Replay;
-use super::{Machine, Scheme, Table};
+use super::table::Table;
 
 /// No count of anything ever gets there: a root that says more is none of ours.
 const MOST: u64 = 1 << 62;
@@ -132,142 +132,145 @@ fn is_sane(root: &Root) -> bool {
     root.number < MOST && root.epoch < MOST && (1..MOST).contains(&root.first_log)
 }
 
-impl<S: Scheme> Machine<S> {
-    pub(super) fn recovery(&mut self) -> &mut Recovery {
-        self.recovery.as_mut().expect("the volume is being recovered")
-    }
-
+impl Recovery {
     /// One move of recovery.
-    pub(super) fn pump_recovery(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let recovery = self.recovery();
-        if recovery.outstanding > 0 {
+    pub(super) fn pump_recovery<T: Table>(
+        &mut self,
+        area: &mut Area<T>,
+        cx: &mut Cx<T::Op>,
+    ) -> bool {
+        if self.outstanding > 0 {
             return false;
         }
-        match recovery.step {
-            Step::Flush if recovery.mode == Mode::Format => {
-                self.log.next = 1;
-                self.recovery().go(Step::Queues)
+        match self.step {
+            Step::Flush if self.mode == Mode::Format => {
+                area.log.go_on_after(0);
+                self.go(Step::Queues)
             }
             Step::Flush => self.recover(0, Command::Flush { device: 0 }, cx),
-            Step::Roots => self.read_roots(cx),
-            Step::Groups => self.load_groups(cx),
-            Step::Entries => self.load_some(cx),
-            Step::Log => self.pump_replay(cx),
-            Step::Counts => self.count_some(cx),
-            Step::Verify => self.verify_next(cx),
-            Step::Forget => self.forget_some(cx),
-            Step::Queues => self.queue_some(cx),
+            Step::Roots => self.read_roots(area, cx),
+            Step::Groups => self.load_groups(area, cx),
+            Step::Entries => self.load_some(area, cx),
+            Step::Log => self.pump_replay(area, cx),
+            Step::Counts => self.count_some(area, cx),
+            Step::Verify => self.verify_next(area, cx),
+            Step::Forget => self.forget_some(area, cx),
+            Step::Queues => self.queue_some(area, cx),
             Step::Checkpoint => {
-                let moved = self.pump_checkpoint(cx) | self.pump_flush(cx);
-                moved | self.end_recovery(cx)
+                let moved = area.pump_checkpoint(cx) | area.pump_flush(cx);
+                moved | self.end_recovery(area, cx)
             }
         }
     }
 
     /// Sends a command of recovery.
-    pub(super) fn recover(&mut self, index: u16, command: Command, cx: &mut Cx<S::Op>) -> bool {
-        self.recovery().outstanding += 1;
+    pub(super) fn recover<Own: OwnOp>(
+        &mut self,
+        index: u16,
+        command: Command,
+        cx: &mut Cx<Own>,
+    ) -> bool {
+        self.outstanding += 1;
         cx.submit(Op::Recover { index }, command);
         true
     }
 
-    fn read_meta(&mut self, index: u16, lba: u64, pages: u32, cx: &mut Cx<S::Op>) {
-        let buf = self.recovery().bufs[index as usize].take().expect("the buffer is here");
+    fn read_meta<Own: OwnOp>(&mut self, index: u16, lba: u64, pages: u32, cx: &mut Cx<Own>) {
+        let buf = self.bufs[index as usize].take().expect("the buffer is here");
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
         self.recover(index, command, cx);
     }
 
     /// A command of recovery is over.
-    pub(super) fn recovery_done(
+    pub(super) fn recovery_done<T: Table>(
         &mut self,
+        area: &mut Area<T>,
         index: u16,
         command: Command,
         result: Result<Verdict, DeviceError>,
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) {
-        self.recovery().outstanding -= 1;
-        let step = self.recovery().step;
+        self.outstanding -= 1;
+        let step = self.step;
         let going_on = cx.life() == Life::Starting;
         match (going_on.then_some(step), command) {
             (Some(Step::Flush), Command::Flush { .. }) => {
-                self.recovery().go(Step::Roots);
+                self.go(Step::Roots);
             }
             (Some(Step::Roots | Step::Groups), command) => {
                 let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("recovery reads metadata")
                 };
-                let recovery = self.recovery();
-                recovery.bufs[index as usize] = Some(buf);
-                recovery.failed[index as usize] = result.is_err();
-                recovery.cursor += u64::from(recovery.step == Step::Roots);
+                self.bufs[index as usize] = Some(buf);
+                self.failed[index as usize] = result.is_err();
+                self.cursor += u64::from(self.step == Step::Roots);
             }
             (Some(Step::Log), Command::Read { into: Target::Meta { buf, .. }, .. }) => {
-                self.recovery().replay.arrived(index, buf, result.is_ok());
+                self.replay.arrived(index, buf, result.is_ok());
             }
             (Some(Step::Verify), Command::Read { into: Target::Data(view), .. }) => {
-                self.stages[0].buffer().repay_mut(view);
+                area.stages.buffer(0).repay_mut(view);
                 if result.is_ok() {
-                    self.digest_listed(cx);
+                    self.digest_listed(area, cx);
                 } else {
-                    self.lose_listed(cx);
+                    self.lose_listed(area, cx);
                 }
             }
             (Some(Step::Verify), Command::Digest { from, .. }) => {
-                self.stages[0].buffer().repay(from);
+                area.stages.buffer(0).repay(from);
                 self.compare_listed(result);
             }
-            (None, command) => self.repay_late(command),
+            (None, command) => self.repay_late(area, command),
             (step, command) => unreachable!("{step:?} of recovery got {command:?}"),
         }
     }
 
     /// The volume failed while a command was out.
-    fn repay_late(&mut self, command: Command) {
+    fn repay_late<T: Table>(&mut self, area: &mut Area<T>, command: Command) {
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                self.stages[0].buffer().repay_mut(view);
+                area.stages.buffer(0).repay_mut(view);
             }
-            Command::Digest { from, .. } => self.stages[0].buffer().repay(from),
+            Command::Digest { from, .. } => area.stages.buffer(0).repay(from),
             _ => {}
         }
     }
 
-    fn read_roots(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let pages = self.layout.root_pages();
-        if self.recovery().cursor == 0 {
+    fn read_roots<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let pages = area.layout.root_pages();
+        if self.cursor == 0 {
             for index in 0..4u16 {
-                let lba = self.layout.root_at((index / 2).into(), (index % 2).into());
+                let lba = area.layout.root_at((index / 2).into(), (index % 2).into());
                 self.read_meta(index, lba, pages, cx);
             }
             return true;
         }
-        match self.choose_root() {
-            Ok(()) => self.recovery().go(Step::Groups),
+        match self.choose_root(area) {
+            Ok(()) => self.go(Step::Groups),
             Err(why) => give_up(why, cx),
         }
     }
 
     /// Takes the newest whole root.
-    fn choose_root(&mut self) -> Result<(), &'static str> {
-        let (layout, uuid) = (self.layout, self.uuid);
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+    fn choose_root<T: Table>(&mut self, area: &mut Area<T>) -> Result<(), &'static str> {
+        let (layout, uuid) = (area.layout, area.uuid);
         let mut best: Option<(usize, Root)> = None;
         for index in 0..4 {
             let at = layout.root_at(index as u64 / 2, index as u32 % 2);
-            let buf = recovery.bufs[index].as_ref().expect("every root is back");
+            let buf = self.bufs[index].as_ref().expect("every root is back");
             let root = parse_root(&buf.pages()[0], uuid, at);
             let root = root.ok().filter(is_sane);
             let newer = |root: &Root| best.is_none_or(|(_, best)| root.number > best.number);
-            let readable = !recovery.failed[index];
+            let readable = !self.failed[index];
             if let Some(root) = root.filter(|root| readable && newer(root))
-                && whole_root(buf, &root, &layout, uuid, at, &mut recovery.least)
+                && whole_root(buf, &root, &layout, uuid, at, &mut self.least)
             {
                 best = Some((index, root));
             }
         }
         for slot in 0..2 {
-            if recovery.failed[2 * slot] && recovery.failed[2 * slot + 1] {
+            if self.failed[2 * slot] && self.failed[2 * slot + 1] {
                 return Err("neither copy of a root can be read");
             }
         }
@@ -279,49 +282,48 @@ impl<S: Scheme> Machine<S> {
             return Err("the root has another geometry: superpage, spare or device size changed");
         }
         let at = layout.root_at(index as u64 / 2, index as u32 % 2);
-        let buf = recovery.bufs[index].as_ref().expect("every root is back");
-        let whole = whole_root(buf, &root, &layout, uuid, at, &mut recovery.least);
+        let buf = self.bufs[index].as_ref().expect("every root is back");
+        let whole = whole_root(buf, &root, &layout, uuid, at, &mut self.least);
         assert!(whole, "a root that was whole is whole");
-        recovery.root = root;
-        recovery.replay.begin(&root, root_candidates(&buf.pages()[0]));
+        self.root = root;
+        self.replay.begin(&root, root_candidates(&buf.pages()[0]));
         Ok(())
     }
 
     /// Reads both images of the next group, or takes the newer whole one.
-    fn load_groups(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let group = (self.recovery().cursor / 2) as u32;
-        if group == self.layout.groups {
-            return self.recovery().go(Step::Log);
+    fn load_groups<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let group = (self.cursor / 2) as u32;
+        if group == area.layout.groups {
+            return self.go(Step::Log);
         }
-        let half_done = self.recovery().cursor % 2 == 1;
-        self.recovery().cursor += 1;
+        let half_done = self.cursor % 2 == 1;
+        self.cursor += 1;
         if !half_done {
-            let pages = self.layout.pages();
+            let pages = area.layout.pages();
             for side in 0..2u16 {
-                self.read_meta(side, self.layout.group_at(group, side.into()), pages, cx);
+                self.read_meta(side, area.layout.group_at(group, side.into()), pages, cx);
             }
             return true;
         }
         let found: [Option<u32>; 2] =
-            core::array::from_fn(|side| self.image_generation(group, side as u32));
+            core::array::from_fn(|side| self.image_generation(area, group, side as u32));
         let newest = found[0].max(found[1]).unwrap_or(0);
-        if newest < self.recovery().least[group as usize] {
+        if newest < self.least[group as usize] {
             return give_up("a map group is damaged", cx);
         }
-        self.checkpoint.generations[group as usize] = newest;
-        self.recovery().loaded = 0;
-        self.recovery().go_on(Step::Entries)
+        area.checkpoint.set_generation(group, newest);
+        self.loaded = 0;
+        self.go_on(Step::Entries)
     }
 
     /// The generation of an image, when it is whole.
-    fn image_generation(&self, group: u32, side: u32) -> Option<u32> {
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let buf = recovery.bufs[side as usize].as_ref().expect("the image is back");
-        let lba = self.layout.group_at(group, side);
+    fn image_generation<T: Table>(&self, area: &Area<T>, group: u32, side: u32) -> Option<u32> {
+        let buf = self.bufs[side as usize].as_ref().expect("the image is back");
+        let lba = area.layout.group_at(group, side);
         let mut generation = None;
-        for index in 0..self.layout.pages() {
+        for index in 0..area.layout.pages() {
             let at = lba + u64::from(index * SECTORS_PER_BLOCK);
-            let page = parse_map(&buf.pages()[index as usize], self.uuid, at).ok()?;
+            let page = parse_map(&buf.pages()[index as usize], area.uuid, at).ok()?;
             let same = generation.is_none_or(|known| known == page.generation);
             let sane = page.generation < MOST_IMAGES;
             if !same
@@ -334,98 +336,93 @@ impl<S: Scheme> Machine<S> {
             }
             generation = Some(page.generation);
         }
-        generation.filter(|_| !recovery.failed[side as usize])
+        generation.filter(|_| !self.failed[side as usize])
     }
 
     /// Puts some pages of an image into the map; generation 0 is a group that was never written.
-    fn load_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
-        let group = recovery.cursor / 2 - 1;
-        let first = group * self.layout.group_entries();
-        let end = (first + self.layout.group_entries()).min(self.layout.entries).max(first);
-        let from = first + recovery.loaded;
+    fn load_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let group = self.cursor / 2 - 1;
+        let first = group * area.layout.group_entries();
+        let end = (first + area.layout.group_entries()).min(area.layout.entries).max(first);
+        let from = first + self.loaded;
         let stop = (from + LOAD_STEP).min(end);
-        let generation = self.checkpoint.generations[group as usize];
-        let buf = recovery.bufs[generation as usize % 2].as_ref().expect("the image is back");
+        let generation = area.checkpoint.generation(group as u32);
+        let buf = self.bufs[generation as usize % 2].as_ref().expect("the image is back");
         for key in from..stop {
             let at = (key - first) as usize;
             let raw = match generation {
                 0 => 0,
                 _ => map_entry(&buf.pages()[at / MAP_ENTRIES], at % MAP_ENTRIES),
             };
-            self.table.load(key, raw);
+            area.table.load(key, raw);
         }
         cx.touch((stop - from) as usize);
-        recovery.loaded = stop - first;
-        if stop == end { recovery.go_on(Step::Groups) } else { true }
+        self.loaded = stop - first;
+        if stop == end { self.go_on(Step::Groups) } else { true }
     }
 
     /// The log is read: what comes next.
-    pub(super) fn log_is_read(&mut self) -> bool {
-        let replay = &self.recovery().replay;
+    pub(super) fn log_is_read<T: Table>(&mut self, area: &mut Area<T>) -> bool {
+        let replay = &self.replay;
         let last = replay.last;
-        self.log.next = last + 1;
-        self.recovery().go(Step::Counts)
+        area.log.go_on_after(last);
+        self.go(Step::Counts)
     }
 
-    fn count_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let from = self.recovery().cursor;
-        let end = (from + 4096).min(self.layout.entries);
-        self.recovery().cursor = end;
+    fn count_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let from = self.cursor;
+        let end = (from + 4096).min(area.layout.entries);
+        self.cursor = end;
         cx.touch((end - from) as usize);
         for key in from..end {
-            if let Err(why) = self.table.adopt(&mut self.pool, key) {
+            if let Err(why) = area.table.adopt(&mut area.pool, key) {
                 return give_up(why, cx);
             }
         }
-        if end == self.layout.entries { self.recovery().go(Step::Verify) } else { true }
+        if end == area.layout.entries { self.go(Step::Verify) } else { true }
     }
 
-    fn queue_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let from = self.recovery().cursor as u32;
-        let end = (from + 4096).min(self.layout.count);
+    fn queue_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let from = self.cursor as u32;
+        let end = (from + 4096).min(area.layout.count);
         for vsp in from..end {
-            if self.table.is_given(vsp) && self.pool.valid(vsp) > 0 {
+            if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
                 return give_up("a home that is lent no more holds hidden sectors", cx);
             }
-            if self.table.is_given(vsp) {
-                self.pool.become_(vsp, State::Home, false);
-            } else if self.pool.valid(vsp) == 0 {
-                self.free.push(&mut self.pool, vsp);
-            } else if self.table.holds_lost(vsp) {
-                self.pool.become_(vsp, State::Stuck, false);
+            if area.table.is_given(vsp) {
+                area.pool.become_(vsp, State::Home, false);
+            } else if area.pool.valid(vsp) == 0 {
+                area.pool.add_free(vsp);
+            } else if area.table.holds_lost(vsp) {
+                area.pool.become_(vsp, State::Stuck, false);
             } else {
-                self.pool.become_(vsp, State::Full, false);
+                area.pool.become_(vsp, State::Full, false);
             }
         }
         cx.touch((end - from) as usize);
-        self.recovery().cursor = end.into();
-        if end < self.layout.count {
+        self.cursor = end.into();
+        if end < area.layout.count {
             return true;
         }
-        self.table.settled();
-        let root = self.recovery().root;
-        self.log.epoch = root.epoch + u64::from(!planted(Bug::OldEpoch));
-        self.checkpoint.number = root.number;
-        self.checkpoint.hurry();
-        let last = Point::before(self.log.next - 1);
-        (self.log.composed, self.log.settled, self.log.durable) = (last, last, last);
-        self.recovery().go(Step::Checkpoint)
+        area.table.settled();
+        let root = self.root;
+        area.log.begin_epoch(root.epoch + u64::from(!planted(Bug::OldEpoch)));
+        area.checkpoint.follow(root.number);
+        area.checkpoint.hurry();
+        self.go(Step::Checkpoint)
     }
 
     /// Opens the volume once the new root is durable.
-    fn end_recovery(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        if !self.checkpoint.is_current(self.log.next) {
+    fn end_recovery<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        if !area.checkpoint.is_current(area.log.next()) {
             return false;
         }
-        self.log.listed = self.free.len().min(CANDIDATES) as u32;
-        self.log.horizon = self.log.listed;
-        let recovery = self.recovery.take().expect("the volume is being recovered");
-        if let Some(buf) = recovery.replay.into_buffer() {
-            self.log.give_back(buf);
+        area.log.root_names(area.pool.free().min(CANDIDATES) as u32);
+        if let Some(buf) = self.replay.give_buffer() {
+            area.log.give_back(buf);
         }
-        let replayed = self.log.next - recovery.root.first_log.min(self.log.next);
-        cx.become_ready(replayed, recovery.dropped);
+        let replayed = area.log.next() - self.root.first_log.min(area.log.next());
+        cx.become_ready(replayed, self.dropped);
         true
     }
 }

@@ -11,9 +11,10 @@ use hostftl_format::hard::{
     CANDIDATES, Entry, Listing, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
 };
 
+use super::area::Area;
 use super::ops::Cx;
-use super::recovery::{Listed, give_up};
-use super::{Machine, Scheme, Table};
+use super::recovery::{Listed, Recovery, give_up};
+use super::table::Table;
 
 /// The most tails read at once.
 const BATCH: usize = 16;
@@ -32,6 +33,24 @@ enum Step {
     Apply { tail: usize, page: u16, at: usize, trimmed: u32 },
 }
 
+/// How far the candidates for the next log write were looked at.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    next: usize,
+    batch: usize,
+    asked: usize,
+    /// A tail could not be read.
+    unread: bool,
+    /// A later log write says that the wanted one was durable.
+    missed: bool,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Search { next: 0, batch: 1, asked: 0, unread: false, missed: false }
+    }
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Replay {
@@ -46,15 +65,9 @@ pub struct Replay {
     pub limit: Option<u64>,
     start: Vec<u32>,
     candidates: Vec<u32>,
-    next: usize,
-    batch: usize,
-    asked: usize,
+    search: Search,
     tails: Vec<Option<MetaBuf>>,
     failed: [bool; BATCH],
-    /// A tail could not be read.
-    unread: bool,
-    /// A later log write says that the wanted one was durable.
-    missed: bool,
     head: Option<LogHead>,
     body: Option<MetaBuf>,
     body_failed: bool,
@@ -72,13 +85,9 @@ impl Replay {
             limit: None,
             start: Vec::with_capacity(CANDIDATES),
             candidates: Vec::with_capacity(CANDIDATES),
-            next: 0,
-            batch: 1,
-            asked: 0,
+            search: Search::default(),
             tails: (0..BATCH).map(|_| Some(MetaBuf::new(1))).collect(),
             failed: [false; BATCH],
-            unread: false,
-            missed: false,
             head: None,
             body: None,
             body_failed: false,
@@ -104,8 +113,7 @@ impl Replay {
     }
 
     fn restart_search(&mut self) {
-        (self.next, self.batch, self.asked) = (0, 1, 0);
-        (self.unread, self.missed) = (false, false);
+        self.search = Search::default();
     }
 
     /// A page or body that was read.
@@ -120,8 +128,8 @@ impl Replay {
     }
 
     /// Gives up the body buffer.
-    pub fn into_buffer(self) -> Option<MetaBuf> {
-        self.body
+    pub fn give_buffer(&mut self) -> Option<MetaBuf> {
+        self.body.take()
     }
 
     fn page(&self, tail: usize, index: u16) -> &Page {
@@ -132,77 +140,77 @@ impl Replay {
     }
 }
 
-impl<S: Scheme> Machine<S> {
+impl Recovery {
     fn replay(&mut self) -> &mut Replay {
-        &mut self.recovery.as_mut().expect("the volume is being recovered").replay
+        &mut self.replay
     }
 
     /// One move of replay. Nothing is in flight.
-    pub(super) fn pump_replay(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    pub(super) fn pump_replay<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         if self.replay().body.is_none() {
-            let spare = self.log.lend_spare();
+            let spare = area.log.lend_spare();
             self.replay().body = Some(spare);
         }
         match self.replay().step {
-            Step::Search => self.search(cx),
-            Step::Body(tail) => self.check_body(tail, cx),
-            Step::Apply { .. } => self.apply_entry(cx),
+            Step::Search => self.search(area, cx),
+            Step::Body(tail) => self.check_body(area, tail, cx),
+            Step::Apply { .. } => self.apply_entry(area, cx),
         }
     }
 
-    fn tail_at(&self, vsp: u32) -> u64 {
-        self.layout.data_at(vsp) + u64::from(self.layout.superpage - SECTORS_PER_BLOCK)
+    fn tail_at<T: Table>(&self, area: &Area<T>, vsp: u32) -> u64 {
+        area.layout.data_at(vsp) + u64::from(area.layout.superpage - SECTORS_PER_BLOCK)
     }
 
     /// Looks at the tails that came; asks for the next ones.
-    fn search(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let replay = &self.recovery.as_ref().expect("the volume is being recovered").replay;
+    fn search<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let replay = &self.replay;
         let wanted = replay.last + 1;
         if replay.limit.is_some_and(|limit| wanted > limit) {
-            return self.log_is_read();
+            return self.log_is_read(area);
         }
         let mut missed = false;
-        let asked_from = replay.next - replay.asked;
-        for tail in 0..replay.asked {
+        let asked_from = replay.search.next - replay.search.asked;
+        for tail in 0..replay.search.asked {
             let vsp = replay.candidates[asked_from + tail];
             let buf = replay.tails[tail].as_ref().expect("every tail is back");
-            let head = parse_log(&buf.pages()[0], self.uuid, self.tail_at(vsp));
+            let head = parse_log(&buf.pages()[0], area.uuid, self.tail_at(area, vsp));
             let Some(head) = head.ok().filter(|_| !replay.failed[tail]) else { continue };
             if head.epoch != replay.epoch || head.superpage != vsp || head.index + 1 != head.pages {
                 continue;
             }
             missed |= head.seq > wanted && head.durable >= wanted;
             if head.seq == wanted {
-                return self.found(tail, head, cx);
+                return self.found(area, tail, head, cx);
             }
         }
-        let unread = replay.failed[..replay.asked].iter().any(|failed| *failed);
-        self.replay().unread |= unread;
-        self.replay().missed |= missed;
-        self.ask_for_tails(cx)
+        let unread = replay.failed[..replay.search.asked].iter().any(|failed| *failed);
+        self.replay().search.unread |= unread;
+        self.replay().search.missed |= missed;
+        self.ask_for_tails(area, cx)
     }
 
-    fn ask_for_tails(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    fn ask_for_tails<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let replay = self.replay();
-        let from = replay.next;
-        let end = (from + replay.batch).min(replay.candidates.len());
+        let from = replay.search.next;
+        let end = (from + replay.search.batch).min(replay.candidates.len());
         if from == end {
-            if replay.missed {
+            if replay.search.missed {
                 return give_up("a log write that was durable is missing or damaged", cx);
             }
-            if replay.unread {
+            if replay.search.unread {
                 return give_up("a page that may hold log can't be read", cx);
             }
-            return self.log_is_read();
+            return self.log_is_read(area);
         }
-        (replay.next, replay.asked) = (end, end - from);
-        replay.batch = (replay.batch * 2).min(BATCH);
+        (replay.search.next, replay.search.asked) = (end, end - from);
+        replay.search.batch = (replay.search.batch * 2).min(BATCH);
         for index in 0..end - from {
             let vsp = self.replay().candidates[from + index];
-            if vsp >= self.layout.count {
+            if vsp >= area.layout.count {
                 return give_up("a log candidate lies outside the data area", cx);
             }
-            let lba = self.tail_at(vsp);
+            let lba = self.tail_at(area, vsp);
             let buf = self.replay().tails[index].take().expect("every tail is back");
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
@@ -212,12 +220,18 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// The next log write has its last page in `tail`: reads the pages before.
-    fn found(&mut self, tail: usize, head: LogHead, cx: &mut Cx<S::Op>) -> bool {
+    fn found<T: Table>(
+        &mut self,
+        area: &mut Area<T>,
+        tail: usize,
+        head: LogHead,
+        cx: &mut Cx<T::Op>,
+    ) -> bool {
         let before = u32::from(head.pages) - 1;
-        if before >= self.log.max_pages() {
+        if before >= area.log.max_pages() {
             return give_up("a log write has more pages than there can be", cx);
         }
-        let lba = self.tail_at(head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
+        let lba = self.tail_at(area, head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
         let replay = self.replay();
         replay.head = Some(head);
         replay.body_failed = false;
@@ -232,19 +246,24 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// A write with a torn body was never durable: the log ends before it.
-    fn check_body(&mut self, tail: usize, cx: &mut Cx<S::Op>) -> bool {
+    fn check_body<T: Table>(
+        &mut self,
+        area: &mut Area<T>,
+        tail: usize,
+        cx: &mut Cx<T::Op>,
+    ) -> bool {
         let head = self.replay().head.expect("a log write was found");
         if self.replay().body_failed {
             return give_up("a page of the log can't be read", cx);
         }
-        let first = self.tail_at(head.superpage)
+        let first = self.tail_at(area, head.superpage)
             - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
         for index in 0..head.pages - 1 {
             let at = first + u64::from(u32::from(index) * SECTORS_PER_BLOCK);
-            let uuid = self.uuid;
+            let uuid = area.uuid;
             let found = parse_log(self.replay().page(tail, index), uuid, at);
             if found != Ok(LogHead { index, ..head }) {
-                return self.log_is_read();
+                return self.log_is_read(area);
             }
         }
         self.replay().durable = self.replay().durable.max(head.durable);
@@ -253,7 +272,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Applies the next entry, or ends the write.
-    fn apply_entry(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    fn apply_entry<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let replay = self.replay();
         let Step::Apply { tail, page, at, trimmed } = replay.step else {
             unreachable!("entries are applied in this step only")
@@ -271,51 +290,52 @@ impl<S: Scheme> Machine<S> {
             Entry::Trim { lsn, len } => {
                 let end = (trimmed + TRIM_STEP).min(len);
                 let last = lsn.checked_add(len.into());
-                if last.is_none_or(|last| last > self.layout.exported) {
+                if last.is_none_or(|last| last > area.layout.exported) {
                     return give_up("a trim in the log lies outside the volume", cx);
                 }
                 if end < len {
                     self.replay().step = Step::Apply { tail, page, at, trimmed: end };
                 }
                 for lsn in lsn + u64::from(trimmed)..lsn + u64::from(end) {
-                    self.replay_entry(lsn, None, cx);
+                    self.replay_entry(area, lsn, None, cx);
                 }
             }
             Entry::Kill { vsn, len } => {
                 let end = u64::from(vsn) + u64::from(len);
-                if end > u64::from(self.layout.count) * u64::from(self.layout.superpage) {
+                if end > u64::from(area.layout.count) * u64::from(area.layout.superpage) {
                     return give_up("a kill in the log lies outside the data area", cx);
                 }
                 for vsn in vsn..vsn + len {
-                    let checkpoint = &mut self.checkpoint;
-                    self.table.replay_kill(vsn, |key| checkpoint.changed(key));
+                    let checkpoint = &mut area.checkpoint;
+                    area.table.replay_kill(vsn, |key| checkpoint.changed(key));
                 }
             }
             Entry::Loan { vsp, count } => {
-                if vsp.checked_add(count).is_none_or(|end| end > self.layout.lent) {
+                if vsp.checked_add(count).is_none_or(|end| end > area.layout.lent) {
                     return give_up("the log ends a loan of what was not lent", cx);
                 }
-                let checkpoint = &mut self.checkpoint;
-                self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
+                let checkpoint = &mut area.checkpoint;
+                area.table.end_loan(vsp, count, |key| checkpoint.changed(key));
             }
             Entry::Listing { listing, runs_at, runs } => {
-                return self.apply_listing((tail, page), listing, (runs_at, runs), cx);
+                return self.apply_listing(area, (tail, page), listing, (runs_at, runs), cx);
             }
         }
         true
     }
 
     /// Applies a listing, or a loss, with its runs.
-    fn apply_listing(
+    fn apply_listing<T: Table>(
         &mut self,
+        area: &mut Area<T>,
         (tail, page): (usize, u16),
         listing: Listing,
         (runs_at, runs): (usize, usize),
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) -> bool {
         let vsp = listing.superpage;
-        let foreign = listing.lost && self.layout.lent == 0;
-        if vsp >= self.layout.count || u32::from(listing.fill) > self.layout.superpage || foreign {
+        let foreign = listing.lost && area.layout.lent == 0;
+        if vsp >= area.layout.count || u32::from(listing.fill) > area.layout.superpage || foreign {
             return give_up("a listing in the log makes no sense", cx);
         }
         let seq = self.replay().head.expect("a log write was found").seq;
@@ -324,31 +344,37 @@ impl<S: Scheme> Machine<S> {
             true => Listed::default(),
             false => Listed { seq, crc: listing.crc, fill },
         };
-        self.recovery().listed[vsp as usize] = listed;
+        self.listed[vsp as usize] = listed;
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);
-            if run.lsn + u64::from(run.len) > self.layout.exported || run.slot + run.len > fill {
+            if run.lsn + u64::from(run.len) > area.layout.exported || run.slot + run.len > fill {
                 return give_up("a run in the log makes no sense", cx);
             }
-            let first = vsp * self.layout.superpage + run.slot;
+            let first = vsp * area.layout.superpage + run.slot;
             for i in 0..run.len {
                 let (lsn, vsn) = (run.lsn + u64::from(i), first + i);
                 if listing.lost {
                     cx.touch(1);
-                    let checkpoint = &mut self.checkpoint;
-                    self.table.replay_loss(lsn, vsn, |key| checkpoint.changed(key));
+                    let checkpoint = &mut area.checkpoint;
+                    area.table.replay_loss(lsn, vsn, |key| checkpoint.changed(key));
                 } else {
-                    self.replay_entry(lsn, Some(vsn), cx);
+                    self.replay_entry(area, lsn, Some(vsn), cx);
                 }
             }
         }
         true
     }
 
-    fn replay_entry(&mut self, lsn: u64, vsn: Option<u32>, cx: &mut Cx<S::Op>) {
+    fn replay_entry<T: Table>(
+        &mut self,
+        area: &mut Area<T>,
+        lsn: u64,
+        vsn: Option<u32>,
+        cx: &mut Cx<T::Op>,
+    ) {
         cx.touch(1);
-        let checkpoint = &mut self.checkpoint;
-        self.table.replay(lsn, vsn, |key| checkpoint.changed(key));
+        let checkpoint = &mut area.checkpoint;
+        area.table.replay(lsn, vsn, |key| checkpoint.changed(key));
     }
 
     fn end_write(&mut self, tail: usize) -> bool {

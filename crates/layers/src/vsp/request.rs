@@ -4,19 +4,20 @@
 //! - Writes and trims are worked on one at a time, in the order of arrival; so are reads.
 //! - A flush or a FUA request that is complete waits until a durable log write covers its mark.
 
-use hostftl_core::{Cause, Command, HostError, Piece, Request, Target, View};
+use hostftl_core::{Cause, Command, HostError, Piece, Request, Target};
 
 use crate::kit::Health;
 use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::State;
-use super::{Machine, Phase, Scheme, Table};
+use super::table::Table;
 
-impl<S: Scheme> Machine<S> {
+impl<T: Table> Area<T> {
     /// Takes a request in.
-    pub fn take_in(&mut self, request: Request, cx: &mut Cx<S::Op>) {
+    pub fn take_in(&mut self, request: Request, cx: &mut Cx<T::Op>) {
         let pending = !self.durable().covers(self.mark_host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if cx.request(req).kind == Kind::Flush {
@@ -25,27 +26,23 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
-    fn complete(&mut self, req: u16, cx: &mut Cx<S::Op>) {
+    fn complete(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         let mark = self.mark_host();
         let durable = self.durable().covers(mark);
         let skip_flush = cx.request(req).kind == Kind::Flush && planted(Bug::EarlyFlushReply);
         if cx.end_request(req, mark, durable || skip_flush) {
-            self.commit = self.commit.max(mark);
+            self.wishes.press(mark);
         }
     }
 
     /// Answers the first request that waits, if what it waits for is durable.
-    pub(super) fn answer_durable(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    pub fn answer_durable(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let covered = cx.requests().waits_for().is_some_and(|mark| self.durable().covers(mark));
         covered && cx.answer_waiting(Ok(()))
     }
 
-    /// Moves one run of the first read and one of the first write or trim.
-    pub fn pump_requests(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        self.pump_read(cx) | self.pump_write(cx)
-    }
-
-    fn pump_read(&mut self, cx: &mut Cx<S::Op>) -> bool {
+    /// Moves one run of the first read on.
+    pub fn pump_read(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         if cx.command_room() <= OWN_OPS {
             return false;
@@ -63,27 +60,15 @@ impl<S: Scheme> Machine<S> {
         true
     }
 
-    fn pump_write(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let Some(req) = cx.requests().first_write() else { return false };
-        let healthy = cx.is_good();
-        let moved = healthy && S::pump_write(self, req, cx);
-        if healthy && !cx.request(req).is_begun() {
-            return moved;
-        }
-        cx.requests().end_write();
-        self.complete_if_over(req, cx);
-        true
-    }
-
     /// Answers a request whose commands are all over.
-    pub fn complete_if_over(&mut self, req: u16, cx: &mut Cx<S::Op>) {
+    pub fn complete_if_over(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
         }
     }
 
     /// Sends the command for the next run of a read.
-    fn read_run(&mut self, req: u16, cx: &mut Cx<S::Op>) {
+    fn read_run(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         let active = cx.request(req);
         let (first, left) = (active.lba + active.cursor, active.sectors - active.cursor);
         if self.table.is_lost(first) {
@@ -111,7 +96,7 @@ impl<S: Scheme> Machine<S> {
         let slot = vsn % self.layout.superpage;
         match self.pool.state(vsp) {
             State::Staged(stage) => {
-                let from = self.stages[stage as usize].buffer().view_sectors(slot, len);
+                let from = self.stages.buffer(stage).view_sectors(slot, len);
                 let command = Command::Place { from: Piece::Data(from), into };
                 cx.submit(Op::Copy { req, stage }, command);
             }
@@ -135,7 +120,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// How many sectors from `first` lie in consecutive slots of one superpage, or nowhere.
-    fn run_length(&mut self, first: u64, most: u32, start: Option<u32>, cx: &mut Cx<S::Op>) -> u32 {
+    fn run_length(&mut self, first: u64, most: u32, start: Option<u32>, cx: &mut Cx<T::Op>) -> u32 {
         let sp = self.layout.superpage;
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
         let lent = self.table.is_lent(first);
@@ -150,14 +135,14 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// A piece of a read is here.
-    pub fn read_done(&mut self, op: Op<S::Op>, command: Command, ok: bool, cx: &mut Cx<S::Op>) {
+    pub fn read_done(&mut self, op: Op<T::Op>, command: Command, ok: bool, cx: &mut Cx<T::Op>) {
         let (req, into) = match (op, command) {
             (Op::Read { req, vsp }, Command::Read { into: Target::Data(into), .. }) => {
                 self.pool.end_read(vsp);
                 (req, into)
             }
             (Op::Copy { req, stage }, Command::Place { from: Piece::Data(from), into }) => {
-                self.repay_stage(stage, from);
+                self.stages.at(stage).repay(from);
                 (req, into)
             }
             (Op::Zero { req }, Command::Place { into, .. })
@@ -167,14 +152,5 @@ impl<S: Scheme> Machine<S> {
         cx.requests().data(req).repay_mut(into);
         cx.requests().part_over(req, ok);
         self.complete_if_over(req, cx);
-    }
-
-    /// A command that read a stage is over.
-    pub fn repay_stage(&mut self, stage: u8, view: View) {
-        let stage = &mut self.stages[stage as usize];
-        stage.buffer().repay(view);
-        if stage.phase == Phase::Draining && stage.buffer().is_idle() {
-            stage.phase = Phase::Idle;
-        }
     }
 }

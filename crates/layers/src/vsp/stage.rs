@@ -11,7 +11,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Payload, Tally};
+use hostftl_core::{Cause, Payload, Tally, View, ViewMut};
 use hostftl_format::hard::Run;
 
 /// Where a stage is in its cycle.
@@ -37,26 +37,26 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct Stage {
     /// The buffer, one superpage long.
-    pub payload: Option<Payload>,
+    payload: Option<Payload>,
     /// Where in its cycle.
-    pub phase: Phase,
+    phase: Phase,
     /// The superpage that it becomes.
-    pub vsp: u32,
+    vsp: u32,
     /// Its place in the order of opening.
-    pub stamp: u64,
+    stamp: u64,
     /// Slots taken.
-    pub fill: u32,
+    fill: u32,
     /// Slots that may be taken; the rest is kept for log pages.
-    pub limit: u32,
+    limit: u32,
     /// The sector after those that it holds, when they are the first ones of a logical superpage,
     /// each in its slot.
     next: Option<u64>,
     /// Commands under way that bring data.
-    pub placing: u32,
+    placing: u32,
     /// Why its sectors are written.
-    pub tally: Tally,
+    tally: Tally,
     /// The logical sector of each slot, plus one; 0 for none.
-    pub slots: Vec<u32>,
+    slots: Vec<u32>,
 }
 
 impl Stage {
@@ -77,11 +77,50 @@ impl Stage {
         }
     }
 
+    fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::Idle, Phase::Filling)
+                | (Phase::Filling, Phase::Closed)
+                | (Phase::Closed, Phase::Digesting)
+                | (Phase::Digesting, Phase::Digested(_))
+                | (Phase::Digested(_), Phase::Programming)
+                | (Phase::Programming, Phase::Draining | Phase::Idle)
+                | (Phase::Draining, Phase::Idle)
+        );
+        assert!(fits, "a stage that is {:?} is not {next:?} next", self.phase);
+        self.phase = next;
+    }
+
+    /// Where in its cycle it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The superpage that it becomes.
+    pub fn vsp(&self) -> u32 {
+        self.vsp
+    }
+
+    /// Its place in the order of opening.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Slots taken.
+    pub fn fill(&self) -> u32 {
+        self.fill
+    }
+
+    /// Commands under way that bring data.
+    pub fn placing(&self) -> u32 {
+        self.placing
+    }
+
     /// Begins to fill.
     pub fn open(&mut self, vsp: u32, stamp: u64, limit: u32) {
-        assert_eq!(self.phase, Phase::Idle, "only an idle stage is opened");
         assert!(self.buffer().is_idle(), "an idle stage lends nothing");
-        self.phase = Phase::Filling;
+        self.go(Phase::Filling);
         self.vsp = vsp;
         self.stamp = stamp;
         self.limit = limit;
@@ -127,6 +166,112 @@ impl Stage {
         self.placing += 1;
         self.tally.add(cause, len);
         slot
+    }
+
+    /// Takes all slots, for one thing of that size.
+    pub fn take_all(&mut self) {
+        assert!(self.phase == Phase::Filling && self.fill == 0, "all slots are there to be taken");
+        self.fill = self.slots.len() as u32;
+    }
+
+    /// One more command will bring `len` sectors of `cause` into slots that are taken.
+    pub fn expect(&mut self, cause: Cause, len: u32) {
+        assert_eq!(self.phase, Phase::Filling, "data comes into a stage that fills");
+        self.placing += 1;
+        self.tally.add(cause, len);
+    }
+
+    /// Sectors of a cause are in it that no command of [`Stage::expect`] brought.
+    pub fn count(&mut self, cause: Cause, len: u32) {
+        self.tally.add(cause, len);
+    }
+
+    /// A command that brought data is over. The stamp.
+    pub fn arrived(&mut self, into: ViewMut) -> u64 {
+        self.buffer().repay_mut(into);
+        self.placing -= 1;
+        self.stamp
+    }
+
+    /// Whether slots are kept for log pages.
+    pub fn keeps_slots(&self) -> bool {
+        self.limit < self.slots.len() as u32
+    }
+
+    /// Slots that were kept for log pages may be taken.
+    pub fn keep_none(&mut self) {
+        self.limit = self.slots.len() as u32;
+    }
+
+    /// The log will list a sector in a slot.
+    pub fn publish(&mut self, slot: u32, lsn: u64) {
+        assert!(slot < self.fill, "a sector is published in a slot that was taken");
+        self.slots[slot as usize] = lsn as u32 + 1;
+    }
+
+    /// The log will list no sector in a slot.
+    pub fn clear(&mut self, slot: u32) {
+        self.slots[slot as usize] = 0;
+    }
+
+    /// The log will list none of the sectors `lsn..end`.
+    pub fn forget(&mut self, lsn: u64, end: u64) {
+        let slots = self.slots[..self.fill as usize].iter_mut();
+        let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
+        slots.filter(there).for_each(|slot| *slot = 0);
+    }
+
+    /// Takes no more sectors.
+    pub fn close(&mut self) {
+        self.go(Phase::Closed);
+    }
+
+    /// Takes no more sectors, of `fill` slots that are taken.
+    pub fn close_at(&mut self, fill: u32) {
+        self.go(Phase::Closed);
+        self.fill = fill;
+    }
+
+    /// Its data, of which the checksum is computed.
+    pub fn begin_digest(&mut self) -> View {
+        assert_eq!(self.placing, 0, "data that is still to come has no checksum");
+        self.go(Phase::Digesting);
+        let fill = self.fill;
+        self.buffer().view_sectors(0, fill)
+    }
+
+    /// Its checksum is known.
+    pub fn digested(&mut self, from: View, crc: u32) {
+        self.buffer().repay(from);
+        self.go(Phase::Digested(crc));
+    }
+
+    /// Its data, which is written, and why.
+    pub fn begin_program(&mut self) -> (View, Tally) {
+        self.go(Phase::Programming);
+        let fill = self.fill;
+        (self.buffer().view_sectors(0, fill), self.tally)
+    }
+
+    /// It is on the device, and idle when nobody reads its buffer.
+    pub fn programmed(&mut self) {
+        let idle = self.buffer().is_idle();
+        self.go(if idle { Phase::Idle } else { Phase::Draining });
+    }
+
+    /// A command that read its buffer is over.
+    pub fn repay(&mut self, view: View) {
+        self.buffer().repay(view);
+        if self.phase == Phase::Draining && self.buffer().is_idle() {
+            self.go(Phase::Idle);
+        }
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        if let Some(payload) = self.payload.take() {
+            payload.void();
+        }
     }
 }
 

@@ -1,18 +1,17 @@
-//! What a layer brings to the machine: its table of sectors, and how it empties superpages.
+//! The map from logical to virtual sectors, as each layer of the family has its own.
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Few, Page, Payload};
+use hostftl_core::Page;
 
-use crate::config::{LayerConfig, PlanError};
-
-use super::Machine;
-use super::layout::Layout;
-use super::ops::{Cx, OwnOp};
+use super::ops::OwnOp;
 use super::pool::{Lost, Pool};
 
 /// The map from logical to virtual sectors. On media it is a list of entries by key.
 pub trait Table: Debug {
+    /// What the commands are for that only the scheme of the table sends.
+    type Op: OwnOp;
+
     /// Logical sectors that are mapped.
     fn mapped(&self) -> u64;
     /// The logical sector that is live in a slot and can be read from it.
@@ -89,59 +88,4 @@ pub trait Table: Debug {
     /// # Errors
     /// The first disagreement.
     fn check(&self, pool: &Pool) -> Result<(), &'static str>;
-}
-
-/// One of the layers that gather small writes into virtual superpages.
-pub trait Scheme: Debug + Sized {
-    /// Its map.
-    type Table: Table;
-    /// What the commands are for that only the scheme sends.
-    type Op: OwnOp;
-    /// Whether a superpage weighs another thing than its live slots.
-    const WEIGHS: bool = false;
-
-    /// Where everything lies.
-    ///
-    /// # Errors
-    /// When it can't work on these devices.
-    fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError>;
-    /// Bytes of the map.
-    fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64;
-    /// Bytes of what it keeps beside the map and [`Layout::meta_bytes`].
-    fn meta_bytes(_config: &LayerConfig, _layout: &Layout) -> u64 {
-        0
-    }
-    /// Payload buffers that it needs beside the stages.
-    fn buffers() -> u32 {
-        0
-    }
-    /// An empty map.
-    fn table(config: &LayerConfig, layout: &Layout) -> Self::Table;
-    /// The rest, with its buffers.
-    fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self;
-
-    /// Empties superpages when few are free. Whether anything moved.
-    fn pump_collection(machine: &mut Machine<Self>, cx: &mut Cx<Self::Op>) -> bool;
-    /// Whether collection of its own has commands under way.
-    fn is_collecting(&self) -> bool;
-    /// Moves the first write or trim on. Whether anything moved.
-    fn pump_write(machine: &mut Machine<Self>, req: u16, cx: &mut Cx<Self::Op>) -> bool;
-    /// A command of the scheme's own is over.
-    fn done(
-        machine: &mut Machine<Self>,
-        op: Self::Op,
-        command: Command,
-        ok: bool,
-        cx: &mut Cx<Self::Op>,
-    );
-    /// The device failed: lets go of what waits for more than the answer to a command.
-    fn give_up(_machine: &mut Machine<Self>, _cx: &mut Cx<Self::Op>) -> bool {
-        false
-    }
-    /// See `Layer::facts`.
-    fn facts(_machine: &Machine<Self>) -> Few<(&'static str, u64), 8> {
-        Few::new()
-    }
-    /// The power is off.
-    fn void(&mut self) {}
 }

@@ -5,94 +5,91 @@
 
 use hostftl_core::{Cause, Command, DeviceError, Event, Target, Verdict};
 
+use super::area::Area;
 use super::ops::Cx;
-use super::recovery::{Listed, Step, give_up};
-use super::{Machine, Scheme, Table};
+use super::recovery::{Listed, Recovery, Step, give_up};
+use super::table::Table;
 
 /// Superpages forgotten in one go, at the most.
 const BITE: u32 = 16;
 
-impl<S: Scheme> Machine<S> {
+impl Recovery {
     /// Reads the next superpage whose data no flush is known to cover.
-    pub(super) fn verify_next(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let from = self.recovery().cursor as u32;
-        let end = (from + 4096).min(self.layout.count);
-        let recovery = self.recovery.as_ref().expect("the volume is being recovered");
-        let durable = recovery.replay.durable;
+    pub(super) fn verify_next<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let from = self.cursor as u32;
+        let end = (from + 4096).min(area.layout.count);
+        let durable = self.replay.durable;
         let unsure =
-            |vsp: &u32| recovery.listed[*vsp as usize].seq > durable && self.pool.valid(*vsp) > 0;
+            |vsp: &u32| self.listed[*vsp as usize].seq > durable && area.pool.valid(*vsp) > 0;
         let next = (from..end).find(unsure);
         let stop = next.unwrap_or(end);
         cx.touch((stop - from) as usize);
-        self.recovery().cursor = stop.into();
+        self.cursor = stop.into();
         if let Some(vsp) = next {
-            let fill = self.recovery().listed[vsp as usize].fill;
+            let fill = self.listed[vsp as usize].fill;
             if fill == 0 {
                 return give_up("a listing in the log makes no sense", cx);
             }
-            let lba = self.layout.data_at(vsp);
-            let into = Target::Data(self.stages[0].buffer().view_mut_sectors(0, fill));
+            let lba = area.layout.data_at(vsp);
+            let into = Target::Data(area.stages.buffer(0).view_mut_sectors(0, fill));
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
             return self.recover(0, command, cx);
         }
-        if stop < self.layout.count {
+        if stop < area.layout.count {
             return true;
         }
-        match self.recovery().bad.take() {
+        match self.bad.take() {
             Some(bad) => {
-                let recovery = self.recovery();
-                recovery.dropped += recovery.replay.last + 1 - bad;
-                recovery.listed.fill(Listed::default());
-                recovery.go(Step::Forget)
+                self.dropped += self.replay.last + 1 - bad;
+                self.listed.fill(Listed::default());
+                self.go(Step::Forget)
             }
-            None => self.recovery().go(Step::Queues),
+            None => self.go(Step::Queues),
         }
     }
 
-    pub(super) fn digest_listed(&mut self, cx: &mut Cx<S::Op>) {
-        let vsp = self.recovery().cursor as u32;
-        let fill = self.recovery().listed[vsp as usize].fill;
-        let from = self.stages[0].buffer().view_sectors(0, fill);
+    pub(super) fn digest_listed<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) {
+        let vsp = self.cursor as u32;
+        let fill = self.listed[vsp as usize].fill;
+        let from = area.stages.buffer(0).view_sectors(0, fill);
         self.recover(0, Command::Digest { from, seed: vsp.into() }, cx);
     }
 
     /// What can't be read can't be checked: it may be this data, older data, or another sector's.
-    pub(super) fn lose_listed(&mut self, cx: &mut Cx<S::Op>) {
-        let vsp = self.recovery().cursor as u32;
-        let sectors = self.pool.valid(vsp);
-        let checkpoint = &mut self.checkpoint;
-        self.table.lose(&mut self.pool, vsp, |key| checkpoint.changed(key));
-        cx.touch(self.layout.superpage as usize);
+    pub(super) fn lose_listed<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) {
+        let vsp = self.cursor as u32;
+        let sectors = area.pool.valid(vsp);
+        let checkpoint = &mut area.checkpoint;
+        area.table.lose(&mut area.pool, vsp, |key| checkpoint.changed(key));
+        cx.touch(area.layout.superpage as usize);
         cx.tell(Event::Lost { sectors });
-        self.recovery().cursor += 1;
+        self.cursor += 1;
     }
 
     pub(super) fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
-        let recovery = self.recovery();
-        let listed = recovery.listed[recovery.cursor as usize];
+        let listed = self.listed[self.cursor as usize];
         let crc = result.expect("a checksum in memory can't fail").crc;
         if crc != listed.crc {
-            let first = recovery.bad.map_or(listed.seq, |bad| bad.min(listed.seq));
-            recovery.bad = Some(first);
-            recovery.replay.limit = Some(first - 1);
+            let first = self.bad.map_or(listed.seq, |bad| bad.min(listed.seq));
+            self.bad = Some(first);
+            self.replay.limit = Some(first - 1);
         }
-        recovery.cursor += 1;
+        self.cursor += 1;
     }
 
     /// Undoes the counts, to replay a shorter log.
-    pub(super) fn forget_some(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let from = self.recovery().cursor as u32;
-        let end = (from + BITE.min(8192 / self.layout.superpage + 1)).min(self.layout.count);
+    pub(super) fn forget_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+        let from = self.cursor as u32;
+        let end = (from + BITE.min(8192 / area.layout.superpage + 1)).min(area.layout.count);
         for vsp in from..end {
-            self.table.disown(&mut self.pool, vsp);
+            area.table.disown(&mut area.pool, vsp);
         }
-        cx.touch(((end - from) * self.layout.superpage) as usize);
-        self.recovery().cursor = end.into();
-        if end < self.layout.count {
+        cx.touch(((end - from) * area.layout.superpage) as usize);
+        self.cursor = end.into();
+        if end < area.layout.count {
             return true;
         }
-        let recovery = self.recovery();
-        recovery.replay.rewind();
-        recovery.go(Step::Groups)
+        self.replay.rewind();
+        self.go(Step::Groups)
     }
 }

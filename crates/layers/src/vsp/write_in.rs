@@ -4,23 +4,24 @@
 //! - Slots are taken in the order of arrival; a sector is published when its copy is over.
 //! - What is published in a stage is newer than what that stage or later ones have of the sector.
 
-use hostftl_core::{Cause, Command, Piece, ViewMut};
+use hostftl_core::{Cause, Command, Piece};
 
 use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::layout::FLOOR;
 use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::{Lost, State};
-use super::{Machine, Scheme, Table};
+use super::table::Table;
 
 /// Map entries that a trim looks at in one go.
 const TRIM_STEP: u64 = 2048;
 
-impl<S: Scheme> Machine<S> {
+impl<T: Table> Area<T> {
     /// Moves a write or trim of sectors that have no home of their own on, a write by `most`
     /// sectors.
-    pub fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<S::Op>) -> bool {
+    pub fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
         match cx.request(req).kind {
             Kind::Trim => self.trim_some(req, cx),
             _ => self.write_run(req, most, cx),
@@ -28,7 +29,7 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Sends the copy of as much of a write as the filling stage takes.
-    fn write_run(&mut self, req: u16, most: u64, cx: &mut Cx<S::Op>) -> bool {
+    fn write_run(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
         if !self.may_gather() || cx.command_room() <= OWN_OPS {
             return false;
         }
@@ -48,7 +49,7 @@ impl<S: Scheme> Machine<S> {
     pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
         let index = self.filling_stage()?;
         self.keep_whole(index, lsn, left);
-        let stage = &mut self.stages[index as usize];
+        let stage = self.stages.at(index);
         let len = stage.room().min(left);
         stage.follow(lsn, len);
         Some((index, stage.take(len, cause), len))
@@ -59,12 +60,14 @@ impl<S: Scheme> Machine<S> {
     /// alone if they are due still. What is left over would shift all that follows, so that at
     /// each end of a superpage one more is split.
     fn keep_whole(&mut self, index: u8, lsn: u64, left: u32) {
-        let (stage, superpage) = (&mut self.stages[index as usize], self.layout.superpage);
-        let splits = stage.room() < left && left <= superpage - stage.fill;
+        let (stage, superpage) = (self.stages.at(index), self.layout.superpage);
+        let splits = stage.room() < left && left <= superpage - stage.fill();
         let parts = stage.room() <= left && stage.follows(lsn);
-        if self.layout.leaves > 0 && stage.limit < superpage && (splits || parts) {
-            stage.limit = superpage;
-            self.starved |= self.log_is_due();
+        if self.layout.leaves > 0 && stage.keeps_slots() && (splits || parts) {
+            stage.keep_none();
+            if self.log_is_due() {
+                self.wishes.starve();
+            }
         }
     }
 
@@ -73,14 +76,14 @@ impl<S: Scheme> Machine<S> {
         &mut self,
         req: u16,
         (index, slot, len): (u8, u32, u32),
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) {
         let active = cx.request(req);
         let (at, lsn) = (active.cursor as u32, active.lba + active.cursor);
         active.cursor += u64::from(len);
         active.outstanding += 1;
         let from = Piece::Data(cx.requests().data(req).view_sectors(at, len));
-        let into = self.stages[index as usize].buffer().view_mut_sectors(slot, len);
+        let into = self.stages.buffer(index).view_mut_sectors(slot, len);
         let op = Op::Place { req, stage: index, lsn, slot, len };
         cx.submit(op, Command::Place { from, into });
     }
@@ -88,10 +91,10 @@ impl<S: Scheme> Machine<S> {
     /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
     /// and open one more for the log that frees others.
     pub fn may_gather(&self) -> bool {
-        let free = self.free.len();
+        let free = self.pool.free();
         let homes = self.layout.home.is_some();
         let carries = free > FLOOR as usize && self.log_is_due();
-        free > self.layout.reserve as usize || homes && (self.filling.is_some() || carries)
+        free > self.layout.reserve as usize || homes && (self.stages.filling().is_some() || carries)
     }
 
     /// Data of a write is in its stage: the map may point there.
@@ -101,17 +104,17 @@ impl<S: Scheme> Machine<S> {
         index: u8,
         (lsn, slot, len): (u64, u32, u32),
         command: Command,
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) {
         let Command::Place { from: Piece::Data(from), into } = command else {
             unreachable!("a write comes back with its data")
         };
-        let stamp = self.stage_placed(index, into);
+        let stamp = self.stages.at(index).arrived(into);
         self.overtake(stamp, lsn, len, cx);
         for i in 0..len {
             self.publish(index, lsn + u64::from(i), slot + i, cx);
         }
-        self.host_stamp = self.host_stamp.max(stamp);
+        self.stages.host_published(stamp);
         cx.requests().data(req).repay(from);
         cx.requests().part_over(req, true);
         self.complete_if_over(req, cx);
@@ -119,52 +122,30 @@ impl<S: Scheme> Machine<S> {
 
     /// What is about to be published in a stage is newer than what that stage or later ones have of
     /// the same sectors: they must not list it.
-    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<S::Op>) {
+    fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<T::Op>) {
         let mut overtaken = false;
         for lsn in lsn..lsn + u64::from(len) {
             let Some(vsn) = self.table.look_up(lsn) else { continue };
             let State::Staged(index) = self.pool.state(self.pool.superpage_of(vsn)) else {
                 continue;
             };
-            let other = self.stages[index as usize].stamp;
+            let other = self.stages.get(index).stamp();
             if other == stamp {
-                let slot = (vsn % self.layout.superpage) as usize;
-                self.stages[index as usize].slots[slot] = 0;
+                self.stages.at(index).clear(vsn % self.layout.superpage);
             }
             overtaken |= other > stamp;
         }
         cx.touch(len as usize);
         if overtaken {
-            self.forget_staged(stamp, lsn, lsn + u64::from(len), cx);
+            cx.touch(self.stages.forget(stamp, (lsn, lsn + u64::from(len))));
         }
-    }
-
-    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`.
-    fn forget_staged(&mut self, stamp: u64, lsn: u64, end: u64, cx: &mut Cx<S::Op>) {
-        for index in &self.order {
-            let stage = &mut self.stages[*index as usize];
-            if stage.stamp >= stamp {
-                let slots = stage.slots[..stage.fill as usize].iter_mut();
-                let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
-                slots.filter(there).for_each(|slot| *slot = 0);
-                cx.touch(stage.fill as usize);
-            }
-        }
-    }
-
-    /// A command that filled part of a stage is over.
-    pub fn stage_placed(&mut self, index: u8, into: ViewMut) -> u64 {
-        let stage = &mut self.stages[index as usize];
-        stage.buffer().repay_mut(into);
-        stage.placing -= 1;
-        stage.stamp
     }
 
     /// Points a sector at a slot of a stage, and lets the stage list it.
-    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<S::Op>) {
-        let stage = &mut self.stages[index as usize];
-        stage.slots[slot as usize] = lsn as u32 + 1;
-        let vsn = stage.vsp * self.layout.superpage + slot;
+    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<T::Op>) {
+        let stage = self.stages.at(index);
+        stage.publish(slot, lsn);
+        let vsn = stage.vsp() * self.layout.superpage + slot;
         cx.touch(1);
         let keys = self.table.keys(lsn, Some(vsn));
         keys.into_iter().for_each(|key| self.checkpoint.changed(key));
@@ -174,12 +155,12 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Unmaps the next part of a trim, and logs it.
-    fn trim_some(&mut self, req: u16, cx: &mut Cx<S::Op>) -> bool {
-        if self.free.len() <= self.layout.reserve as usize {
+    fn trim_some(&mut self, req: u16, cx: &mut Cx<T::Op>) -> bool {
+        if self.pool.free() <= self.layout.reserve as usize {
             return false; // Its record needs a superpage, and those left are for collection.
         }
         if !self.log.fits_trim() {
-            self.starved = true;
+            self.wishes.starve();
             return false;
         }
         let active = cx.request(req);
@@ -187,7 +168,7 @@ impl<S: Scheme> Machine<S> {
         let len = (active.sectors - active.cursor).min(TRIM_STEP);
         active.cursor += len;
         cx.touch(len as usize);
-        self.forget_staged(0, first, first + len, cx);
+        cx.touch(self.stages.forget(0, (first, first + len)));
         let mut changed = false;
         for lsn in first..first + len {
             if self.table.look_up(lsn).is_some() || self.table.is_lost(lsn) {
@@ -195,7 +176,7 @@ impl<S: Scheme> Machine<S> {
                 let keys = self.table.keys(lsn, None);
                 keys.into_iter().for_each(|key| self.checkpoint.changed(key));
                 if let Lost::Last(vsp) = self.table.kill(&mut self.pool, lsn) {
-                    self.limbo.push(&mut self.pool, vsp);
+                    self.pool.push_limbo(vsp);
                 }
             }
         }
@@ -203,7 +184,7 @@ impl<S: Scheme> Machine<S> {
             self.log.trim(first, len as u32);
         }
         let mark = self.mark_all();
-        self.limbo.mark(mark);
+        self.pool.mark_limbo(mark);
         true
     }
 }

@@ -1,22 +1,22 @@
 //! From a filling stage to durable media, and from an empty superpage to a free one.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
+    Cause, Command, DeviceError, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
 };
 use hostftl_format::hard::Listing;
 
 use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::layout::FLOOR;
-use super::log::{Mark, Point};
+use super::log::{Log, Mark, Point};
 use super::ops::{Cx, Op};
 use super::pool::State;
+use super::stage::Phase;
 use super::stage::runs;
-use super::{Machine, Phase, Scheme, Table};
+use super::table::Table;
 
-/// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
-const FLUSH_EVERY: u64 = 8;
 /// Free superpages that only a log write takes that frees others.
 const LAST_FREE: usize = 3;
 /// Stages that are left for what fills in the order of arrival.
@@ -24,69 +24,61 @@ const KEPT_STAGES: usize = 2;
 /// Superpages that are left to be taken when a log write is forced.
 pub const LAST_NAMES: u32 = 2;
 
-impl<S: Scheme> Machine<S> {
+impl<T: Table> Area<T> {
     /// The stage that takes sectors now; opens one when there is none and one may be opened.
     pub fn filling_stage(&mut self) -> Option<u8> {
-        if self.filling.is_none() {
-            self.filling = self.open_stage(self.kept_for_log());
+        if self.stages.filling().is_none() {
+            let index = self.open_stage(self.kept_for_log())?;
+            self.stages.fill(index);
         }
-        self.filling
+        self.stages.filling()
     }
 
     /// Opens a stage that keeps its last `kept` slots for log pages, when one may be opened.
     fn open_stage(&mut self, kept: u32) -> Option<u8> {
-        let idle = self.stages.iter().position(|stage| stage.phase == Phase::Idle)? as u8;
-        if self.free.len() <= FLOOR as usize {
+        let idle = self.stages.idle()?;
+        if self.pool.free() <= FLOOR as usize {
             return None;
         }
-        if self.log.horizon <= LAST_NAMES {
-            self.starved = true;
+        if self.log.horizon() <= LAST_NAMES {
+            self.wishes.starve();
             return None;
         }
         let vsp = self.take_free();
-        self.stamps += 1;
         self.pool.open(vsp, idle);
-        let limit = self.layout.superpage - kept;
-        self.stages[idle as usize].open(vsp, self.stamps, limit);
-        self.order.push_back(idle);
+        self.stages.open(idle, vsp, self.layout.superpage - kept);
         Some(idle)
     }
 
     /// Opens a stage for one thing of a superpage's size, beside the one that fills. It can't be
     /// listed before that one, which ends early when too many wait for it.
-    pub fn own_stage(&mut self, cx: &mut Cx<S::Op>) -> Option<u8> {
-        let idle = self.stages.iter().filter(|stage| stage.phase == Phase::Idle).count();
+    pub fn own_stage(&mut self, cx: &mut Cx<T::Op>) -> Option<u8> {
+        let idle = self.stages.idle_count();
         if idle >= KEPT_STAGES {
             let index = self.open_stage(0)?;
-            self.stages[index as usize].fill = self.layout.superpage;
+            self.stages.at(index).take_all();
             return Some(index);
         }
-        if self.order.len() > KEPT_STAGES
-            && self.filling.is_some()
-            && self.order.front() == self.filling.as_ref()
+        if self.stages.waiting() > KEPT_STAGES
+            && self.stages.filling().is_some()
+            && self.stages.front() == self.stages.filling()
         {
-            self.close_filling();
+            self.stages.close_filling();
             cx.wake();
         }
         None
     }
 
-    /// Ends a stage of [`Machine::own_stage`] of which `fill` slots are taken.
-    pub fn close_own(&mut self, index: u8, fill: u32) {
-        let stage = &mut self.stages[index as usize];
-        (stage.phase, stage.fill) = (Phase::Closed, fill);
-    }
-
     /// Takes a superpage that may be opened: the horizon was looked at.
     pub fn take_free(&mut self) -> u32 {
-        self.log.horizon -= 1;
-        self.free.pop(&mut self.pool).expect("there is a free superpage")
+        self.log.take_names(1);
+        self.pool.take_free().expect("there is a free superpage")
     }
 
     /// Whether a log write is worth the pages it takes.
     pub fn log_is_due(&self) -> bool {
         self.log.has_entries()
-            && (self.log.horizon <= self.log.listed / 2
+            && (self.log.horizon() <= self.log.listed() / 2
                 || 2 * self.log.pages_used() >= self.log.max_pages()
                 || self.log_presses())
     }
@@ -94,12 +86,12 @@ impl<S: Scheme> Machine<S> {
     /// Whether superpages wait for a log write to be free again, and few others are.
     fn log_presses(&self) -> bool {
         match self.layout.home {
-            None => self.free.len() <= FLOOR as usize + 3,
+            None => self.pool.free() <= FLOOR as usize + 3,
             Some(_) if self.layout.roomy => {
                 let own = (self.layout.count - self.layout.lent) as usize;
-                self.limbo.len() > 2 * LAST_FREE + (own / 32).max(self.free.len() / 8)
+                self.pool.limbo().len() > 2 * LAST_FREE + (own / 32).max(self.pool.free() / 8)
             }
-            Some(_) => self.limbo.len() > 2 * LAST_FREE,
+            Some(_) => self.pool.limbo().len() > 2 * LAST_FREE,
         }
     }
 
@@ -112,29 +104,22 @@ impl<S: Scheme> Machine<S> {
 
     /// Ends filling when no slot is left.
     pub fn close_if_full(&mut self) {
-        if self.filling.is_some_and(|index| self.stages[index as usize].room() == 0) {
-            self.close_filling();
+        let filling = self.stages.filling();
+        if filling.is_some_and(|index| self.stages.get(index).room() == 0) {
+            self.stages.close_filling();
         }
-    }
-
-    /// Ends filling.
-    pub fn close_filling(&mut self) {
-        let index = self.filling.take().expect("a stage is filling");
-        self.stages[index as usize].phase = Phase::Closed;
     }
 
     /// Digests, lists and programs the oldest stage that is not listed.
-    pub fn pump_seal(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let Some(&index) = self.order.front() else { return false };
-        let stage = &mut self.stages[index as usize];
-        if cx.command_room() == 0 || stage.placing > 0 {
+    pub fn pump_seal(&mut self, cx: &mut Cx<T::Op>) -> bool {
+        let Some(index) = self.stages.front() else { return false };
+        let stage = self.stages.at(index);
+        if cx.command_room() == 0 || stage.placing() > 0 {
             return false;
         }
-        match stage.phase {
+        match stage.phase() {
             Phase::Closed => {
-                stage.phase = Phase::Digesting;
-                let (fill, seed) = (stage.fill, stage.vsp.into());
-                let from = stage.buffer().view_sectors(0, fill);
+                let (from, seed) = (stage.begin_digest(), stage.vsp().into());
                 cx.submit(Op::Digest { stage: index }, Command::Digest { from, seed });
                 true
             }
@@ -145,28 +130,24 @@ impl<S: Scheme> Machine<S> {
 
     pub fn digested(&mut self, index: u8, command: Command, result: Result<Verdict, DeviceError>) {
         let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
-        let stage = &mut self.stages[index as usize];
-        stage.buffer().repay(from);
         let crc = result.expect("a checksum in memory can't fail").crc;
-        stage.phase = Phase::Digested(crc);
+        self.stages.at(index).digested(from, crc);
     }
 
-    fn list_and_program(&mut self, index: u8, crc: u32, cx: &mut Cx<S::Op>) -> bool {
-        let (fill, vsp, stamp) = {
-            let stage = &self.stages[index as usize];
-            (stage.fill, stage.vsp, stage.stamp)
-        };
+    fn list_and_program(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) -> bool {
+        let stage = self.stages.get(index);
+        let (fill, vsp, stamp) = (stage.fill(), stage.vsp(), stage.stamp());
         if !self.log.fits(fill) {
-            self.starved = true;
+            self.wishes.starve();
             return false;
         }
         self.list(index, crc, cx);
-        self.log.sealed = stamp;
-        self.order.pop_front();
+        self.log.seal(stamp);
+        self.stages.front_listed();
         let pad = self.layout.superpage - fill;
-        let covered = self.log.composed.mark.covers(self.commit);
-        let asked = !covered && self.log.sealed >= self.commit.stamp;
-        let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && !self.free.is_empty();
+        let covered = self.log.composed().mark.covers(self.wishes.commit());
+        let asked = !covered && self.log.sealed() >= self.wishes.commit().stamp;
+        let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && self.pool.free() > 0;
         let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
         let log = carry.then(|| self.compose(vsp));
         self.program_stage(index, log, cx);
@@ -174,33 +155,30 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Lists what a stage holds.
-    fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<S::Op>) {
-        let stage = &self.stages[index as usize];
-        let listing = Listing { superpage: stage.vsp, crc, fill: stage.fill as u16, lost: false };
-        self.log.list(&listing, runs(|slot| stage.sector(slot), stage.fill));
-        cx.touch(stage.fill as usize);
+    fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) {
+        let stage = self.stages.get(index);
+        let listing =
+            Listing { superpage: stage.vsp(), crc, fill: stage.fill() as u16, lost: false };
+        self.log.list(&listing, runs(|slot| stage.sector(slot), stage.fill()));
+        cx.touch(stage.fill() as usize);
     }
 
     /// A log write in the tail of superpage `vsp`.
     fn compose(&mut self, vsp: u32) -> (MetaBuf, u32, Point) {
         let slots = self.log.pages_used() * SECTORS_PER_BLOCK;
         let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
-        let stages = &self.stages;
-        let queued = self.order.iter().map(|index| stages[*index as usize].vsp);
-        let composed = self.log.compose(vsp, at, queued, self.free.iter(&self.pool));
-        self.starved = false;
-        self.pins.push(&mut self.pool, vsp);
+        let composed = self.log.compose(vsp, at, self.stages.queued(), self.pool.free_list());
+        self.wishes.feed();
+        self.pool.pin_last(vsp);
         composed
     }
 
-    fn program_stage(&mut self, index: u8, log: Option<(MetaBuf, u32, Point)>, cx: &mut Cx<S::Op>) {
+    fn program_stage(&mut self, index: u8, log: Option<(MetaBuf, u32, Point)>, cx: &mut Cx<T::Op>) {
         let sp = self.layout.superpage;
-        let stage = &mut self.stages[index as usize];
-        let (vsp, fill) = (stage.vsp, stage.fill);
-        let mut gather = Gather::new();
-        gather.push(Piece::Data(stage.buffer().view_sectors(0, fill)));
-        stage.phase = Phase::Programming;
-        let mut tally = stage.tally;
+        let stage = self.stages.at(index);
+        let (vsp, fill) = (stage.vsp(), stage.fill());
+        let (data, mut tally) = stage.begin_program();
+        let mut gather = Gather::from_iter([Piece::Data(data)]);
         let point = log.as_ref().map(|(_, _, point)| *point);
         self.pool.become_(vsp, State::Staged(index), point.is_some());
         self.finish_gather(&mut gather, &mut tally, sp - fill, log, cx);
@@ -217,7 +195,7 @@ impl<S: Scheme> Machine<S> {
         tally: &mut Tally,
         rest: u32,
         log: Option<(MetaBuf, u32, Point)>,
-        cx: &mut Cx<S::Op>,
+        cx: &mut Cx<T::Op>,
     ) {
         let slots = log.as_ref().map_or(0, |(_, pages, _)| pages * SECTORS_PER_BLOCK);
         if rest > slots {
@@ -235,11 +213,11 @@ impl<S: Scheme> Machine<S> {
     /// A stage is on the device.
     pub fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
-        let stage = &mut self.stages[index as usize];
-        let vsp = stage.vsp;
+        let stage = self.stages.at(index);
+        let vsp = stage.vsp();
         for piece in gather {
             match piece {
-                Piece::Data(view) => stage.buffer().repay(view),
+                Piece::Data(view) => stage.repay(view),
                 Piece::Meta { buf, .. } => self.log.give_back(buf),
                 Piece::Zeros(_) => {}
             }
@@ -247,7 +225,7 @@ impl<S: Scheme> Machine<S> {
         if !ok {
             return; // The stage keeps the only copy; reads go on from it.
         }
-        stage.phase = if stage.buffer().is_idle() { Phase::Idle } else { Phase::Draining };
+        stage.programmed();
         self.log.programmed(serial);
         self.settle_superpage(vsp, self.pool.pinned(vsp));
     }
@@ -277,23 +255,20 @@ impl<S: Scheme> Machine<S> {
     }
 
     /// Closes stages and writes log alone where a commit needs it.
-    pub fn pump_commit(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        self.wanted = self.wanted.max(self.commit);
-        let covered = self.log.composed.mark.covers(self.commit);
-        if !covered {
-            let due = self
-                .filling
-                .filter(|index| self.stages[*index as usize].stamp <= self.commit.stamp);
-            if due.is_some() {
-                self.close_filling();
-                return true;
-            }
+    pub fn pump_commit(&mut self, cx: &mut Cx<T::Op>) -> bool {
+        let commit = self.wishes.commit();
+        self.wishes.want(commit);
+        let covered = self.log.composed().mark.covers(commit);
+        let early = |index: u8| self.stages.get(index).stamp() <= commit.stamp;
+        if !covered && self.stages.filling().is_some_and(early) {
+            self.stages.close_filling();
+            return true;
         }
-        let alone = self.starved || (!covered && self.log.sealed >= self.commit.stamp);
-        if !alone || !self.log.can_compose() || self.log.horizon == 0 || cx.command_room() == 0 {
+        let alone = self.wishes.is_starved() || (!covered && self.log.sealed() >= commit.stamp);
+        if !alone || !self.log.can_compose() || self.log.horizon() == 0 || cx.command_room() == 0 {
             return false;
         }
-        if self.layout.home.is_some() && self.free.len() <= LAST_FREE && !self.log_may_take(cx) {
+        if self.layout.home.is_some() && self.pool.free() <= LAST_FREE && !self.log_may_take(cx) {
             self.press_root();
             return false;
         }
@@ -304,46 +279,49 @@ impl<S: Scheme> Machine<S> {
     /// Whether a log write of its own may take one of the last superpages: it frees others, or a
     /// root needs it. All that a root needs is that what was opened is listed, and nothing is
     /// opened while so few are left; so two such writes are enough, and one superpage remains.
-    fn log_may_take(&self, cx: &mut Cx<S::Op>) -> bool {
+    fn log_may_take(&self, cx: &mut Cx<T::Op>) -> bool {
         if cx.life() == Life::Starting {
             return true;
         }
-        let frees = self.limbo.mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
-        let digested = self.order.front().map(|index| &self.stages[*index as usize]);
-        let digested = digested.filter(|stage| matches!(stage.phase, Phase::Digested(_)));
-        let lists = digested.is_some_and(|stage| !self.log.fits(stage.fill));
-        let all = Mark { stamp: self.stamps, pos: self.log.trimmed, direct: 0 };
-        let last = self.order.is_empty() && !self.log.composed.mark.covers(all);
-        self.free.len() > 1 && (frees || lists || last)
+        let frees =
+            self.pool.limbo().mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
+        let digested = self.stages.front().map(|index| self.stages.get(index));
+        let digested = digested.filter(|stage| matches!(stage.phase(), Phase::Digested(_)));
+        let lists = digested.is_some_and(|stage| !self.log.fits(stage.fill()));
+        let all = Mark { stamp: self.stages.opened(), pos: self.log.trimmed(), direct: 0 };
+        let last = self.stages.waiting() == 0 && !self.log.composed().mark.covers(all);
+        self.pool.free() > 1 && (frees || lists || last)
     }
 
-    /// Whether a kill fits into the log. Where few superpages are left it leaves room for the
-    /// listings of all stages: else the log would need superpages for kills alone, before a root
-    /// could be written that makes the kills durable without log.
-    pub(super) fn fits_kill(&self) -> bool {
-        let few = self.free.len() <= LAST_FREE;
-        let waiting = if few { self.order.len() as u32 } else { 0 };
-        self.log.fits_trim_and(waiting, self.layout.superpage)
+    /// Logs kills that may be known, and asks for what the others wait for. Where few superpages
+    /// are left a kill leaves room in the log for the listings of all stages: else the log would
+    /// need superpages for kills alone, before a root could be written that makes the kills durable
+    /// without log.
+    pub fn pump_kills(&mut self) -> bool {
+        let few = self.pool.free() <= LAST_FREE;
+        let waiting = if few { self.stages.waiting() as u32 } else { 0 };
+        let fits = |log: &Log| log.fits_trim_and(waiting, self.layout.superpage);
+        self.direct.log_kills(&mut self.log, &mut self.wishes, fits)
     }
 
     /// Asks for a root where log may take no superpage: it makes durable what was replaced in
     /// place, and frees the superpages of the log before it.
     fn press_root(&mut self) {
-        if self.direct.waits() || !self.pins.is_empty() {
-            self.commit.stamp = self.stamps;
+        if self.direct.waits() || self.pool.pins() > 0 {
+            self.wishes.press(Mark { stamp: self.stages.opened(), ..Mark::default() });
             self.checkpoint.hurry();
         }
     }
 
     /// Whether the next log write covers a mark, and the last one did not.
     fn next_log_covers(&self, mark: Mark) -> bool {
-        let composed = self.log.composed.mark;
+        let composed = self.log.composed().mark;
         let kills = self.direct.logged(mark.direct);
         let new = !composed.covers(mark) || kills.is_some_and(|pos| pos > composed.pos);
-        self.log.sealed >= mark.stamp && kills.is_some() && new
+        self.log.sealed() >= mark.stamp && kills.is_some() && new
     }
 
-    fn write_log_alone(&mut self, cx: &mut Cx<S::Op>) {
+    fn write_log_alone(&mut self, cx: &mut Cx<T::Op>) {
         let vsp = self.take_free();
         self.pool.open(vsp, u8::MAX);
         self.pool.become_(vsp, State::Log, true);
@@ -357,41 +335,21 @@ impl<S: Scheme> Machine<S> {
         cx.submit(Op::Log { vsp, serial }, command);
     }
 
-    /// Sends a flush when one makes something durable that is waited for.
-    pub fn pump_flush(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let (settled, durable) = (self.log.settled, self.log.durable);
-        let news = settled.seq > durable.seq;
-        let asked = news && !durable.mark.covers(self.wanted);
-        let direct = self.direct.wants_flush(self.wanted);
-        let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
-        let wanted = asked || often || direct || self.checkpoint.wants_flush();
-        if self.flushing || !wanted || cx.command_room() == 0 {
-            return false;
-        }
-        self.flushing = true;
-        self.checkpoint.flush_sent();
-        self.direct.flush_sent();
-        cx.submit(Op::Flush { settled }, Command::Flush { device: 0 });
-        true
-    }
-
     /// A superpage that just became empty is free again when that is durable.
     pub fn send_to_limbo(&mut self, vsp: u32) {
-        self.limbo.push(&mut self.pool, vsp);
-        self.limbo.mark(self.mark_all());
+        self.pool.push_limbo(vsp);
+        self.pool.mark_limbo(self.mark_all());
     }
 
     /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
-    pub fn pump_limbo(&mut self, cx: &mut Cx<S::Op>) -> bool {
-        let Some((vsp, mark)) = self.limbo.front() else { return false };
+    pub fn pump_limbo(&mut self, cx: &mut Cx<T::Op>) -> bool {
+        let Some((vsp, mark)) = self.pool.limbo().front() else { return false };
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
         if !durable || !unread || cx.command_room() == 0 {
             return false;
         }
-        self.limbo.pop(&mut self.pool);
-        if self.discard {
-            self.discarding += 1;
+        if self.pool.leave_limbo() {
             let (lba, sectors) = (self.layout.data_at(vsp), self.layout.superpage.into());
             let command = Command::Reset { device: 0, lba, sectors };
             cx.submit(Op::Discard { vsp }, command);
@@ -404,13 +362,22 @@ impl<S: Scheme> Machine<S> {
     /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
     /// leaves stages open.
     pub fn press_limbo(&mut self, soft: bool) -> bool {
-        if let Some(mark) = self.limbo.last_mark() {
-            let target = if soft { &mut self.wanted } else { &mut self.commit };
-            let more = !target.covers(mark);
-            *target = target.max(mark);
-            return more;
+        if let Some(mark) = self.pool.limbo().last_mark() {
+            let before = self.wishes;
+            if soft {
+                self.wishes.want(mark);
+            } else {
+                self.wishes.press(mark);
+            }
+            return self.wishes != before;
         }
-        !self.pins.is_empty() && self.checkpoint.hurry()
+        self.pool.pins() > 0 && self.checkpoint.hurry()
+    }
+
+    /// The device forgot a superpage, or could not.
+    pub fn discarded(&mut self, vsp: u32) {
+        self.pool.discarded();
+        self.release(vsp);
     }
 
     /// A superpage may be used again. Whether the device forgot it does not matter here.
@@ -420,45 +387,18 @@ impl<S: Scheme> Machine<S> {
             return self.pool.become_(vsp, State::Home, false);
         }
         self.pool.become_(vsp, State::Free, false);
-        self.free.push(&mut self.pool, vsp);
+        self.pool.add_free(vsp);
     }
 
     /// Unpins the log that a durable root no longer needs.
     pub fn unpin(&mut self, first_needed: u64) {
-        let needed = self.log.next.saturating_sub(first_needed) as usize;
-        while self.pins.len() > needed {
-            let vsp = self.pins.pop(&mut self.pool).expect("it was there just now");
+        let needed = self.log.next().saturating_sub(first_needed) as usize;
+        while self.pool.pins() > needed {
+            let vsp = self.pool.take_pin().expect("it was there just now");
             match self.pool.state(vsp) {
                 State::Full | State::Stuck => self.settle_superpage(vsp, false),
                 state => self.pool.become_(vsp, state, false),
             }
         }
-    }
-
-    /// Tells once that every exported sector is mapped.
-    pub fn note_full(&mut self, cx: &mut Cx<S::Op>) {
-        let full = self.table.mapped() == self.layout.entries.min(self.layout.exported);
-        if full && !self.told_full && cx.is_running() {
-            cx.tell(Event::Full);
-        }
-        self.told_full = full;
-    }
-
-    /// Every superpage is in exactly one place.
-    pub fn check_queues(&self) -> Result<(), &'static str> {
-        let states = |wanted: State| {
-            (0..self.layout.count).filter(|vsp| self.pool.state(*vsp) == wanted).count()
-        };
-        if states(State::Free) != self.free.len() {
-            return Err("the free queue is not the free superpages");
-        }
-        if states(State::Limbo) != self.limbo.len() + self.discarding as usize {
-            return Err("the limbo queue is not the superpages in limbo");
-        }
-        let pinned = (0..self.layout.count).filter(|vsp| self.pool.pinned(*vsp)).count();
-        if pinned != self.pins.len() {
-            return Err("a superpage with log is not pinned");
-        }
-        Ok(())
     }
 }

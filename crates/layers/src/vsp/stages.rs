@@ -1,0 +1,177 @@
+//! All stages: which one fills, and in what order those are listed that are not listed yet.
+//!
+//! Invariants
+//! - Stamps are given in the order of opening, and stages are listed in the order of stamps.
+//! - The stage that fills is one that is not listed yet.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::Payload;
+
+use super::layout::STAGES;
+use super::stage::{Phase, Stage};
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Stages {
+    list: Vec<Stage>,
+    /// Those that are not listed yet, in the order of opening.
+    order: VecDeque<u8>,
+    filling: Option<u8>,
+    opened: u64,
+    host: u64,
+}
+
+impl Stages {
+    /// Idle stages with their buffers.
+    pub fn new(buffers: Vec<Payload>) -> Self {
+        Stages {
+            list: buffers.into_iter().map(Stage::new).collect(),
+            order: VecDeque::with_capacity(STAGES as usize),
+            filling: None,
+            opened: 0,
+            host: 0,
+        }
+    }
+
+    /// A stage.
+    pub fn get(&self, index: u8) -> &Stage {
+        &self.list[usize::from(index)]
+    }
+
+    /// A stage that is to change.
+    pub fn at(&mut self, index: u8) -> &mut Stage {
+        &mut self.list[usize::from(index)]
+    }
+
+    /// The buffer of a stage.
+    pub fn buffer(&mut self, index: u8) -> &mut Payload {
+        self.at(index).buffer()
+    }
+
+    /// How many were opened so far, which is the stamp of the last one.
+    pub fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The stamp of the youngest stage in which a host's sector was published.
+    pub fn host(&self) -> u64 {
+        self.host
+    }
+
+    /// A host's sector was published in the stage of a stamp.
+    pub fn host_published(&mut self, stamp: u64) {
+        self.host = self.host.max(stamp);
+    }
+
+    /// An idle stage.
+    pub fn idle(&self) -> Option<u8> {
+        self.list.iter().position(|stage| stage.phase() == Phase::Idle).map(|index| index as u8)
+    }
+
+    /// How many are idle.
+    pub fn idle_count(&self) -> usize {
+        self.list.iter().filter(|stage| stage.phase() == Phase::Idle).count()
+    }
+
+    /// Opens an idle stage for a superpage; at most `limit` of its slots are taken.
+    pub fn open(&mut self, index: u8, vsp: u32, limit: u32) {
+        self.opened += 1;
+        let stamp = self.opened;
+        self.at(index).open(vsp, stamp, limit);
+        self.order.push_back(index);
+    }
+
+    /// The stage that fills.
+    pub fn filling(&self) -> Option<u8> {
+        self.filling
+    }
+
+    /// A stage that was opened is the one that fills.
+    pub fn fill(&mut self, index: u8) {
+        assert!(self.filling.is_none(), "one stage fills at a time");
+        self.filling = Some(index);
+    }
+
+    /// Ends filling.
+    pub fn close_filling(&mut self) {
+        let index = self.filling.take().expect("a stage is filling");
+        self.at(index).close();
+    }
+
+    /// The oldest that is not listed yet.
+    pub fn front(&self) -> Option<u8> {
+        self.order.front().copied()
+    }
+
+    /// How many are not listed yet.
+    pub fn waiting(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The oldest that was not listed is.
+    pub fn front_listed(&mut self) {
+        let front = self.order.pop_front();
+        assert!(front != self.filling, "a stage is listed when it is closed");
+    }
+
+    /// The superpages of those that are not listed yet.
+    pub fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
+        self.order.iter().map(|index| self.get(*index).vsp())
+    }
+
+    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`; how many slots
+    /// were looked at.
+    pub fn forget(&mut self, stamp: u64, (lsn, end): (u64, u64)) -> usize {
+        let mut looked = 0;
+        for index in &self.order {
+            let stage = &mut self.list[usize::from(*index)];
+            if stage.stamp() >= stamp {
+                looked += stage.fill() as usize;
+                stage.forget(lsn, end);
+            }
+        }
+        looked
+    }
+
+    /// Commands under way that bring data.
+    pub fn placing(&self) -> u32 {
+        self.list.iter().map(Stage::placing).sum()
+    }
+
+    /// The power is off.
+    pub fn void(&mut self) {
+        self.list.iter_mut().for_each(Stage::void);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_listed_in_the_order_in_which_they_were_opened() {
+        let buffers = (0..3).map(|key| Payload::issue(key, 16)).collect();
+        let mut stages = Stages::new(buffers);
+        stages.open(1, 40, 16);
+        stages.fill(1);
+        stages.open(0, 41, 16);
+        assert_eq!((stages.opened(), stages.idle(), stages.idle_count()), (2, Some(2), 1));
+        assert_eq!(stages.queued().collect::<Vec<_>>(), [40, 41]);
+        stages.close_filling();
+        assert_eq!((stages.front(), stages.filling()), (Some(1), None));
+        stages.front_listed();
+        assert_eq!((stages.front(), stages.waiting()), (Some(0), 1));
+        stages.void();
+    }
+
+    #[test]
+    #[should_panic(expected = "a stage is listed when it is closed")]
+    fn the_stage_that_fills_is_not_listed() {
+        let mut stages = Stages::new((0..2).map(|key| Payload::issue(key, 16)).collect());
+        stages.open(0, 40, 16);
+        stages.fill(0);
+        stages.front_listed();
+    }
+}
