@@ -36,6 +36,7 @@ violated · 4 the volume needs attention, as status and check say · 101 a fault
 #[derive(Subcommand)]
 enum Command {
     Compare(commands::compare::Args),
+    Advise(commands::advise::Args),
     Paper(commands::paper::Args),
     Targets(commands::targets::Args),
     Probe(commands::probe::Args),
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     };
     let mut console = Console::new(cli.json);
     let result = interrupt::install().and_then(|()| match cli.command {
+        Command::Advise(args) => commands::advise::run(&args, &mut console),
         Command::Compare(args) => commands::compare::run(&args, &mut console),
         Command::Paper(args) => commands::paper::run(&args, &mut console),
         Command::Targets(args) => commands::targets::run(&args, &mut console),

@@ -55,6 +55,35 @@ pub fn parse_capacity(text: &str) -> Result<u64, String> {
     if (1e9..=1e18).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(wrong()) }
 }
 
+/// The nanoseconds that a time like `5ms`, `300us` or `1.5s` means.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_nanos(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no time; write it as in 5ms, 300us or 1.5s");
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let nanos = number.parse::<f64>().map_err(|_| wrong())? * unit;
+    if (1.0..=1e13).contains(&nanos) { Ok(nanos.round() as u64) } else { Err(wrong()) }
+}
+
+/// The years that a text like `5y` or `2.5` means.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_years(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('y').unwrap_or(text).parse::<f64>();
+    let years = number.ok().filter(|years| (0.001..=1000.0).contains(years));
+    years.ok_or_else(|| format!("`{text}` is no number of years; write it as in 5y"))
+}
+
 /// The thousandths that a share like `7%` or `7.5%` means.
 ///
 /// # Errors
@@ -144,6 +173,17 @@ mod tests {
         for bad in ["", "TB", "61.44", "0TB", "1MB", "-1TB", "NaNTB", "9999999TB"] {
             assert!(parse_capacity(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_and_years_are_read() {
+        let good = [("5ms", 5_000_000), ("300us", 300_000), ("1.5s", 1_500_000_000), ("7ns", 7)];
+        good.iter().for_each(|(text, it)| assert_eq!(parse_nanos(text), Ok(*it), "{text}"));
+        for bad in ["", "5", "ms", "0ms", "5m", "-5ms", "99999s", "NaNs"] {
+            assert!(parse_nanos(bad).is_err(), "{bad}");
+        }
+        assert_eq!((parse_years("5y"), parse_years("2.5")), (Ok(5.0), Ok(2.5)));
+        assert!(["", "y", "0y", "-1y", "5z", "NaN"].iter().all(|bad| parse_years(bad).is_err()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`compare`] runs one workload through several layers and gives a [`Row`] for each. Below it, a
 //! [`World`] drives one layer over drives in virtual time, and a front end plays requests to it.
 
+mod advice;
 mod cell;
 mod choice;
 mod coarse;
@@ -35,6 +36,7 @@ mod wear;
 mod work;
 mod world;
 
+pub use advice::{Advice, Limit, Limits, Offer, advise};
 pub use choice::LayerChoice;
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;

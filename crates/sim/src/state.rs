@@ -46,6 +46,12 @@ impl Warm {
         Warm { share: permille.min(ALL), ..self }
     }
 
+    /// The same share, overwritten at random.
+    #[must_use]
+    pub fn steady(self) -> Self {
+        Warm { how: How::Steady, ..self }
+    }
+
     /// Whether nothing is done at all.
     pub fn is_new(self) -> bool {
         self == Warm::NEW

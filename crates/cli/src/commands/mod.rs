@@ -1,5 +1,6 @@
 //! One file per command: its arguments, and what it does with them.
 
+pub mod advise;
 pub mod check;
 pub mod compare;
 pub mod create;

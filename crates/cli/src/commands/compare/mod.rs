@@ -18,7 +18,10 @@ use hostftl_sim::{Export, LayerChoice, Load, Outcome, Study, StudyError, Warm, d
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{interrupt, nearest, units};
-use progress::Progress;
+pub use progress::Progress;
+pub use report::{NOTHING, aligned, styled};
+pub use scale::years;
+pub use verdict::state;
 
 /// The states of a drive that are shown unless the user says otherwise.
 const STATES: &str = "new,fill=70%,steady,self=70%";
@@ -167,7 +170,7 @@ fn study(args: &Args) -> Result<Study, Failure> {
 }
 
 /// Reads what is exported, for clap.
-fn export(text: &str) -> Result<Export, String> {
+pub fn export(text: &str) -> Result<Export, String> {
     let Some(percent) = text.strip_suffix('%') else {
         return units::parse_size(text).map(Export::Bytes);
     };
@@ -177,13 +180,13 @@ fn export(text: &str) -> Result<Export, String> {
 }
 
 /// Reads a layer with its parameters, for clap.
-fn layer(text: &str) -> Result<LayerChoice, String> {
+pub fn layer(text: &str) -> Result<LayerChoice, String> {
     super::layer(text.split(':').next().unwrap_or_default())?;
     LayerChoice::parse(text)
 }
 
 /// The drive model that `name` means: a built-in one, or a file.
-fn drive(name: &str) -> Result<DriveSpec, Failure> {
+pub fn drive(name: &str) -> Result<DriveSpec, Failure> {
     DriveSpec::find(name).map_err(|error| match error {
         DriveError::Unknown { name, .. } => {
             let known: Vec<&str> = DriveSpec::names().collect();
@@ -194,7 +197,8 @@ fn drive(name: &str) -> Result<DriveSpec, Failure> {
     })
 }
 
-fn failure(error: StudyError) -> Failure {
+/// An error of a study, with its exit code.
+pub fn failure(error: StudyError) -> Failure {
     match error {
         StudyError::Violation { .. } => Failure::violation(error),
         _ => Failure::failed(error),

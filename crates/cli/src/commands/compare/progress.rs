@@ -22,6 +22,8 @@ const STEPS: u64 = 1000;
 /// The bar over all rows, once there is one.
 pub struct Progress {
     watched: bool,
+    /// Whether what is noticed about a workload is said.
+    warns: bool,
     begin: Instant,
     state: Mutex<State>,
 }
@@ -38,7 +40,13 @@ impl Progress {
     pub fn new(rows: usize, watched: bool) -> Self {
         let now = Instant::now();
         let state = Mutex::new(State { drawn: now, rows: vec![0; rows], bar: None });
-        Progress { watched, begin: now, state }
+        Progress { watched, warns: true, begin: now, state }
+    }
+
+    /// The same for a workload that was run before: what is noticed about it was said then.
+    #[must_use]
+    pub fn again(self) -> Self {
+        Progress { warns: false, ..self }
     }
 
     /// Takes the bar away.
@@ -94,7 +102,9 @@ impl Watch for Progress {
     }
 
     fn noticed(&self, notes: &Notes) {
-        crate::commands::trace::warn(notes);
+        if self.warns {
+            crate::commands::trace::warn(notes);
+        }
     }
 
     fn cancelled(&self) -> bool {

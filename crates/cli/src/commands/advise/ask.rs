@@ -1,0 +1,300 @@
+//! The studies behind an advice: all layers once, then the first two again.
+
+use hostftl_drives::DriveSpec;
+use hostftl_layers::LayerKind;
+use hostftl_sim::{
+    Advice, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm, advise,
+    compare, default_memory,
+};
+use hostftl_trace::{Compressibility, Source};
+use serde::Serialize;
+
+use super::Args;
+use crate::commands::compare::{self, Progress};
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// The ratio that is tried when nothing is known of the data.
+const RATIO: Compressibility = Compressibility::Ratio(2000);
+
+/// What `hostftl advise` says.
+#[derive(Serialize)]
+pub struct Answer {
+    pub workload: String,
+    pub drive: String,
+    /// The state of the drive before.
+    pub state: String,
+    pub exported_bytes: u64,
+    /// The capacity that life and memory are said for.
+    pub capacity_bytes: u64,
+    pub limits: Limits,
+    /// The layer to take: `passthrough` is none.
+    pub verdict: Option<String>,
+    pub runner_up: Option<String>,
+    /// Whether the verdict is ahead of the runner-up with every seed.
+    pub is_sure: bool,
+    pub offers: Vec<Told>,
+    /// What would be taken without a limit.
+    pub without: Vec<(Limit, String)>,
+    /// The first two, and none, with other seeds and in other states.
+    pub checks: Vec<Check>,
+    /// The best layer that compresses, if the data were twice as long as compressed.
+    pub compressed: Option<Check>,
+    pub cautions: Vec<String>,
+}
+
+/// An offer, and what is wrong with it.
+#[derive(Serialize)]
+pub struct Told {
+    #[serde(flatten)]
+    pub offer: Option<Offer>,
+    pub name: String,
+    pub broken: Vec<Limit>,
+    /// Why there is no offer.
+    pub failed: Option<String>,
+}
+
+/// A run beside the first ones.
+#[derive(Serialize)]
+pub struct Check {
+    pub layer: String,
+    pub state: String,
+    pub seed: u64,
+    pub waf: f64,
+}
+
+/// Asks everything.
+///
+/// # Errors
+/// When the trace or the drive can't be used, or the user ended it.
+pub fn all(args: &Args, watched: bool) -> Result<Answer, Failure> {
+    let study = study(args)?;
+    let outcome = run(&study, Progress::new(study.rows(), watched))?;
+    if outcome.rows.is_empty() {
+        outcome.whole().map_err(compare::failure)?;
+        return Err(Failure::failed("no layer could be asked"));
+    }
+    let without_clock = outcome.rows.iter().any(|row| row.workload_ns == 0);
+    if args.life.is_some() && without_clock {
+        return Err(Failure::usage(
+            "--life needs a workload with a clock, and this one has none: give synth:… an iops=, \
+             or leave --life out",
+        ));
+    }
+    let scaled: Vec<Scaled> = outcome.rows.iter().map(|row| scaled(args, &study, row)).collect();
+    let offers: Vec<Offer> = outcome.rows.iter().zip(&scaled).map(offer).collect();
+    let advice = advise(&offers, &args.limits());
+    let checks = checks(args, &study, &offers, &advice, watched)?;
+    let compressed = compressed(args, &study, &outcome.rows, watched)?;
+    let name = |index: usize| offers[index].layer.clone();
+    let mut cautions = cautions(&scaled);
+    if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
+        cautions.push("the workload writes nothing, so that no layer can spare anything".into());
+    }
+    let first = &outcome.rows[0];
+    let mut answer = Answer {
+        workload: args.trace.clone(),
+        drive: args.drive.clone(),
+        state: args.fill.to_string(),
+        exported_bytes: first.exported_bytes,
+        capacity_bytes: scaled[0].capacity_bytes,
+        limits: args.limits(),
+        verdict: advice.verdict.map(name),
+        runner_up: advice.runner_up.map(name),
+        is_sure: false,
+        without: advice.without.iter().map(|(limit, index)| (*limit, name(*index))).collect(),
+        offers: told(&outcome, offers, advice.broken),
+        checks,
+        compressed,
+        cautions,
+    };
+    answer.is_sure = answer.ahead().is_some_and(|(least, _)| least > 1.0);
+    Ok(answer)
+}
+
+impl Answer {
+    /// How many times as much the runner-up programs as the verdict, over the seeds: the least and
+    /// the most.
+    pub fn ahead(&self) -> Option<(f64, f64)> {
+        let (verdict, runner_up) = (self.verdict.as_ref()?, self.runner_up.as_ref()?);
+        let waf = |layer: &str, seed: Option<u64>| match seed {
+            None => self.offer(layer).map(|offer| offer.waf),
+            Some(seed) => {
+                let mut all = self.checks.iter();
+                let is_it =
+                    |it: &&Check| it.layer == layer && it.seed == seed && it.state == self.state;
+                all.find(is_it).map(|it| it.waf)
+            }
+        };
+        let others = self.checks.iter().filter(|it| it.state == self.state);
+        let seeds = [None].into_iter().chain(others.map(|it| Some(it.seed)));
+        let ratios: Vec<f64> =
+            seeds.filter_map(|seed| Some(waf(runner_up, seed)? / waf(verdict, seed)?)).collect();
+        let least = ratios.iter().copied().reduce(f64::min)?;
+        Some((least, ratios.into_iter().fold(least, f64::max)))
+    }
+
+    /// The offer of a layer.
+    pub fn offer(&self, layer: &str) -> Option<&Offer> {
+        self.offers.iter().filter_map(|it| it.offer.as_ref()).find(|offer| offer.layer == layer)
+    }
+}
+
+/// The study of all layers, none first.
+fn study(args: &Args) -> Result<Study, Failure> {
+    let source = crate::commands::trace::source(&args.trace, false)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let drive = compare::drive(&args.drive)?;
+    let suits = |layer: &&LayerChoice| match drive.zoned {
+        // Some layers are for one kind of drives only; one that the user named is asked anyway.
+        Some(_) => true,
+        None => !matches!(layer.kind(), LayerKind::Pblk | LayerKind::Rrpc),
+    };
+    let mut layers: Vec<LayerChoice> = args.layers.iter().filter(suits).cloned().collect();
+    if drive.zoned.is_none() {
+        layers.retain(|layer| layer.kind() != LayerKind::Passthrough);
+        layers.insert(0, LayerKind::Passthrough.into());
+    }
+    Ok(Study {
+        compact: matches!(source, Source::File(_)),
+        workloads: vec![Load { name: args.trace.clone(), source }],
+        drives: vec![drive],
+        layers,
+        warm: vec![args.fill],
+        export: args.export.unwrap_or_default(),
+        cache: args.warm_cache.clone(),
+        closed_loop: None,
+        seed: args.seed,
+        threads: args.threads.map_or(cores, usize::from),
+        memory: args.memory.unwrap_or_else(default_memory),
+    })
+}
+
+/// Runs a study to its end.
+fn run(study: &Study, progress: Progress) -> Result<Outcome, Failure> {
+    let result = compare(study, &progress);
+    progress.clear();
+    let outcome = result.map_err(compare::failure)?;
+    if interrupt::asked() {
+        return Err(Failure::interrupted("ended by a signal, before there was an answer"));
+    }
+    match outcome.holes.iter().find(|hole| hole.is_violation()) {
+        Some(hole) => Err(Failure::violation(hole.reason())),
+        None => Ok(outcome),
+    }
+}
+
+fn scaled(args: &Args, study: &Study, row: &Row) -> Scaled {
+    let drive: &DriveSpec = &study.drives[0];
+    let layer = study.layers.iter().find(|layer| layer.name == row.layer);
+    let capacity = args.scale_to.unwrap_or(drive.exported * 512);
+    Scaled::of(row, drive, layer.expect("a row is of the study"), capacity)
+}
+
+fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
+    let latency = &row.latency_ns;
+    Offer {
+        layer: row.layer.clone(),
+        is_none: row.layer == LayerKind::Passthrough.name(),
+        waf: row.waf_total.unwrap_or(1.0),
+        memory_bytes: scaled.memory_bytes.unwrap_or(row.layer_bytes()),
+        p99_ns: latency.read.iter().chain(&latency.write).map(|it| it.p99).max(),
+        years: scaled.years,
+        impossible: scaled.impossible.clone().filter(|_| row.layer_bytes() > 0),
+    }
+}
+
+/// Every offer in its order, and what could not be asked.
+fn told(outcome: &Outcome, offers: Vec<Offer>, broken: Vec<Vec<Limit>>) -> Vec<Told> {
+    let made = offers.into_iter().zip(broken).map(|(offer, broken)| {
+        let name = offer.layer.clone();
+        Told { offer: Some(offer), name, broken, failed: None }
+    });
+    let holes = outcome.holes.iter().map(|hole| Told {
+        offer: None,
+        name: hole.layer.clone(),
+        broken: Vec::new(),
+        failed: Some(hole.reason()),
+    });
+    made.chain(holes).collect()
+}
+
+/// The verdict, the runner-up and none with other seeds; and with the first seed on a new drive and
+/// on one that was overwritten at random.
+fn checks(
+    args: &Args,
+    study: &Study,
+    offers: &[Offer],
+    advice: &Advice,
+    watched: bool,
+) -> Result<Vec<Check>, Failure> {
+    let is_asked = |layer: &&LayerChoice| {
+        let index = offers.iter().position(|offer| offer.layer == layer.name);
+        let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
+        is_first || layer.kind() == LayerKind::Passthrough
+    };
+    let layers: Vec<LayerChoice> = study.layers.iter().filter(is_asked).cloned().collect();
+    let steady = args.fill.steady();
+    let mut checks = Vec::new();
+    let mut ask = |study: Study| -> Result<bool, Failure> {
+        let study = Study { layers: layers.clone(), ..study };
+        let outcome = run(&study, Progress::new(study.rows(), watched).again())?;
+        checks.extend(outcome.rows.iter().map(|row| check(row, study.seed)));
+        let waf = |row: &Row| offers.iter().find(|it| it.layer == row.layer).map(|it| it.waf);
+        Ok(outcome.rows.iter().any(|row| row.waf_total.is_some() && row.waf_total != waf(row)))
+    };
+    ask(Study { warm: vec![Warm::NEW, steady], ..study.clone() })?;
+    for more in 1..u64::from(args.seeds) {
+        // Where a seed changes nothing, no seed does.
+        if !ask(Study { seed: args.seed.wrapping_add(more), ..study.clone() })? {
+            break;
+        }
+    }
+    Ok(checks)
+}
+
+fn check(row: &Row, seed: u64) -> Check {
+    let (layer, state) = (row.layer.clone(), compare::state(row).to_owned());
+    Check { layer, state, seed, waf: row.waf_total.unwrap_or(1.0) }
+}
+
+/// What the best of the layers that compress comes to if the data compresses; nothing when the user
+/// or the trace says how well it does, or no layer compresses.
+fn compressed(
+    args: &Args,
+    study: &Study,
+    rows: &[Row],
+    watched: bool,
+) -> Result<Option<Check>, Failure> {
+    let mut source = study.workloads[0].source.clone();
+    let stream = source.open(args.seed, study.compact).map_err(Failure::failed)?;
+    let logs = rows
+        .iter()
+        .filter(|row| row.layer.starts_with("log") && !row.layer.contains("compress=none"));
+    let best = logs.min_by(|one, other| {
+        one.waf_total.unwrap_or(1.0).total_cmp(&other.waf_total.unwrap_or(1.0))
+    });
+    let Some(best) = best.filter(|_| !stream.has_saved()) else { return Ok(None) };
+    match &mut source {
+        Source::File(file) => file.compress = Some(RATIO),
+        Source::Synth(work) => work.compress = Some(RATIO),
+        Source::Like(like) => like.compress = Some(RATIO),
+    }
+    let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned();
+    let (name, layers) = (args.trace.clone(), layers.collect());
+    let workloads = vec![Load { name, source }];
+    let study = Study { workloads, layers, ..study.clone() };
+    let outcome = run(&study, Progress::new(study.rows(), watched).again())?;
+    Ok(outcome.rows.first().map(|row| check(row, args.seed)))
+}
+
+/// What makes all of it doubtful, each once.
+fn cautions(scaled: &[Scaled]) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for text in scaled.iter().flat_map(|it| &it.cautions) {
+        if !texts.contains(text) {
+            texts.push(text.clone());
+        }
+    }
+    texts
+}

@@ -1,0 +1,101 @@
+//! `hostftl advise`: which layer to take for a workload on a drive, or none.
+
+mod ask;
+mod page;
+
+use std::path::PathBuf;
+
+use hostftl_sim::{Export, LayerChoice, Limits, Warm};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units;
+
+/// The layers that are asked unless the user says otherwise, beside none.
+const LAYERS: &str = "hard,mhatl,shatl,hatl-auto,log,log:separation=two,pblk,rrpc";
+
+/// Which layer to take for a workload on a drive, or none
+///
+/// Runs the workload through the layers over a model of the drive, which was filled and then aged
+/// by the workload itself, and names the one that wears the flash least within the limits: or none,
+/// when no layer programs at least 5 % less. Also says what comes next, what would change the
+/// answer, and how sure it is.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A trace of any known format, perhaps with options as in FILE:compress=2.9; or a workload,
+    /// synth:…; the addresses of a trace are packed densely
+    #[arg(value_name = "TRACE")]
+    trace: String,
+    /// The drive model by name or TOML file; a slice will do, as in qlc-64k:capacity=2g
+    #[arg(long, value_name = "DRIVE")]
+    drive: String,
+    /// The share of what is exported that holds data
+    #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = fill)]
+    fill: Warm,
+    /// What the host can address: a size, or a share of what the drive exports; 80% unless given
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = super::compare::export)]
+    export: Option<Export>,
+    /// The most memory that the layer may take
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    ram: Option<u64>,
+    /// How long the drive must live at this workload, by the pessimistic estimate, as in 5y
+    #[arg(long, value_name = "YEARS", value_parser = units::parse_years)]
+    life: Option<f64>,
+    /// The longest 99th percentile of reads and of writes, as in 5ms
+    #[arg(long, value_name = "TIME", value_parser = units::parse_nanos)]
+    p99: Option<u64>,
+    /// The capacity of the real drive, as drives are sold: for life and memory
+    #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
+    scale_to: Option<u64>,
+    /// The layers to ask, with commas between, perhaps with parameters as in hard:spare=10; no
+    /// layer is asked too
+    #[arg(long, value_delimiter = ',', default_value = LAYERS)]
+    #[arg(value_parser = super::compare::layer)]
+    layers: Vec<LayerChoice>,
+    /// How many seeds decide between the first two
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    seeds: u16,
+    /// The first of them
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Keep aged stacks in this folder, and take from it those that are there
+    #[arg(long, value_name = "FOLDER")]
+    warm_cache: Option<PathBuf>,
+    /// Rows made at the same time; one per core unless given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Memory that all rows under way may take; three quarters of what is free unless given
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
+}
+
+/// Reads the share of the data, for clap.
+fn fill(text: &str) -> Result<Warm, String> {
+    let filled = format!("self={text}").parse::<Warm>();
+    filled.map_err(|_| format!("`{text}` is no share; write a percentage up to 100%, as in 70%"))
+}
+
+impl Args {
+    fn limits(&self) -> Limits {
+        Limits { memory_bytes: self.ram, p99_ns: self.p99, years: self.life }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the trace or the drive can't be used, nothing keeps the limits, or the user ended it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let answer = ask::all(args, console.is_watched())?;
+    match console.is_json() {
+        true => console.value(&answer)?,
+        false => page::print(&answer, console)?,
+    }
+    match answer.verdict {
+        Some(_) => Ok(()),
+        None => Err(Failure::failed(
+            "nothing keeps these limits, the drive without a layer included: give up one of them, \
+             or take another drive",
+        )),
+    }
+}
