@@ -2,15 +2,12 @@
 //!
 //! What costs money is flash: the measure is the bytes programmed for each byte of the host's.
 //! Layers within [`EQUAL`] of the least count as equal, and of those the one with the least memory
-//! is taken.
-//! No layer at all is taken unless a layer programs less by [`WORTH`]: a layer is work to run.
+//! is taken. That is no layer at all where none is among them: a layer must pay to be run.
 
 use serde::Serialize;
 
 /// Layers that program so little more than the least count as equal to it.
 const EQUAL: f64 = 1.03;
-/// A layer is worth its trouble when no layer programs at least so many times as much.
-const WORTH: f64 = 1.05;
 
 /// What a layer, or none, comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,12 +119,8 @@ fn least(offers: &[Offer], among: &[usize]) -> Option<usize> {
 /// The offer of `among` to take.
 fn best(offers: &[Offer], among: &[usize]) -> Option<usize> {
     let least = offers[least(offers, among)?].waf;
-    let none = among.iter().copied().find(|&index| offers[index].is_none);
-    if let Some(none) = none.filter(|&index| offers[index].waf < WORTH * least) {
-        return Some(none);
-    }
     let equal = among.iter().copied().filter(|&index| offers[index].waf <= EQUAL * least);
-    equal.min_by_key(|&index| offers[index].memory_bytes)
+    equal.min_by_key(|&index| (!offers[index].is_none, offers[index].memory_bytes))
 }
 
 #[cfg(test)]
@@ -164,7 +157,7 @@ mod tests {
         };
         assert_eq!(all([4.0, 2.0, 3.0, 2.5]), (Some(1), Some(3)));
         assert_eq!(all([4.0, 2.0, 2.05, 2.5]), (Some(2), Some(1)), "equal, and less memory");
-        assert_eq!(all([4.0, 4.2, 3.9, 9.0]), (Some(0), Some(2)), "not worth it");
+        assert_eq!(all([4.0, 4.2, 3.95, 9.0]), (Some(0), Some(2)), "not worth it");
         assert_eq!(all([4.0, 9.0, 8.0, 9.5]), (Some(0), Some(2)));
     }
 

@@ -18,7 +18,7 @@ const LAYERS: &str = "hard,mhatl,shatl,hatl-auto,log,log:separation=two,pblk,rrp
 ///
 /// Runs the workload through the layers over a model of the drive, which was filled and then aged
 /// by the workload itself, and names the one that wears the flash least within the limits: or none,
-/// when no layer programs at least 5 % less. Also says what comes next, what would change the
+/// when no layer programs at least 3 % less. Also says what comes next, what would change the
 /// answer, and how sure it is.
 #[derive(clap::Args)]
 pub struct Args {

@@ -22,8 +22,8 @@ pub fn write(outcome: &Outcome, seed: u64, again: &str, path: &Path) -> anyhow::
     if beside::states(outcome).len() > 1 {
         side_by_side(&mut page, outcome);
     }
-    for hole in &outcome.holes {
-        page.paragraph(&report::not_made(hole));
+    for text in report::not_made(outcome) {
+        page.paragraph(&text);
     }
     let columns = summary_columns(outcome);
     for group in verdict::groups(rows) {

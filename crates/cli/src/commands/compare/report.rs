@@ -37,8 +37,9 @@ pub fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<()
         groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
     console.line("")?;
-    let reasons = outcome.holes.iter().map(not_made);
-    reasons.chain(explain(args, outcome)).try_for_each(|text| console.paragraph(&text))
+    let mut texts = not_made(outcome);
+    texts.extend(explain(args, outcome));
+    texts.iter().try_for_each(|text| console.paragraph(text))
 }
 
 /// Prints a table of layers and states for each workload.
@@ -62,10 +63,25 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
 pub const TITLE: &str = "Bytes programmed for each byte that the host wrote, by what the drive \
                          held before; ×, the drive's work relative to no layer";
 
-/// A combination without a row, in a sentence.
-pub fn not_made(hole: &Hole) -> String {
-    let Hole { layer, drive, warm, workload, .. } = hole;
-    format!("Not made: {layer} on {drive}, {warm}, under {workload}: {}.", hole.reason())
+/// Combinations without a row, a sentence for each reason.
+pub fn not_made(outcome: &Outcome) -> Vec<String> {
+    let mut texts: Vec<(String, String, Vec<&str>)> = Vec::new();
+    for hole in &outcome.holes {
+        let Hole { layer, drive, workload, .. } = hole;
+        let what = format!("{layer} on {drive} under {workload}");
+        // Most reasons begin with what they are about.
+        let reason = hole.reason();
+        let reason = reason.strip_prefix(&format!("{layer} on {drive}")).unwrap_or(&reason);
+        let reason = reason.trim_start_matches([':', ' ']).to_owned();
+        match texts.iter_mut().find(|(same, why, _)| (same, why) == (&what, &reason)) {
+            Some((_, _, states)) => states.push(&hole.warm),
+            None => texts.push((what, reason, vec![&hole.warm])),
+        }
+    }
+    let text = |(what, why, states): (String, String, Vec<&str>)| {
+        format!("Not made: {what} ({}): {why}.", states.join(", "))
+    };
+    texts.into_iter().map(text).collect()
 }
 
 fn workload<'a>(one: Result<&'a Row, &'a Hole>) -> &'a str {
