@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The table of README: what each layer does to three drives in four states, the losses too. Prints
-# Markdown; with the name of a file, puts it there between the marks. On two cores: ten minutes.
+# Markdown; with the name of a file, puts it there between the marks. Minutes on two cores.
 #
 #     bench/honest.sh [FILE]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-hostftl=${HOSTFTL:-target/release/hostftl}
+hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
 trace=traces/mariadb-oltp-head.csv.zst
 drives=${DRIVES:-hatl-2g,qlc-64k:capacity=2g,tlc:capacity=2g}
 layers=${LAYERS:-none,hard,mhatl,shatl,hatl-auto,log}
