@@ -10,8 +10,9 @@ cd "$(dirname "$0")/.."
 hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
 cases=${1:-30}
 seed=${BENCH_SEED:-$(date +%s)}
-all=none,hard,mhatl,mhatl:leaves=8192,shatl,shatl:hidden=8m,hatl-auto,hatl-auto:budget=1m
-all=$all,log,log:separation=two,log:separation=none,log:gc=greedy,log:superpage=128k
+all=none,hard,mhatl,mhatl:leaves=8192,shatl,shatl:hidden=8m,hatl-auto,hatl-auto:budget=2m
+all=$all,log,log:separation=two,log:gc=greedy:separation=none,log:superpage=128k,log:superpage=512k
+all=$all,log:superpage=256k:separation=none
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 RANDOM=$seed

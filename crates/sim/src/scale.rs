@@ -63,7 +63,11 @@ impl Scaled {
         let rate = (seconds > 0.0 && row.host_write_bytes > 0)
             .then(|| row.host_write_bytes as f64 / seconds);
         let years = |tb: Option<f64>, rate: Option<f64>| Some(tb? * 1e12 / (rate? * YEAR));
-        let memory = memory(drive, layer, bytes);
+        let memory = match drive.zoned {
+            // By proportion: what a larger raw drive is made of is not known.
+            Some(_) => Ok((row.layer_bytes() as f64 * factor) as u64),
+            None => memory(drive, layer, bytes),
+        };
         let impossible = memory.as_ref().err().cloned();
         let memory_bytes = memory.ok();
         Scaled {
@@ -82,11 +86,8 @@ impl Scaled {
     }
 }
 
-/// Bytes of memory that `layer` takes on a drive like `drive` of so many bytes.
+/// Bytes of memory that `layer` takes on a drive like `drive` that exports so many bytes.
 fn memory(drive: &DriveSpec, layer: &LayerChoice, bytes: u64) -> Result<u64, String> {
-    if drive.zoned.is_some() {
-        return Err("the memory of a layer on a raw drive of another size is not known".to_owned());
-    }
     let unit = u64::from(drive.map_unit);
     let mut large = drive.clone();
     large.exported = bytes / SECTOR as u64 / unit * unit;

@@ -9,7 +9,7 @@ use hostftl_sim::{
 use hostftl_trace::{Compressibility, Source};
 use serde::Serialize;
 
-use super::Args;
+use super::{Args, variants};
 use crate::commands::compare::{self, Progress};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -68,8 +68,11 @@ pub struct Check {
 /// # Errors
 /// When the trace or the drive can't be used, or the user ended it.
 pub fn all(args: &Args, watched: bool) -> Result<Answer, Failure> {
-    let study = study(args)?;
-    let outcome = run(&study, Progress::new(study.rows(), watched))?;
+    let mut study = study(args)?;
+    let mut outcome = run(&study, Progress::new(study.rows(), watched))?;
+    if args.layers.is_none() {
+        refine(&mut study, &mut outcome, watched)?;
+    }
     if outcome.rows.is_empty() {
         outcome.whole().map_err(compare::failure)?;
         return Err(Failure::failed("no layer could be asked"));
@@ -145,12 +148,15 @@ fn study(args: &Args) -> Result<Study, Failure> {
     let source = crate::commands::trace::source(&args.trace, false)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drive = compare::drive(&args.drive)?;
-    let suits = |layer: &&LayerChoice| match drive.zoned {
-        // Some layers are for one kind of drives only; one that the user named is asked anyway.
-        Some(_) => true,
-        None => !matches!(layer.kind(), LayerKind::Pblk | LayerKind::Rrpc),
+    // Some layers are for one kind of drives only; one that the user named is asked anyway.
+    let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
+    let suits = |layer: &LayerChoice| match drive.zoned.is_some() {
+        true => of_raw.contains(&layer.kind()),
+        false => !of_raw[1..].contains(&layer.kind()),
     };
-    let mut layers: Vec<LayerChoice> = args.layers.iter().filter(suits).cloned().collect();
+    let usual = || super::LAYERS.map(|name| LayerChoice::parse(name).expect("it is built in"));
+    let usual = || usual().into_iter().filter(suits).collect();
+    let mut layers: Vec<LayerChoice> = args.layers.clone().unwrap_or_else(usual);
     if drive.zoned.is_none() {
         layers.retain(|layer| layer.kind() != LayerKind::Passthrough);
         layers.insert(0, LayerKind::Passthrough.into());
@@ -168,6 +174,14 @@ fn study(args: &Args) -> Result<Study, Failure> {
         threads: args.threads.map_or(cores, usize::from),
         memory: args.memory.unwrap_or_else(default_memory),
     })
+}
+
+/// Asks other parameters of the layers that are near the best. Those that can't be are left out.
+fn refine(study: &mut Study, outcome: &mut Outcome, watched: bool) -> Result<(), Failure> {
+    let more = Study { layers: variants::after(&outcome.rows), ..study.clone() };
+    outcome.rows.extend(run(&more, Progress::new(more.rows(), watched).again())?.rows);
+    study.layers.extend(more.layers);
+    Ok(())
 }
 
 /// Runs a study to its end.

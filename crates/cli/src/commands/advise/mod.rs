@@ -2,6 +2,7 @@
 
 mod ask;
 mod page;
+mod variants;
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::units;
 
 /// The layers that are asked unless the user says otherwise, beside none.
-const LAYERS: &str = "hard,mhatl,shatl,hatl-auto,log,log:separation=two,pblk,rrpc";
+const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
 
 /// Which layer to take for a workload on a drive, or none
 ///
@@ -47,11 +48,11 @@ pub struct Args {
     /// The capacity of the real drive, as drives are sold: for life and memory
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
-    /// The layers to ask, with commas between, perhaps with parameters as in hard:spare=10; no
+    /// The layers to ask, with commas between, perhaps with parameters as in hard:spare=10; all
+    /// that suit the drive unless given, and other parameters of those that come near the best; no
     /// layer is asked too
-    #[arg(long, value_delimiter = ',', default_value = LAYERS)]
-    #[arg(value_parser = super::compare::layer)]
-    layers: Vec<LayerChoice>,
+    #[arg(long, value_delimiter = ',', value_parser = super::compare::layer)]
+    layers: Option<Vec<LayerChoice>>,
     /// How many seeds decide between the first two
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
