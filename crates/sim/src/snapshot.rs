@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_core::Layer;
 use hostftl_drives::{Drive, DriveSpec};
@@ -46,7 +47,10 @@ pub fn save<L: Layer>(
     path: &Path,
 ) -> Result<(), StudyError> {
     let bytes = encoded(world, warmed, about).map_err(|error| wrong(path, error))?;
-    let part = path.with_extension("part");
+    // Rows that are made at the same time may keep the same stack.
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    let number = PARTS.fetch_add(1, Ordering::Relaxed);
+    let part = path.with_extension(format!("{}-{number}.part", std::process::id()));
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&part, &bytes))

@@ -201,7 +201,9 @@ fn an_aged_stack_is_kept_and_used_again() {
     assert_eq!(rows(&study).unwrap(), made, "taken from the folder");
     study.seed = 2;
     study.drives.truncate(1);
-    rows(&study).unwrap();
+    study.workloads.push(Load::parse("synth:uniform:count=500").unwrap());
+    study.threads = 4;
+    assert_eq!(rows(&study).unwrap().len(), 4, "two rows keep one stack at the same time");
     assert_eq!(files().len(), 8, "another seed is another stack");
     for path in files() {
         let mut bytes = std::fs::read(&path).unwrap();
