@@ -1,4 +1,8 @@
-//! A figure that has to lie where a paper or a theory says.
+//! A claim: what was published or follows from theory, what we find, and whether that will do.
+//!
+//! Three kinds of figures are kept apart. *Published* is printed in the paper, at a place that can
+//! be looked up. *Computed* follows from a closed form or from a model that shares no code with
+//! ours. *Ours* is what the experiment found.
 
 use serde::Serialize;
 
@@ -31,38 +35,130 @@ impl Band {
     }
 }
 
+/// A figure that is not ours, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Known {
+    /// The figure.
+    pub value: f64,
+    /// Page, table or section of the paper; or the closed form or model.
+    pub source: String,
+}
+
+impl Known {
+    /// `value`, as `source` has it.
+    pub fn new(value: f64, source: impl Into<String>) -> Self {
+        Known { value, source: source.into() }
+    }
+}
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// It does not, and that is known.
+    Misses,
+    /// It does not any more: something broke.
+    Fails,
+}
+
 /// One claim, and what we find.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// The claim in words.
-    pub what: String,
-    /// What was published, or what theory says.
-    pub published: Option<f64>,
+    pub claim: String,
+    /// What is printed in the paper.
+    pub published: Option<Known>,
+    /// What theory or an independent model says.
+    pub computed: Option<Known>,
     /// What we find.
     pub ours: f64,
-    /// Where it has to lie.
+    /// By how many per cent ours is off: from what is published, or else from what is computed.
+    pub difference_percent: Option<f64>,
+    /// Where ours has to lie.
     pub band: Band,
     /// Whether it lies there.
-    pub holds: bool,
-    /// Why it does not, as far as that is known.
+    pub verdict: Verdict,
+    /// Why ours is another figure, as far as that is known.
     pub why: Option<String>,
 }
 
 impl Check {
     /// A claim whose figure should lie in `band`.
-    pub fn new(what: impl Into<String>, published: Option<f64>, ours: f64, band: Band) -> Self {
-        Check { what: what.into(), published, ours, band, holds: band.holds(ours), why: None }
+    pub fn new(claim: impl Into<String>, ours: f64, band: Band) -> Self {
+        let verdict = if band.holds(ours) { Verdict::Holds } else { Verdict::Fails };
+        Check {
+            claim: claim.into(),
+            published: None,
+            computed: None,
+            ours,
+            difference_percent: None,
+            band,
+            verdict,
+            why: None,
+        }
     }
 
     /// A figure that should be within `percent` per cent of what was published.
-    pub fn near(what: impl Into<String>, published: f64, ours: f64, percent: f64) -> Self {
-        Check::new(what, Some(published), ours, Band::around(published, percent))
+    pub fn near_published(
+        claim: impl Into<String>,
+        published: Known,
+        ours: f64,
+        percent: f64,
+    ) -> Self {
+        Check::new(claim, ours, Band::around(published.value, percent)).published(published)
     }
 
-    /// The reason that is told when the claim does not hold.
+    /// A figure that should be within `percent` per cent of what was computed.
+    pub fn near_computed(
+        claim: impl Into<String>,
+        computed: Known,
+        ours: f64,
+        percent: f64,
+    ) -> Self {
+        Check::new(claim, ours, Band::around(computed.value, percent)).computed(computed)
+    }
+
+    /// What the paper prints.
+    #[must_use]
+    pub fn published(mut self, known: Known) -> Self {
+        self.published = Some(known);
+        self.differ()
+    }
+
+    /// What theory or an independent model says.
+    #[must_use]
+    pub fn computed(mut self, known: Known) -> Self {
+        self.computed = Some(known);
+        self.differ()
+    }
+
+    /// Why ours is another figure.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
-        self.why = (!self.holds).then(|| why.into());
+        self.why = Some(why.into());
+        self
+    }
+
+    /// It is known that the claim does not hold: README's table names it, and nothing broke.
+    #[must_use]
+    pub fn known_to_miss(mut self) -> Self {
+        if self.verdict == Verdict::Fails {
+            self.verdict = Verdict::Misses;
+        }
+        self
+    }
+
+    /// Whether the claim holds.
+    pub fn holds(&self) -> bool {
+        self.verdict == Verdict::Holds
+    }
+
+    fn differ(mut self) -> Self {
+        let known = self.published.as_ref().or(self.computed.as_ref());
+        let known = known.filter(|known| known.value != 0.0);
+        self.difference_percent = known.map(|known| (self.ours / known.value - 1.0) * 100.0);
         self
     }
 }
@@ -72,13 +168,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_misses_its_band_says_why() {
-        let near = Check::near("gain", 2.0, 2.19, 10.0).because("never told");
-        assert!(near.holds && near.why.is_none());
-        let far = Check::near("gain", 2.0, 2.21, 10.0).because("no cache is modelled");
-        assert!(!far.holds);
-        assert_eq!(far.why.as_deref(), Some("no cache is modelled"));
+    fn a_claim_that_misses_its_band_fails_unless_that_is_known() {
+        let known = || Known::new(2.0, "Table 1");
+        let near = Check::near_published("gain", known(), 2.19, 10.0);
+        assert!(near.holds());
+        assert!((near.difference_percent.unwrap() - 9.5).abs() < 1e-9);
+        assert_eq!(near.clone().known_to_miss(), near);
+        let far = Check::near_computed("gain", known(), 2.21, 10.0).because("no cache");
+        assert_eq!(far.verdict, Verdict::Fails);
+        assert_eq!(far.known_to_miss().verdict, Verdict::Misses);
         assert!(!Band::AtLeast(1.0).holds(f64::NAN));
         assert!(Band::AtMost(1.0).holds(1.0));
+    }
+
+    #[test]
+    fn the_difference_is_to_what_is_published_where_something_is() {
+        let check = Check::new("gain", 3.0, Band::AtLeast(1.0)).computed(Known::new(4.0, "model"));
+        assert_eq!(check.difference_percent, Some(-25.0));
+        let check = check.published(Known::new(2.0, "Fig. 4"));
+        assert_eq!(check.difference_percent, Some(50.0));
     }
 }

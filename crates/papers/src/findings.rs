@@ -3,7 +3,8 @@
 use hostftl_report::Figure;
 use serde::Serialize;
 
-use crate::check::Check;
+use crate::check::{Check, Verdict};
+use crate::made::Made;
 use crate::sheet::Sheet;
 
 /// What an experiment found, in the order in which it is told.
@@ -13,12 +14,14 @@ pub struct Findings {
     pub title: String,
     /// The sentence that says it all.
     pub lead: String,
-    /// How it was made: what was scaled, which parameters were fitted, what was assumed.
+    /// What makes it again; [`crate::Paper::make`] sets it.
+    pub made: Option<Made>,
+    /// Its configuration: what was scaled, which parameters were fitted, what was assumed.
     pub setting: Vec<String>,
-    /// Published beside ours.
-    pub sheets: Vec<Sheet>,
     /// Claims, and whether they hold here.
     pub checks: Vec<Check>,
+    /// Figures: published, computed, ours.
+    pub sheets: Vec<Sheet>,
     /// What differs from the paper and why, and what it does not say.
     pub notes: Vec<String>,
     /// Broken laws of conservation: none, or the figures can't be trusted.
@@ -34,9 +37,10 @@ impl Findings {
         Findings {
             title: title.into(),
             lead: String::new(),
+            made: None,
             setting: Vec::new(),
-            sheets: Vec::new(),
             checks: Vec::new(),
+            sheets: Vec::new(),
             notes: Vec::new(),
             violations: Vec::new(),
             figures: Vec::new(),
@@ -45,6 +49,11 @@ impl Findings {
 
     /// How many claims hold, and how many there are.
     pub fn held(&self) -> (usize, usize) {
-        (self.checks.iter().filter(|check| check.holds).count(), self.checks.len())
+        (self.checks.iter().filter(|check| check.holds()).count(), self.checks.len())
+    }
+
+    /// The claims that held before and fail now.
+    pub fn failed(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.verdict == Verdict::Fails)
     }
 }

@@ -7,21 +7,24 @@
 mod check;
 mod findings;
 pub mod hatl;
+mod made;
 mod multi_scm;
 mod olive;
 mod page;
 mod scrambler;
 mod sheet;
+mod traces;
 mod xdp;
 
-use std::path::PathBuf;
+use std::time::Instant;
 
 use thiserror::Error;
 
-pub use check::{Band, Check};
+pub use check::{Band, Check, Known, Verdict};
 pub use findings::Findings;
-pub use page::page;
-pub use sheet::{Cell, Sheet};
+pub use made::{Made, Options, Size};
+pub use page::{page, pages};
+pub use sheet::{Cell, Kind, Sheet};
 
 /// An experiment that can be made again.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +33,20 @@ pub struct Paper {
     pub name: &'static str,
     /// What it is about, in one line.
     pub about: &'static str,
-    /// Makes it.
-    pub run: fn(&Options, &dyn Watch) -> Result<Findings, Error>,
+    run: fn(&Options, &dyn Watch) -> Result<Findings, Error>,
+}
+
+impl Paper {
+    /// Makes it, and says in the findings how.
+    ///
+    /// # Errors
+    /// When a file can't be read or written, a law is broken, or nobody waits.
+    pub fn make(&self, options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+        let start = Instant::now();
+        let findings = (self.run)(options, watch)?;
+        let made = Made::new(self.name, options, start.elapsed().as_secs_f64());
+        Ok(Findings { made: Some(made), ..findings })
+    }
 }
 
 /// All papers, in the order in which they are listed.
@@ -62,21 +77,6 @@ pub const ALL: &[Paper] = &[
         run: scrambler::run,
     },
 ];
-
-/// How an experiment is made.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// At the published size, however long that takes; scaled down otherwise.
-    pub full: bool,
-    /// Also what goes beyond the paper, where there is such a thing: a sweep of its parameters.
-    pub sweep: bool,
-    /// A folder with traces, when there is one.
-    pub traces: Option<PathBuf>,
-    /// How many threads may work at once; at least 1.
-    pub threads: usize,
-    /// What all draws begin with.
-    pub seed: u64,
-}
 
 /// Whoever waits for an experiment.
 pub trait Watch: Sync {

@@ -1,24 +1,66 @@
-//! Findings as a page for people.
+//! Findings as a page for people: of one paper, or of several.
 
 use hostftl_report::{Page, Table};
 
-use crate::check::{Band, Check};
+use crate::check::{Band, Check, Known, Verdict};
 use crate::findings::Findings;
-use crate::sheet::Sheet;
+use crate::sheet::{Kind, Sheet};
 
-/// The page's whole text; `command` is what makes it again.
-pub fn page(findings: &Findings, command: &str) -> String {
+/// The page of one paper; its whole text.
+pub fn page(findings: &Findings) -> String {
     let mut page = Page::new(&findings.title);
     page.lead(&findings.lead);
+    tell(&mut page, findings);
+    kinds(&mut page);
+    page.finish()
+}
+
+/// One page of several papers; its whole text.
+pub fn pages(all: &[Findings]) -> String {
+    let mut page = Page::new("Published systems, made again");
+    let took: f64 = all.iter().filter_map(|it| it.made.as_ref()).map(|made| made.took_s).sum();
+    let (held, of) =
+        all.iter().map(Findings::held).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    page.lead(&format!("{held} of {of} claims hold; the whole page was made in {took:.0} s."));
+    let mut table = Table::new(&["system", "claims", "hold", "known to miss", "fail", "seconds"]);
+    for it in all {
+        let (held, of) = it.held();
+        let failed = it.failed().count();
+        let took = it.made.as_ref().map_or("–".into(), |made| format!("{:.0}", made.took_s));
+        let counts = [of, held, of - held - failed, failed].map(|count| count.to_string());
+        table.row([it.title.clone()].into_iter().chain(counts).chain([took]));
+    }
+    page.table(&table);
+    kinds(&mut page);
+    for it in all {
+        page.chapter(&it.title).paragraph(&it.lead);
+        tell(&mut page, it);
+    }
+    page.finish()
+}
+
+/// What the colours mean.
+fn kinds(page: &mut Page) {
+    let kinds = [Kind::Published, Kind::Computed, Kind::Ours].map(Kind::class);
+    let mut table = Table::new(&kinds).words().coloured(&kinds);
+    table.row([
+        "printed in the paper, with its table, figure or section",
+        "from a closed form, or from a model that shares no code with ours",
+        "what this experiment found",
+    ]);
+    page.section("Three kinds of figures").table(&table);
+}
+
+fn tell(page: &mut Page, findings: &Findings) {
+    if !findings.checks.is_empty() {
+        page.section("Claims").table(&claims(&findings.checks));
+    }
     page.figures(findings.figures.iter().cloned());
     for sheet in &findings.sheets {
         page.section(&sheet.title).table(&table(sheet));
     }
-    if !findings.checks.is_empty() {
-        page.section("Claims").table(&claims(&findings.checks));
-    }
     for (title, texts) in [
-        ("How it was made", &findings.setting),
+        ("Configuration", &findings.setting),
         ("What to know", &findings.notes),
         ("Broken laws: do not trust these figures", &findings.violations),
     ] {
@@ -29,12 +71,14 @@ pub fn page(findings: &Findings, command: &str) -> String {
             });
         }
     }
-    page.section("Again").code(command);
-    page.finish()
+    if let Some(made) = &findings.made {
+        page.section("All figures above, again").code(&made.lines());
+    }
 }
 
 fn table(sheet: &Sheet) -> Table {
-    let mut table = Table::new(&sheet.heads);
+    let classes: Vec<&str> = sheet.kinds.iter().map(|kind| kind.class()).collect();
+    let mut table = Table::new(&sheet.heads).coloured(&classes);
     for row in &sheet.rows {
         table.row(row.iter().map(|cell| cell.text()));
     }
@@ -42,7 +86,8 @@ fn table(sheet: &Sheet) -> Table {
 }
 
 fn claims(checks: &[Check]) -> Table {
-    let mut table = Table::new(&["claim", "published", "ours", "band", "holds"]).words();
+    let classes = Check::KINDS.map(Kind::class);
+    let mut table = Table::new(&Check::HEADS).words().coloured(&classes);
     for check in checks {
         table.row(check.cells());
     }
@@ -50,21 +95,47 @@ fn claims(checks: &[Check]) -> Table {
 }
 
 impl Check {
-    /// What it says in five cells: the claim, what was published, ours, the band, and whether it
-    /// holds or why not.
-    pub fn cells(&self) -> [String; 5] {
+    /// The heads of a table of claims.
+    pub const HEADS: [&str; 8] =
+        ["claim", "published", "computed", "ours", "difference", "must be", "holds", "why"];
+    /// The kinds of its columns.
+    pub const KINDS: [Kind; 8] = [
+        Kind::Plain,
+        Kind::Published,
+        Kind::Computed,
+        Kind::Ours,
+        Kind::Plain,
+        Kind::Plain,
+        Kind::Plain,
+        Kind::Plain,
+    ];
+
+    /// A cell for each head.
+    pub fn cells(&self) -> [String; 8] {
+        let known = |known: &Option<Known>| match known {
+            Some(known) => format!("{} ({})", digits(known.value), known.source),
+            None => "–".into(),
+        };
         let band = match self.band {
             Band::Within(low, high) => format!("{} to {}", digits(low), digits(high)),
             Band::AtLeast(low) => format!("at least {}", digits(low)),
             Band::AtMost(high) => format!("at most {}", digits(high)),
         };
-        let verdict = match (self.holds, &self.why) {
-            (true, _) => "yes".into(),
-            (false, Some(why)) => format!("no: {why}"),
-            (false, None) => "no".into(),
+        let verdict = match self.verdict {
+            Verdict::Holds => "yes",
+            Verdict::Misses => "no, as known",
+            Verdict::Fails => "no: it held before",
         };
-        let published = self.published.map_or("–".into(), digits);
-        [self.what.clone(), published, digits(self.ours), band, verdict]
+        [
+            self.claim.clone(),
+            known(&self.published),
+            known(&self.computed),
+            digits(self.ours),
+            self.difference_percent.map_or("–".into(), |it| format!("{it:+.1} %")),
+            band,
+            verdict.into(),
+            self.why.clone().unwrap_or_default(),
+        ]
     }
 }
 
@@ -77,19 +148,45 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made::{Made, Options, Size};
     use crate::sheet::Cell;
 
-    #[test]
-    fn a_page_shows_claims_and_what_they_miss() {
+    fn findings() -> Findings {
         let mut findings = Findings::new("A system");
-        let mut sheet = Sheet::new("Gain", &["case", "ours"]);
-        sheet.row(["reads".into(), Cell::Number(1.25, 2)]);
+        let mut sheet = Sheet::new("Gain", &["case", "published", "ours"]);
+        sheet.row(["reads".into(), Cell::Number(1.5, 2), Cell::Number(1.25, 2)]);
         findings.sheets.push(sheet);
-        findings.checks.push(Check::near("gain", 2.0, 1.25, 10.0).because("no cache"));
-        let text = page(&findings, "hostftl paper a");
-        for part in ["A system", "1.25", "1.8 to 2.2", "no: no cache", "hostftl paper a"] {
+        let known = Known::new(2.0, "Table 4");
+        let check = Check::near_published("gain", known, 1.25, 10.0).because("no cache");
+        findings.checks.push(check.known_to_miss());
+        let size = Size::Full;
+        let options = Options { size, sweep: false, traces: None, threads: 2, seed: 7 };
+        findings.made = Some(Made::new("a", &options, 61.0));
+        findings
+    }
+
+    #[test]
+    fn a_page_shows_claims_what_they_miss_and_how_to_make_it_again() {
+        let text = page(&findings());
+        for part in [
+            "A system",
+            "<td class=\"published\">1.50</td>",
+            "2 (Table 4)",
+            "1.8 to 2.2",
+            "no, as known",
+            "no cache",
+            "hostftl paper a --seed 7 --full",
+            env!("CARGO_PKG_VERSION"),
+        ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert_eq!(findings.held(), (0, 1));
+        assert_eq!(findings().held(), (0, 1));
+    }
+
+    #[test]
+    fn one_page_has_all_papers() {
+        let text = pages(&[findings(), Findings { title: "Another".into(), ..findings() }]);
+        assert!(text.contains("0 of 2 claims hold"));
+        assert!(text.contains(">A system</h2>") && text.contains(">Another</h2>"));
     }
 }

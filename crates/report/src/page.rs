@@ -30,6 +30,11 @@ impl Page {
         self.add("h2", "h2", title)
     }
 
+    /// A heading above several sections.
+    pub fn chapter(&mut self, title: &str) -> &mut Self {
+        self.add("h2 class=\"chapter\"", "h2", title)
+    }
+
     /// Running text.
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
         self.add("p", "p", text)

@@ -9,13 +9,15 @@ pub struct Table {
     rows: Vec<Vec<String>>,
     strong: Option<usize>,
     words: bool,
+    /// A class of the style for each column, or none at all.
+    colours: Vec<String>,
 }
 
 impl Table {
     /// A table with these heads and no rows.
     pub fn new(heads: &[impl AsRef<str>]) -> Self {
         let heads = heads.iter().map(|head| head.as_ref().to_owned()).collect();
-        Table { heads, rows: Vec::new(), strong: None, words: false }
+        Table { heads, rows: Vec::new(), strong: None, words: false, colours: Vec::new() }
     }
 
     /// Adds a row with a cell for each head.
@@ -39,12 +41,30 @@ impl Table {
         self
     }
 
+    /// Gives each column a colour by its name: `published`, `computed`, `ours`, or none for that of
+    /// text.
+    #[must_use]
+    pub fn coloured(mut self, colours: &[impl AsRef<str>]) -> Self {
+        assert_eq!(colours.len(), self.heads.len(), "a colour for each head");
+        self.colours = colours.iter().map(|colour| colour.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// The class of a column's cells.
+    fn class(&self, column: usize) -> String {
+        match self.colours.get(column) {
+            Some(colour) if !colour.is_empty() => format!(" class=\"{colour}\""),
+            _ => String::new(),
+        }
+    }
+
     /// As HTML.
     pub(crate) fn html(&self) -> String {
         let heads: String = self
             .heads
             .iter()
-            .map(|head| format!("<th scope=\"col\">{}</th>", escape(head)))
+            .enumerate()
+            .map(|(at, head)| format!("<th scope=\"col\"{}>{}</th>", self.class(at), escape(head)))
             .collect();
         let rows: String =
             self.rows.iter().enumerate().map(|(at, row)| self.html_row(at, row)).collect();
@@ -57,7 +77,9 @@ impl Table {
 
     fn html_row(&self, at: usize, row: &[String]) -> String {
         let class = if self.strong == Some(at) { " class=\"strong\"" } else { "" };
-        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        let cell =
+            |(at, cell): (usize, &String)| format!("<td{}>{}</td>", self.class(at), escape(cell));
+        let cells: String = row.iter().enumerate().map(cell).collect();
         format!("<tr{class}>{cells}</tr>\n")
     }
 }

@@ -5,27 +5,38 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use hostftl_papers::{ALL, Error, Findings, Options, Paper, Watch};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{interrupt, nearest};
 
+/// What stands for all experiments.
+const EACH: &str = "all";
+
+/// Which experiments.
+#[derive(Clone, Debug)]
+struct Papers(Vec<Paper>);
+
 /// A published experiment made again: its figures beside ours, and which claims hold here
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which one; without a name, all are listed
-    #[arg(value_parser = paper)]
-    name: Option<Paper>,
+    /// Which one, or all; without a name, they are listed
+    #[arg(value_parser = papers)]
+    name: Option<Papers>,
     /// At the published size, however long that takes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quick")]
     full: bool,
+    /// At the reduced size of the tests: the shape, in seconds
+    #[arg(long)]
+    quick: bool,
     /// Also sweep the parameters that the paper fixes, where there is such a sweep
     #[arg(long, visible_alias = "pareto")]
     sweep: bool,
-    /// A folder with traces, for the experiments that use real ones
+    /// A folder with traces, for the experiments that use real ones [default: ./traces, if it is
+    /// there]
     #[arg(long, value_name = "DIR", env = "HOSTFTL_TRACES")]
     traces: Option<PathBuf>,
     /// How many threads work at once
@@ -39,46 +50,90 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-fn paper(name: &str) -> Result<Paper, String> {
+fn papers(name: &str) -> Result<Papers, String> {
+    if name == EACH {
+        return Ok(Papers(ALL.to_vec()));
+    }
     let names: Vec<&str> = ALL.iter().map(|paper| paper.name).collect();
     let found = ALL.iter().find(|paper| paper.name == name);
-    found.copied().ok_or_else(|| nearest::unknown("paper", name, &names))
+    let found = found.map(|paper| Papers(vec![*paper]));
+    found.ok_or_else(|| nearest::unknown("paper", name, &names))
 }
 
-/// Makes the experiment and prints what it found.
+impl Args {
+    fn options(&self) -> Options {
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        let shipped = PathBuf::from("traces");
+        Options {
+            size: match (self.quick, self.full) {
+                (true, _) => Size::Quick,
+                (_, true) => Size::Full,
+                _ => Size::Usual,
+            },
+            sweep: self.sweep,
+            traces: self.traces.clone().or_else(|| shipped.is_dir().then_some(shipped)),
+            threads: self.threads.map_or(machine, usize::from),
+            seed: self.seed,
+        }
+    }
+}
+
+/// Makes the experiments and prints what they found.
 ///
 /// # Errors
-/// When it can't be made, or its figures break a law of conservation.
+/// When one can't be made, its figures break a law of conservation, or a claim that held fails.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let Some(paper) = &args.name else { return list(console) };
-    let machine = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options {
-        full: args.full,
-        sweep: args.sweep,
-        traces: args.traces.clone(),
-        threads: args.threads.map_or(machine, usize::from),
-        seed: args.seed,
-    };
-    let waiting = Waiting::new(console.is_watched());
-    let found = (paper.run)(&options, &waiting);
-    waiting.clear();
-    let found = found.map_err(|error| match error {
-        Error::Cancelled => Failure::interrupted(format!("{}: interrupted", paper.name)),
-        Error::Failed(text) => Failure::failed(format!("{}: {text}", paper.name)),
-    })?;
-    match console.is_json() {
-        true => console.value(&found)?,
-        false => print(&found, console)?,
+    let Some(Papers(papers)) = &args.name else { return list(console) };
+    let options = args.options();
+    let mut all = Vec::new();
+    for paper in papers {
+        let found = make(paper, &options, console)?;
+        if !console.is_json() {
+            print(&found, console)?;
+        }
+        all.push(found);
+    }
+    match (console.is_json(), &all[..]) {
+        (true, [one]) => console.value(one)?,
+        (true, all) => console.value(&all)?,
+        (false, _) => {}
     }
     if let Some(path) = &args.html {
-        let command: Vec<String> = std::env::args().collect();
-        std::fs::write(path, hostftl_papers::page(&found, &command.join(" ")))
+        let page = match &all[..] {
+            [one] => hostftl_papers::page(one),
+            all => hostftl_papers::pages(all),
+        };
+        std::fs::write(path, page)
             .with_context(|| format!("{}: can't write the page", path.display()))
             .map_err(|error| Failure::failed(format!("{error:#}")))?;
     }
-    match found.violations.is_empty() {
+    verdict(&all)
+}
+
+fn make(paper: &Paper, options: &Options, console: &Console) -> Result<Findings, Failure> {
+    let waiting = Waiting::new(console.is_watched());
+    let found = paper.make(options, &waiting);
+    waiting.clear();
+    found.map_err(|error| match error {
+        Error::Cancelled => Failure::interrupted(format!("{}: interrupted", paper.name)),
+        Error::Failed(text) => Failure::failed(format!("{}: {text}", paper.name)),
+    })
+}
+
+/// Whether the laws hold, and each claim that held.
+fn verdict(all: &[Findings]) -> Result<(), Failure> {
+    let broken: Vec<&str> = all.iter().flat_map(|it| &it.violations).map(String::as_str).collect();
+    if !broken.is_empty() {
+        return Err(Failure::violation(broken.join("; ")));
+    }
+    let failed = all.iter().flat_map(Findings::failed).map(|check| check.claim.as_str());
+    let failed: Vec<&str> = failed.collect();
+    match failed.is_empty() {
         true => Ok(()),
-        false => Err(Failure::violation(found.violations.join("; "))),
+        false => Err(Failure::failed(format!(
+            "claims that held before do not hold: {}",
+            failed.join("; ")
+        ))),
     }
 }
 
@@ -95,33 +150,50 @@ fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
     console.paragraph(&found.lead)?;
     for sheet in &found.sheets {
         let rows = sheet.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect());
-        let table = table(&sheet.heads, rows, 1);
+        let table = table(&sheet.heads, &sheet.kinds, rows, 1);
         console.line(format!("\n{}\n{table}", sheet.title))?;
     }
     if !found.checks.is_empty() {
-        let heads = ["claim", "published", "ours", "band", "holds"].map(String::from);
+        let heads = Check::HEADS.map(String::from);
         let rows = found.checks.iter().map(|check| check.cells().to_vec());
         let (held, of) = found.held();
-        console.line(format!("\nClaims: {held} of {of} hold\n{}", table(&heads, rows, 5)))?;
+        let table = table(&heads, &Check::KINDS, rows, heads.len());
+        console.line(format!("\nClaims: {held} of {of} hold\n{table}"))?;
     }
     for text in found.setting.iter().chain(&found.notes) {
         console.line("")?;
         console.paragraph(text)?;
     }
-    Ok(())
+    match &found.made {
+        Some(made) => console.line(format!("\n{}\n", made.lines())),
+        None => Ok(()),
+    }
 }
 
-/// A table whose first `words` columns stand at the left, the others at the right.
-fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>, words: usize) -> Table {
+/// A table whose first `words` columns stand at the left, the others at the right; a terminal shows
+/// the kind of a column by its colour.
+fn table(
+    heads: &[String],
+    kinds: &[Kind],
+    rows: impl Iterator<Item = Vec<String>>,
+    words: usize,
+) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border));
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    let cells = |texts: Vec<String>| {
-        texts.into_iter().enumerate().map(move |(at, text)| match at < words {
-            true => Cell::new(text),
-            false => Cell::new(text).set_alignment(CellAlignment::Right),
-        })
+    let cell = |(at, text): (usize, String)| {
+        let cell = match kinds[at] {
+            Kind::Published => Cell::new(text).fg(Color::Blue),
+            Kind::Computed => Cell::new(text).fg(Color::Magenta),
+            Kind::Ours => Cell::new(text).fg(Color::Green),
+            Kind::Plain => Cell::new(text),
+        };
+        match at < words {
+            true => cell,
+            false => cell.set_alignment(CellAlignment::Right),
+        }
     };
+    let cells = |texts: Vec<String>| texts.into_iter().enumerate().map(cell).collect::<Vec<_>>();
     table.set_header(cells(heads.to_vec()));
     rows.for_each(|row| {
         table.add_row(cells(row));

@@ -3,9 +3,10 @@
 use hostftl_report::{Axis, Bars, Figure, Lines};
 use hostftl_sim::Row;
 
-use super::loads::{REFERENCE, Reference};
-use super::{FOOTPRINTS, LAYERS, beside_best, busy, model};
-use crate::{Cell, Findings, Options, Sheet};
+use super::claims::beside_best;
+use super::loads::Reference;
+use super::{Extent, LAYERS, Layers, Made, SCALE, SCALED, SEED, busy, model};
+use crate::{Cell, Findings, Sheet};
 
 /// Superpages of the hidden area, and how many of them our collection keeps free or in limbo.
 const HIDDEN: u32 = 128;
@@ -17,12 +18,34 @@ fn number(value: f64) -> Cell {
     if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
 }
 
+/// The heads of a table with a column for each layer.
+fn heads<'a>(first: &'a str, layers: &'a Layers, more: &[&'a str]) -> Vec<&'a str> {
+    let names = layers.iter().skip(1).map(|(layer, _)| *layer);
+    [first].into_iter().chain(names).chain(more.iter().copied()).collect()
+}
+
+/// Busy times at the seed's size.
+pub fn seed(made: &Made) -> Sheet {
+    let title = "The seed's configuration: busy time relative to no layer, ours";
+    let mut sheet = Sheet::new(title, &heads("workload", &SEED, &["requests", "GiB written"]));
+    for (name, rows) in &made.seed {
+        let cells = rows[1..].iter().map(|row| number(busy(row)));
+        let more = [
+            Cell::Number(rows[0].requests as f64, 0),
+            Cell::Number(rows[0].host_write_bytes as f64 / f64::from(1 << 30), 2),
+        ];
+        sheet.row([Cell::from(name.as_str())].into_iter().chain(cells).chain(more));
+    }
+    sheet
+}
+
 /// Busy times beside those of the reference model.
-pub fn reference(rows: &[Vec<Row>]) -> Sheet {
-    let title = "Busy time relative to no layer: the reference model beside ours";
-    let heads = ["workload", "layer", "reference", "ours", "off"];
+pub fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
+    let title =
+        "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model beside ours";
+    let heads = ["workload", "layer", "computed", "ours", "off"];
     let mut sheet = Sheet::new(title, &heads);
-    for (case, rows) in REFERENCE.iter().zip(rows) {
+    for (case, rows) in rows {
         for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
             let ours = busy(&rows[index]);
             let known = case.busy.get(index - 1).copied();
@@ -39,11 +62,19 @@ pub fn reference(rows: &[Vec<Row>]) -> Sheet {
 }
 
 /// The reference model made again, with one difference of ours at a time.
-pub fn model(rows: &[Vec<Row>], open: &[model::Open], writes: u64) -> Sheet {
-    let title = "What the difference is: the reference model made again, and changed in one thing";
-    let heads = ["workload", "layer", "reference", "made again", "changed", "ours", "the change"];
+pub fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open], writes: u64) -> Sheet {
+    let title = "What the difference is: that model made again, and changed in one thing";
+    let heads = [
+        "workload",
+        "layer",
+        "computed",
+        "computed, again",
+        "computed, changed",
+        "ours",
+        "the change",
+    ];
     let mut sheet = Sheet::new(title, &heads);
-    for ((case, rows), open) in REFERENCE.iter().zip(rows).zip(open) {
+    for ((case, rows), open) in rows.iter().zip(open) {
         let blocks = 2 * case.stream.blocks;
         let shatl = |kept| case.stream.busy(&mut model::Shatl::new(HIDDEN, kept, blocks), writes);
         let ([plain, zeros, mapped], ours) = (open.busy, busy(&rows[2]));
@@ -79,16 +110,17 @@ fn kept(case: &Reference, row: &Row) -> u32 {
 }
 
 /// Busy times by footprint.
-pub fn sweep(sweep: &[Vec<Row>]) -> Sheet {
-    let title = "Footprint sweep: busy time relative to no layer, uniform 4 KiB writes";
-    let layers = LAYERS.iter().skip(1).map(|(layer, _)| *layer);
+pub fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
+    let title =
+        "Footprint sweep at a sixteenth of the seed's drive and memory, uniform 4 KiB writes";
     let guard = ["mHATL's leaves", "its cap", "cap is"];
-    let heads: Vec<&str> = ["footprint"].into_iter().chain(layers).chain(guard).collect();
+    let mut heads = heads("footprint", &SCALED, &guard);
+    heads.insert(1, "at 32 GiB");
     let mut sheet = Sheet::new(title, &heads);
-    for (mib, rows) in FOOTPRINTS.iter().zip(sweep) {
+    for (mib, rows) in sweep {
+        let names = [format!("{mib} MiB"), format!("{} MiB", mib * SCALE)].map(Cell::from);
         let cells = rows[1..].iter().map(|row| number(busy(row)));
-        let guard = guard_cells(&rows[2]);
-        sheet.row([Cell::from(format!("{mib} MiB"))].into_iter().chain(cells).chain(guard));
+        sheet.row(names.into_iter().chain(cells).chain(guard_cells(&rows[2])));
     }
     sheet
 }
@@ -107,12 +139,9 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
 /// Busy times under workloads drawn from a seed, and those of `hatl-auto` beside the others.
 pub fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     let title = format!("Workloads drawn from seed {seed}: busy time relative to no layer");
-    let layers = LAYERS.iter().skip(1).map(|(layer, _)| *layer);
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
-    let heads: Vec<&str> = ["workload"].into_iter().chain(layers).chain(more).collect();
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title, &heads("workload", &LAYERS, &more));
     for (text, rows) in drawn {
-        let text = text.trim_start_matches("synth:");
         let cells = rows[1..].iter().map(|row| number(busy(row)));
         let hard = busy(&rows[5]) / busy(&rows[1]);
         let more = [number(beside_best(rows)), number(hard)];
@@ -140,7 +169,7 @@ pub fn split(name: &str, rows: &[Row]) -> Sheet {
     ];
     let mut sheet = Sheet::new(title, &heads);
     let base = rows[0].busy_ns.total().max(1) as f64;
-    for ((layer, _), row) in LAYERS.iter().zip(rows) {
+    for ((layer, _), row) in SEED.iter().zip(rows) {
         let it = &row.busy_ns;
         let parts =
             [it.request, it.copyback, it.drive_gc, it.vgc, it.padding, it.map, it.read, it.total()];
@@ -156,73 +185,84 @@ pub fn split(name: &str, rows: &[Row]) -> Sheet {
     sheet
 }
 
-/// Busy times of the reference workloads.
-pub fn bars(rows: &[Vec<Row>]) -> Figure {
-    let names = REFERENCE.map(|case| case.name);
+/// Busy times at the seed's size.
+pub fn bars(made: &[(String, Vec<Row>)]) -> Figure {
+    let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
     let mut bars = Bars::new("Busy time relative to no layer", &names, |it| format!("{it:.2}"));
-    for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
-        let values: Vec<f64> = rows.iter().map(|rows| busy(&rows[index])).collect();
+    for (index, (layer, _)) in SEED.iter().enumerate().skip(1) {
+        let values: Vec<f64> = made.iter().map(|(_, rows)| busy(&rows[index])).collect();
         bars = bars.series(layer, &values);
     }
     bars.figure()
 }
 
 /// Busy times by footprint.
-pub fn lines(sweep: &[Vec<Row>]) -> Figure {
+pub fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
     let x = Axis::log("footprint, MiB", |it| format!("{it:.0}"));
     let y = Axis::linear("busy time relative to no layer", |it| format!("{it:.2}"));
-    let mut lines = Lines::new("Footprint sweep", x, y);
-    for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
-        let points = FOOTPRINTS.iter().zip(sweep);
-        let points = points.map(|(mib, rows)| (*mib as f64, busy(&rows[index])));
+    let mut lines = Lines::new("Footprint sweep on 2 GiB", x, y);
+    for (index, (layer, _)) in SCALED.iter().enumerate().skip(1) {
+        let points = sweep.iter().map(|(mib, rows)| (*mib as f64, busy(&rows[index])));
         lines = lines.series(layer, points.collect());
     }
     lines.figure()
 }
 
 /// How it was made, and what to know.
-pub fn settings(findings: &mut Findings, writes: u64, options: &Options) {
-    findings.setting.push(format!(
-        "The layers that also serve volumes, over `hatl-2g`: superpages of 64 KiB, read 60 us, \
-         program 800 us, erase 1.5 ms, 2 GiB. mHATL may have 8192 leaves, sHATL and ReSSD 8 MiB of \
-         hidden area, hatl-auto its default budget, 256 KiB with all in it. {writes} writes, 16 \
-         at a time, over a new drive: \
-         only the footprint is mapped. All rows export the same."
+pub fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
+    let of = |layers: &Layers| layers.iter().map(|(_, text)| *text).collect::<Vec<_>>().join(",");
+    let setting = &mut findings.setting;
+    setting.push(match made.scaled {
+        false => format!(
+            "The seed's configuration: drive `hatl-32g` (32 GiB, superpages of 64 KiB in 4 \
+             channels and 4 ways, read 60 us, program 800 us, erase 1.5 ms), new; layers {}. Real \
+             traces with their own times, addresses packed; {} uniform writes, 16 under way. All \
+             rows export 80 % of the drive.",
+            of(&SEED),
+            extent.uniform.unwrap_or_default()
+        ),
+        true => format!(
+            "Scaled: drive, memory and footprints are a sixteenth of the seed's: drive `hatl-2g`, \
+             new; layers {}; real traces are left out. All rows export 80 % of the drive.",
+            of(&SCALED)
+        ),
+    });
+    if made.real().is_empty() && !made.scaled {
+        let text = "No real trace: run it where ./traces has mariadb-oltp-head.csv.zst, or give \
+                    --traces a folder.";
+        setting.push(text.into());
+    }
+    setting.push(format!(
+        "Sweep: scaled to a sixteenth in drive, memory and footprint: `hatl-2g`, layers {}; {} \
+         writes.",
+        of(&SCALED),
+        extent.swept
     ));
-    let traces = match &options.traces {
-        Some(folder) => format!("Traces from {}, packed, with their own times.", folder.display()),
-        None => "No traces: give --traces a folder with mariadb-oltp.csv.zst.".into(),
-    };
-    findings.setting.push(traces);
+    setting.push(format!(
+        "The small drive: `hatl-2g`, layers {}; {} writes, 16 under way. Its footprints are not \
+         scaled with its memory, so that it is no test of the seed's claims.",
+        of(&LAYERS),
+        extent.writes
+    ));
     findings.notes.extend([
-        "The setting is our second one. In a first one the drive was full before each workload, \
-         and 4 of the 14 claims of then held; on a new drive, where only the footprint is mapped \
-         and the drive's own collection costs little, most do. A full drive is the harder test, \
-         also for hatl-auto: no homes are lent to it there."
+        "real_request, copyback and vgc are the seed's three parts; padding and map are what \
+         durability costs, which the seed leaves out."
             .into(),
-        "Published: HARD up to 8 times as fast on random writes; mHATL and sHATL close to HARD \
-         in a fraction of its memory; ReSSD +72 % on Postmark. The first needs a drive without \
-         collection, the second a small and local footprint: see the sweep."
+        "mHATL gathers what a victim's logical superpages hold; `mHATL, VSP` gathers what the \
+         victim itself holds, which is the text of the seed word by word."
             .into(),
-        "real_request, copyback and vgc are the paper's three parts; padding and map are what \
-         durability costs, which the paper leaves out."
+        "A map of 256 KiB can't hold all of a drive of 32 GB: one leaf of 4 bytes for each \
+         superpage is 2 MiB. The cap holds while what is touched is small; past it mHATL writes \
+         whole superpages instead of thrashing."
             .into(),
-        "mHATL's memory is capped by leaves. Where the footprint needs more it goes over its cap \
-         and writes whole superpages instead of thrashing; the reference model thrashes (2.6)."
-            .into(),
-        "sHATL's reference is met by the model made again within 5 % in all four workloads. Ours \
-         has log, its padding, and superpages that are free or in limbo in its hidden area: their \
+        "sHATL's model is met by the model made again within 5 % in all four workloads. Ours has \
+         log, its padding, and superpages that are free or in limbo in its hidden area: their \
          number is counted in our rows, not fitted, and the model without as many comes near \
          ours. The smaller the area is, the more they matter."
             .into(),
-        "Where mHATL's reference is not met, the claim gives the range of the model made again \
-         over what the reference does not say, which is six settings: all writes and a tenth of \
-         them, from an empty map, with zeros gathered in, and with all that is written mapped \
-         before."
-            .into(),
-        "A trace that fills most of the drive (mariadb-oltp) is no work for HARD: it writes all \
-         over the device, so that the drive collects what HARD has not yet found dead, and that \
-         costs more than it spares (see `of it gc`)."
+        "The drives are new. On one that is full HARD loses, because it writes all over the \
+         device and the drive's own collection copies what HARD has not yet found dead: \
+         `hostftl compare TRACE --drive hatl-2g --layers none,hard --warm new,steady` shows both."
             .into(),
     ]);
 }

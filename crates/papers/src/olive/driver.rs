@@ -5,14 +5,14 @@ use hostftl_trace::Op;
 
 use super::SIZES;
 use super::bench::{Bench, Found, Walk};
-use crate::{Band, Cell, Check, Error, Findings, Sheet};
+use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// A row of both tables: its name, whether LightNVM drives, reads or writes, random or not, the
 /// figures at 4, 64 and 128 KiB in MB/s or thousands of requests a second.
 type Published = (&'static str, bool, Op, bool, [f64; 3]);
 
 const PUBLISHED: [Published; 8] = [
-    ("block, sequential read (MB/s)", false, Op::Read, false, [42.620, 165.325, 198.632]),
+    ("block, sequential read (MB/s)", false, Op::Read, false, [42.620, 165.325, MISPRINT]),
     ("LightNVM, sequential read (MB/s)", true, Op::Read, false, [42.776, 165.234, 210.009]),
     ("block, random read (K/s)", false, Op::Read, true, [9.833, 4.584, 2.760]),
     ("LightNVM, random read (K/s)", true, Op::Read, true, [10.154, 4.367, 2.741]),
@@ -21,6 +21,9 @@ const PUBLISHED: [Published; 8] = [
     ("block, random write (K/s)", false, Op::Write, true, [2.839, 0.553, 0.449]),
     ("LightNVM, random write (K/s)", true, Op::Write, true, [4.516, 0.813, 0.825]),
 ];
+
+/// Table 3 prints 128.632 for it, and the text that LightNVM's 210.009 is 5.7 % more.
+const MISPRINT: f64 = 198.632;
 
 fn bench(nvm: bool, op: Op, random: bool, kib: u32) -> Bench {
     let placement = if nvm { Placement::Turns } else { Placement::Fixed };
@@ -60,30 +63,50 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
                 Cell::off(published, *figure),
             ]);
             if op == Op::Read {
-                let what = format!("{name}, {kib} KiB");
-                findings.checks.push(Check::near(what, published, *figure, 8.0));
+                let claim = format!("{name}, {kib} KiB");
+                let check = Check::near_published(claim, source(published), *figure, 8.0);
+                findings.checks.push(check.because("the model's five constants are fitted"));
             }
         }
         ours.push(row);
     }
     findings.sheets.push(sheet);
-    for (name, block, gains) in
-        [("sequential write", 4, [2.7, 2.05, 2.06]), ("random write", 6, [1.59, 1.47, 1.84])]
-    {
-        for ((kib, published), size) in SIZES.into_iter().zip(gains).zip(0..) {
-            let ours = ours[block + 1][size] / ours[block][size];
-            let what = format!("gain of LightNVM, {name}, {kib} KiB");
-            findings.checks.push(Check::near(what, published, ours, 15.0));
+    gains(findings, &ours);
+    Ok(())
+}
+
+/// A figure of Table 3, and where it stands.
+fn source(published: f64) -> Known {
+    let table = "Table 3";
+    match published == MISPRINT {
+        true => Known::new(published, format!("{table}, where 128.632 is printed for it")),
+        false => Known::new(published, table),
+    }
+}
+
+/// What LightNVM gains over the block driver: the quotients of the tables' rows.
+fn gains(findings: &mut Findings, ours: &[[f64; 3]]) {
+    let gain = |block: usize, size: usize| {
+        let published = PUBLISHED[block + 1].4[size] / PUBLISHED[block].4[size];
+        (published, ours[block + 1][size] / ours[block][size])
+    };
+    for (name, block) in [("sequential write", 4), ("random write", 6)] {
+        for (size, kib) in SIZES.into_iter().enumerate() {
+            let (published, ours) = gain(block, size);
+            let claim = format!("gain of LightNVM, {name}, {kib} KiB");
+            let known = Known::new(published, "Table 4");
+            findings.checks.push(Check::near_published(claim, known, ours, 15.0).because(
+                "how many requests are under way in each row is fitted, the time of a chip too",
+            ));
         }
     }
     for (name, block) in [("sequential", 0), ("random", 2)] {
-        for (kib, size) in SIZES.into_iter().zip(0..) {
-            let published = PUBLISHED[block + 1].4[size] / PUBLISHED[block].4[size];
-            let ours = ours[block + 1][size] / ours[block][size];
-            let what = format!("LightNVM over block, {name} read, {kib} KiB");
-            let band = Band::around(1.0, 6.0);
-            findings.checks.push(Check::new(what, Some(published), ours, band));
+        for (size, kib) in SIZES.into_iter().enumerate() {
+            let (published, ours) = gain(block, size);
+            let claim = format!("LightNVM over block, {name} read, {kib} KiB");
+            let check = Check::new(claim, ours, Band::around(1.0, 6.0));
+            let check = check.published(Known::new(published, "Table 3"));
+            findings.checks.push(check.because("the model reads alike under both"));
         }
     }
-    Ok(())
 }

@@ -100,7 +100,9 @@ pub const REFERENCE: [Reference; 9] = [
 
 impl Reference {
     /// The data in sectors.
-    pub const DATA: u64 = 512 * MIB;
+    pub fn data(options: &Options) -> u64 {
+        options.size.pick(LEAST, 512 * MIB, 512 * MIB)
+    }
 
     /// Endless writes.
     pub fn writes(&self, data: u64, seed: u64) -> impl Iterator<Item = Record> + use<> {
@@ -148,10 +150,11 @@ const PAPER: [(&str, f64, &str); 5] = [
 /// # Errors
 /// When a trace can't be read.
 pub fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
-    let scale = if options.full { 1.0 } else { 16.0 };
+    let scale = options.size.pick(256.0, 16.0, 1.0);
     let failed = |why: hostftl_trace::TraceError| Error::Failed(why.to_string());
     let trace = options.traces.as_ref().and_then(|folder| database(folder));
-    let made = PAPER.iter().map(|&(name, gb, synth)| {
+    let all = PAPER.iter().skip(options.size.pick(2, 0, 0)).step_by(options.size.pick(2, 1, 1));
+    let made = all.map(|&(name, gb, synth)| {
         if let Some(path) = trace.as_ref().filter(|_| name == "tpcc-mysql") {
             let source: Source = path.display().to_string().parse().map_err(failed)?;
             let (mut data, mut count) = (0, 0);

@@ -26,20 +26,20 @@ fn erases(it: &Measured) -> f64 {
 /// Ours beside the reference model.
 pub fn reference(pairs: &[Pair]) -> Sheet {
     let mut sheet = Sheet::new(
-        "The reference model beside ours: 512 MiB of data, time for each request",
+        "An independent model (512 MiB of data) beside ours: time for each request",
         &[
             "case",
-            "no layer us (ref.)",
-            "ours",
-            "scrambler us (ref.)",
-            "ours",
-            "gain (ref.)",
-            "ours",
+            "computed, no layer (us)",
+            "ours (us)",
+            "computed, scrambler (us)",
+            "ours (us)",
+            "computed, gain",
+            "ours, gain",
             "off",
-            "copies (ref.)",
-            "ours",
-            "erases (ref.)",
-            "ours",
+            "computed, copies",
+            "ours, copies",
+            "computed, erases",
+            "ours, erases",
         ],
     );
     for (case, pair) in REFERENCE.iter().zip(pairs) {
@@ -156,9 +156,12 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
          4 KiB. One request at a time; the drive is filled and overwritten twice first."
             .into(),
     );
-    let scale =
-        if options.full { "of the published size" } else { "scaled to 1/16, but 256 MiB at least" };
-    setting.push(format!("Data of the paper's workloads {scale}; flushes of traces left out."));
+    let scale = options.size.pick(
+        "of two of the paper's workloads scaled to 1/256, but 256 MiB at least",
+        "of the paper's workloads scaled to 1/16, but 256 MiB at least",
+        "of the paper's workloads of the published size",
+    );
+    setting.push(format!("Data {scale}; flushes of traces left out."));
     for load in loads {
         let mib = load.data / 2048;
         setting.push(format!(

@@ -100,7 +100,7 @@ pub fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
         allocate: false,
         path: folder.path().join("xdp.toml"),
         devices: (0..DEVICES).map(name).collect(),
-        size: Some(if options.full { LARGE } else { SMALL }),
+        size: Some(if options.full() { LARGE } else { SMALL }),
         layer: LayerConfig::parse("log:compress=lz4:parity=yes").map_err(|why| failed(&why))?,
         label: "xdp".into(),
         force: false,

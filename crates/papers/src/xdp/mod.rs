@@ -8,17 +8,20 @@ mod files;
 
 use hostftl_report::Bars;
 
-use crate::{Band, Cell, Check, Error, Findings, Options, Sheet, Watch};
+use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Watch};
 use array::{Lab, Outcome};
 use files::Real;
 
 /// Bytes of a block, and how many of them fio makes random at 67 per cent.
 const BLOCK: usize = 4096;
 const RANDOM: usize = BLOCK * (100 - 67) / 100;
-/// Bytes written, and bytes stored, in TB.
-const PUBLISHED: [f64; 2] = [23.05, 7.86];
-/// Random 4 KiB writes in a second of the array, which are more than a single drive is rated for.
-const PUBLISHED_IOPS: f64 = 215_000.0;
+/// Bytes written over bytes stored, as the card's monitor shows it: 23.05 TB as 7.86 TB.
+const RATIO: f64 = 2.93;
+/// What LZ4 with a header of 20 bytes makes of fio's blocks.
+const LZ4: f64 = 2.932;
+/// What a log over 3 + 1 drives sends for each byte of the host when it holds 7.86 of 23.04 TB:
+/// (1 / 2.932) * (4 / 3) * 1.069, the last from the closed form of collection at that α.
+const SENT: f64 = 0.486;
 /// Parts of the experiment that take time.
 const PARTS: usize = 4;
 
@@ -50,10 +53,9 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     checks(&mut findings, &real, labs);
     findings.violations.extend(labs.iter().filter_map(|lab| lab.violation.clone()));
     findings.lead = format!(
-        "Stored at {:.3} to 1 (published {:.3}); with parity and collection the drives are sent \
-         {:.3} bytes for each byte of the host.",
+        "Stored at {:.3} to 1 (published {RATIO}); with parity and collection the drives are sent \
+         {:.3} bytes for each byte of the host (computed {SENT}; the seed could not measure it).",
         real.ratio(),
-        PUBLISHED[0] / PUBLISHED[1],
         real.sent_per_byte()
     );
     Ok(findings)
@@ -87,19 +89,15 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 3]) {
 }
 
 fn ratios(real: &Real) -> Sheet {
-    let heads = ["bytes written / bytes stored", "published", "ours", "off"];
-    let mut sheet = Sheet::new("Compression", &heads);
-    let ideal = BLOCK as f64 / RANDOM as f64;
-    let published = PUBLISHED[0] / PUBLISHED[1];
+    let heads = ["bytes", "published", "computed", "ours"];
+    let mut sheet = Sheet::new("Compression, and what the drives are sent", &heads);
     let number = |value| Cell::Number(value, 3);
-    sheet.row([
-        "fio's random bytes alone".into(),
-        number(3.032),
-        number(ideal),
-        Cell::off(3.032, ideal),
-    ]);
-    let ours = real.ratio();
-    sheet.row(["stored".into(), number(published), number(ours), Cell::off(published, ours)]);
+    let ideal = number(BLOCK as f64 / RANDOM as f64);
+    sheet.row(["a block over its random bytes".into(), Cell::Nothing, ideal, Cell::Nothing]);
+    let published = Cell::Number(RATIO, 2);
+    sheet.row(["written over stored".into(), published, number(LZ4), number(real.ratio())]);
+    let sent = number(real.sent_per_byte());
+    sheet.row(["sent over written".into(), Cell::Nothing, number(SENT), sent]);
     sheet
 }
 
@@ -131,23 +129,28 @@ fn speeds(labs: &[Outcome; 3]) -> Sheet {
 
 fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 3]) {
     let checks = &mut findings.checks;
-    let ratio = Band::Within(2.90, 2.96);
-    let published = PUBLISHED[0] / PUBLISHED[1];
-    checks.push(Check::new("compression ratio as stored", Some(published), real.ratio(), ratio));
+    let check = Check::new("compression: written over stored", real.ratio(), RATIO_BAND);
+    let check = check.published(Known::new(RATIO, "Fig. 8"));
+    let check = check.computed(Known::new(LZ4, "LZ4 and a header of 20 bytes"));
+    checks.push(check.because("records of ours have another header"));
     let off = (real.predicted() / real.sent_per_byte() - 1.0) * 100.0;
     let what = "sent bytes against (1/c)·(N/(N−1))·WA + padding + metadata (% off)";
-    checks.push(Check::new(what, None, off, Band::Within(-3.0, 3.0)));
-    let sent = real.sent_per_byte();
-    checks.push(Check::new("sent for each byte of the host", Some(0.486), sent, Band::AtMost(1.0)));
+    checks.push(Check::new(what, off, Band::Within(-3.0, 3.0)));
+    let known = Known::new(SENT, "the same identity at the published fill");
+    let check = Check::near_computed("sent over written", known, real.sent_per_byte(), 15.0);
+    checks.push(check.because("another share of the space is filled, so collection copies less"));
     let [one, raid5, log] = labs;
     let what = "the array does more random writes than one drive (times)";
-    checks.push(Check::new(what, None, log.iops / one.iops, Band::AtLeast(1.0)));
+    let check = Check::new(what, log.iops / one.iops, Band::AtLeast(1.0));
+    checks.push(check.because("published as a sentence only: faster than a drive alone"));
     let what = "and more than RAID 5 over the same drives (times)";
-    checks.push(Check::new(what, None, log.iops / raid5.iops, Band::AtLeast(3.0)));
-    findings.notes.push(format!(
-        "Published: {PUBLISHED_IOPS:.0} writes/s, above the rating of one of its drives. Which \
-         drives, and how full they were, is not said, so only the order is compared."
-    ));
+    checks.push(Check::new(what, log.iops / raid5.iops, Band::AtLeast(3.0)));
+    findings.notes.push(
+        "The figure of the card's speed is lost (an image): printed is only that it exceeds the \
+         data sheet of one of its drives, 215 K random writes a second, which the seed calls no \
+         plain comparison. So that rating is no result of XDP's and stands nowhere as one."
+            .into(),
+    );
     findings.notes.push(
         "The one drive and the RAID 5 are full to their 7 % of spare and written at random, the \
          worst there is for them. What the log array stores is a third of what the host wrote, so \
@@ -156,8 +159,11 @@ fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 3]) {
             .into(),
     );
     findings.notes.push(
-        "Published 0.486 follows from α = 2.93 (space over data), where collection costs 1.069. \
+        "Computed 0.486 follows from α = 2.93 (space over data), where collection costs 1.069. \
          Here α follows from the size of the files; the steps tell what it came to."
             .into(),
     );
 }
+
+/// Where the ratio has to lie: 2.93 with room for other headers.
+const RATIO_BAND: Band = Band::Within(2.90, 2.96);
