@@ -38,13 +38,14 @@ for _ in $(seq "$cases"); do
     "$hostftl" --json compare "$load" --drive "$drive" --warm "self=$fill%" --export 70% \
         --layers "$all" --csv "$work/rows.csv" >/dev/null 2>&1
     verdict=$(grep -m1 -o '"verdict": "[^"]*"' "$work/advice.json" | cut -d'"' -f4)
+    own=$(grep -m1 -A2 "\"layer\": \"$verdict\"" "$work/advice.json" | grep -o '"waf": [0-9.]*' |
+        cut -d' ' -f2)
     line=$(tail -n +2 "$work/rows.csv" | sed "s/^\"[^\"]*\"/workload/" |
-        awk -F, -v head="$(head -1 "$work/rows.csv")" -v verdict="$verdict" '
+        awk -F, -v head="$(head -1 "$work/rows.csv")" -v verdict="$verdict" -v own="$own" '
             BEGIN { n = split(head, names, ","); for (i = 1; i <= n; i++) at[names[i]] = i }
             $at["waf_total"] != "" {
                 waf = $at["waf_total"]
                 if (best == "" || waf < best) { best = waf; name = $at["layer"] }
-                if ($at["layer"] == verdict) own = waf
             }
             END { printf "%-20s %6.2f  %-24s %6.2f %s", verdict, own, name, best,
                 (own == "" || own > 1.03 * best) ? "MISSED" : "" }')

@@ -57,7 +57,7 @@ fn names(columns: &mut Vec<Column>) {
 }
 
 fn sizes(columns: &mut Vec<Column>) {
-    let figures: [Size; 31] = [
+    let figures: [Size; 32] = [
         ("requests", |row| row.requests),
         ("widened", |row| row.widened),
         ("flushes", |row| row.flushes),
@@ -84,6 +84,7 @@ fn sizes(columns: &mut Vec<Column>) {
         ("busy_journal_ns", |row| row.busy_ns.journal),
         ("busy_total_ns", |row| row.busy_ns.total()),
         ("drive_gc_ns", |row| row.drive_gc_ns),
+        ("workload_ns", |row| row.workload_ns),
         ("simulated_ns", |row| row.simulated_ns),
         ("steps", |row| row.steps),
         ("erases_max", |row| row.erases.max.into()),
@@ -93,6 +94,7 @@ fn sizes(columns: &mut Vec<Column>) {
     for (name, figure) in figures {
         add(columns, name, Get::Whole(Box::new(move |row| Some(figure(row)))));
     }
+    add(columns, "warm_rounds", Get::Whole(Box::new(|row| row.warm_rounds)));
 }
 
 fn ratios(columns: &mut Vec<Column>) {
