@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The verdict of `hostftl advise` beside running everything: cases drawn from a seed (BENCH_SEED; the
 # time of day unless given), each asked of advise and of a comparison with more layers and
-# parameters. The layer that advise names may not program 3 % more than the best of all.
+# parameters. The layer that advise names may not program 3 % more than the best of all, and where
+# it does the line says MISSED.
 #
 #     bench/advise.sh [CASES]     30 unless given: an hour on two cores
 set -euo pipefail

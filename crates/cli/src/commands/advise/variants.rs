@@ -16,6 +16,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
         &[
             "superpage=128k",
             "superpage=256k",
+            "superpage=512k",
             "superpage=1m",
             "separation=two",
             "separation=none",
