@@ -1,17 +1,16 @@
-//! The cases: those of the reference model, and stand-ins for the paper's five workloads.
+//! The cases of the reference model, and writes of several sizes with and without alignment.
 
-use std::path::PathBuf;
-
-use hostftl_trace::{Op, Record, Source};
+use hostftl_trace::{Op, Record};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Error, Options};
+use super::LBA;
+use crate::Options;
 
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
 /// The least data: the drive needs blocks to collect.
-const LEAST: u64 = 256 * MIB;
+pub const LEAST: u64 = 256 * MIB;
 
 /// Writes at random places of 512 MiB, with the figures of the reference model.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +23,8 @@ pub struct Reference {
     pub size: u64,
     /// As above.
     pub grain: u64,
+    /// By how many sectors all writes are off that alignment.
+    pub offset: u64,
     /// Whether nine of ten writes go to a tenth of the data.
     pub skew: bool,
     /// The scrambler.
@@ -46,6 +47,7 @@ const fn case(name: &'static str, free: u32, size: u64, times: [f64; 2], gain: f
         free,
         size,
         grain: size,
+        offset: 0,
         skew: false,
         layer: PLAIN,
         exported: 95.0,
@@ -108,7 +110,7 @@ impl Reference {
     pub fn writes(&self, data: u64, seed: u64) -> impl Iterator<Item = Record> + use<> {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (size, grain, skew) = (self.size, self.grain, self.skew);
-        let units = (data - size) / grain + 1;
+        let (offset, units) = (self.offset, (data - size - self.offset) / grain + 1);
         let hot = units / 10;
         std::iter::repeat_with(move || {
             let unit = match skew {
@@ -116,99 +118,27 @@ impl Reference {
                 true => dice.random_range(hot..units),
                 false => dice.random_range(0..units),
             };
-            Record::new(0, Op::Write, 0, unit * grain, size)
+            Record::new(0, Op::Write, 0, unit * grain + offset, size)
         })
     }
 }
 
-/// One of the paper's workloads.
-#[derive(Clone, Debug)]
-pub struct Workload {
-    /// Its name.
-    pub name: &'static str,
-    /// What stands in for it.
-    pub about: String,
-    source: Source,
-    /// The data in sectors.
-    pub data: u64,
-    /// Requests that are timed.
-    pub count: u64,
-}
+/// Sectors by which the partitions of servers were misaligned when the traces were taken: the first
+/// began behind 63 sectors. That src1_0's server was one of these is our inference.
+pub const MISALIGNED: u64 = 63;
 
-/// Name, data in GB, and what stands in: the write share and the mean size are published of the
-/// trace, the skew is ours.
-const PAPER: [(&str, f64, &str); 5] = [
-    ("Financial1", 0.53, "zipf:size=4k,read=23,theta=0.9"),
-    ("tpcc-mysql", 0.65, "zipf:size=16k,read=40,theta=0.8"),
-    ("prxy_0", 0.84, "zipf:size=4k,read=3,theta=1.1"),
-    ("prxy_1", 13.75, "zipf:size=8k,read=65,theta=1.0"),
-    ("src1_0", 60.62, "uniform:size=16k,read=56"),
-];
-
-/// The five workloads; `mariadb-oltp` is tpcc-mysql's stand-in when the folder of traces has it.
-///
-/// # Errors
-/// When a trace can't be read.
-pub fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
-    let scale = options.size.pick(256.0, 16.0, 1.0);
-    let failed = |why: hostftl_trace::TraceError| Error::Failed(why.to_string());
-    let trace = options.traces.as_ref().and_then(|folder| database(folder));
-    let all = PAPER.iter().skip(options.size.pick(2, 0, 0)).step_by(options.size.pick(2, 1, 1));
-    let made = all.map(|&(name, gb, synth)| {
-        if let Some(path) = trace.as_ref().filter(|_| name == "tpcc-mysql") {
-            let source: Source = path.display().to_string().parse().map_err(failed)?;
-            let (mut data, mut count) = (0, 0);
-            for record in source.open(0, true).map_err(failed)? {
-                data = record.map_err(failed)?.end().max(data);
-                count += 1;
-            }
-            let about = format!("the addresses of {}, packed", path.display());
-            let (data, count) = (data.next_multiple_of(8192), count.min(400_000));
-            return Ok(Workload { name, about, source, data, count });
-        }
-        let data = ((gb * 1e9 / 512.0 / scale) as u64).next_multiple_of(8192).max(LEAST);
-        let size: u64 = if synth.contains("16k") {
-            32
-        } else if synth.contains("8k") {
-            16
-        } else {
-            8
-        };
-        let count = (data / size).min(200_000);
-        let text = format!("synth:{synth},span={}k,count={}", data / 2, 100 * data / size);
-        let source: Source = text.parse().map_err(failed)?;
-        Ok(Workload { name, about: format!("synthetic: {synth}"), source, data, count })
-    });
-    made.collect()
-}
-
-fn database(folder: &std::path::Path) -> Option<PathBuf> {
-    let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
-    names.map(|name| folder.join(name)).into_iter().find(|path| path.exists())
-}
-
-impl Workload {
-    /// The requests, again and again; flushes left out.
-    ///
-    /// # Errors
-    /// When a trace can't be opened.
-    pub fn requests(&self, seed: u64) -> Result<impl Iterator<Item = Record> + use<>, Error> {
-        let failed = |why: hostftl_trace::TraceError| Error::Failed(why.to_string());
-        let source = self.source.clone();
-        let mut stream = source.open(seed, true).map_err(failed)?;
-        let mut round = 0;
-        let endless = std::iter::from_fn(move || {
-            loop {
-                match stream.next() {
-                    Some(Ok(record)) => return Some(record),
-                    Some(Err(_)) => return None,
-                    None => {
-                        round += 1;
-                        stream = source.open(seed + round, true).ok()?;
-                    }
-                }
-            }
-        });
-        Ok(endless.filter(|record| matches!(record.op, Op::Read | Op::Write)))
-    }
+/// Writes of 8 to 64 KiB in units of their own size, aligned and not, by slots of one LBA.
+pub fn sizes() -> Vec<Reference> {
+    let names = ["8 KiB", "16 KiB", "32 KiB", "64 KiB"];
+    let sizes = names.into_iter().zip([16, 32, 64, 128]);
+    let both = sizes.flat_map(|(name, size)| [0, MISALIGNED].map(|offset| (name, size, offset)));
+    let case = |(name, size, offset)| Reference {
+        name,
+        size,
+        grain: size,
+        offset,
+        layer: LBA,
+        ..REFERENCE[0]
+    };
+    both.map(case).collect()
 }

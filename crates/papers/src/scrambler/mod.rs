@@ -6,19 +6,23 @@
 
 mod bench;
 mod cases;
+mod claims;
+mod loads;
 mod tables;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hostftl_layers::LayerConfig;
-use hostftl_sim::theory;
 
-use crate::{Band, Check, Error, Findings, Known, Options, Watch};
+use crate::{Error, Findings, Options, Watch};
 use bench::{Bench, Measured};
-use cases::{REFERENCE, Reference, Workload, workloads};
+use cases::{REFERENCE, Reference, sizes};
+use loads::{Workload, workloads};
 
 /// Free capacities of the paper, in per cent.
 const FREE: [u32; 4] = [20, 40, 60, 80];
+/// The scrambler of the paper: its unit is the LBA.
+const LBA: &str = "scrambler:spare=0:slot=512";
 /// Sectors of a block.
 const BLOCK: u64 = 8192;
 /// How full a page may get, with the scrambler that keeps to it; 1 is the default.
@@ -128,8 +132,11 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     }
     let cells = loads.iter().flat_map(|load| FREE.map(|free| (load, free)));
     for (load, free) in cells {
-        let scrambler = REFERENCE[0].layer;
-        jobs.extend([Job::Load(load, free, "none"), Job::Load(load, free, scrambler)]);
+        jobs.extend([Job::Load(load, free, "none"), Job::Load(load, free, LBA)]);
+    }
+    let sizes = sizes();
+    for case in &sizes {
+        jobs.extend([Job::Case(case, "none"), Job::Case(case, case.layer)]);
     }
     let mut measured = run_all(&jobs, options, watch)?;
     let blind = measured.remove(0);
@@ -138,15 +145,18 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         .chunks(2)
         .map(|two| Pair { none: two[0].clone(), scrambled: two[1].clone() })
         .collect();
-    let (reference, paper) = pairs.split_at(REFERENCE.len());
+    let (reference, rest) = pairs.split_at(REFERENCE.len());
+    let (paper, by_size) = rest.split_at(loads.len() * FREE.len());
     let mut findings = Findings::new("LBA scrambler: writes into the block that is collected next");
     tables::settings(&mut findings, &loads, options);
+    findings.sheets.push(tables::paper(&loads, paper));
+    findings.sheets.push(tables::sizes(&sizes, by_size));
     findings.sheets.push(tables::reference(reference));
     findings.sheets.push(tables::utilisation(&less_full, &reference[0]));
-    findings.sheets.push(tables::paper(&loads, paper));
     findings.sheets.push(tables::inside(&loads, paper));
     findings.figures.push(tables::chart(&loads, paper));
-    checks(&mut findings, reference, paper, &blind);
+    claims::add(&mut findings, reference, &blind);
+    claims::paper(&mut findings.checks, &loads, paper, by_size);
     Ok(findings)
 }
 
@@ -164,55 +174,4 @@ fn run_all(jobs: &[Job], options: &Options, watch: &dyn Watch) -> Result<Vec<Mea
     });
     let results = results.into_iter().collect::<Result<Option<Vec<_>>, _>>();
     results?.ok_or(Error::Cancelled)
-}
-
-/// Where the figures of the specification's own model come from.
-const MODEL: &str = "independent model of the description";
-
-fn checks(findings: &mut Findings, reference: &[Pair], paper: &[Pair], blind: &Measured) {
-    for (case, pair) in REFERENCE.iter().zip(reference) {
-        let claim = format!("gain, {}", case.name);
-        let check = Check::near_computed(claim, Known::new(case.gain, MODEL), pair.gain(), 25.0);
-        findings.checks.push(check.because(
-            "the model collects in batches below 3 free blocks, ours in step with writes",
-        ));
-    }
-    let grain = Check::new(
-        "gain with page-grain slots: nothing is gained",
-        reference[7].gain(),
-        Band::AtMost(1.05),
-    );
-    findings.checks.push(grain.computed(Known::new(0.89, MODEL)));
-    let programs = blind.programs as f64 / blind.requests as f64;
-    let claim = "programs for each request without rule 2: a catastrophe";
-    let check = Check::new(claim, programs, Band::AtLeast(8.0));
-    findings.checks.push(check.computed(Known::new(15.0, MODEL)));
-    // Of 160 blocks for 128 of data up to four are set aside; each write programs a page.
-    let none = &reference[0].none;
-    let waf = none.programs as f64 / none.requests as f64;
-    let known = Known::new(theory::greedy(158.0 / 128.0, 256), "closed form, greedy, α 1.234");
-    let claim = "pages programmed for each written, no layer, 20 % free, 4 KiB";
-    findings.checks.push(Check::near_computed(claim, known, waf, 5.0));
-    let falls = [0, 5, 6].map(|row: usize| reference[row].gain());
-    let least = (falls[0] - falls[1]).min(falls[1] - falls[2]);
-    let claim = "the gain falls as free space grows: its least step";
-    findings.checks.push(Check::new(claim, least, Band::AtLeast(0.0)));
-    let src1_0 = paper[paper.len() - FREE.len()..].iter().map(Pair::write_gain).fold(0.0, f64::max);
-    let claim = "write performance, src1_0, the most of the four free capacities";
-    let known = Known::new(2.2, "Fig. 5 and section 4");
-    let check = Check::near_published(claim, known, src1_0, 25.0).known_to_miss();
-    findings.checks.push(check.because(
-        "the trace is not at hand; its stand-in writes whole aligned pages, which can gain nothing",
-    ));
-    let energy = paper.iter().filter_map(|pair| pair.change(|it| it.energy));
-    let claim = "energy, the least change in per cent, all workloads";
-    let check = Check::new(claim, energy.fold(0.0, f64::min), Band::AtMost(-30.0));
-    let check = check.published(Known::new(-60.0, "abstract of the conference paper, no seed"));
-    findings.checks.push(check.because("which workload that is of is not said"));
-    findings.lead = format!(
-        "At 20 % free capacity 4 KiB writes are {:.2} times as fast (computed 1.88), \
-         because {:.0} % fewer pages are copied; at 80 % nothing is gained.",
-        reference[0].gain(),
-        -reference[0].change(|it| it.gc_copies as f64).unwrap_or(0.0)
-    );
 }
