@@ -10,12 +10,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::{Error, Options, Watch};
 
-/// The drive: a slice of a TLC drive, small enough to be aged quickly.
-pub const DRIVE: &str = "tlc:capacity=512m";
+/// A slice of a drive like the seed's, with all its dies: as fast as one, and as full.
+const LARGE: &str = include_str!("../../../../stacks/drives/tlc-7t.toml");
+/// Its name, and that of the small drive of the tests.
+const NAMES: [&str; 2] = ["tlc-7t", "tlc:capacity=512m"];
 /// Requests under way, as 16 jobs with 128 each.
 const DEPTH: u32 = 2048;
 /// Requests measured.
-const REQUESTS: u64 = 60_000;
+const REQUESTS: [u64; 3] = [20_000, 300_000, 1_000_000];
 /// How much of a block's bytes compression saves, in per cent.
 const SAVED: u8 = 67;
 /// Sectors of a block, and of a chunk of RAID 5.
@@ -54,8 +56,25 @@ pub struct Outcome {
     /// Bytes programmed in flash for each byte sent.
     pub flash_per_sent: f64,
     pub p99_ns: u64,
+    /// Years until the blocks are worn out, if all that is exported is written once a day.
+    pub years: f64,
     /// A broken law.
     pub violation: Option<String>,
+}
+
+/// The name of the drive.
+pub fn drive_name(options: &Options) -> &'static str {
+    options.size.pick(NAMES[1], NAMES[0], NAMES[0])
+}
+
+/// The drive.
+fn drive(options: &Options) -> Result<DriveSpec, Error> {
+    let name = drive_name(options);
+    let found = match name == NAMES[0] {
+        true => DriveSpec::parse(LARGE, name),
+        false => DriveSpec::find(name),
+    };
+    found.map_err(|why| Error::Failed(why.to_string()))
 }
 
 /// Ages a stack and measures random writes on it.
@@ -64,7 +83,7 @@ pub struct Outcome {
 /// What could not be made, or that nobody waits.
 pub fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcome, Error> {
     let failed = |why: String| Error::Failed(format!("{}: {why}", kind.name()));
-    let drive = DriveSpec::find(DRIVE).map_err(|why| failed(why.to_string()))?;
+    let drive = drive(options)?;
     let count = if kind == Lab::One { 1 } else { 4 };
     let (drives, infos) = (vec![drive.clone(); count], vec![drive.device_info(); count]);
     let costs = HostCosts::default();
@@ -75,7 +94,7 @@ pub fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcom
             let layer = Raid5::new(&infos, CHUNK, DEPTH as u16, buffers(&plan));
             let layer = layer.map_err(|why| failed(why.to_string()))?;
             let world = World::new(layer, &drives, costs);
-            play(kind, world.map_err(|why| failed(why.to_string()))?, options, watch)
+            play((kind, &drives), world.map_err(|why| failed(why.to_string()))?, options, watch)
         }
         Lab::One | Lab::Log => {
             let layer = any(kind, &infos).map_err(failed)?;
@@ -83,7 +102,7 @@ pub fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcom
             let mut world = world.map_err(|why| failed(why.to_string()))?;
             // Collection reads what its segments list.
             world.keep_metadata();
-            play(kind, world, options, watch)
+            play((kind, &drives), world, options, watch)
         }
     }
 }
@@ -103,12 +122,14 @@ fn buffers(plan: &Plan) -> Vec<Payload> {
 
 /// Fills and overwrites a space by the clock that only counts, then measures.
 fn play<L: Layer>(
-    kind: Lab,
+    (kind, drives): (Lab, &[DriveSpec]),
     mut world: World<L>,
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<Outcome, Error> {
     let blocks = world.layer().limits().exported / BLOCK;
+    let [quick, usual, full] = REQUESTS;
+    let count = options.size.pick(quick, usual, full);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(options.seed);
     drain(kind, &mut world)?;
     world.set_clock(Clock::Counts);
@@ -120,7 +141,7 @@ fn play<L: Layer>(
     world.set_clock(Clock::Timed);
     let (before, start) = (Work::of(&world), world.now());
     let mut front = Front::new(&world);
-    pass(kind, &mut world, &mut front, (0..REQUESTS).map(|_| anywhere()), watch)?;
+    pass(kind, &mut world, &mut front, (0..count).map(|_| anywhere()), watch)?;
     let took = (world.now() - start) as f64 / 1e9;
     drain(kind, &mut world)?;
     let (work, host) = (Work::of(&world).since(&before), front.totals().written_sectors as f64);
@@ -128,13 +149,23 @@ fn play<L: Layer>(
     let violation = world.layer().check().err().map(|why| format!("{}: {why}", kind.name()));
     Ok(Outcome {
         kind,
-        requests: REQUESTS,
-        iops: REQUESTS as f64 / took,
+        requests: count,
+        iops: count as f64 / took,
         sent_per_byte: sent / host,
         flash_per_sent: work.programmed() as f64 / sent,
+        years: years(drives, blocks * BLOCK * 512, work.programmed() as f64 / host),
         p99_ns: front.latencies.figures().write.map_or(0, |latency| latency.p99),
         violation,
     })
+}
+
+/// Years of one write a day of `exported` bytes, when `waf` bytes are programmed for each.
+fn years(drives: &[DriveSpec], exported: u64, waf: f64) -> f64 {
+    let flash = |drive: &DriveSpec| {
+        let sectors = u64::from(drive.shape.lanes()) * drive.shape.lane_sectors();
+        sectors as f64 * 512.0 * f64::from(drive.cycles)
+    };
+    drives.iter().map(flash).sum::<f64>() / waf / exported as f64 / 365.0
 }
 
 /// A write of one block.
@@ -164,5 +195,5 @@ fn drain<L: Layer>(kind: Lab, world: &mut World<L>) -> Result<(), Error> {
 }
 
 fn broken(kind: Lab, why: PlayError) -> Error {
-    Error::Failed(why.named(kind.name(), DRIVE).to_string())
+    Error::Failed(why.named(kind.name(), "the drives of the laboratory").to_string())
 }
