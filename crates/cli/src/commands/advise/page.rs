@@ -123,7 +123,7 @@ fn changes(answer: &Answer) -> Vec<String> {
     }
     let verdict = answer.verdict.as_deref().and_then(|name| answer.offer(name));
     if let (Some(check), Some(offer)) = (&answer.compressed, verdict) {
-        let turns = check.waf < offer.waf;
+        let turns = check.waf < offer.waf && check.layer != offer.layer;
         texts.push(format!(
             "Nothing is known of the data, so it is taken not to compress. At 2:1 {} programs \
              {:.2} bytes: {}. Measure yours and give it as TRACE:compress=RATIO.",
