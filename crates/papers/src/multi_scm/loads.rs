@@ -8,6 +8,8 @@ use crate::Error;
 
 /// Sectors of a page.
 const PAGE: u64 = 32;
+/// Pages of a MiB.
+const PAGES_PER_MIB: u32 = 64;
 /// Requests of the real trace that are played.
 const REAL: u64 = 200_000;
 
@@ -21,8 +23,13 @@ pub struct Published {
     /// What stands in for it: write share, size and hotness as is told of the trace, the
     /// skew fitted.
     synth: &'static str,
-    /// Pages of 16 KiB that it touches here.
-    pages: u32,
+    /// Its size here, and its requests.
+    mib: u32,
+    /// See `mib`.
+    count: u64,
+    /// Its published size in MiB: Table 1 of the LBA scrambler's paper, which uses the same trace;
+    /// where that has none, sixteen times the size here.
+    full_mib: u32,
     /// The published gains of cases 4 and 3 over case 1, in per cent, where there are any.
     pub gains: [Option<f64>; 2],
     /// The case that the paper chooses when life counts.
@@ -34,32 +41,40 @@ pub const PUBLISHED: [Published; 4] = [
     Published {
         name: "prxy_0",
         kind: "write-hot",
-        synth: "synth:zipf:size=4k,span=64m,count=400000,read=3,theta=1.2",
-        pages: 4096,
+        synth: "synth:zipf:size=4k,read=3,theta=1.2",
+        mib: 64,
+        count: 400_000,
+        full_mib: 801,
         gains: [Some(28.2), Some(14.0)],
         choice: 3,
     },
     Published {
         name: "hm_0",
         kind: "write-cold",
-        synth: "synth:zipf:size=8k,span=128m,count=160000,read=36,theta=1.0",
-        pages: 8192,
+        synth: "synth:zipf:size=8k,read=36,theta=1.0",
+        mib: 128,
+        count: 160_000,
+        full_mib: 2_048,
         gains: [Some(13.1), Some(7.6)],
         choice: 3,
     },
     Published {
         name: "prxy_1",
         kind: "read-hot",
-        synth: "synth:zipf:size=8k,span=64m,count=400000,read=65,theta=1.1",
-        pages: 4096,
+        synth: "synth:zipf:size=8k,read=65,theta=1.1",
+        mib: 64,
+        count: 400_000,
+        full_mib: 13_113,
         gains: [Some(10.7), None],
         choice: 4,
     },
     Published {
         name: "proj_3",
         kind: "read-cold",
-        synth: "synth:sequential:size=8k,span=512m,count=160000,read=96",
-        pages: 32_768,
+        synth: "synth:sequential:size=8k,read=96",
+        mib: 512,
+        count: 160_000,
+        full_mib: 8_192,
         gains: [Some(0.7), Some(0.6)],
         choice: 3,
     },
@@ -80,15 +95,15 @@ pub struct Load {
 }
 
 impl Load {
-    /// What stands in for a published workload.
-    pub fn synthetic(of: &Published) -> Self {
-        let source: Source = of.synth.parse().expect("it is checked by a test");
-        let count = match &source {
-            Source::Synth(work) => work.count,
-            _ => unreachable!("it is synthetic"),
-        };
-        let about = format!("{}: {}", of.kind, of.synth);
-        Load { name: of.name.into(), about, source, pages: of.pages, count }
+    /// What stands in for a published workload, at the published size if `full`: with as many
+    /// accesses of a page.
+    pub fn synthetic(of: &Published, full: bool) -> Self {
+        let mib = if full { of.full_mib } else { of.mib };
+        let count = of.count * u64::from(mib) / u64::from(of.mib);
+        let text = format!("{},span={mib}m,count={count}", of.synth);
+        let source = text.parse().expect("it is checked by a test");
+        let about = format!("{}: {text}", of.kind);
+        Load { name: of.name.into(), about, source, pages: mib * PAGES_PER_MIB, count }
     }
 
     /// The same, of which only the first part is played.
@@ -139,7 +154,7 @@ mod tests {
     #[test]
     fn hot_pages_are_accessed_forty_times_and_cold_ones_less() {
         for of in &PUBLISHED {
-            let load = Load::synthetic(of);
+            let load = Load::synthetic(of, false);
             let records = load.open(1).unwrap();
             let accesses: u64 = records.map(|it| it.unwrap().sectors.div_ceil(PAGE)).sum();
             let mean = accesses / u64::from(load.pages);

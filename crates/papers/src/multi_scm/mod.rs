@@ -23,7 +23,8 @@ const CASES: usize = 4;
 /// # Errors
 /// When a trace can't be read, or nobody waits.
 pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
-    let mut all: Vec<Load> = PUBLISHED.iter().map(Load::synthetic).collect();
+    let mut all: Vec<Load> =
+        PUBLISHED.iter().map(|of| Load::synthetic(of, options.full())).collect();
     if let Some(folder) = &options.traces {
         all.extend(Load::database(folder)?);
     }
@@ -34,7 +35,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let outcomes = play_all(&jobs, options, watch)?;
     let rows: Vec<(&Load, &[Outcome])> = all.iter().zip(outcomes.chunks(CASES)).collect();
     let mut findings = Findings::new("Multi-SCM SSD: levelling wear in one memory, both or none");
-    settings(&mut findings, &all);
+    settings(&mut findings, &all, options);
     findings.sheets.push(speeds(&rows));
     findings.sheets.push(wears(&rows));
     findings.figures.push(chart(&rows));
@@ -96,7 +97,7 @@ fn published(load: &Load) -> Option<&'static Published> {
     PUBLISHED.iter().find(|of| of.name == load.name)
 }
 
-fn settings(findings: &mut Findings, all: &[Load]) {
+fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
     let setting = &mut findings.setting;
     setting.push(
         "The cache is the layer `tier`, the code that also serves volumes: pages of 16 KiB, LRU, \
@@ -110,10 +111,14 @@ fn settings(findings: &mut Findings, all: &[Load]) {
          hand: write share, request size and hotness (mean accesses of a page above or below \
          40) follow what is commonly told of the MSR Cambridge traces; the skew (zipf's \
          exponent, or going through the data in order), the sizes and the 4 % of writes of \
-         proj_3 are fitted to the published gains. Everything is scaled down in size, not in \
-         accesses of a page."
+         proj_3 are fitted to the published gains."
             .into(),
     );
+    let scaled = "Everything is scaled down in size, not in accesses of a page.";
+    let whole = "prxy_0 and prxy_1 have the size that the LBA scrambler's paper prints (0.84 and \
+                 13.75 GB); hm_0 and proj_3, whose size no seed prints, sixteen times the usual \
+                 one.";
+    setting.push(options.size.pick(scaled, scaled, whole).into());
     setting.push(
         "The stand-ins were fitted by hand: for proj_3 several mixes of writes, sizes and order \
          were tried, of which no list was kept, until levelling cost less than the 3 % that the \

@@ -181,8 +181,8 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
         "The layer `scrambler`, the code that also serves volumes, map log included, over a drive \
          with one chip: blocks of 256 pages of 16 KiB, read 85 us, program 1.6 ms, erase 8.5 ms, \
          greedy collection in step with host writes, addresses for 95 % of the pages. Slots of \
-         one LBA (512 B) under the paper's workloads, of 4 KiB in the model's table. One request at a \
-         time; the drive is filled and overwritten twice first."
+         one LBA (512 B) under the paper's workloads, of 4 KiB in the model's table. One request \
+         at a time; the drive is filled and overwritten twice first."
             .into(),
     );
     let scale = options.size.pick(
