@@ -20,17 +20,20 @@ const MOST_LEAVES: u32 = 1 << 28;
 const FEWEST: u32 = 512;
 
 /// Roots and map groups, homes, the hidden area, of which a part is lent.
-pub fn layout(config: &LayerConfig, total: u32) -> Result<Layout, PlanError> {
+pub fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout, PlanError> {
     let sp = config.superpage;
     if !sp.is_power_of_two() {
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
     }
     let least = PlanError("hatl-auto needs a larger budget for a hidden area at all");
     let own = LEAST.max(total / 20);
+    // Single sectors stand for a device of which nobody knows how it maps.
+    let finer = map_unit > 1 && map_unit < sp && sp.is_multiple_of(map_unit);
+    let unit = if finer { map_unit } else { 0 };
     let with = |lent: u32, leaves: u32| {
         let layout = hidden(sp, total, (own + lent, lent))?;
         let kills = (layout.count / 8).clamp(2 * sp, 1024.max(2 * sp));
-        Ok(Layout { reserve: FLOOR + 8, roomy: true, leaves, kills, ..layout })
+        Ok(Layout { reserve: FLOOR + 8, leaves, kills, unit, ..layout })
     };
     let floor = |lent: u32| Ok(memory::<Overlay>(&with(lent, FEWEST)?));
     let budget = match config.shatl.budget {

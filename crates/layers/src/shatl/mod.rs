@@ -30,6 +30,7 @@ mod moves;
 mod ops;
 mod overlay;
 pub(crate) mod params;
+mod price;
 pub(crate) mod register;
 mod route;
 mod spill;
@@ -98,12 +99,12 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
         entries,
         spare: own / 2,
         reserve: FLOOR + 2,
-        roomy: false,
         leaves: 0,
         kills: 8192,
         data,
         home: Some(home),
         lent,
+        unit: 0,
     })
 }
 
@@ -132,7 +133,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         let total = Layout::superpages(config, devices)?;
         match config.kind {
-            LayerKind::HatlAuto => auto::layout(config, total),
+            LayerKind::HatlAuto => auto::layout(config, total, devices[0].map_unit),
             _ => {
                 let asked = config.shatl.hidden / u64::from(config.superpage);
                 let count = asked.min(u64::from(total / 4)) as u32;
@@ -161,7 +162,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         let mut list = buffers;
         let forward = Forward::new(list.next().expect("the layer gets its buffers"));
         Hidden {
-            route: Route::new(config),
+            route: Route::new(config, layout),
             victims: Victims::new(config),
             movers: Movers::new(layout, list),
             forward,

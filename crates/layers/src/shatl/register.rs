@@ -122,6 +122,7 @@ pub const HATL_AUTO: Registration = Registration {
         vary: |config, dice| {
             config.shatl.budget = dice.pick(&[None, Some(256 << 10), Some(1 << 20)]);
         },
+        has_small_units: true,
         ..Chaos::USUAL
     },
     ..SHATL

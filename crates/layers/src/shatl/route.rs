@@ -13,12 +13,14 @@ use crate::config::LayerConfig;
 use crate::kit::requests::{Kind, SLOTS};
 use crate::planted::{Bug, planted};
 use crate::vsp::Area;
+use crate::vsp::layout::Layout;
 use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 
 use super::hidden::HiddenMap;
 use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
+use super::price::Price;
 
 /// Streams whose ends are known.
 const STREAMS: usize = 8;
@@ -29,6 +31,8 @@ const LOOK: u32 = 1024;
 #[derive(Debug)]
 pub struct Route {
     threshold: u64,
+    /// What small writes cost here and there.
+    price: Price,
     /// Where the last writes ended, when writes that go on there go home.
     streams: Option<[u64; STREAMS]>,
     oldest: usize,
@@ -44,10 +48,11 @@ pub struct Route {
 
 impl Route {
     /// Nothing under way.
-    pub fn new(config: &LayerConfig) -> Self {
+    pub fn new(config: &LayerConfig, layout: &Layout) -> Self {
         let batch = config.shatl.reclaim == Reclaim::Batch;
         Route {
             threshold: config.shatl.direct_from(config.superpage).into(),
+            price: Price::new(layout.unit, layout.superpage, layout.count),
             streams: batch.then_some([u64::MAX; STREAMS]),
             oldest: 0,
             waits: false,
@@ -59,7 +64,26 @@ impl Route {
 
     fn goes_home(&self, lba: u64, sectors: u64) -> bool {
         let follows = || self.streams.is_some_and(|ends| ends.contains(&lba));
-        sectors >= self.threshold || follows()
+        let cheap = self.price.is_aside() || self.price.is_whole(lba, sectors);
+        sectors >= self.threshold || cheap || follows()
+    }
+
+    /// Counts a write that may be hidden.
+    fn count<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        (lba, sectors): (u64, u64),
+        cx: &mut Cx<Op>,
+    ) {
+        if sectors >= self.threshold || self.price.is_whole(lba, sectors) {
+            return;
+        }
+        let counters = cx.counters();
+        let map = counters.map_written + counters.checkpoint_written;
+        let own = counters.gc_copied + counters.padded + map;
+        let lent = area.layout.lent;
+        let lends = area.table.loans().is_some_and(|loans| loans.gone() < lent);
+        self.price.note((lba, sectors), own, lends);
     }
 
     /// Notes where a write ended.
@@ -95,6 +119,7 @@ impl Route {
         if self.goes_home(lba, sectors) && !begun {
             let ready = self.may_write_home(area, movers, req, lba, end, cx);
             if ready {
+                self.count(area, (lba, sectors), cx);
                 self.write_home(area, req, sectors, cx);
             }
             return ready;
@@ -104,6 +129,7 @@ impl Route {
         }
         let moved = area.gather(req, u64::MAX, cx);
         if moved && !begun {
+            self.count(area, (lba, sectors), cx);
             self.note(lba, end);
         }
         moved

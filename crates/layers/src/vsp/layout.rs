@@ -43,8 +43,6 @@ pub struct Layout {
     pub spare: u32,
     /// Superpages that must be free before the host may open one.
     pub reserve: u32,
-    /// Whether there is so much room for data that log writes and checkpoints can wait.
-    pub roomy: bool,
     /// Leaves that the map may have, where it has a budget of them.
     pub leaves: u32,
     /// Runs of slots whose death may wait to be logged, where sectors have homes.
@@ -55,6 +53,8 @@ pub struct Layout {
     pub home: Option<u32>,
     /// The first so many superpages of the data area are homes too, those of the last sectors.
     pub lent: u32,
+    /// What the drive maps, in sectors, where writes of whole such units go home; 0 where none do.
+    pub unit: u32,
 }
 
 impl Layout {
@@ -124,12 +124,12 @@ impl Layout {
                     entries,
                     spare,
                     reserve,
-                    roomy: false,
                     leaves: 0,
                     kills: 0,
                     data: fixed,
                     home,
                     lent: 0,
+                    unit: 0,
                 });
             }
             groups = need;
@@ -194,6 +194,12 @@ impl Layout {
         u64::from(self.data + vsp) * u64::from(self.superpage)
     }
 
+    /// Whether there is so much room for data that log writes and checkpoints can wait: the map is
+    /// for what is hidden, and not for slots.
+    pub fn is_roomy(&self) -> bool {
+        self.home.is_some() && self.leaves > 0
+    }
+
     /// Superpages that hold log writes before a checkpoint is urgent.
     pub fn max_pinned(&self) -> u32 {
         (self.spare / 4).max(8)
@@ -201,7 +207,7 @@ impl Layout {
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
     pub fn interval(&self) -> u32 {
-        let turns = if self.roomy { 2 * self.count } else { self.count / 2 };
+        let turns = if self.is_roomy() { 2 * self.count } else { self.count / 2 };
         turns.clamp(64, 262_144)
     }
 }

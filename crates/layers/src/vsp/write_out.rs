@@ -87,7 +87,7 @@ impl<T: Table> Area<T> {
     fn log_presses(&self) -> bool {
         match self.layout.home {
             None => self.pool.free() <= FLOOR as usize + 3,
-            Some(_) if self.layout.roomy => {
+            Some(_) if self.layout.is_roomy() => {
                 let own = (self.layout.count - self.layout.lent) as usize;
                 self.pool.limbo().len() > 2 * LAST_FREE + (own / 32).max(self.pool.free() / 8)
             }

@@ -88,6 +88,40 @@ fn hidden_superpages(world: &World) -> u64 {
     facts.into_iter().find(|(name, _)| *name == "hidden_superpages").expect("it is told").1
 }
 
+/// A device that maps in less than a superpage gets writes of whole map units at home; parts of
+/// them are hidden, until whole ones replace them, also after a cut.
+#[test]
+fn whole_map_units_go_home() {
+    let config = config(32, "hatl-auto");
+    let disk = vec![0; 400 * 32 * SECTOR];
+    let mut world = World::start_over(&config, 8, disk, Mode::Format, 9);
+    let hidden = |world: &World| {
+        let facts = world.layer.facts();
+        facts.into_iter().find(|(name, _)| *name == "hidden_sectors").expect("it is told").1
+    };
+    let write = |world: &mut World, lba: u64, sectors: usize, byte: u8| {
+        let id = world.write(lba, vec![byte; sectors * SECTOR], false);
+        world.wait(id).unwrap();
+        world.layer.check().unwrap();
+    };
+    write(&mut world, 40, 16, 1);
+    assert_eq!(hidden(&world), 0, "whole units go home");
+    write(&mut world, 44, 8, 2);
+    assert_eq!(hidden(&world), 8, "parts of units are hidden");
+    write(&mut world, 40, 8, 3);
+    assert_eq!(hidden(&world), 4, "a whole unit replaces what was hidden of it");
+    world.flush();
+    let mut expected = vec![1; 16 * SECTOR];
+    expected[..8 * SECTOR].fill(3);
+    expected[8 * SECTOR..12 * SECTOR].fill(2);
+    assert!(world.read(40, 16).unwrap() == expected);
+    let disk = world.cut();
+    let mut world = World::start_over(&config, 8, disk, Mode::Open, 10);
+    assert!(world.read(40, 16).unwrap() == expected);
+    assert_eq!(hidden(&world), 4);
+    world.stop();
+}
+
 /// The last homes are lent to the hidden area. They read zeros, whatever it held there, and end to
 /// be lent when the host writes to them, for ever.
 #[test]

@@ -56,6 +56,18 @@ impl World {
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
+    /// The same over a device that maps in `unit` sectors.
+    pub fn start_over(
+        config: &LayerConfig,
+        unit: u32,
+        disk: Vec<u8>,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let block = DeviceInfo::block((disk.len() / SECTOR) as u64, unit);
+        Self::start_on(vec![block], None, config, disk, mode, seed)
+    }
+
     /// The same with a journal in the last `sectors` sectors of `disk`, which may be missing.
     pub fn start_journaled(
         config: &LayerConfig,
