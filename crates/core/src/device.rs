@@ -7,6 +7,10 @@ pub struct DeviceInfo {
     pub sectors: u64,
     /// The grain in which the drive maps, in sectors; 1 when unknown.
     pub map_unit: u32,
+    /// What the drive erases at once, in sectors (a superblock, an FDP reclaim unit): data that is
+    /// written and discarded together in ranges of this length costs the drive no copies. 0 when
+    /// unknown.
+    pub reclaim_unit: u64,
     /// Whether completed writes can be lost until a flush.
     pub volatile_cache: bool,
     /// Whether the device gains when it is told which ranges hold nothing (a drive that collects).
@@ -85,6 +89,7 @@ impl DeviceInfo {
         DeviceInfo {
             sectors,
             map_unit,
+            reclaim_unit: 0,
             volatile_cache: true,
             discard: false,
             placements: 1,

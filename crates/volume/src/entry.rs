@@ -46,6 +46,8 @@ pub struct Head {
 pub struct HeadDevice {
     pub sectors: u64,
     pub map_unit: u32,
+    #[serde(default)]
+    pub reclaim_unit: u64,
     pub volatile_cache: bool,
     pub discard: bool,
     #[serde(default)]
@@ -56,16 +58,17 @@ impl From<&DeviceInfo> for HeadDevice {
     fn from(info: &DeviceInfo) -> Self {
         assert_eq!(info.kind, DeviceKind::Block, "only block devices are recorded");
         assert_eq!(info.placements, 1, "no real device takes placement hints");
-        let DeviceInfo { sectors, map_unit, volatile_cache, discard, collection_hint, .. } = *info;
-        HeadDevice { sectors, map_unit, volatile_cache, discard, collection_hint }
+        let DeviceInfo { sectors, map_unit, reclaim_unit, volatile_cache, discard, .. } = *info;
+        let collection_hint = info.collection_hint;
+        HeadDevice { sectors, map_unit, reclaim_unit, volatile_cache, discard, collection_hint }
     }
 }
 
 impl From<&HeadDevice> for DeviceInfo {
     fn from(head: &HeadDevice) -> Self {
-        let HeadDevice { sectors, map_unit, volatile_cache, discard, collection_hint } = *head;
-        let block = DeviceInfo::block(sectors, map_unit);
-        DeviceInfo { volatile_cache, discard, collection_hint, ..block }
+        let HeadDevice { reclaim_unit, volatile_cache, discard, collection_hint, .. } = *head;
+        let block = DeviceInfo::block(head.sectors, head.map_unit);
+        DeviceInfo { reclaim_unit, volatile_cache, discard, collection_hint, ..block }
     }
 }
 

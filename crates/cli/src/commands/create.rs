@@ -65,6 +65,9 @@ struct Log {
     /// a share of what the volume exports
     #[arg(long, value_name = "SIZE")]
     map_memory: Option<String>,
+    /// Of the layer log: what a device erases at once, so that a segment is as long
+    #[arg(long, value_name = "SIZE")]
+    reclaim_unit: Option<String>,
     /// Of the layer log: flushes go to this device, best a small and fast one, and rows fill up all
     /// the same; a file that is made for it has 64 MiB
     #[arg(long, value_name = "DEVICE")]
@@ -85,6 +88,7 @@ impl Log {
             _ => layer.set("parity", "yes")?,
         }
         self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))?;
+        self.reclaim_unit.map_or(Ok(()), |size| layer.set("reclaim-unit", &size))?;
         match self.journal {
             Some(journal) => {
                 devices.push(journal);

@@ -128,8 +128,15 @@ impl DriveSpec {
             discard: true,
             placements: self.placements,
             collection_hint: self.hint,
+            reclaim_unit: self.reclaim_unit(),
             ..block
         }
+    }
+
+    /// Sectors of a superblock: a block of every plane.
+    pub fn reclaim_unit(&self) -> u64 {
+        let block = u64::from(self.shape.rows) * u64::from(self.shape.row_sectors);
+        u64::from(self.shape.lanes()) * block
     }
 
     /// Map units that share a row; 1 when a unit has rows of its own.

@@ -25,8 +25,12 @@ pub const ROOT_ZONES: u32 = 4;
 pub const BLOCK_OPS: usize = 128;
 /// Sectors of scratch that each has: a record as read, a plain block, a packed one.
 pub const SCRATCH: u32 = 32;
-/// Chunks in a segment's column, at the most.
-const MOST_SLOTS: u32 = 64;
+/// Chunks in a segment's column, at the most, when it is not known what a device erases at once.
+const USUAL_SLOTS: u32 = 64;
+/// A segment of that kind is at most one in so many of the device.
+const USUAL_SEGMENTS: u64 = 192;
+/// The same where it is known what a device erases at once.
+const ENOUGH_SEGMENTS: u64 = 96;
 /// More segments than this have no number.
 const MOST_SEGMENTS: u64 = 1 << 30;
 /// Sectors of a segment whose grains can be counted.
@@ -159,7 +163,7 @@ impl Layout {
             classes: 0,
             journal,
         };
-        let base = base.cut(sectors, zones)?;
+        let base = base.cut(sectors, reclaim_unit(config, devices), zones)?;
         let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
         let row = fitted.row_blocks() as u32;
         fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
@@ -167,9 +171,9 @@ impl Layout {
     }
 
     /// Chooses how long segments are.
-    fn cut(mut self, sectors: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
+    fn cut(mut self, sectors: u64, unit: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
         let Some(Zones { size, max_open, .. }) = zones else {
-            self.slots = (sectors / u64::from(self.chunk) / 192).clamp(4, MOST_SLOTS.into()) as u32;
+            self.slots = self.slots_for(sectors, unit);
             self.column = self.slots * self.chunk;
             return Ok(self);
         };
@@ -189,6 +193,20 @@ impl Layout {
             return Err(PlanError("log needs devices that let four zones be open"));
         }
         Ok(self)
+    }
+
+    /// Slots of a segment: as long as what a device erases at once, `unit` sectors, or a whole part
+    /// of it where there would be too few segments.
+    fn slots_for(&self, sectors: u64, unit: u64) -> u32 {
+        let chunks = sectors / u64::from(self.chunk);
+        if unit == 0 {
+            return (chunks / USUAL_SEGMENTS).clamp(4, USUAL_SLOTS.into()) as u32;
+        }
+        let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
+        let whole = unit.div_ceil(self.chunk.into());
+        let fits = (chunks / ENOUGH_SEGMENTS).clamp(4, most);
+        let parts = whole.div_ceil(fits).next_power_of_two();
+        whole.div_ceil(parts).max(4) as u32
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests.
@@ -395,6 +413,12 @@ impl Layout {
         }
         (at.slot + 1 < self.slots).then_some(At { slot: at.slot + 1, sector: 0, ..at })
     }
+}
+
+/// What the devices erase at once, in sectors, as it is given or as they say; 0 when neither.
+fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> u64 {
+    let said = || devices.iter().map(|device| device.reclaim_unit).max().unwrap_or(0);
+    config.log.reclaim_unit.map_or_else(said, |bytes| bytes / SECTOR as u64)
 }
 
 /// What all zoned devices of a volume have in common.

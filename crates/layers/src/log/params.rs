@@ -22,6 +22,8 @@ pub struct Params {
     /// Bytes of memory for map pages; unless it is set, enough for all of a small volume, and a
     /// share of what a large one exports.
     pub map_memory: Option<u64>,
+    /// Bytes that a device erases at once; unless it is set, what the devices say.
+    pub reclaim_unit: Option<u64>,
     /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
     /// it.
     pub few_pairs: bool,
@@ -39,6 +41,7 @@ impl Default for Params {
             separation: Separation::Lifetime,
             journal: false,
             map_memory: None,
+            reclaim_unit: None,
             few_pairs: false,
             backwards: false,
         }

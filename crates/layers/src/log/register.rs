@@ -86,6 +86,18 @@ const PARAMETERS: &[Parameter] = &[
         },
         get: |config| config.log.map_memory.map(size_text),
     },
+    Parameter {
+        key: "reclaim-unit",
+        value: "SIZE",
+        about: "what a device erases at once, so that a segment is as large; not set, what the \
+                device says",
+        set: |config, word| {
+            let unit = parameter::size(word).filter(|unit| unit.is_multiple_of(4096));
+            config.log.reclaim_unit = Some(unit.ok_or("a size in steps of 4k, as 64m")?);
+            Ok(())
+        },
+        get: |config| config.log.reclaim_unit.map(size_text),
+    },
 ];
 
 fn codec(word: &str) -> Option<Codec> {
@@ -103,6 +115,7 @@ fn codec(word: &str) -> Option<Codec> {
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Lifetime];
     config.log.separation = dice.pick(&rules);
+    config.log.reclaim_unit = dice.pick(&[None, None, Some(128 << 10), Some(1 << 20)]);
     if dice.chance(500) {
         config.log.few_pairs = true;
         config.log.map_memory = dice.pick(&[None, Some(0), Some(0), Some(128 << 10)]);
