@@ -29,8 +29,6 @@ pub const SCRATCH: u32 = 32;
 const USUAL_SLOTS: u32 = 64;
 /// A segment of that kind is at most one in so many of the device.
 const USUAL_SEGMENTS: u64 = 192;
-/// The same where it is known what a device erases at once.
-const ENOUGH_SEGMENTS: u64 = 96;
 /// More segments than this have no number.
 const MOST_SEGMENTS: u64 = 1 << 30;
 /// Sectors of a segment whose grains can be counted.
@@ -163,19 +161,23 @@ impl Layout {
             classes: 0,
             journal,
         };
-        let base = base.cut(sectors, reclaim_unit(config, devices), zones)?;
-        let mut fitted = base.fit(sectors, config.spare_permille.min(900))?;
+        let permille = config.spare_permille.min(900);
+        let base = base.cut(sectors, zones)?;
+        let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
+        let mut fitted = match unit {
+            Some(unit) => base.fit_unit(sectors, permille, unit)?,
+            None => base.fit(sectors, permille)?,
+        };
         let row = fitted.row_blocks() as u32;
         fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
     }
 
     /// Chooses how long segments are.
-    fn cut(mut self, sectors: u64, unit: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
+    fn cut(mut self, sectors: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
         let Some(Zones { size, max_open, .. }) = zones else {
-            self.slots = self.slots_for(sectors, unit);
-            self.column = self.slots * self.chunk;
-            return Ok(self);
+            let most = sectors / u64::from(self.chunk) / USUAL_SEGMENTS;
+            return Ok(self.with_slots(most.clamp(4, USUAL_SLOTS.into()) as u32));
         };
         (self.slots, self.column) = (size / self.chunk, size);
         if u64::from(self.width()) * u64::from(size) > MOST_SEGMENT {
@@ -195,18 +197,25 @@ impl Layout {
         Ok(self)
     }
 
-    /// Slots of a segment: as long as what a device erases at once, `unit` sectors, or a whole part
-    /// of it where there would be too few segments.
-    fn slots_for(&self, sectors: u64, unit: u64) -> u32 {
-        let chunks = sectors / u64::from(self.chunk);
-        if unit == 0 {
-            return (chunks / USUAL_SEGMENTS).clamp(4, USUAL_SLOTS.into()) as u32;
-        }
+    fn with_slots(self, slots: u32) -> Self {
+        Layout { slots, column: slots * self.chunk, ..self }
+    }
+
+    /// As [`Layout::fit`], with segments as long as what a device erases at once, so many sectors,
+    /// or a half, a quarter and so on of it: the longest of which there are so many that what is
+    /// kept from the host does not exceed the spare. Else they are as long as without a unit.
+    fn fit_unit(self, sectors: u64, permille: u32, unit: u64) -> Result<Self, PlanError> {
         let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
         let whole = unit.div_ceil(self.chunk.into());
-        let fits = (chunks / ENOUGH_SEGMENTS).clamp(4, most);
-        let parts = whole.div_ceil(fits).next_power_of_two();
-        whole.div_ceil(parts).max(4) as u32
+        let parts = (0..).map(|halvings| 1_u64 << halvings);
+        let lengths = parts.map(|parts| whole.div_ceil(parts)).skip_while(|slots| *slots > most);
+        for slots in lengths.take_while(|slots| *slots > self.slots.into()) {
+            let fitted = self.with_slots(slots as u32).fit(sectors, permille);
+            if let Some(fitted) = fitted.ok().filter(|it| it.keeps_spare(permille)) {
+                return Ok(fitted);
+            }
+        }
+        self.fit(sectors, permille)
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests.
@@ -270,6 +279,12 @@ impl Layout {
             }
         }
         kept
+    }
+
+    /// Whether what is kept from the host is no more than the spare.
+    fn keeps_spare(mut self, permille: u32) -> bool {
+        let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
+        self.keep(spare) <= spare
     }
 
     /// Segments that may go out of use before writes find no room.
@@ -415,10 +430,11 @@ impl Layout {
     }
 }
 
-/// What the devices erase at once, in sectors, as it is given or as they say; 0 when neither.
-fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> u64 {
-    let said = || devices.iter().map(|device| device.reclaim_unit).max().unwrap_or(0);
-    config.log.reclaim_unit.map_or_else(said, |bytes| bytes / SECTOR as u64)
+/// What the devices erase at once, in sectors, as it is given or as they say.
+fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
+    let said = || devices.iter().map(|device| device.reclaim_unit).max();
+    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
+    unit.filter(|unit| *unit > 0)
 }
 
 /// What all zoned devices of a volume have in common.

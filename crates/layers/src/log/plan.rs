@@ -25,3 +25,32 @@ impl Layout {
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
+
+    /// Sectors of a segment on one device, of `gib` GiB, that says to erase `mib` MiB at once.
+    fn column(gib: u64, spare_permille: u32, mib: u64) -> u32 {
+        let config = LayerConfig { spare_permille, ..LayerConfig::new(LayerKind::Log) };
+        let device = DeviceInfo { reclaim_unit: mib << 11, ..DeviceInfo::block(gib << 21, 128) };
+        let layout = Layout::new(&config, &[device]).unwrap();
+        assert_eq!(layout.column, layout.slots * layout.chunk);
+        layout.column
+    }
+
+    #[test]
+    fn a_segment_is_as_long_as_what_is_erased_at_once_or_a_part_of_it() {
+        let mib = |sectors: u32| sectors >> 11;
+        assert_eq!(mib(column(16, 300, 64)), 64);
+        assert_eq!(mib(column(4, 300, 64)), 32, "else the reserves exceed the spare");
+        assert_eq!(mib(column(4, 70, 64)), 4, "no part of it leaves enough: as without one");
+        assert_eq!(mib(column(4, 70, 0)), 4);
+        assert_eq!(mib(column(8 << 10, 70, 1 << 10)), 1 << 10);
+        assert!(mib(column(128 << 10, 70, 256 << 10)) <= 64 << 10, "grains of more have no count");
+    }
+}
