@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally};
-use hostftl_format::log::{self, Entry, Head, Kind, Place};
+use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place};
 
 use crate::log::checkpoint::{Checkpoint, Needs};
 use crate::log::layout::{At, Layout};
@@ -33,6 +33,13 @@ pub struct Images {
 }
 
 impl Images {
+    /// Where the row of images lies that is open already: one to which no image came, because the
+    /// one that was to come can't be read, stays open until the next checkpoint.
+    pub fn begins(&self) -> Option<Begin> {
+        let At { segment, slot, sector } = self.at?;
+        Some(Begin { segment, slot, sector, ahead: Some(self.ahead) })
+    }
+
     pub fn new(layout: &Layout) -> Self {
         let pages = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Images {
@@ -287,5 +294,20 @@ impl Checkpoint {
             with.durability.written(seq);
             with.segments.row_written(segment, seq);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_open_is_where_the_map_begins() {
+        let mut images = Images::new(&Layout::example(1));
+        assert!(images.begins().is_none(), "no row is open");
+        images.at = Some(At { segment: 7, slot: 3, sector: 16 });
+        images.ahead = 9;
+        let Begin { segment, slot, sector, ahead } = images.begins().expect("a row is open");
+        assert_eq!((segment, slot, sector, ahead), (7, 3, 16, Some(9)));
     }
 }

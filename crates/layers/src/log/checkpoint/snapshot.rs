@@ -10,6 +10,7 @@ use crate::log::checkpoint::{Checkpoint, Needs, Phase};
 use crate::log::map::bits::Next;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::Cx;
+use crate::log::row::streams::MAP;
 
 /// Pages of the directory's table that are looked at in one go.
 const LOOK: u32 = MAX_TOUCH as u32 / 16;
@@ -77,7 +78,8 @@ impl Checkpoint {
                 with.rows.look_ahead(stream, with.segments);
             }
         }
-        let streams = core::array::from_fn(|stream| with.rows.begins(stream as u8));
+        let mut streams = core::array::from_fn(|stream| with.rows.begins(stream as u8));
+        streams[usize::from(MAP)] = self.images.begins().or(streams[usize::from(MAP)]);
         self.next = Root {
             number: self.root.number + 1,
             epoch: with.life,
