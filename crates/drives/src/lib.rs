@@ -4,6 +4,7 @@
 //! write buffer) are synchronous and follow from the order of commands alone; its flash takes time,
 //! or only counts. A [`DriveSpec`] says what it is made of.
 
+mod device;
 mod drive;
 mod flash;
 mod memory;
@@ -17,6 +18,7 @@ mod spec;
 mod work;
 pub mod zoned;
 
+pub use device::{Device, DeviceSpec};
 pub use drive::{Clock, Drive, Ended};
 pub use model::Model;
 pub use spec::{DriveError, DriveSpec, Energy, Pooling, Shape};

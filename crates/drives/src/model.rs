@@ -37,6 +37,25 @@ pub trait Model {
     fn set_clock(&mut self, clock: Clock);
     /// What it did so far.
     fn work(&self) -> DriveWork;
+    /// How often each of its segments was erased; of a memory, each sector written.
+    fn worn(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    /// Whether every invariant holds.
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    fn check(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+    /// Sectors of each program of the flash that it counts; nothing where that is no unit of it.
+    fn row_sectors(&self) -> Option<u32> {
+        None
+    }
+    /// Whether it is the layer that erases.
+    fn is_raw(&self) -> bool {
+        false
+    }
     /// Looks at what writes of these sectors will change; it changes nothing.
     fn look_ahead(&self, _lbas: &[u64]) {}
 }
@@ -80,6 +99,22 @@ impl Model for Drive {
 
     fn work(&self) -> DriveWork {
         Drive::work(self)
+    }
+
+    fn worn(&self) -> Vec<u32> {
+        self.erased().collect()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        Drive::check(self)
+    }
+
+    fn row_sectors(&self) -> Option<u32> {
+        Some(self.spec().shape.row_sectors)
+    }
+
+    fn is_raw(&self) -> bool {
+        self.spec().zoned.is_some()
     }
 
     fn look_ahead(&self, lbas: &[u64]) {

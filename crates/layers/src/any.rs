@@ -8,7 +8,10 @@ use hostftl_core::{
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::raid5::Raid5;
 use crate::registration::Registered;
+
+impl Registered for Raid5 {}
 
 /// One layer of any kind. Driver code takes this type and nothing else.
 ///
@@ -44,6 +47,21 @@ impl AnyLayer {
         assert!(buffers.iter().all(|buffer| buffer.sectors() == plan.buffer_sectors));
         let new = config.kind.registration().new;
         new(config, devices, buffers, mode).map(AnyLayer)
+    }
+
+    /// The array that others are compared with; the arguments are those of [`Raid5::new`]. It is no
+    /// choice of [`LayerConfig`], so no volume can have it.
+    ///
+    /// # Errors
+    /// As [`Raid5::plan`].
+    pub fn raid5(
+        devices: &[DeviceInfo],
+        chunk: u32,
+        ops: u16,
+        buffers: Vec<Payload>,
+    ) -> Result<Self, PlanError> {
+        assert!(buffers.iter().all(|buffer| buffer.sectors() == chunk), "each holds a chunk");
+        Ok(AnyLayer(Box::new(Raid5::new(devices, chunk, ops, buffers)?)))
     }
 
     /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.

@@ -8,7 +8,7 @@ use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, 
 fn ratios(workload: &str, seed: u64) -> [f64; 6] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find("hatl-2g").expect("a drive")],
+        drives: vec![DriveSpec::find("hatl-2g").expect("a drive").into()],
         layers: LAYERS.iter().map(|(_, it)| LayerChoice::parse(it).expect("a layer")).collect(),
         warm: vec![Warm::NEW],
         export: Export::Most,

@@ -16,7 +16,7 @@ fn main() {
     for kind in LayerKind::of_blocks() {
         let study = Study {
             workloads: vec![Load::parse(&workload).expect("a workload")],
-            drives: vec![DriveSpec::find(&drive).expect("a drive")],
+            drives: vec![DriveSpec::find(&drive).expect("a drive").into()],
             layers: vec![kind.into()],
             warm: vec![warm.unwrap_or(if is_synth { Warm::FILL } else { Warm::NEW })],
             export: Export::Most,

@@ -67,7 +67,7 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
     let load = format!("synth:uniform:size=8k,span={span},count={REQUESTS}");
     Study {
         workloads: vec![Load::parse(&load).expect("a workload")],
-        drives: vec![spec.clone()],
+        drives: vec![spec.clone().into()],
         layers: vec![LayerKind::Passthrough.into()],
         warm: vec![warm],
         export: Export::Most,

@@ -1,8 +1,7 @@
 //! One row of a study: one workload through one layer on one drive.
 
-use hostftl_core::Payload;
-use hostftl_drives::{Drive, DriveSpec};
-use hostftl_layers::{AnyLayer, LayerKind, Mode, Plan};
+use hostftl_drives::{Device, DeviceSpec};
+use hostftl_layers::{AnyLayer, Mode, Plan};
 
 use crate::choice::LayerChoice;
 use crate::conserve;
@@ -14,6 +13,7 @@ use crate::media::Media;
 use crate::player::{End, Pace, PlayError, Player};
 use crate::row::{Row, Run};
 use crate::snapshot;
+use crate::stack::Stack;
 use crate::state::Warm;
 use crate::study::{Study, Watch};
 use crate::warm::{Ageing, Records, Warmed, warm};
@@ -29,8 +29,8 @@ pub struct Cell<'a> {
     pub index: usize,
     pub name: &'a str,
     pub load: &'a Loaded,
-    pub drive: &'a DriveSpec,
-    /// The state of the drive before.
+    pub stack: &'a Stack,
+    /// The state of its devices before.
     pub warm: Warm,
     pub layer: &'a LayerChoice,
     pub plan: Plan,
@@ -44,47 +44,44 @@ impl Cell<'_> {
         // A world that is saved or loaded keeps the metadata: the map, and its log and roots. So
         // does one whose layer finds in its segments what they hold.
         let kept = match self.study.cache {
-            None if self.drive.zoned.is_none() => 0,
+            None if !self.stack.is_raw() => 0,
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
         };
         let layer = self.plan.map_bytes + self.plan.meta_bytes;
-        let drives = self.layer.drives(self.drive);
-        OWN_MEMORY + drives.iter().map(DriveSpec::memory).sum::<u64>() + layer + kept
+        let drives = self.layer.devices(self.stack);
+        OWN_MEMORY + drives.iter().map(DeviceSpec::memory).sum::<u64>() + layer + kept
     }
 
     /// Whether the others are told relative to it.
     pub fn is_baseline(&self) -> bool {
-        self.layer.kind() == LayerKind::Passthrough
+        self.layer.base().is_some()
     }
 
     /// Dies of all drives.
     pub fn dies(&self) -> u32 {
-        self.layer.drives(self.drive).iter().map(|drive| drive.shape.dies).sum()
+        self.layer.devices(self.stack).iter().map(DeviceSpec::dies).sum()
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
     pub fn too_large(&self, needed: u64, limit: u64) -> StudyError {
-        let (layer, drive) = (self.layer.name.clone(), self.drive.name.clone());
+        let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
         let (needed, limit) = (needed.div_ceil(1 << 20), limit >> 20);
         StudyError::Memory { layer, drive, needed, limit }
     }
 
     /// `violation` with the names that the user knows.
     fn broken(&self, violation: Violation) -> StudyError {
-        PlayError::from(violation).named(&self.layer.name, &self.drive.name)
+        PlayError::from(violation).named(&self.layer.name, &self.stack.name)
     }
 
     fn failed(&self, error: PlayError) -> StudyError {
-        error.named(&self.layer.name, &self.drive.name)
+        error.named(&self.layer.name, &self.stack.name)
     }
 
     /// The layer on an empty drive, or on one that was a volume of it before.
     fn layer(&self, mode: Mode) -> Result<AnyLayer, StudyError> {
-        let (config, devices) = (self.layer.on(self.drive), self.layer.devices(self.drive));
-        let plan = &self.plan;
-        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-        AnyLayer::new(&config, &devices, buffers, mode).map_err(|why| {
-            let (layer, drive) = (self.layer.name.clone(), self.drive.name.clone());
+        self.layer.make(self.stack, &self.plan, mode).map_err(|why| {
+            let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
             StudyError::Plan { layer, drive, why: why.to_string() }
         })
     }
@@ -94,12 +91,12 @@ impl Cell<'_> {
         &self,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
+    ) -> Result<Option<(World<AnyLayer, Device>, Warmed)>, StudyError> {
         let Some(folder) = self.study.cache.as_deref().filter(|_| !self.warm.is_new()) else {
             return self.aged(None, watch, stop);
         };
         let about = self.about();
-        let path = folder.join(snapshot::name(&self.drive.name, &self.layer.name, &about));
+        let path = folder.join(snapshot::name(&self.stack.name, &self.layer.name, &about));
         if !path.exists() {
             let aged = self.aged(Some(Media::default()), watch, stop)?;
             let Some((mut world, warmed)) = aged else { return Ok(None) };
@@ -107,7 +104,7 @@ impl Cell<'_> {
             self.check(&world, &warmed.asked)?;
             snapshot::save(&world, &warmed, &about, &path)?;
         }
-        let drives = self.layer.drives(self.drive);
+        let drives = self.layer.devices(self.stack);
         let (drives, media, warmed) = snapshot::load(&drives, &about, self.warm, &path)?;
         let layer = self.layer(Mode::Open)?;
         let world = World::over(layer, drives, Some(media), HostCosts::default());
@@ -120,19 +117,19 @@ impl Cell<'_> {
         media: Option<Media>,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(World<AnyLayer>, Warmed)>, StudyError> {
+    ) -> Result<Option<(World<AnyLayer, Device>, Warmed)>, StudyError> {
         let broken = |violation| self.broken(violation);
-        let drives = self.layer.drives(self.drive);
-        let drives = drives.iter().map(Drive::new).collect::<Result<Vec<_>, _>>();
+        let drives = self.layer.devices(self.stack);
+        let drives = drives.iter().map(Device::new).collect::<Result<Vec<_>, _>>();
         let drives = drives.map_err(|why| broken(Violation::Drive(why.to_string())))?;
         let layer = self.layer(Mode::Format)?;
-        let reads = self.layer.kind().reads_metadata();
+        let reads = self.layer.reads_metadata();
         let media = media.or_else(|| reads.then(Media::default));
         let mut world = World::over(layer, drives, media, HostCosts::default()).map_err(broken)?;
         let ageing = Ageing {
             warm: self.warm,
             exported: self.exported,
-            map_unit: self.drive.map_unit,
+            map_unit: self.stack.map_unit(),
             seed: self.study.seed,
             compress: self.load.compressibility(),
             workload: &|| Ok(Box::new(self.load.open()?) as Records),
@@ -148,17 +145,17 @@ impl Cell<'_> {
 
     /// What a snapshot of the stack must have been made from.
     fn about(&self) -> String {
-        let drives = self.layer.drives(self.drive);
-        let (layer, seed) = (self.layer.on(self.drive), self.study.seed);
+        let drives = self.layer.devices(self.stack);
+        let (layer, seed) = (self.layer.about(self.stack), self.study.seed);
         let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
         let Cell { warm, exported, .. } = self;
         let compress = self.load.compressibility();
         format!(
-            "{drives:?}\n{layer:?}\n{exported} sectors, {warm}, {seed}, {workload:x}, {compress:?}"
+            "{drives:?}\n{layer}\n{exported} sectors, {warm}, {seed}, {workload:x}, {compress:?}"
         )
     }
 
-    fn check(&self, world: &World<AnyLayer>, asked: &Totals) -> Result<(), StudyError> {
+    fn check(&self, world: &World<AnyLayer, Device>, asked: &Totals) -> Result<(), StudyError> {
         conserve::check(world, asked).map_err(|violation| self.broken(violation))
     }
 }

@@ -1,11 +1,18 @@
-//! A layer as the user names it, and how it is configured on a drive.
+//! A layer as the user names it, and how it is configured on a stack of devices.
 
-use hostftl_core::DeviceInfo;
-use hostftl_drives::DriveSpec;
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_core::{DeviceInfo, Payload};
+use hostftl_drives::DeviceSpec;
+use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, PlanError, Raid5};
+
+use crate::stack::Stack;
 
 /// The least unit in which a layer writes, in sectors, unless the user says otherwise: 64 KiB.
 const LEAST_SUPERPAGE: u32 = 128;
+/// The array that others are compared with.
+const RAID5: &str = "raid5";
+/// Its chunk in sectors unless the user says otherwise, and the operations that it has under way.
+const CHUNK: u32 = 128;
+const OPERATIONS: u16 = 256;
 
 /// A layer with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,26 +20,32 @@ pub struct LayerChoice {
     /// What rows call it.
     pub name: String,
     config: LayerConfig,
+    /// Sectors of a chunk, when it is RAID 5 and `config` means nothing.
+    chunk: Option<u32>,
     /// The drive of the layer's journal.
-    journal: Option<DriveSpec>,
+    journal: Option<DeviceSpec>,
     /// Whether the user chose its superpage.
     sized: bool,
 }
 
 impl From<LayerKind> for LayerChoice {
     fn from(kind: LayerKind) -> Self {
-        let config = LayerConfig::new(kind);
-        LayerChoice { name: kind.name().to_owned(), config, journal: None, sized: false }
+        let (name, config) = (kind.name().to_owned(), LayerConfig::new(kind));
+        LayerChoice { name, config, chunk: None, journal: None, sized: false }
     }
 }
 
 impl LayerChoice {
     /// Reads `NAME[:KEY=VALUE]…`, as in `hard:spare=10`. The journal of a log is the name of a
-    /// drive model or its file, as in `log:journal=slc-1g`.
+    /// drive model or its file, as in `log:journal=slc-1g`. `raid5` and `raid5:chunk=SIZE` are the
+    /// array that others are compared with.
     ///
     /// # Errors
     /// What is wrong and what would be right, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text.split(':').next() == Some(RAID5) {
+            return raid5(text);
+        }
         let journal = text.split(':').find_map(|word| word.strip_prefix("journal="));
         let journal = journal.filter(|drive| *drive != "no");
         let config = match journal {
@@ -41,36 +54,131 @@ impl LayerChoice {
                 LayerConfig::parse(&text.replace(&format!("journal={drive}"), "journal=yes"))?
             }
         };
-        let journal = journal.map(DriveSpec::find).transpose();
+        let journal = journal.map(DeviceSpec::find).transpose();
         let journal = journal.map_err(|why| format!("the journal of {text}: {why}"))?;
         let name = match text {
             "none" => config.kind.name().to_owned(),
             _ => text.to_owned(),
         };
-        Ok(LayerChoice { name, config, journal, sized: text.contains(":superpage=") })
+        let sized = text.contains(":superpage=");
+        Ok(LayerChoice { name, config, chunk: None, journal, sized })
     }
 
-    /// Which layer.
-    pub fn kind(&self) -> LayerKind {
-        self.config.kind
+    /// Which layer; of RAID 5, which is none of them, nothing.
+    pub fn kind(&self) -> Option<LayerKind> {
+        self.chunk.is_none().then_some(self.config.kind)
     }
 
-    /// The devices on `drive`: it, and behind it the journal's.
-    pub fn drives(&self, drive: &DriveSpec) -> Vec<DriveSpec> {
-        [drive].into_iter().chain(&self.journal).cloned().collect()
+    /// Whether others may be told relative to it, the lower the rather: no layer at all, or RAID 5.
+    pub fn base(&self) -> Option<u8> {
+        match self.kind() {
+            Some(LayerKind::Passthrough) => Some(0),
+            None => Some(1),
+            _ => None,
+        }
     }
 
-    /// What the layer is told of them.
-    pub fn devices(&self, drive: &DriveSpec) -> Vec<DeviceInfo> {
-        [drive].into_iter().chain(&self.journal).map(DriveSpec::device_info).collect()
+    /// Whether it reads back the metadata that it wrote.
+    pub fn reads_metadata(&self) -> bool {
+        self.kind().is_some_and(LayerKind::reads_metadata)
     }
 
-    /// The configuration on `drive`: it writes in whole map units of the drive, of 64 KiB or more.
-    pub fn on(&self, drive: &DriveSpec) -> LayerConfig {
+    /// The devices on `stack`: its own, and behind them the journal's.
+    pub fn devices(&self, stack: &Stack) -> Vec<DeviceSpec> {
+        stack.devices.iter().chain(&self.journal).cloned().collect()
+    }
+
+    /// What device `index` of `all` of the stack is for.
+    pub fn role(&self, index: usize, all: usize) -> &'static str {
+        match (self.kind(), index) {
+            (_, index) if index >= all => "journal",
+            (Some(LayerKind::Tier), 0) => "fast",
+            (Some(LayerKind::Tier), _) => "slow",
+            _ => "data",
+        }
+    }
+
+    /// The configuration on devices that map in units of so many sectors: it writes in whole ones
+    /// of 64 KiB or more.
+    pub fn on(&self, map_unit: u32) -> LayerConfig {
         let mut config = self.config.clone();
         if !self.sized {
-            config.superpage = LEAST_SUPERPAGE.next_multiple_of(drive.device_info().map_unit);
+            config.superpage = LEAST_SUPERPAGE.next_multiple_of(map_unit);
         }
         config
     }
+
+    /// What it needs and gives over `infos`, devices that map in such units; the journal's comes
+    /// behind them.
+    ///
+    /// # Errors
+    /// Why it can't work on them.
+    pub fn plan(&self, infos: &[DeviceInfo], map_unit: u32) -> Result<Plan, PlanError> {
+        let infos = self.all(infos);
+        if let Some(chunk) = self.chunk {
+            return Raid5::plan(&infos, chunk, OPERATIONS);
+        }
+        let one = Err(PlanError("it takes one device"));
+        match (self.config.kind.registration().devices, infos.len()) {
+            (Devices::Block | Devices::Hinting | Devices::Zoned, 2..) => one,
+            (Devices::FastAndSlow, 0 | 1 | 3..) => {
+                Err(PlanError("it takes two devices, fast and slow, as in slc-1g+qlc-64k"))
+            }
+            _ => AnyLayer::plan(&self.on(map_unit), &infos),
+        }
+    }
+
+    /// The layer, of which `plan` was made.
+    ///
+    /// # Errors
+    /// As [`LayerChoice::plan`].
+    pub fn make(&self, stack: &Stack, plan: &Plan, mode: Mode) -> Result<AnyLayer, PlanError> {
+        let infos = self.all(&stack.infos());
+        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+        match self.chunk {
+            Some(chunk) => AnyLayer::raid5(&infos, chunk, OPERATIONS, buffers),
+            None => AnyLayer::new(&self.on(stack.map_unit()), &infos, buffers, mode),
+        }
+    }
+
+    /// All devices that the layer is told of.
+    fn all(&self, infos: &[DeviceInfo]) -> Vec<DeviceInfo> {
+        let journal = self.journal.iter().map(DeviceSpec::device_info);
+        infos.iter().cloned().chain(journal).collect()
+    }
+
+    /// What it is made of on `stack`, for who must know it again.
+    pub fn about(&self, stack: &Stack) -> String {
+        match self.chunk {
+            Some(chunk) => format!("raid5 in chunks of {chunk} sectors"),
+            None => format!("{:?}", self.on(stack.map_unit())),
+        }
+    }
+}
+
+/// Reads `raid5` and `raid5:chunk=SIZE`.
+fn raid5(text: &str) -> Result<LayerChoice, String> {
+    let wrong =
+        || format!("{text}: raid5 has the parameter chunk, from 4k to 1m, as in raid5:chunk=64k");
+    let chunk = match text.strip_prefix("raid5").and_then(|rest| rest.strip_prefix(':')) {
+        None => CHUNK,
+        Some(rest) => {
+            let size = rest.strip_prefix("chunk=").ok_or_else(wrong)?.to_ascii_lowercase();
+            let kib = match (size.strip_suffix('k'), size.strip_suffix('m')) {
+                (Some(kib), _) => kib.parse::<u32>().ok(),
+                (_, Some(mib)) => mib.parse::<u32>().ok().and_then(|mib| mib.checked_mul(1024)),
+                _ => None,
+            };
+            let kib = kib.filter(|kib| (4..=1024).contains(kib) && kib.is_multiple_of(4));
+            2 * kib.ok_or_else(wrong)?
+        }
+    };
+    let config = LayerConfig::new(LayerKind::Passthrough);
+    Ok(LayerChoice {
+        name: text.to_owned(),
+        config,
+        chunk: Some(chunk),
+        journal: None,
+        sized: true,
+    })
 }

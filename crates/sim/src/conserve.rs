@@ -2,7 +2,7 @@
 //! included.
 
 use hostftl_core::{CAUSES, Cause, Layer};
-use hostftl_drives::DriveWork;
+use hostftl_drives::{DriveWork, Model};
 
 use crate::error::Violation;
 use crate::front::Totals;
@@ -13,7 +13,7 @@ use crate::world::World;
 ///
 /// # Errors
 /// The first law that is broken.
-pub fn check<L: Layer>(world: &World<L>, asked: &Totals) -> Result<(), Violation> {
+pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<(), Violation> {
     if !world.is_stopped() || world.is_busy() || !world.layer().idle() {
         return Err(Violation::Check("the layer", "something is under way after the stop"));
     }
@@ -41,8 +41,9 @@ pub fn check<L: Layer>(world: &World<L>, asked: &Totals) -> Result<(), Violation
         let what = format!("sectors that the layer counts for {}, and those sent", cause.name());
         equal(&what, counted, work.sent(cause))?;
     }
-    let rows = world.drives.iter().map(|drive| drive.spec().shape.row_sectors);
-    causes(&work, &rows.collect::<Vec<_>>())?;
+    for (index, drive) in world.drives.iter().enumerate() {
+        causes(&work, index, drive.row_sectors())?;
+    }
     let (split, busy) = (work.busy().total(), work.drives.iter().map(DriveWork::busy).sum());
     // Each cause of each drive may lose less than a nanosecond by rounding.
     let slack = (CAUSES * work.drives.len()) as u64;
@@ -52,24 +53,26 @@ pub fn check<L: Layer>(world: &World<L>, asked: &Totals) -> Result<(), Violation
     Ok(())
 }
 
-/// Every programmed sector has one cause, and what the layer sent arrives with the cause it had,
-/// unless it still waits in a drive's buffer or never left it. A program of drive `i` is `rows[i]`
-/// sectors.
-fn causes(work: &Work, rows: &[u32]) -> Result<(), Violation> {
-    let programmed = work.drives.iter().map(|drive| drive.flash.programs);
-    let programmed = programmed.zip(rows).map(|(programs, row)| programs * u64::from(*row));
-    let open: u64 = work.drives.iter().map(|drive| drive.open).sum();
-    let sectors = programmed.sum();
-    equal("sectors programmed, by cause, and programs", work.programmed() - open, sectors)?;
+/// Every sector that device `index` programmed has one cause, and what the layer sent to it arrives
+/// with the cause it had, unless it still waits in the device's buffer or never left it. A program
+/// is `row` sectors, if it has a length at all.
+fn causes(work: &Work, index: usize, row: Option<u32>) -> Result<(), Violation> {
+    let (drive, sent) = (&work.drives[index], &work.sent_to[index]);
+    let place = match work.drives.len() {
+        1 => String::new(),
+        _ => format!(" (device {index})"),
+    };
+    if let Some(row) = row {
+        let sectors = drive.flash.programs * u64::from(row);
+        let what = format!("sectors programmed, by cause, and programs{place}");
+        equal(&what, drive.programmed() - drive.open, sectors)?;
+    }
     for cause in Cause::ALL {
-        let of = |drive: &DriveWork| {
-            let index = cause as usize;
-            drive.sectors[index] + drive.waiting[index] + drive.absorbed[index]
-        };
-        let arrived: u64 = work.drives.iter().map(of).sum();
+        let at = cause as usize;
+        let arrived = drive.sectors[at] + drive.waiting[at] + drive.absorbed[at];
         if !matches!(cause, Cause::Rmw | Cause::DriveGc) {
-            let what = format!("sectors programmed for {}, and those sent", cause.name());
-            equal(&what, arrived, work.sent(cause))?;
+            let what = format!("sectors programmed for {}, and those sent{place}", cause.name());
+            equal(&what, arrived, sent[at])?;
         }
     }
     Ok(())
@@ -88,7 +91,7 @@ mod tests {
     use hostftl_core::Counters;
 
     /// Sectors of a superpage.
-    const ROW: [u32; 1] = [128];
+    const ROW: Option<u32> = Some(128);
 
     /// One program of a superpage: 8 sectors of the host's and the rest read and written again.
     fn work() -> Work {
@@ -100,9 +103,9 @@ mod tests {
         sent_by[Cause::Host as usize] = 8;
         Work {
             drives: vec![drive],
-            erased: Vec::new(),
+            worn: vec![Vec::new()],
             counters: Counters::default(),
-            sent_by,
+            sent_to: vec![sent_by],
             raw: false,
         }
     }
@@ -110,19 +113,33 @@ mod tests {
     fn broken(change: impl FnOnce(&mut Work)) -> String {
         let mut work = work();
         change(&mut work);
-        causes(&work, &ROW).expect_err("a law is broken").to_string()
+        causes(&work, 0, ROW).expect_err("a law is broken").to_string()
     }
 
     #[test]
     fn what_was_sent_is_what_arrived() {
-        assert_eq!(causes(&work(), &ROW), Ok(()));
+        assert_eq!(causes(&work(), 0, ROW), Ok(()));
         assert_eq!(
-            broken(|work| work.sent_by[Cause::Gc as usize] = 8),
+            broken(|work| work.sent_to[0][Cause::Gc as usize] = 8),
             "sectors programmed for gc, and those sent: 0 is not 8"
         );
         assert_eq!(
             broken(|work| work.drives[0].sectors[Cause::Rmw as usize] = 119),
             "sectors programmed, by cause, and programs: 127 is not 128"
         );
+    }
+
+    #[test]
+    fn what_was_sent_to_one_device_must_arrive_there() {
+        let mut two = work();
+        two.drives.push(two.drives[0]);
+        two.worn.push(Vec::new());
+        two.sent_to.push(two.sent_to[0]);
+        assert_eq!((causes(&two, 0, ROW), causes(&two, 1, ROW)), (Ok(()), Ok(())));
+        // The sums of both stay what they were.
+        two.sent_to[0][Cause::Host as usize] = 0;
+        two.sent_to[1][Cause::Host as usize] = 16;
+        let broken = causes(&two, 1, ROW).expect_err("a law is broken").to_string();
+        assert_eq!(broken, "sectors programmed for host, and those sent (device 1): 8 is not 16");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::stack::Stack;
 use hostftl_core::{SECTOR, SECTORS_PER_BLOCK};
-use hostftl_drives::DriveSpec;
 
 /// What is exported of a drive unless the user says otherwise, in thousandths of what it exports by
 /// itself: the rest is what layers with their default spare need for themselves on 2 GiB and more.
@@ -26,13 +26,13 @@ pub enum Export {
 }
 
 impl Export {
-    /// Sectors of `drive` that the host can address, whole blocks, under a layer that could export
+    /// Sectors of `stack` that the host can address, whole blocks, under a layer that could export
     /// `most`.
-    pub fn sectors(self, drive: &DriveSpec, most: u64) -> u64 {
+    pub fn sectors(self, stack: &Stack, most: u64) -> u64 {
         let share =
-            |permille: u64| (u128::from(drive.exported) * u128::from(permille) / 1000) as u64;
+            |permille: u64| (u128::from(stack.sectors()) * u128::from(permille) / 1000) as u64;
         let sectors = match self {
-            Export::Usual if drive.zoned.is_some() => share(USUAL_RAW),
+            Export::Usual if stack.is_raw() => share(USUAL_RAW),
             Export::Usual => share(USUAL),
             Export::Share(permille) => share(permille.into()),
             Export::Bytes(bytes) => bytes / SECTOR as u64,

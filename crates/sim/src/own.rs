@@ -6,6 +6,7 @@
 //! [`SETTLED`]; after [`MOST_SPANS`] spans, or [`MOST_ROUNDS`] rounds, it counts as not reached.
 
 use hostftl_core::Layer;
+use hostftl_drives::Model;
 use hostftl_trace::Op;
 
 use crate::front::Front;
@@ -26,8 +27,8 @@ const DEPTH: u32 = 32;
 ///
 /// # Errors
 /// A workload that can't be read again, what the layer broke, or a request that failed.
-pub fn repeat<L: Layer>(
-    world: &mut World<L>,
+pub fn repeat<L: Layer, D: Model>(
+    world: &mut World<L, D>,
     ageing: &Ageing,
     warmed: &mut Warmed,
     cancelled: &mut dyn FnMut() -> bool,

@@ -1,9 +1,11 @@
 //! A row of a comparison: what one layer cost on one workload.
 
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_drives::Model;
 use serde::Serialize;
 
 use crate::cell::Cell;
+use crate::devices::{self, DeviceRow};
 use crate::error::Violation;
 use crate::front::Front;
 use crate::latency::LatencyNs;
@@ -99,8 +101,11 @@ pub struct Row {
     pub busy_ns: Busy,
     /// The drive's own collection, in ns; `busy_ns.copyback` has it too.
     pub drive_gc_ns: u64,
-    /// Busy time relative to passthrough's, when that is in the comparison.
+    /// Busy time relative to that of `base`.
     pub busy_ratio: Option<f64>,
+    /// What it is relative to: passthrough when that is in the comparison, RAID 5 where passthrough
+    /// can't be.
+    pub base: Option<String>,
     /// Percentiles of the latency.
     pub latency_ns: LatencyNs,
     /// Reads and writes answered per second of simulated time.
@@ -117,6 +122,8 @@ pub struct Row {
     pub page_operations: u64,
     /// Bytes programmed in flash, by cause.
     pub programmed_bytes: ByCause,
+    /// What each device did, the journal's last.
+    pub devices: Vec<DeviceRow>,
     /// Wear.
     pub erases: Erases,
     /// What the host can write in the drive's life.
@@ -160,20 +167,22 @@ impl Row {
     ///
     /// # Errors
     /// A figure that is not a number.
-    pub fn new<L: Layer>(run: &Run, world: &World<L>) -> Result<Self, Violation> {
+    pub fn new<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Self, Violation> {
         let (work, host, cell) = (run.work, run.front.totals(), run.cell);
         let bytes = |sectors: u64| sectors * SECTOR as u64;
-        let sent: u64 = work.sent_by.iter().sum();
+        let sent = work.sent_in_all();
         let simulated = run.front.last_answer.saturating_sub(run.start);
         let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
         let map = map.iter().sum::<u64>();
-        // Busy time, wear and energy are those of the drive, a journal's apart.
-        let main = work.of_first(world.drives[0].erased().count());
-        let (busy, erases) = (main.busy(), main.erases());
+        // Busy time, wear and energy are those of the stack, a journal's apart.
+        let (specs, data) = (cell.layer.devices(cell.stack), cell.stack.devices.len());
+        let main = work.part(0..data);
+        let busy = main.busy();
+        let (erases, life) = devices::wear(&specs[..data], &main, host.written_sectors);
         let row = Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
-            drive: cell.drive.name.clone(),
+            drive: cell.stack.name.clone(),
             workload: cell.name.to_owned(),
             partial: run.partial,
             warm: run.warmed.name(),
@@ -197,6 +206,7 @@ impl Row {
             busy_ns: busy,
             drive_gc_ns: busy.drive_gc,
             busy_ratio: None,
+            base: None,
             latency_ns: run.front.latencies.figures(),
             iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
             facts: world.layer().facts().into_iter().collect(),
@@ -204,10 +214,11 @@ impl Row {
             meta_bytes: cell.plan.meta_bytes,
             model_bytes: cell.memory(),
             rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
-            page_operations: main.page_operations(cell.drive),
+            page_operations: main.page_operations(&specs[..data]),
             programmed_bytes: work.programmed_bytes(),
-            life: Life::of(cell.drive, host.written_sectors, &main, &erases),
-            energy: main.energy(cell.drive, bytes(host.written_sectors + host.read_sectors)),
+            devices: devices::rows(&specs, (cell.layer, data), work, host.written_sectors),
+            life,
+            energy: main.energy(&specs[..data], bytes(host.written_sectors + host.read_sectors)),
             series: run.front.series.intervals(run.front.last_answer, cell.dies()),
             erases,
             conserved: true,

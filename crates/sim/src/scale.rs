@@ -5,12 +5,11 @@
 //! the workload touches the same share of it. Rates do not: the slice has the model's dies.
 
 use hostftl_core::SECTOR;
-use hostftl_drives::DriveSpec;
-use hostftl_layers::AnyLayer;
 use serde::Serialize;
 
 use crate::choice::LayerChoice;
 use crate::row::Row;
+use crate::stack::Stack;
 
 /// Seconds of a year, and of a day.
 const YEAR: f64 = 365.25 * DAY;
@@ -50,9 +49,9 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// What `row`, of `layer` on `drive`, means for a drive that exports `bytes`.
-    pub fn of(row: &Row, drive: &DriveSpec, layer: &LayerChoice, bytes: u64) -> Self {
-        let slice = (drive.exported * SECTOR as u64) as f64;
+    /// What `row`, of `layer` on `stack`, means for one whose devices export `bytes` for data.
+    pub fn of(row: &Row, stack: &Stack, layer: &LayerChoice, bytes: u64) -> Self {
+        let slice = (stack.sectors() * SECTOR as u64) as f64;
         let factor = bytes as f64 / slice;
         let grown = |tb: Option<f64>| tb.map(|tb| tb * factor);
         let life = &row.life;
@@ -63,10 +62,10 @@ impl Scaled {
         let rate = (seconds > 0.0 && row.host_write_bytes > 0)
             .then(|| row.host_write_bytes as f64 / seconds);
         let years = |tb: Option<f64>, rate: Option<f64>| Some(tb? * 1e12 / (rate? * YEAR));
-        let memory = match drive.zoned {
+        let memory = match stack.is_raw() {
             // By proportion: what a larger raw drive is made of is not known.
-            Some(_) => Ok((row.layer_bytes() as f64 * factor) as u64),
-            None => memory(drive, layer, bytes),
+            true => Ok((row.layer_bytes() as f64 * factor) as u64),
+            false => memory(stack, layer, factor),
         };
         let impossible = memory.as_ref().err().cloned();
         let memory_bytes = memory.ok();
@@ -86,12 +85,9 @@ impl Scaled {
     }
 }
 
-/// Bytes of memory that `layer` takes on a drive like `drive` that exports so many bytes.
-fn memory(drive: &DriveSpec, layer: &LayerChoice, bytes: u64) -> Result<u64, String> {
-    let unit = u64::from(drive.map_unit);
-    let mut large = drive.clone();
-    large.exported = bytes / SECTOR as u64 / unit * unit;
-    let plan = AnyLayer::plan(&layer.on(&large), &layer.devices(&large));
+/// Bytes of memory that `layer` takes on a stack whose devices are so many times as large.
+fn memory(stack: &Stack, layer: &LayerChoice, factor: f64) -> Result<u64, String> {
+    let plan = layer.plan(&stack.scaled(factor), stack.map_unit());
     plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())
 }
 

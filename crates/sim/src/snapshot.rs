@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_core::Layer;
-use hostftl_drives::{Drive, DriveSpec};
+use hostftl_drives::{Device, DeviceSpec};
 
 use crate::error::StudyError;
 use crate::front::Totals;
@@ -41,7 +41,7 @@ fn wrong(path: &Path, why: impl ToString) -> StudyError {
 /// # Errors
 /// When the file can't be written.
 pub fn save<L: Layer>(
-    world: &World<L>,
+    world: &World<L, Device>,
     warmed: &Warmed,
     about: &str,
     path: &Path,
@@ -58,7 +58,11 @@ pub fn save<L: Layer>(
         .map_err(|error| wrong(path, format!("can't write the snapshot: {error}")))
 }
 
-fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Result<Vec<u8>> {
+fn encoded<L: Layer>(
+    world: &World<L, Device>,
+    warmed: &Warmed,
+    about: &str,
+) -> io::Result<Vec<u8>> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((about.len() as u32).to_le_bytes());
@@ -79,11 +83,11 @@ fn encoded<L: Layer>(world: &World<L>, warmed: &Warmed, about: &str) -> io::Resu
 /// # Errors
 /// When the file can't be read, is damaged, or was made from another stack than `about` says.
 pub fn load(
-    specs: &[DriveSpec],
+    specs: &[DeviceSpec],
     about: &str,
     warm: Warm,
     path: &Path,
-) -> Result<(Vec<Drive>, Media, Warmed), StudyError> {
+) -> Result<(Vec<Device>, Media, Warmed), StudyError> {
     let bytes =
         fs::read(path).map_err(|error| wrong(path, format!("can't read the snapshot: {error}")))?;
     let fault = |why: &str| wrong(path, format!("{why}: remove it, and it is made again"));
@@ -106,7 +110,7 @@ pub fn load(
         let why = format!("the snapshot is of another stack ({found}, not {about})");
         return Err(fault(&why));
     }
-    let drives = specs.iter().map(|spec| Drive::load(spec, &mut from));
+    let drives = specs.iter().map(|spec| Device::load(spec, &mut from));
     let drives = drives.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(path, error))?;
     let media = Media::load(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
     Ok((drives, media, warmed))

@@ -9,8 +9,7 @@
 use std::path::PathBuf;
 
 use hostftl_core::SECTOR;
-use hostftl_drives::DriveSpec;
-use hostftl_layers::{AnyLayer, LayerKind, Plan};
+use hostftl_layers::Plan;
 use hostftl_trace::Notes;
 
 use crate::cell::{self, Cell};
@@ -22,6 +21,7 @@ use crate::outcome::{Hole, Outcome, Why};
 use crate::player::MOST_UNDER_WAY;
 use crate::row::{Row, ratio};
 use crate::schedule;
+use crate::stack::Stack;
 use crate::state::Warm;
 
 /// The part of the memory limit that the workloads may take together: one in so many.
@@ -32,8 +32,8 @@ const LOADS_SHARE: u64 = 4;
 pub struct Study {
     /// The requests.
     pub workloads: Vec<Load>,
-    /// The drives, a new one for each row.
-    pub drives: Vec<DriveSpec>,
+    /// The drives, or stacks of several; new ones for each row.
+    pub drives: Vec<Stack>,
     /// The layers.
     pub layers: Vec<LayerChoice>,
     /// The states of the drives before; how they come about is not part of the rows.
@@ -128,7 +128,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
         Err(why) => Err(Why::Failed(why)),
     });
     let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
-    Ok(gathered(&places, related(results, study.layers.len())))
+    Ok(gathered(&places, related(results, &study.layers)))
 }
 
 /// A combination: where a row will be.
@@ -136,7 +136,7 @@ struct Place<'a> {
     study: &'a Study,
     name: &'a str,
     load: &'a Loaded,
-    drive: &'a DriveSpec,
+    stack: &'a Stack,
     warm: Warm,
     layer: &'a LayerChoice,
 }
@@ -145,10 +145,10 @@ struct Place<'a> {
 fn places<'a>(study: &'a Study, loads: &'a [Loaded]) -> Vec<Place<'a>> {
     let mut places = Vec::with_capacity(study.rows());
     for (name, load) in study.workloads.iter().map(|load| &load.name).zip(loads) {
-        for drive in &study.drives {
+        for stack in &study.drives {
             for &warm in &study.warm {
                 let layers = study.layers.iter();
-                places.extend(layers.map(|layer| Place { study, name, load, drive, warm, layer }));
+                places.extend(layers.map(|layer| Place { study, name, load, stack, warm, layer }));
             }
         }
     }
@@ -158,20 +158,20 @@ fn places<'a>(study: &'a Study, loads: &'a [Loaded]) -> Vec<Place<'a>> {
 impl<'a> Place<'a> {
     /// The row to make, number `index`, if it can be made with `memory` bytes.
     fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
-        let Place { study, name, load, drive, warm, layer } = *self;
-        let plan = plan(layer, drive)?;
-        let exported = study.export.sectors(drive, plan.limits.exported);
+        let Place { study, name, load, stack, warm, layer } = *self;
+        let plan = plan(layer, stack)?;
+        let exported = study.export.sectors(stack, plan.limits.exported);
         if plan.limits.exported < exported {
             let bytes = |sectors: u64| sectors * SECTOR as u64;
             return Err(StudyError::Exports {
                 layer: layer.name.clone(),
-                drive: drive.name.clone(),
+                drive: stack.name.clone(),
                 most: bytes(plan.limits.exported) >> 20,
                 wanted: bytes(exported).div_ceil(1 << 20),
             });
         }
-        fits(study, name, load, drive, exported)?;
-        let cell = Cell { study, index, name, load, drive, warm, layer, plan, exported };
+        fits(study, name, load, stack, exported)?;
+        let cell = Cell { study, index, name, load, stack, warm, layer, plan, exported };
         match cell.memory() {
             needed if needed > memory => Err(cell.too_large(needed, memory)),
             _ => Ok(cell),
@@ -184,7 +184,7 @@ impl<'a> Place<'a> {
             index,
             after,
             workload: self.name.to_owned(),
-            drive: self.drive.name.clone(),
+            drive: self.stack.name.clone(),
             warm: self.warm.to_string(),
             layer: self.layer.name.clone(),
             why,
@@ -204,11 +204,11 @@ fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
     Outcome { rows, holes }
 }
 
-/// What a layer needs and gives on `drive`.
-fn plan(layer: &LayerChoice, drive: &DriveSpec) -> Result<Plan, StudyError> {
-    AnyLayer::plan(&layer.on(drive), &layer.devices(drive)).map_err(|why| StudyError::Plan {
+/// What a layer needs and gives on `stack`.
+fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
+    layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
         layer: layer.name.clone(),
-        drive: drive.name.clone(),
+        drive: stack.name.clone(),
         why: why.to_string(),
     })
 }
@@ -231,10 +231,10 @@ fn fits(
     study: &Study,
     workload: &str,
     load: &Loaded,
-    drive: &DriveSpec,
+    stack: &Stack,
     exported: u64,
 ) -> Result<(), StudyError> {
-    let (workload, drive) = (workload.to_owned(), drive.name.clone());
+    let (workload, drive) = (workload.to_owned(), stack.name.clone());
     let mib = |sectors: u64| (sectors * SECTOR as u64) >> 20;
     if load.last_dev > 0 && !study.compact {
         return Err(StudyError::Devices { workload });
@@ -249,15 +249,18 @@ fn fits(
     })
 }
 
-/// The rows that there are, with busy times relative to passthrough's in each group of `layers`.
-fn related(mut rows: Vec<Result<Row, Why>>, layers: usize) -> Vec<Result<Row, Why>> {
-    for group in rows.chunks_mut(layers.max(1)) {
-        let whole = |row: &&mut Row| !row.partial;
-        let base = group.iter_mut().flatten().filter(whole);
-        let base = base.map(|row| (row.layer == LayerKind::Passthrough.name(), &*row));
-        let base = base.filter(|(is_base, _)| *is_base).map(|(_, row)| row.busy_ns.total()).next();
-        for row in group.iter_mut().flatten().filter(whole) {
-            row.busy_ratio = base.and_then(|base| ratio(row.busy_ns.total(), base));
+/// The rows that there are, with busy times relative to those of passthrough in each group of
+/// `layers`, or of RAID 5 where passthrough can't be.
+fn related(mut rows: Vec<Result<Row, Why>>, layers: &[LayerChoice]) -> Vec<Result<Row, Why>> {
+    for group in rows.chunks_mut(layers.len().max(1)) {
+        let bases = group.iter().zip(layers).filter_map(|(row, layer)| {
+            let row = row.as_ref().ok().filter(|row| !row.partial)?;
+            Some((layer.base()?, row.busy_ns.total(), row.layer.clone()))
+        });
+        let Some((_, busy, name)) = bases.min_by_key(|(rank, ..)| *rank) else { continue };
+        for row in group.iter_mut().flatten().filter(|row| !row.partial) {
+            row.busy_ratio = ratio(row.busy_ns.total(), busy);
+            row.base = row.busy_ratio.map(|_| name.clone());
         }
     }
     rows

@@ -4,7 +4,7 @@
 //! would leave the same state behind if they took their time.
 
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
-use hostftl_drives::Clock;
+use hostftl_drives::{Clock, Model};
 use hostftl_trace::{Compressibility, Op, Record, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -86,8 +86,8 @@ pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>
 ///
 /// # Errors
 /// What the layer broke, a request that failed, or a workload that can't be read again.
-pub fn warm<L: Layer>(
-    world: &mut World<L>,
+pub fn warm<L: Layer, D: Model>(
+    world: &mut World<L, D>,
     ageing: &Ageing,
     cancelled: &mut dyn FnMut() -> bool,
 ) -> Result<Warmed, PlayError> {
@@ -122,7 +122,11 @@ pub fn warm<L: Layer>(
 }
 
 /// Overwrites `grain` sectors here and there until it makes no difference any more.
-fn overwrite<L: Layer>(host: &mut Host<L>, exported: u64, grain: u32) -> Result<(), Violation> {
+fn overwrite<L: Layer, D: Model>(
+    host: &mut Host<L, D>,
+    exported: u64,
+    grain: u32,
+) -> Result<(), Violation> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(host.seed ^ 0x5eed);
     let units = exported / u64::from(grain);
     let mut programmed = vec![host.world.sample().programmed];
@@ -156,15 +160,15 @@ fn overwrite<L: Layer>(host: &mut Host<L>, exported: u64, grain: u32) -> Result<
 }
 
 /// A host that writes one request after the other and looks at nothing but failures.
-struct Host<'a, L: Layer> {
-    world: &'a mut World<L>,
+struct Host<'a, L: Layer, D: Model> {
+    world: &'a mut World<L, D>,
     warmed: &'a mut Warmed,
     compress: Option<Compressibility>,
     seed: u64,
     cancelled: &'a mut dyn FnMut() -> bool,
 }
 
-impl<L: Layer> Host<'_, L> {
+impl<L: Layer, D: Model> Host<'_, L, D> {
     /// Writes a range; true when somebody wants to stop.
     fn write(&mut self, lba: u64, sectors: u32) -> Result<bool, Violation> {
         loop {

@@ -1,7 +1,7 @@
 //! What a run cost the flash: erases, life and energy.
 
 use hostftl_core::{CAUSES, Cause, SECTOR};
-use hostftl_drives::DriveSpec;
+use hostftl_drives::DeviceSpec;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -109,20 +109,39 @@ pub struct Life {
 }
 
 impl Life {
-    /// Of drives made as `spec` says, on which the host wrote `written` sectors.
-    pub fn of(spec: &DriveSpec, written: u64, work: &Work, erases: &Erases) -> Self {
+    /// Of a device made as `spec` says; on its stack the host wrote `written` sectors.
+    pub fn of(spec: &DeviceSpec, written: u64, work: &Work, erases: &Erases) -> Self {
         let tb = |bytes: f64| bytes / 1e12;
-        let capacity = (spec.shape.sectors() * SECTOR as u64) as f64 * work.drives.len() as f64;
-        let cycles = f64::from(spec.cycles);
+        let capacity = (spec.sectors() * SECTOR as u64) as f64;
+        let cycles = f64::from(spec.cycles());
         let host = (written * SECTOR as u64) as f64;
         let waf = work.programmed() as f64 / written as f64;
         let by = |erases: f64| (host > 0.0 && erases > 0.0).then(|| tb(host * cycles / erases));
         Life {
-            cycles: spec.cycles,
+            cycles: spec.cycles(),
             host_tb: (written > 0 && waf > 0.0)
                 .then(|| tb(theory::life_bytes(capacity, cycles, waf))),
             host_tb_by_erases: by(erases.mean),
             host_tb_by_most_erased: by(f64::from(erases.max)),
+        }
+    }
+
+    /// That of a stack of two devices: each estimate is that of the one that is worn out first.
+    #[must_use]
+    pub fn shorter(self, other: Life) -> Life {
+        let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let is_first = self.host_tb.unwrap_or(f64::MAX) <= other.host_tb.unwrap_or(f64::MAX);
+        Life {
+            cycles: if is_first { self.cycles } else { other.cycles },
+            host_tb: least(self.host_tb, other.host_tb),
+            host_tb_by_erases: least(self.host_tb_by_erases, other.host_tb_by_erases),
+            host_tb_by_most_erased: least(
+                self.host_tb_by_most_erased,
+                other.host_tb_by_most_erased,
+            ),
         }
     }
 }

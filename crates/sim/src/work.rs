@@ -1,7 +1,10 @@
 //! What layer and drives did, as a difference between two moments when nothing was under way.
 
+use std::array::from_fn;
+use std::ops::Range;
+
 use hostftl_core::{CAUSES, Cause, Counters, Layer, SECTOR};
-use hostftl_drives::{Drive, DriveSpec, DriveWork};
+use hostftl_drives::{DeviceSpec, DriveWork, Model};
 
 use crate::row::Busy;
 use crate::wear::{ByCause, Energy, Erases};
@@ -12,55 +15,66 @@ use crate::world::World;
 pub struct Work {
     /// Each drive.
     pub drives: Vec<DriveWork>,
-    /// Erases of each segment of all drives.
-    pub erased: Vec<u32>,
+    /// Erases of each segment of each drive; of a memory, writes of each sector.
+    pub worn: Vec<Vec<u32>>,
     /// The layer's own counters.
     pub counters: Counters,
-    /// Sectors that the layer sent to its devices, by cause.
-    pub sent_by: [u64; CAUSES],
+    /// Sectors that the layer sent to each device, by cause.
+    pub sent_to: Vec<[u64; CAUSES]>,
     /// Whether it is the layer that erases.
     pub raw: bool,
 }
 
 impl Work {
     /// Everything that `world` did so far.
-    pub fn of<L: Layer>(world: &World<L>) -> Self {
+    pub fn of<L: Layer, D: Model>(world: &World<L, D>) -> Self {
         Work {
-            drives: world.drives.iter().map(Drive::work).collect(),
-            erased: world.drives.iter().flat_map(Drive::erased).collect(),
+            drives: world.drives.iter().map(Model::work).collect(),
+            worn: world.drives.iter().map(Model::worn).collect(),
             counters: world.layer().counters(),
-            sent_by: world.sent_by,
-            raw: world.drives.iter().any(|drive| drive.spec().zoned.is_some()),
+            sent_to: world.sent_to.clone(),
+            raw: world.drives.iter().any(Model::is_raw),
         }
     }
 
-    /// That of the first drive alone, which has so many segments.
+    /// That of some of the devices; the layer's counters are those of all.
     #[must_use]
-    pub fn of_first(&self, segments: usize) -> Work {
-        let (drives, erased) = (self.drives[..1].to_vec(), self.erased[..segments].to_vec());
-        Work { drives, erased, ..self.clone() }
+    pub fn part(&self, devices: Range<usize>) -> Work {
+        Work {
+            drives: self.drives[devices.clone()].to_vec(),
+            worn: self.worn[devices.clone()].to_vec(),
+            sent_to: self.sent_to[devices].to_vec(),
+            ..*self
+        }
     }
 
     /// What was done since `before`. Of the counters only those of the collection are needed.
     #[must_use]
     pub fn since(&self, before: &Work) -> Work {
         let drives = self.drives.iter().zip(&before.drives);
-        let erased = self.erased.iter().zip(&before.erased);
+        let worn = self.worn.iter().zip(&before.worn);
+        let worn = worn.map(|(now, before)| now.iter().zip(before).map(|(a, b)| a - b).collect());
+        let sent = self.sent_to.iter().zip(&before.sent_to);
         let mut counters = self.counters;
         counters.gc_runs -= before.counters.gc_runs;
         counters.gc_copied -= before.counters.gc_copied;
         Work {
             drives: drives.map(|(now, before)| now.since(before)).collect(),
-            erased: erased.map(|(now, before)| now - before).collect(),
+            worn: worn.collect(),
             counters,
-            sent_by: std::array::from_fn(|i| self.sent_by[i] - before.sent_by[i]),
+            sent_to: sent.map(|(now, before)| from_fn(|i| now[i] - before[i])).collect(),
             raw: self.raw,
         }
     }
 
     /// Sectors sent to the devices for `cause`.
     pub fn sent(&self, cause: Cause) -> u64 {
-        self.sent_by[cause as usize]
+        self.sent_to.iter().map(|sent| sent[cause as usize]).sum()
+    }
+
+    /// All of them.
+    pub fn sent_in_all(&self) -> u64 {
+        self.sent_to.iter().flatten().sum()
     }
 
     /// Sectors programmed in flash.
@@ -103,24 +117,27 @@ impl Work {
         busy
     }
 
-    /// Erases of a segment.
+    /// Erases of a segment, or writes of a memory's sector.
     pub fn erases(&self) -> Erases {
-        Erases::of(self.erased.clone())
+        Erases::of(self.worn.concat())
     }
 
-    /// Energy of all drives, which are made as `spec` says, for a host that wrote and read so many
-    /// bytes.
-    pub fn energy(&self, spec: &DriveSpec, host_bytes: u64) -> Energy {
-        let by = |cause: Cause| self.drives.iter().map(|work| work.energy(spec, cause)).sum();
+    /// Energy of all drives, which are made as `specs` say, for a host that wrote and read so many
+    /// bytes. Nothing is known of the energy of memories.
+    pub fn energy(&self, specs: &[DeviceSpec], host_bytes: u64) -> Energy {
+        let by = |cause: Cause| {
+            self.drives.iter().zip(specs).map(|(work, spec)| spec.energy(work, cause)).sum()
+        };
         let by_cause = ByCause(Cause::ALL.map(by));
         let mj = by_cause.0.iter().sum::<u64>() as f64 / 1e6;
         let gb = host_bytes as f64 / 1e9;
-        Energy { mj, mj_per_host_gb: (gb > 0.0).then(|| mj / gb), nj_by_cause: by_cause }
+        let known = gb > 0.0 && specs.iter().all(DeviceSpec::is_flash);
+        Energy { mj, mj_per_host_gb: known.then(|| mj / gb), nj_by_cause: by_cause }
     }
 
-    /// NAND pages read and programmed by all drives, which are made as `spec` says.
-    pub fn page_operations(&self, spec: &DriveSpec) -> u64 {
-        self.drives.iter().map(|work| work.flash.page_operations(spec.shape.stripe)).sum()
+    /// NAND pages read and programmed by all drives, which are made as `specs` say.
+    pub fn page_operations(&self, specs: &[DeviceSpec]) -> u64 {
+        self.drives.iter().zip(specs).map(|(work, spec)| spec.page_operations(work)).sum()
     }
 
     /// Bytes programmed, by cause.

@@ -59,8 +59,8 @@ pub struct World<L: Layer, D: Model = Drive> {
     media: Option<Media>,
     digest: StreamDigest,
     steps: u64,
-    /// Sectors that the layer sent to its devices, by cause.
-    pub(crate) sent_by: [u64; CAUSES],
+    /// Sectors that the layer sent to each device, by cause.
+    pub(crate) sent_to: Vec<[u64; CAUSES]>,
     ready: bool,
     stopped: bool,
     broken: Option<Violation>,
@@ -104,10 +104,12 @@ impl<L: Layer, D: Model> World<L, D> {
         media: Option<Media>,
         costs: HostCosts,
     ) -> Result<Self, Violation> {
-        let mut sent_by = [0; CAUSES];
-        let before = drives.iter().map(Model::work);
-        sent_by[Cause::Host as usize] =
-            before.map(|work| work.programmed() + work.waiting.iter().sum::<u64>()).sum();
+        let sent_to = drives.iter().map(Model::work).map(|work| {
+            let mut sent = [0; CAUSES];
+            sent[Cause::Host as usize] = work.programmed() + work.waiting.iter().sum::<u64>();
+            sent
+        });
+        let sent_to = sent_to.collect();
         let mut world = World {
             now: 0,
             events: Events::default(),
@@ -126,7 +128,7 @@ impl<L: Layer, D: Model> World<L, D> {
             media,
             digest: StreamDigest::default(),
             steps: 0,
-            sent_by,
+            sent_to,
             ready: false,
             stopped: false,
             broken: None,
@@ -390,9 +392,10 @@ impl<L: Layer, D: Model> World<L, D> {
 
     #[inline]
     fn execute(&mut self, token: Token, command: Command) {
-        if let Command::Program { tally, .. } = &command {
+        if let Command::Program { device, tally, .. } = &command {
+            let sent_to = &mut self.sent_to[*device as usize];
             // A count of sectors can't overflow, and without a check this is one addition.
-            for (sent, cause) in self.sent_by.iter_mut().zip(Cause::ALL) {
+            for (sent, cause) in sent_to.iter_mut().zip(Cause::ALL) {
                 *sent = sent.wrapping_add(tally.get(cause).into());
             }
         }

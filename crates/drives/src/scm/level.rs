@@ -84,6 +84,44 @@ impl Level {
         }
     }
 
+    /// Writes of each physical sector.
+    pub fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
+    /// All that it keeps, as words: the map, the free pages, then of each physical page the
+    /// threshold, then the writes of each sector.
+    pub fn words(&self) -> impl Iterator<Item = u32> {
+        let pages = self.map.iter().chain(&self.free).chain(&self.thresholds);
+        pages.chain(&self.counts).copied()
+    }
+
+    /// What [`Level::words`] gave; all writes count as the host's.
+    ///
+    /// # Errors
+    /// When the words are no state that can be.
+    pub fn of_words(spec: &ScmSpec, words: &[u32]) -> Result<Self, &'static str> {
+        let mut level = Level::new(spec);
+        let (all, wide) = (level.most.len(), spec.page as usize);
+        if words.len() != all * (2 + wide) {
+            return Err("scm: a saved memory has another size");
+        }
+        let (map, rest) = words.split_at(spec.pages as usize);
+        let (free, rest) = rest.split_at(spec.spare as usize);
+        let (thresholds, counts) = rest.split_at(all);
+        if map.iter().chain(free).any(|&page| page as usize >= all) {
+            return Err("scm: a saved memory has a page that can't be");
+        }
+        level.map.copy_from_slice(map);
+        level.free = free.iter().copied().collect();
+        level.thresholds.copy_from_slice(thresholds);
+        level.counts.copy_from_slice(counts);
+        let most = counts.chunks(wide).map(|page| page.iter().copied().max().unwrap_or(0));
+        level.most = most.collect();
+        level.host = counts.iter().map(|&count| u64::from(count)).sum();
+        level.check().map(|()| level)
+    }
+
     /// How worn it all is.
     pub fn wear(&self) -> Wear {
         Wear {

@@ -7,6 +7,7 @@
 //! - The writes of all sectors together are those of the host and those of copies.
 
 mod level;
+mod saved;
 
 use std::collections::VecDeque;
 
@@ -71,6 +72,12 @@ impl ScmSpec {
     /// What the host sees of it.
     pub fn device_info(&self) -> DeviceInfo {
         DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors(), 1) }
+    }
+
+    /// Bytes of memory that the model takes.
+    pub fn memory(&self) -> u64 {
+        let pages = u64::from(self.pages) + u64::from(self.spare);
+        pages * (4 * u64::from(self.page) + 16)
     }
 
     /// How long a sector takes.
@@ -206,6 +213,14 @@ impl Model for Scm {
 
     fn work(&self) -> DriveWork {
         self.counts.work()
+    }
+
+    fn worn(&self) -> Vec<u32> {
+        self.level.counts().to_vec()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        Scm::check(self)
     }
 }
 

@@ -83,6 +83,10 @@ pub(super) type Fault = (usize, String);
 /// # Errors
 /// The line or the option that is wrong, and why.
 pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
+    if super::memory::is_memory(&text.text) {
+        let why = "a memory (kind = \"scm\") is no flash drive: only a study takes it".to_owned();
+        return Err(text.fault(0, why));
+    }
     let file: File = toml::from_str(&text.text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         text.fault(at, error.message().replace('\n', " "))
@@ -371,7 +375,7 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
 }
 
 /// A size in bytes with an optional suffix `k`, `m`, `g` or `t`.
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()?.to_ascii_lowercase() {
         b'k' => 10,
         b'm' => 20,
@@ -387,7 +391,7 @@ fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fa
     word.parse().map_err(|why: T::Err| (at, why.to_string()))
 }
 
-fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
+pub(super) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
 {

@@ -3,13 +3,15 @@
 mod cell;
 mod error;
 mod file;
+mod memory;
 mod raw;
 mod shape;
 mod text;
 
 use hostftl_core::{DeviceInfo, Nanos};
 
-use crate::memory;
+use crate::device::DeviceSpec;
+use crate::memory as model_memory;
 use crate::pool::{Frontiers, GcPolicy, PoolSpec};
 use crate::zoned::ZonedSpec;
 pub use error::DriveError;
@@ -90,6 +92,25 @@ pub struct Energy {
     pub erase: u64,
     /// Of moving a row over its channel.
     pub bus: u64,
+}
+
+impl DeviceSpec {
+    /// The names of the built-in drives and memories.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        text::names().chain(text::memories())
+    }
+
+    /// The drive or the memory `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
+    ///
+    /// # Errors
+    /// When there is neither, or what is described is not possible.
+    pub fn find(name: &str) -> Result<Self, DriveError> {
+        let text = text::find(name)?;
+        match memory::is_memory(&text.text) {
+            true => memory::spec(&text).map(DeviceSpec::Scm),
+            false => file::spec(&text).map(DeviceSpec::Flash),
+        }
+    }
 }
 
 impl DriveSpec {
@@ -178,7 +199,7 @@ impl DriveSpec {
 
     /// Bytes of memory that the model of the drive takes.
     pub fn memory(&self) -> u64 {
-        memory::of(self)
+        model_memory::of(self)
     }
 
     /// Refuses a drive whose model does not fit into `limit` bytes, or, without a limit, into three
@@ -187,7 +208,8 @@ impl DriveSpec {
     /// # Errors
     /// Both figures.
     pub fn fits(&self, limit: Option<u64>) -> Result<(), DriveError> {
-        let (needed, limit) = (self.memory(), limit.or_else(memory::free).unwrap_or(u64::MAX));
+        let (needed, limit) =
+            (self.memory(), limit.or_else(model_memory::free).unwrap_or(u64::MAX));
         if needed <= limit {
             return Ok(());
         }

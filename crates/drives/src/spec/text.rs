@@ -18,6 +18,12 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("tlc", include_str!("../../../../stacks/drives/tlc.toml")),
 ];
 
+/// The memories that every program has built in, by name.
+const MEMORIES: [(&str, &str); 2] = [
+    ("scm-m", include_str!("../../../../stacks/drives/scm-m.toml")),
+    ("scm-s", include_str!("../../../../stacks/drives/scm-s.toml")),
+];
+
 /// A drive's text with what was changed in it.
 pub struct Text {
     /// What the user asked for, options included.
@@ -35,13 +41,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
+/// The names of the built-in memories.
+pub fn memories() -> impl Iterator<Item = &'static str> {
+    MEMORIES.iter().map(|(name, _)| *name)
+}
+
 /// The text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
 ///
 /// # Errors
 /// When there is neither.
 pub fn find(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
-    let text = match BUILT_IN.iter().find(|(known, _)| *known == origin) {
+    let text = match BUILT_IN.iter().chain(&MEMORIES).find(|(known, _)| *known == origin) {
         Some((_, text)) => (*text).to_owned(),
         None => read(origin)?,
     };
@@ -56,7 +67,7 @@ pub fn find(asked: &str) -> Result<Text, DriveError> {
 fn read(origin: &str) -> Result<String, DriveError> {
     let path = Path::new(origin);
     if !path.exists() && !origin.contains('/') && path.extension().is_none() {
-        let known = names().collect::<Vec<_>>().join(", ");
+        let known = names().chain(memories()).collect::<Vec<_>>().join(", ");
         return Err(DriveError::Unknown { name: origin.to_owned(), known });
     }
     std::fs::read_to_string(path)

@@ -3,7 +3,8 @@
 //! Stripes have a chunk on each device, one of them parity, in turn. A write of a whole stripe
 //! writes all chunks; a smaller one reads the old data and the old parity and writes both. There is
 //! no journal and no map of what changed: after a cut, the parity of what was being written is not
-//! known. Trims and zeroing are refused, and so is work after a device failed.
+//! known. Trims are answered and change nothing; zeroing is refused, and so is work after a device
+//! failed.
 //!
 //! Invariants
 //! - A stripe that is being written belongs to one operation.
@@ -149,13 +150,17 @@ impl Raid5 {
 
     fn accept(&mut self, request: Request, out: &mut Out) {
         let Request { ticket, op, lba, sectors, .. } = request;
+        let exported = self.plan.limits.exported;
         let (kind, data) = match op {
             HostOp::Read(data) => (Some(Kind::Read), Some(data)),
             HostOp::Write { data, fua } => (Some(Kind::Write { fua }), Some(data)),
             HostOp::Flush => (Some(Kind::Flush), None),
+            HostOp::Trim { .. } if lba.checked_add(sectors).is_some_and(|end| end <= exported) => {
+                return out.push(Output::Reply(Reply { ticket, data: None, result: Ok(()) }));
+            }
             HostOp::Trim { .. } | HostOp::Zeroes { .. } => (None, None),
         };
-        let in_range = lba.checked_add(sectors).is_some_and(|end| end <= self.plan.limits.exported);
+        let in_range = lba.checked_add(sectors).is_some_and(|end| end <= exported);
         let (Some(kind), true) = (kind, in_range) else {
             let error = if in_range { HostError::Io } else { HostError::Range };
             return out.push(Output::Reply(Reply { ticket, data, result: Err(error) }));

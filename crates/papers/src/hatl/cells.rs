@@ -88,7 +88,7 @@ fn study(part: &Progress, options: &Options) -> Result<Vec<Rows>, Error> {
     let layers = group.layers.iter().map(|(_, text)| LayerChoice::parse(text));
     let study = Study {
         workloads: group.loads.clone(),
-        drives: vec![DriveSpec::find(group.drive).map_err(|why| failed(&why))?],
+        drives: vec![DriveSpec::find(group.drive).map_err(|why| failed(&why))?.into()],
         layers: layers.collect::<Result<_, _>>().map_err(|why| failed(&why))?,
         warm: vec![Warm::NEW],
         export: Export::Most,

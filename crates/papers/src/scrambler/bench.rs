@@ -143,7 +143,7 @@ impl Bench {
             gc_copies: flash.reads[Cause::DriveGc as usize],
             erases: flash.erases,
             programs: flash.programs,
-            energy: work.energy(&self.spec, 0).mj,
+            energy: work.energy(&[self.spec.clone().into()], 0).mj,
             table_bytes: self.table_bytes,
             rules: std::array::from_fn(|i| now[i] - rules[i]),
             written: totals.written_sectors,

@@ -145,7 +145,7 @@ fn play<L: Layer>(
     let took = (world.now() - start) as f64 / 1e9;
     drain(kind, &mut world)?;
     let (work, host) = (Work::of(&world).since(&before), front.totals().written_sectors as f64);
-    let sent = work.sent_by.iter().sum::<u64>() as f64;
+    let sent = work.sent_in_all() as f64;
     let violation = world.layer().check().err().map(|why| format!("{}: {why}", kind.name()));
     Ok(Outcome {
         kind,

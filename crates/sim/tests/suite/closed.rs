@@ -23,7 +23,7 @@ bus_us = 0
 fn row(drive: DriveSpec, workload: &str, depth: u32, warm: Warm) -> Row {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![drive],
+        drives: vec![drive.into()],
         layers: vec![LayerKind::Passthrough.into()],
         warm: vec![warm],
         export: Export::Most,

@@ -34,7 +34,7 @@ fn line(row: &Row) -> String {
 fn rows_are_as_they_were() {
     let study = Study {
         workloads: LOADS.map(|text| Load::parse(text).expect("a workload")).to_vec(),
-        drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive")).to_vec(),
+        drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive").into()).to_vec(),
         layers: vec![LayerChoice::parse("none").expect("a layer")],
         warm: vec![Warm::FILL],
         export: Export::Most,

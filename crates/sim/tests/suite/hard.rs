@@ -10,7 +10,7 @@ use hostftl_sim::{Export, Load, Outcome, Row, Silent, Study, Warm, compare};
 fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [Row; 2] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find(drive).expect("a drive")],
+        drives: vec![DriveSpec::find(drive).expect("a drive").into()],
         layers: vec![LayerKind::Passthrough.into(), LayerKind::Hard.into()],
         warm: vec![warm],
         export: Export::Most,

@@ -9,7 +9,7 @@ const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 fn ratios(workload: &str) -> [f64; 3] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find("hatl-1g").expect("a drive")],
+        drives: vec![DriveSpec::find("hatl-1g").expect("a drive").into()],
         layers: LAYERS.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
         warm: vec![Warm::NEW],
         export: Export::Most,

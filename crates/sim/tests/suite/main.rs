@@ -9,6 +9,7 @@ mod hint;
 mod laws;
 mod liveness;
 mod raw;
+mod stacks;
 mod states;
 mod study;
 mod targets;

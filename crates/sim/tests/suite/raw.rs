@@ -15,7 +15,7 @@ fn row(drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
 fn row_of(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
     let study = Study {
         workloads: vec![Load::parse(work).expect("a workload")],
-        drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}"))],
+        drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}")).into()],
         layers: vec![LayerChoice::parse(layer).expect("a layer")],
         warm: vec![Warm::STEADY],
         export: Export::Most,

@@ -10,7 +10,7 @@ fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study
     let layer = |text: &&str| LayerChoice::parse(text).expect("a layer");
     Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find(drive).expect("a drive")],
+        drives: vec![DriveSpec::find(drive).expect("a drive").into()],
         layers: layers.iter().map(layer).collect(),
         warm: states.iter().map(|text| text.parse().expect("a state")).collect(),
         export: Export::Usual,
@@ -85,7 +85,7 @@ fn what_only_reads_changes_nothing_and_what_hardly_writes_does_not_settle() {
 fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
     let work = "synth:uniform:size=4k,span=64m,count=2000";
     let mut study = study(work, SMALL, &["scrambler", "none", "hard:spare=40"], &["new"]);
-    study.drives.push(DriveSpec::find("slc-1g:capacity=64m").expect("a drive"));
+    study.drives.push(DriveSpec::find("slc-1g:capacity=64m").expect("a drive").into());
     let found = outcome(&study);
     let layers: Vec<&str> = found.rows.iter().map(|row| row.layer.as_str()).collect();
     assert_eq!(layers, ["passthrough"]);

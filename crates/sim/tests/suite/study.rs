@@ -12,7 +12,7 @@ use hostftl_sim::{
 fn study(workload: &str) -> Study {
     Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find("hatl-2g").expect("it is built in")],
+        drives: vec![DriveSpec::find("hatl-2g").expect("it is built in").into()],
         layers: vec![LayerKind::Passthrough.into()],
         warm: vec![Warm::NEW],
         export: Export::Most,
@@ -148,7 +148,7 @@ fn threads_change_nothing() {
     let mut study = study("synth:mix:count=4000,flush=20");
     study.export = Export::Usual;
     study.workloads.push(Load::parse("synth:zipf:count=5000").unwrap());
-    study.drives.push(DriveSpec::find("hatl-1g").unwrap());
+    study.drives.push(DriveSpec::find("hatl-1g").unwrap().into());
     study.layers.push(LayerChoice::parse("hard").unwrap());
     study.layers.push(LayerChoice::parse("hard:spare=12").unwrap());
     let one = compare(&study, &Silent).and_then(Outcome::whole).unwrap();
@@ -185,7 +185,7 @@ fn an_aged_stack_is_kept_and_used_again() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("warm");
     let _ = std::fs::remove_dir_all(&folder);
     let mut study = study("synth:mix:size=4k,span=48m,count=20000,flush=40");
-    let drive = |name: &str| DriveSpec::find(name).expect("a drive");
+    let drive = |name: &str| DriveSpec::find(name).expect("a drive").into();
     study.drives = ["hatl-1g", "qlc-16k:capacity=512m", "tlc:capacity=512m"].map(drive).to_vec();
     study.layers.push(LayerChoice::parse("hard").unwrap());
     study.warm = vec![Warm::FILL];

@@ -1,6 +1,5 @@
 //! The studies behind an advice: all layers once, then the first two again.
 
-use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
     Advice, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm, advise,
@@ -147,24 +146,29 @@ impl Answer {
 fn study(args: &Args) -> Result<Study, Failure> {
     let source = crate::commands::trace::source(&args.trace, false)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let drive = compare::drive(&args.drive)?;
+    let stack = compare::stack(&args.drive)?;
+    if stack.devices.len() > 1 {
+        let why = "advise asks what to put on one drive; compare takes stacks of several";
+        return Err(Failure::usage(format!("{}: {why}", stack.name)));
+    }
     // Some layers are for one kind of drives only; one that the user named is asked anyway.
     let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
-    let suits = |layer: &LayerChoice| match drive.zoned.is_some() {
-        true => of_raw.contains(&layer.kind()),
-        false => !of_raw[1..].contains(&layer.kind()),
+    let suits = |layer: &LayerChoice| match (layer.kind(), stack.is_raw()) {
+        (Some(kind), true) => of_raw.contains(&kind),
+        (Some(kind), false) => !of_raw[1..].contains(&kind),
+        (None, _) => false,
     };
     let usual = || super::LAYERS.map(|name| LayerChoice::parse(name).expect("it is built in"));
     let usual = || usual().into_iter().filter(suits).collect();
     let mut layers: Vec<LayerChoice> = args.layers.clone().unwrap_or_else(usual);
-    if drive.zoned.is_none() {
-        layers.retain(|layer| layer.kind() != LayerKind::Passthrough);
+    if !stack.is_raw() {
+        layers.retain(|layer| layer.kind() != Some(LayerKind::Passthrough));
         layers.insert(0, LayerKind::Passthrough.into());
     }
     Ok(Study {
         compact: matches!(source, Source::File(_)),
         workloads: vec![Load { name: args.trace.clone(), source }],
-        drives: vec![drive],
+        drives: vec![stack],
         layers,
         warm: vec![args.fill],
         export: args.export.unwrap_or_default(),
@@ -199,9 +203,9 @@ fn run(study: &Study, progress: Progress) -> Result<Outcome, Failure> {
 }
 
 fn scaled(args: &Args, study: &Study, row: &Row) -> Scaled {
-    let drive: &DriveSpec = &study.drives[0];
+    let drive = &study.drives[0];
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
-    let capacity = args.scale_to.unwrap_or(drive.exported * 512);
+    let capacity = args.scale_to.unwrap_or(drive.sectors() * 512);
     Scaled::of(row, drive, layer.expect("a row is of the study"), capacity)
 }
 
@@ -245,7 +249,7 @@ fn checks(
     let is_asked = |layer: &&LayerChoice| {
         let index = offers.iter().position(|offer| offer.layer == layer.name);
         let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
-        is_first || layer.kind() == LayerKind::Passthrough
+        is_first || layer.kind() == Some(LayerKind::Passthrough)
     };
     let layers: Vec<LayerChoice> = study.layers.iter().filter(is_asked).cloned().collect();
     let steady = args.fill.steady();

@@ -2,7 +2,7 @@
 
 use hostftl_sim::{Hole, Outcome, Row};
 
-use super::verdict::state;
+use super::verdict::{is_base, state};
 use crate::units::bytes;
 
 /// From here on a ratio of busy times is worth a word.
@@ -71,7 +71,7 @@ impl Line<'_> {
     /// In which states the layer pays and in which it does not; nothing where there is nothing to
     /// relate it to.
     pub fn verdict(&self) -> Option<String> {
-        let related = self.rows.iter().filter(|row| row.layer != "passthrough");
+        let related = self.rows.iter().filter(|row| !is_base(row));
         let related = related.filter_map(|row| row.busy_ratio.map(|ratio| (*row, ratio)));
         let related: Vec<(&Row, f64)> = related.collect();
         let named = |keep: &dyn Fn(f64) -> bool| -> Option<String> {

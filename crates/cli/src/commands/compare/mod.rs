@@ -3,6 +3,7 @@
 mod beside;
 mod charts;
 mod columns;
+mod devices;
 mod files;
 mod page;
 mod progress;
@@ -12,8 +13,10 @@ mod verdict;
 
 use std::path::PathBuf;
 
-use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Study, StudyError, Warm, default_memory};
+use hostftl_drives::{DeviceSpec, DriveError};
+use hostftl_sim::{
+    Export, LayerChoice, Load, Outcome, Stack, StackError, Study, StudyError, Warm, default_memory,
+};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -36,12 +39,15 @@ pub struct Args {
     /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
-    /// Drive models by name or TOML file, with commas between
+    /// Drive models by name or TOML file, with commas between; several devices for one layer as in
+    /// 4*tlc and slc-1g+qlc-64k, or as the TOML file of a stack
     #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
     drives: Vec<String>,
-    /// Layers, with commas between, perhaps with parameters as in hard:spare=10
-    #[arg(long, value_delimiter = ',', value_parser = layer, default_value = "none,hard")]
-    layers: Vec<LayerChoice>,
+    /// Layers, with commas between, perhaps with parameters as in hard:spare=10; unless given,
+    /// those of the stack's file, or none,hard on one device, tier on two, raid5,log:parity=yes on
+    /// more
+    #[arg(long, value_delimiter = ',', value_parser = layer)]
+    layers: Option<Vec<LayerChoice>>,
     /// What the drive holds before the first request, with commas between: new, fill, steady (then
     /// overwritten at random until write amplification settles), self (the workload itself,
     /// repeated until it settles); fill, steady and self perhaps with the share of what is exported
@@ -154,10 +160,12 @@ fn study(args: &Args) -> Result<Study, Failure> {
         Ok(Load { name: text.clone(), source })
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let drives = args.drives.iter().map(|name| stack(name)).collect::<Result<Vec<_>, _>>()?;
+    let layers = args.layers.clone();
     Ok(Study {
         workloads: args.traces.iter().map(load).collect::<Result<_, _>>()?,
-        drives: args.drives.iter().map(|name| drive(name)).collect::<Result<_, _>>()?,
-        layers: args.layers.clone(),
+        layers: layers.unwrap_or_else(|| usual(&drives)),
+        drives,
         warm: args.warm.clone(),
         export: args.export.unwrap_or_default(),
         cache: args.warm_cache.clone(),
@@ -181,15 +189,39 @@ pub fn export(text: &str) -> Result<Export, String> {
 
 /// Reads a layer with its parameters, for clap.
 pub fn layer(text: &str) -> Result<LayerChoice, String> {
-    super::layer(text.split(':').next().unwrap_or_default())?;
+    match text.split(':').next().unwrap_or_default() {
+        "raid5" => {}
+        name => drop(super::layer(name)?),
+    }
     LayerChoice::parse(text)
 }
 
-/// The drive model that `name` means: a built-in one, or a file.
-pub fn drive(name: &str) -> Result<DriveSpec, Failure> {
-    DriveSpec::find(name).map_err(|error| match error {
-        DriveError::Unknown { name, .. } => {
-            let known: Vec<&str> = DriveSpec::names().collect();
+/// The layers that suit `stacks` when nobody names any: those of their files, or what one takes for
+/// so many devices.
+fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
+    let mut layers: Vec<LayerChoice> = Vec::new();
+    for stack in stacks {
+        let suits: &[&str] = match stack.devices.len() {
+            1 => &["none", "hard"],
+            2 => &["tier"],
+            _ => &["raid5", "log:parity=yes"],
+        };
+        let suits = suits.iter().map(|text| LayerChoice::parse(text).expect("it is built in"));
+        let all = if stack.layers.is_empty() { suits.collect() } else { stack.layers.clone() };
+        for layer in all {
+            if !layers.iter().any(|known| known.name == layer.name) {
+                layers.push(layer);
+            }
+        }
+    }
+    layers
+}
+
+/// The drive models that `text` means: built-in ones, or files.
+pub fn stack(text: &str) -> Result<Stack, Failure> {
+    Stack::find(text).map_err(|error| match error {
+        StackError::Drive(DriveError::Unknown { name, .. }) => {
+            let known: Vec<&str> = DeviceSpec::names().collect();
             let text = nearest::unknown("drive", &name, &known);
             Failure::usage(format!("{text}, or the path of a TOML file"))
         }

@@ -8,7 +8,7 @@ use hostftl_report::{Page, Table};
 use hostftl_sim::{Outcome, Row};
 
 use super::report::{self, Column, summary_columns};
-use super::{beside, charts, verdict};
+use super::{beside, charts, devices, verdict};
 use crate::units::{bytes, count, counted};
 
 /// Writes the page to `path`; `again` is the command that makes it again.
@@ -58,7 +58,7 @@ fn side_by_side(page: &mut Page, outcome: &Outcome) {
             table.row(names.chain(states.iter().map(|state| line.cell(state))));
         }
         page.table(&table);
-        page.paragraph(&format!("{}.", report::TITLE));
+        page.paragraph(&format!("{}.", report::title(&outcome.rows)));
     }
     for text in report::verdicts(outcome).iter().chain(&report::about_states(outcome)) {
         page.paragraph(text);
@@ -97,5 +97,9 @@ fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
     rows.iter().filter_map(|row| verdict::of_row(row, rows)).for_each(|text| {
         page.paragraph(&text);
     });
+    if let Some(table) = devices::page_table(rows) {
+        page.table(&table);
+        page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
+    }
     page.figures(charts::all(rows));
 }

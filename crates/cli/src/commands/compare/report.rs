@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
 use hostftl_sim::{Hole, Latency, Legs, MOST_SPANS, Outcome, Row, SETTLED};
 
-use super::{Args, beside, verdict};
+use super::{Args, beside, devices, verdict};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos, three_digits};
@@ -36,8 +36,12 @@ pub fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<()
     } else {
         groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
+    if let Some(table) = devices::table(rows) {
+        console.line(format!("\n{}\n{table}", devices::TITLE))?;
+    }
     console.line("")?;
     let mut texts = not_made(outcome);
+    texts.extend(rows.iter().any(|row| row.devices.len() > 1).then(|| devices::MEANING.to_owned()));
     texts.extend(explain(args, outcome));
     texts.iter().try_for_each(|text| console.paragraph(text))
 }
@@ -54,14 +58,24 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
             let cells = names.chain(states.iter().map(|state| line.cell(state)));
             table.add_row(cells.enumerate().map(|(index, text)| aligned(index < 2, text)));
         }
-        console.line(format!("{}\n{TITLE}\n{table}\n", lines[0].workload))?;
+        let title = title(&outcome.rows);
+        console.line(format!("{}\n{title}\n{table}\n", lines[0].workload))?;
     }
     Ok(())
 }
 
 /// What the table of states says.
-pub const TITLE: &str = "Bytes programmed for each byte that the host wrote, by what the drive \
-                         held before; ×, the drive's work relative to no layer";
+pub fn title(rows: &[Row]) -> String {
+    let base = match verdict::base(rows) {
+        "none" => "no layer",
+        "raid5" => "raid5",
+        _ => "no layer, or to raid5 where that is the first",
+    };
+    format!(
+        "Bytes programmed for each byte that the host wrote, by what the drive held before; ×, the \
+         drive's work relative to {base}"
+    )
+}
 
 /// Combinations without a row, a sentence for each reason.
 pub fn not_made(outcome: &Outcome) -> Vec<String> {
@@ -170,7 +184,7 @@ pub fn summary_columns(outcome: &Outcome) -> Vec<Column> {
         ("state", |row| row.warm.clone()),
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
-        ("vs none", |row| ratio(row.busy_ratio)),
+        (versus(&outcome.rows), |row| ratio(row.busy_ratio)),
         ("waf", |row| ratio(row.waf_total)),
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
         ("read p99", |row| latency(row.latency_ns.read, |read| read.p99)),
@@ -183,6 +197,15 @@ pub fn summary_columns(outcome: &Outcome) -> Vec<Column> {
         columns.retain(|(head, _)| *head != "state");
     }
     columns
+}
+
+/// The head of the busy time relative to another layer's.
+fn versus(rows: &[Row]) -> &'static str {
+    match verdict::base(rows) {
+        "none" => "vs none",
+        "raid5" => "vs raid5",
+        _ => "vs base",
+    }
 }
 
 /// Joules of so many mJ.
@@ -199,7 +222,7 @@ fn busy_table(rows: &[Row]) -> Table {
     let mut columns: Vec<Column> = vec![
         ("layer", name),
         ("busy", |row| nanos(row.busy_ns.total())),
-        ("vs none", |row| ratio(row.busy_ratio)),
+        (versus(rows), |row| ratio(row.busy_ratio)),
         ("read", |row| share(row, row.busy_ns.read)),
         ("request", |row| share(row, row.busy_ns.request)),
         ("copyback", |row| share(row, row.busy_ns.copyback)),
@@ -260,7 +283,10 @@ fn cost_table(rows: &[Row]) -> Table {
         ("by erases", |row| life(row.life.host_tb_by_erases)),
         ("erases p50", |row| row.erases.p50.to_string()),
         ("p99", |row| row.erases.p99.to_string()),
-        ("energy", |row| format!("{} J", joules(row.energy.mj))),
+        ("energy", |row| match row.energy.mj_per_host_gb {
+            Some(_) => format!("{} J", joules(row.energy.mj)),
+            None => NOTHING.to_owned(),
+        }),
         ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
     ];
     of_rows(&columns, rows)

@@ -34,16 +34,37 @@ pub fn title(row: &Row, rows: &[Row]) -> String {
     title
 }
 
-/// What a layer did to the drive's work; nothing for `passthrough` and without it.
+/// Whether others are told relative to `row`.
+pub fn is_base(row: &Row) -> bool {
+    row.layer == "passthrough" || row.base.as_ref() == Some(&row.layer)
+}
+
+/// What the rows that have a ratio are told relative to: `none`, `raid5`, or `base` where that
+/// differs.
+pub fn base(rows: &[Row]) -> &'static str {
+    let mut bases = rows.iter().filter_map(|row| row.base.as_deref());
+    let is_none = |base: &str| base == "passthrough";
+    match (bases.clone().all(is_none), bases.all(|base| !is_none(base))) {
+        (true, _) => "none",
+        (false, true) => "raid5",
+        (false, false) => "base",
+    }
+}
+
+/// What a layer did to the drive's work; nothing for the base and without it.
 pub fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
     let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
     let (layer, less) = (title(row, rows), 1.0 / ratio);
-    (row.layer != "passthrough").then(|| match ratio {
+    let under = match base(rows) {
+        "none" => "without it",
+        _ => "under the layer that it is compared with",
+    };
+    (!is_base(row)).then(|| match ratio {
         ..CLEARLY_LESS => {
             format!("{layer} divides the drive's work by {less:.2}; it takes {memory} of memory.")
         }
         _ => format!(
-            "{layer} does not pay here: the drive works {ratio:.2} times as long as without it, \
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, \
              and it takes {memory} of memory."
         ),
     })
@@ -66,9 +87,13 @@ pub fn of_all(rows: &[Row]) -> String {
     let most = winners.iter().max_by(|one, other| {
         other.busy_ratio.unwrap_or(1.0).total_cmp(&one.busy_ratio.unwrap_or(1.0))
     });
+    let several = rows.iter().all(|row| row.devices.len() > 1);
     let Some(most) = most else {
-        return match (related, rows.iter().any(|row| row.layer != "passthrough")) {
+        return match (related, rows.iter().any(|row| !is_base(row))) {
             (true, true) => "No layer pays here: the drive works as long as without it.".into(),
+            _ if several => {
+                "Without `raid5` and another layer nothing is told relative to it.".into()
+            }
             _ => "Without `passthrough` and another layer there is nothing to compare.".into(),
         };
     };

@@ -1,0 +1,88 @@
+//! What each device of a stack did, a line for each, where there are several.
+
+use comfy_table::Table;
+use hostftl_report::Table as PageTable;
+use hostftl_sim::{DeviceRow, Row};
+
+use super::report::{NOTHING, aligned, styled};
+use super::verdict;
+use crate::units::{bytes, nanos, three_digits};
+
+/// The heads, and how many of them stand over words.
+const HEADS: [&str; 9] = [
+    "row",
+    "device",
+    "role",
+    "sent",
+    "programmed",
+    "waf",
+    "busy",
+    "worn: mean, most",
+    "host can write",
+];
+const WORDS: usize = 3;
+
+/// What the table says.
+pub const TITLE: &str = "What each device does";
+
+/// A sentence on what the columns mean.
+pub const MEANING: &str = "sent: what the layer sends to the device; waf: bytes programmed for \
+                           each of these; worn: erases of a segment of flash, writes of a sector \
+                           of memory, in the mean and of the one that has most; host can write: \
+                           what the host of the whole stack writes until this device is worn out, \
+                           with even wear. The stack lives as long as the device that lives \
+                           shortest, a journal apart.";
+
+/// The lines of all rows over several devices.
+fn lines(rows: &[Row]) -> Vec<[String; HEADS.len()]> {
+    let several = rows.iter().filter(|row| row.devices.len() > 1);
+    let each = several.flat_map(|row| {
+        let title = verdict::title(row, rows);
+        row.devices.iter().enumerate().map(move |(index, device)| {
+            let name = if index == 0 { title.clone() } else { String::new() };
+            cells(name, index, device)
+        })
+    });
+    each.collect()
+}
+
+fn cells(name: String, index: usize, device: &DeviceRow) -> [String; HEADS.len()] {
+    let figure = |value: Option<f64>, unit: &str| {
+        value.map_or(NOTHING.to_owned(), |value| format!("{}{unit}", three_digits(value)))
+    };
+    [
+        name,
+        format!("{index}: {}", device.drive),
+        device.role.to_owned(),
+        bytes(device.sent_bytes),
+        bytes(device.programmed_bytes),
+        device.waf.map_or(NOTHING.to_owned(), |waf| format!("{waf:.3}")),
+        nanos(device.busy_ns),
+        format!("{}, {}", three_digits(device.worn_mean), device.worn_max),
+        figure(device.host_tb, " TB"),
+    ]
+}
+
+/// The table for a terminal; nothing where every row has one device.
+pub fn table(rows: &[Row]) -> Option<Table> {
+    let lines = lines(rows);
+    let mut table = styled();
+    table
+        .set_header(HEADS.iter().enumerate().map(|(at, head)| aligned(at < WORDS, (*head).into())));
+    let empty = lines.is_empty();
+    for line in lines {
+        table.add_row(line.into_iter().enumerate().map(|(at, text)| aligned(at < WORDS, text)));
+    }
+    (!empty).then_some(table)
+}
+
+/// The same for a page.
+pub fn page_table(rows: &[Row]) -> Option<PageTable> {
+    let lines = lines(rows);
+    let mut table = PageTable::new(&HEADS);
+    let empty = lines.is_empty();
+    for line in lines {
+        table.row(line);
+    }
+    (!empty).then_some(table)
+}

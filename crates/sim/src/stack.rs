@@ -1,0 +1,208 @@
+//! What a study puts under a layer: one device, or several.
+//!
+//! The text is `[N*]DRIVE[+[N*]DRIVE]…`, as in `4*tlc:capacity=2g` and `slc-1g + qlc-64k`; or the
+//! path of a TOML file that has such texts, and layers for them:
+//!
+//! ```toml
+//! devices = ["slc-1g", "qlc-64k"]
+//! layers = ["tier", "tier:policy=writes"]
+//! ```
+
+use std::path::Path;
+
+use hostftl_core::DeviceInfo;
+use hostftl_drives::{DeviceSpec, DriveError, DriveSpec};
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::choice::LayerChoice;
+
+/// Devices of a stack at most, the journal's apart.
+const MOST: usize = 16;
+
+/// See the module text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// What rows call it.
+    pub name: String,
+    /// The devices, in the order in which a layer has them; at least one.
+    pub devices: Vec<DeviceSpec>,
+    /// The layers that its file names.
+    pub layers: Vec<LayerChoice>,
+}
+
+/// Why there is no such stack.
+#[derive(Debug, Error)]
+pub enum StackError {
+    /// One of the drives is none.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// The text or the file is wrong.
+    #[error("{0}")]
+    Text(String),
+}
+
+/// The keys of a stack's file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    devices: Vec<String>,
+    #[serde(default)]
+    layers: Vec<String>,
+}
+
+impl From<DriveSpec> for Stack {
+    fn from(spec: DriveSpec) -> Self {
+        let name = spec.name.clone();
+        Stack { name, devices: vec![spec.into()], layers: Vec::new() }
+    }
+}
+
+impl Stack {
+    /// Reads a stack's text, or the file that it names.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn find(text: &str) -> Result<Self, StackError> {
+        let (text, name) = (text.trim(), text.trim().replace(' ', ""));
+        if let Some(file) = file(text)? {
+            return file.stack(text);
+        }
+        let devices = devices(text)?;
+        Ok(Stack { name, devices, layers: Vec::new() })
+    }
+
+    /// What the layer is told of the devices.
+    pub fn infos(&self) -> Vec<DeviceInfo> {
+        self.devices.iter().map(DeviceSpec::device_info).collect()
+    }
+
+    /// The largest grain in which a device is written without more work, in sectors.
+    pub fn map_unit(&self) -> u32 {
+        self.devices.iter().map(DeviceSpec::map_unit).max().unwrap_or(1)
+    }
+
+    /// Whether all devices leave translation to the layer.
+    pub fn is_raw(&self) -> bool {
+        self.devices.iter().all(DeviceSpec::is_raw)
+    }
+
+    /// Sectors for data, of which a share is exported: those of the one device; of two, those of
+    /// the larger, for the other is its cache or its mirror; of more, what remains when one is
+    /// parity.
+    pub fn sectors(&self) -> u64 {
+        let sizes = self.devices.iter().map(DeviceSpec::exported);
+        match self.devices.len() {
+            1 | 2 => sizes.max().unwrap_or(0),
+            all => sizes.min().unwrap_or(0) * (all as u64 - 1),
+        }
+    }
+
+    /// The same stack with `factor` times the capacity of each device, as layers are told of it.
+    pub fn scaled(&self, factor: f64) -> Vec<DeviceInfo> {
+        let grown = |spec: &DeviceSpec| {
+            let (info, unit) = (spec.device_info(), u64::from(spec.map_unit()));
+            let sectors = (spec.exported() as f64 * factor).round() as u64 / unit * unit;
+            DeviceInfo { sectors, ..info }
+        };
+        self.devices.iter().map(grown).collect()
+    }
+}
+
+/// The devices of a text.
+fn devices(text: &str) -> Result<Vec<DeviceSpec>, StackError> {
+    let mut all = Vec::new();
+    // A file whose name has a plus is one drive.
+    let parts = if Path::new(text).exists() { vec![text] } else { text.split('+').collect() };
+    for part in parts.into_iter().map(str::trim) {
+        let (count, name) = match part.split_once('*') {
+            None => (1, part),
+            Some((count, name)) => {
+                let count = count.trim().parse::<usize>().ok();
+                let count = count.filter(|count| (1..=MOST).contains(count)).ok_or_else(|| {
+                    let why = "before the star is how many, from 1 to 16, as in 4*tlc";
+                    StackError::Text(format!("{part}: {why}"))
+                })?;
+                (count, name.trim())
+            }
+        };
+        let spec = DeviceSpec::find(name)?;
+        all.extend(std::iter::repeat_n(spec, count));
+    }
+    match all.len() {
+        1..=MOST => Ok(all),
+        more => Err(StackError::Text(format!("{text}: {more} devices, and {MOST} is the most"))),
+    }
+}
+
+/// The stack's file of that name; nothing when it is a drive's, or no file at all.
+fn file(text: &str) -> Result<Option<File>, StackError> {
+    let path = Path::new(text);
+    if path.extension().is_none_or(|it| it != "toml") || !path.is_file() {
+        return Ok(None);
+    }
+    let read = std::fs::read_to_string(path);
+    let read = read.map_err(|why| StackError::Text(format!("{text}: can't read it: {why}")))?;
+    let is_stack = |table: toml::Table| table.contains_key("devices");
+    if !read.parse::<toml::Table>().is_ok_and(is_stack) {
+        return Ok(None);
+    }
+    toml::from_str(&read).map(Some).map_err(|error| {
+        let line = error.span().map_or(1, |span| 1 + read[..span.start].matches('\n').count());
+        StackError::Text(format!("{text}:{line}: {}", error.message().replace('\n', " ")))
+    })
+}
+
+impl File {
+    fn stack(&self, name: &str) -> Result<Stack, StackError> {
+        let about = |why: String| StackError::Text(format!("{name}: {why}"));
+        let layers = self.layers.iter().map(|text| LayerChoice::parse(text)).collect();
+        let layers: Result<Vec<_>, _> = layers;
+        let layers = layers.map_err(about)?;
+        if self.devices.is_empty() {
+            return Err(about("devices is empty: name one drive or more".into()));
+        }
+        Ok(Stack { name: name.to_owned(), devices: devices(&self.devices.join("+"))?, layers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_text_names_one_device_or_several() {
+        let names = |text: &str| {
+            let stack = Stack::find(text).unwrap_or_else(|why| panic!("{why}"));
+            let names = stack.devices.iter().map(|it| it.name().to_owned());
+            (names.collect::<Vec<_>>().join(" "), stack.name)
+        };
+        assert_eq!(names("tlc").0, "tlc");
+        assert_eq!(names("2*hatl-1g").0, "hatl-1g hatl-1g");
+        let tier = names("slc-1g:capacity=256m + qlc-64k:capacity=1g");
+        assert_eq!(tier.0, "slc-1g:capacity=256m qlc-64k:capacity=1g");
+        assert_eq!(tier.1, "slc-1g:capacity=256m+qlc-64k:capacity=1g");
+        assert_eq!(names("scm-m+scm-s").0, "scm-m scm-s");
+        for (text, part) in [
+            ("0*tlc", "from 1 to 16"),
+            ("17*tlc", "from 1 to 16"),
+            ("12*tlc+5*tlc", "17 devices"),
+            ("tlc+", "no drive ''"),
+            ("tlc+nosuch", "no drive 'nosuch'"),
+            ("scm-m:capacity=100", "whole number of pages"),
+            ("scm-m:planes=2", "unknown field"),
+        ] {
+            let why = Stack::find(text).expect_err(text).to_string();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_is_exported_leaves_room_for_parity_or_a_cache() {
+        let sectors = |text: &str| Stack::find(text).expect("a stack").sectors() >> 21;
+        assert_eq!(sectors("hatl-2g"), 2);
+        assert_eq!(sectors("4*hatl-2g"), 6);
+        assert_eq!(sectors("slc-1g+hatl-2g"), 2);
+        assert_eq!(sectors("2*hatl-2g"), 2);
+    }
+}
