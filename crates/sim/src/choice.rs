@@ -46,15 +46,9 @@ impl LayerChoice {
         if text.split(':').next() == Some(RAID5) {
             return raid5(text);
         }
-        let journal = text.split(':').find_map(|word| word.strip_prefix("journal="));
-        let journal = journal.filter(|drive| *drive != "no");
-        let config = match journal {
-            None => LayerConfig::parse(text)?,
-            Some(drive) => {
-                LayerConfig::parse(&text.replace(&format!("journal={drive}"), "journal=yes"))?
-            }
-        };
-        let journal = journal.map(DeviceSpec::find).transpose();
+        let (plain, journal) = Self::journal_apart(text);
+        let config = LayerConfig::parse(&plain)?;
+        let journal = journal.as_deref().map(DeviceSpec::find).transpose();
         let journal = journal.map_err(|why| format!("the journal of {text}: {why}"))?;
         let name = match text {
             "none" => config.kind.name().to_owned(),
@@ -62,6 +56,33 @@ impl LayerChoice {
         };
         let sized = text.contains(":superpage=");
         Ok(LayerChoice { name, config, chunk: None, journal, sized })
+    }
+
+    /// A layer's text in which `journal` says only whether there is one, and the name of the device
+    /// where it named one. What follows that name and is no parameter of the layer is the device's,
+    /// as in `log:journal=slc-1g:capacity=64m:gc=greedy`.
+    pub fn journal_apart(text: &str) -> (String, Option<String>) {
+        let kind = text.split(':').next().and_then(|name| name.parse::<LayerKind>().ok());
+        let is_own = |word: &str| {
+            let key = word.split_once('=').map(|(key, _)| key);
+            let has = |key| kind.is_some_and(|it| it.registration().parameter(key).is_some());
+            key.is_some_and(has)
+        };
+        let (mut plain, mut journal): (Vec<&str>, Option<String>) = (Vec::new(), None);
+        let mut within = false;
+        for word in text.split(':') {
+            let named = word.strip_prefix("journal=").filter(|it| !matches!(*it, "yes" | "no"));
+            within &= !is_own(word);
+            match (named, &mut journal) {
+                (Some(name), None) => {
+                    plain.push("journal=yes");
+                    (within, journal) = (true, Some(name.to_owned()));
+                }
+                (None, Some(name)) if within => *name += &format!(":{word}"),
+                _ => plain.push(word),
+            }
+        }
+        (plain.join(":"), journal)
     }
 
     /// Which layer; of RAID 5, which is none of them, nothing.
@@ -181,4 +202,40 @@ fn raid5(text: &str) -> Result<LayerChoice, String> {
         journal: None,
         sized: true,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_has_options_of_its_own() {
+        let parted = |text| {
+            let (plain, journal) = LayerChoice::journal_apart(text);
+            (plain, journal.unwrap_or_default())
+        };
+        let pair = |plain: &str, journal: &str| (plain.to_owned(), journal.to_owned());
+        assert_eq!(parted("log:parity=yes"), pair("log:parity=yes", ""));
+        assert_eq!(parted("log:journal=no:spare=9"), pair("log:journal=no:spare=9", ""));
+        assert_eq!(
+            parted("log:journal=slc-1g:capacity=64m:plp=false:gc=d-choices:4"),
+            pair("log:journal=yes:gc=d-choices:4", "slc-1g:capacity=64m:plp=false")
+        );
+        let why = LayerChoice::parse("log:journal=slc-1g:journal=tlc").unwrap_err();
+        assert!(why.contains("journal"), "{why}");
+        let why = LayerChoice::parse("hard:journal=slc-1g").unwrap_err();
+        assert!(why.contains("no parameter 'journal'"), "{why}");
+    }
+
+    #[test]
+    fn raid_5_has_a_chunk() {
+        let chunk = |text| LayerChoice::parse(text).map(|layer| layer.chunk);
+        assert_eq!(chunk("raid5"), Ok(Some(128)));
+        assert_eq!(chunk("raid5:chunk=512k"), Ok(Some(1024)));
+        assert_eq!(chunk("raid5:chunk=1M"), Ok(Some(2048)));
+        for text in ["raid5:chunk=5k", "raid5:chunk=2m", "raid5:spare=7", "raid5:chunk=", "raid50"]
+        {
+            assert!(chunk(text).is_err(), "{text}");
+        }
+    }
 }

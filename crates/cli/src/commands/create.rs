@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerConfig;
+use hostftl_sim::LayerChoice;
 use hostftl_volume::{CreateSpec, Created};
 
+use super::compare;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, parse_share, parse_size};
@@ -20,8 +22,12 @@ pub struct Args {
     volume: PathBuf,
     /// A file, a block device, mem:SIZE, nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH;
     /// again for each device of the stack
-    #[arg(long = "device", value_name = "DEVICE", required = true)]
+    #[arg(long = "device", value_name = "DEVICE", required_unless_present = "drive")]
     devices: Vec<String>,
+    /// Models of drives in files beside the volume's file, instead of devices: the text or the
+    /// file of a stack, as `compare --drive` takes it. For evaluation
+    #[arg(long, value_name = "STACK", conflicts_with_all = ["devices", "size", "journal"])]
+    drive: Option<String>,
     /// Make files that do not exist, of this size, all of it allocated
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
@@ -30,9 +36,10 @@ pub struct Args {
     #[arg(long, requires = "size")]
     sparse: bool,
     /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10; `hostftl layers`
-    /// explains them
-    #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
-    layer: LayerConfig,
+    /// explains them. A stack's file may have it
+    #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = layer_text)]
+    #[arg(required_unless_present = "drive")]
+    layer: Option<LayerText>,
     /// The unit in which the layer writes, best the drive's indirection unit; 64k unless the
     /// layer's parameters say otherwise. With `auto` the first device is probed, which
     /// overwrites it
@@ -76,7 +83,13 @@ struct Log {
 
 impl Log {
     /// Sets what was given; the journal goes behind the other devices.
-    fn apply(self, layer: &mut LayerConfig, devices: &mut Vec<String>) -> Result<(), String> {
+    /// Devices that are `complete` have it already.
+    fn apply(
+        self,
+        layer: &mut LayerConfig,
+        devices: &mut Vec<String>,
+        complete: bool,
+    ) -> Result<(), String> {
         match (self.parity, self.mirror, devices.len()) {
             (true, _, 0..3) => {
                 return Err("--parity needs three devices; two make a --mirror".into());
@@ -94,7 +107,9 @@ impl Log {
                 devices.push(journal);
                 layer.set("journal", "yes")
             }
-            None if layer.log.journal => Err("--journal DEVICE says which device it is".into()),
+            None if layer.log.journal && !complete => {
+                Err("--journal DEVICE says which device it is".into())
+            }
             None => Ok(()),
         }
     }
@@ -122,18 +137,69 @@ fn superpage(text: &str) -> Result<Superpage, String> {
     }
 }
 
+/// A layer as studies name it too.
+#[derive(Clone, Debug)]
+struct LayerText {
+    text: String,
+    config: LayerConfig,
+    /// The device of its journal, where the text names one.
+    journal: Option<String>,
+}
+
+/// Reads a layer, for clap; `log:journal=NAME` names a device, or a model with `--drive`.
+fn layer_text(text: &str) -> Result<LayerText, String> {
+    let (plain, journal) = LayerChoice::journal_apart(text);
+    let config = super::layer_config(&plain)?;
+    Ok(LayerText { text: text.to_owned(), config, journal })
+}
+
+/// The layer and the devices of a stack of models, in files that are called as the volume is.
+fn modelled(args: &Args, stack: &str) -> Result<(LayerConfig, Vec<String>), Failure> {
+    let stack = compare::stack(stack)?;
+    let choice =
+        match &args.layer {
+            Some(layer) => LayerChoice::parse(&layer.text).map_err(Failure::usage)?,
+            None => stack.layers.iter().find(|layer| layer.kind().is_some()).cloned().ok_or_else(
+                || Failure::usage(format!("{}: it names no layer: give --layer", stack.name)),
+            )?,
+        };
+    let mut devices = Vec::new();
+    for (index, spec) in choice.devices(&stack).iter().enumerate() {
+        let name = spec.name();
+        if spec.is_raw() || !spec.is_flash() {
+            let why = "a volume's models are drives that translate; studies take all";
+            return Err(Failure::usage(format!("{name}: {why}")));
+        }
+        let file = args.volume.with_extension(format!("{index}.drive"));
+        let file = file.to_str().ok_or_else(|| Failure::usage("the path is no plain text"))?;
+        devices.push(format!("drive:{name}@{file}"));
+    }
+    Ok((choice.on(stack.map_unit()), devices))
+}
+
+/// What the volume is made of.
+fn parts(args: &Args) -> Result<(LayerConfig, Vec<String>, Option<String>), Failure> {
+    if let Some(stack) = &args.drive {
+        let (layer, devices) = modelled(args, stack)?;
+        return Ok((layer, devices, None));
+    }
+    let layer = args.layer.clone().expect("it is required without --drive");
+    let journal = layer.journal.or_else(|| args.log.journal.clone());
+    Ok((layer.config, args.devices.clone(), journal))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
-    let mut layer = args.layer;
+    let (mut layer, mut devices, journal) = parts(&args)?;
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;
     }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
-    let mut devices = args.devices;
-    args.log.apply(&mut layer, &mut devices).map_err(Failure::usage)?;
+    let log = Log { journal, ..args.log };
+    log.apply(&mut layer, &mut devices, args.drive.is_some()).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
         path: args.volume,
         devices,

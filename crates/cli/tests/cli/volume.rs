@@ -187,6 +187,33 @@ fn a_superpage_is_probed_for() {
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
 }
 
+/// What `compare --drive` and `--layers` take, `create` takes too.
+#[test]
+fn a_stack_of_a_study_is_made_as_a_volume() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let stack = "devices = [\"3*hatl-1g:capacity=64m\"]\n\
+                 layers = [\"raid5\", \"log:parity=yes:journal=slc-1g:capacity=32m\"]\n";
+    fs::write(dir.join("stack.toml"), stack).unwrap();
+    let study = ["compare", "synth:uniform:size=4k,span=8m,count=200", "--drive", "stack.toml"];
+    let study = [&study[..], &["--warm", "new", "--export", "50%"]].concat();
+    let rows = json(dir, &study);
+    assert_eq!(rows[1]["devices"][3]["role"], "journal", "{rows}");
+    let made = json(dir, &["create", "v.toml", "--drive", "stack.toml"]);
+    let devices = made["devices"].as_array().expect("a list").clone();
+    assert_eq!((devices.len(), made["layer"].as_str()), (4, Some("log")));
+    assert!(devices[3].as_str().expect("a name").starts_with("drive:slc-1g:capacity=32m@"));
+    json(dir, &["check", "v.toml"]);
+    let small = "slc-1g:capacity=32m + hatl-1g:capacity=64m";
+    json(dir, &["create", "w.toml", "--drive", small, "--layer", "tier"]);
+    json(dir, &["check", "w.toml"]);
+    refused(dir, &["create", "w.toml", "--drive", "hatl-1g"], 2, &["names no layer", "--layer"]);
+    let memories = ["create", "x.toml", "--drive", "scm-m+scm-s", "--layer", "tier"];
+    refused(dir, &memories, 2, &["scm-m", "studies take all"]);
+    refused(dir, &["create", "v.toml", "--drive", "stack.toml"], 1, &["v.toml", "exists"]);
+    json(dir, &["check", "v.toml"]);
+}
+
 /// A label that is too long.
 const LONG: &str =
     "a label of more than 64 bytes, which no superblock of a volume has any room for";
