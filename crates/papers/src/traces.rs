@@ -1,6 +1,44 @@
-//! Finding the published traces in a folder.
+//! Finding the published traces in a folder, and saying which rows are of them.
 
 use std::path::{Path, PathBuf};
+
+use crate::{Findings, Sheet};
+
+/// Said by a paper whose workloads need no trace.
+pub const NEEDS_NONE: &str = "The paper's own workloads are generated (fio), and so are these: no \
+                              trace belongs to it, and --traces changes nothing.";
+
+/// Where a workload comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A recorded trace.
+    Real,
+    /// Made up in the place of a published trace that is not at hand.
+    StandIn,
+    /// Made up where the paper has no trace either.
+    Generated,
+}
+
+impl Origin {
+    /// What the page says.
+    fn text(self) -> &'static str {
+        match self {
+            Origin::Real => "real trace",
+            Origin::StandIn => "stand-in",
+            Origin::Generated => "generated",
+        }
+    }
+}
+
+/// Adds the table of workloads: the name in the other tables, where it comes from, and what it is.
+pub fn tell(findings: &mut Findings, rows: impl IntoIterator<Item = (String, Origin, String)>) {
+    let title = "Workloads: which rows are real, and which stand-ins";
+    let mut sheet = Sheet::new(title, &["workload", "is", "what it is"]);
+    for (name, origin, what) in rows {
+        sheet.row([name.into(), origin.text().into(), what.into()]);
+    }
+    findings.sheets.push(sheet);
+}
 
 /// The file of the trace `name` in `folder`: called so, whatever follows after a point and however
 /// its letters are written. Of several the first by name.

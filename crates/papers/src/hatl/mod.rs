@@ -167,6 +167,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let open = |case: &&Reference| Open::new(&case.stream, extent.writes);
     let open: Vec<Open> = extent.cases.iter().map(open).collect();
     findings.sheets.push(tables::seed(&made));
+    tables::origins(&mut findings, &made);
     findings.sheets.push(tables::reference(&made.reference));
     findings.sheets.push(tables::model(&made.reference, &open, extent.writes));
     findings.sheets.push(tables::sweep(&made.sweep));

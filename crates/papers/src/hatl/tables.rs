@@ -6,6 +6,7 @@ use hostftl_sim::Row;
 use super::claims::beside_best;
 use super::loads::Reference;
 use super::{Extent, LAYERS, Layers, Made, SCALE, SCALED, SEED, busy, model};
+use crate::traces::{self, Origin};
 use crate::{Cell, Findings, Sheet};
 
 /// Superpages of the hidden area, and how many of them our collection keeps free or in limbo.
@@ -206,6 +207,17 @@ pub fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
         lines = lines.series(layer, points.collect());
     }
     lines.figure()
+}
+
+/// Which workloads at the seed's size are recorded.
+pub fn origins(findings: &mut Findings, made: &Made) {
+    let real = made.real().iter().map(|(name, _)| {
+        (name.clone(), Origin::Real, "with its own times, addresses packed".to_owned())
+    });
+    let generated = made.seed[made.real().len()..].iter().map(|(name, _)| {
+        (name.clone(), Origin::Generated, "drawn from the seed, as in the other tables".to_owned())
+    });
+    traces::tell(findings, real.chain(generated).collect::<Vec<_>>());
 }
 
 /// How it was made, and what to know.

@@ -4,14 +4,20 @@ use std::path::Path;
 
 use hostftl_trace::{Op, Record, Source, TraceError};
 
-use crate::Error;
+use crate::traces::Origin;
+use crate::{Error, Options};
 
 /// Sectors of a page.
 const PAGE: u64 = 32;
 /// Pages of a MiB.
 const PAGES_PER_MIB: u32 = 64;
-/// Requests of the real trace that are played.
-const REAL: u64 = 200_000;
+/// Requests of a real trace that are played, at the reduced size and usually.
+const QUICK: u64 = 20_000;
+const REAL: u64 = 400_000;
+/// Requests of the database's trace that are played.
+const DATABASE: u64 = 200_000;
+/// Pages of 8 TiB.
+const MOST_PAGES: u32 = 1 << 29;
 
 /// One of the paper's workloads, as far as it is published.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +91,8 @@ pub const PUBLISHED: [Published; 4] = [
 pub struct Load {
     /// Its name.
     pub name: String,
+    /// Where it comes from.
+    pub origin: Origin,
     /// What it is.
     pub about: String,
     source: Source,
@@ -95,6 +103,49 @@ pub struct Load {
 }
 
 impl Load {
+    /// The paper's four: the trace where the folder has it, else what stands in for it.
+    ///
+    /// # Errors
+    /// When a trace is there and can't be read.
+    pub fn all(options: &Options) -> Result<Vec<Self>, Error> {
+        let folder = options.traces.as_deref();
+        let load = |of: &Published| match folder.and_then(|it| crate::traces::find(it, of.name)) {
+            Some(path) => Self::recorded(of.name, &path, options.size.pick(QUICK, REAL, u64::MAX)),
+            None => Ok(Self::synthetic(of, options.full())),
+        };
+        PUBLISHED.iter().map(load).collect()
+    }
+
+    /// The first reads and writes of a trace, at most `most` of them, on memories for what these
+    /// touch.
+    fn recorded(name: &str, path: &Path, most: u64) -> Result<Self, Error> {
+        let failed = |why: TraceError| Error::Failed(why.to_string());
+        let source: Source = path.display().to_string().parse().map_err(failed)?;
+        let (about, origin) = (String::new(), Origin::Real);
+        let mut load = Load { name: name.into(), origin, about, source, pages: 0, count: most };
+        let (mut end, mut count) = (0, 0);
+        for record in load.open(0)? {
+            end = record.map_err(failed)?.end().max(end);
+            count += 1;
+        }
+        if count == 0 {
+            let why = format!("{}: it has no reads and no writes", path.display());
+            return Err(Error::Failed(why));
+        }
+        let pages = u32::try_from(end.div_ceil(PAGE)).ok().filter(|pages| *pages <= MOST_PAGES);
+        load.pages = pages.ok_or_else(|| {
+            Error::Failed(format!("{}: it touches more than 8 TiB", path.display()))
+        })?;
+        let whole = if count < most { "all" } else { "the first" };
+        let mib = u64::from(load.pages) / u64::from(PAGES_PER_MIB);
+        load.count = count;
+        load.about = format!(
+            "{whole} {count} reads and writes of {}, addresses packed into {mib} MiB",
+            path.display()
+        );
+        Ok(load)
+    }
+
     /// What stands in for a published workload, at the published size if `full`: with as many
     /// accesses of a page.
     pub fn synthetic(of: &Published, full: bool) -> Self {
@@ -103,7 +154,13 @@ impl Load {
         let text = format!("{},span={mib}m,count={count}", of.synth);
         let source = text.parse().expect("it is checked by a test");
         let about = format!("{}: {text}", of.kind);
-        Load { name: of.name.into(), about, source, pages: mib * PAGES_PER_MIB, count }
+        let (name, pages) = (of.name.into(), mib * PAGES_PER_MIB);
+        Load { name, origin: Origin::StandIn, about, source, pages, count }
+    }
+
+    /// Whether it is a recorded trace.
+    pub fn is_real(&self) -> bool {
+        self.origin == Origin::Real
     }
 
     /// The same, of which only the first part is played.
@@ -119,16 +176,7 @@ impl Load {
         let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
         let Some(path) = path else { return Ok(None) };
-        let failed = |why: TraceError| Error::Failed(why.to_string());
-        let source: Source = path.display().to_string().parse().map_err(failed)?;
-        let about = format!("the first {REAL} reads and writes of {}", path.display());
-        let mut load = Load { name: "mariadb-oltp".into(), about, source, pages: 0, count: REAL };
-        let mut end = 0;
-        for record in load.open(0)? {
-            end = record.map_err(failed)?.end().max(end);
-        }
-        load.pages = end.div_ceil(PAGE) as u32;
-        Ok(Some(load))
+        Self::recorded("mariadb-oltp", &path, DATABASE).map(Some)
     }
 
     /// The requests, without flushes: a multi-SCM SSD has nothing volatile.
@@ -150,6 +198,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Size;
 
     #[test]
     fn hot_pages_are_accessed_forty_times_and_cold_ones_less() {
@@ -160,5 +209,31 @@ mod tests {
             let mean = accesses / u64::from(load.pages);
             assert_eq!(mean >= 40, of.kind.ends_with("-hot"), "{}: {mean}", of.name);
         }
+    }
+
+    #[test]
+    fn published_traces_take_the_place_of_their_stand_ins() {
+        let folder = tempfile::tempdir().unwrap();
+        let msr = |at: u64| format!("{},prxy,0,Write,{},4096,100", 128_166_372 + at, at % 50 << 14);
+        let msr: Vec<String> = (0..500).map(msr).collect();
+        std::fs::write(folder.path().join("prxy_0.csv"), msr.join("\n")).unwrap();
+        let plain = (0..300).map(|at| format!("{at},{},{},8192\n", ["R", "W"][at % 2], at << 14));
+        let text = format!("t_us,op,byte_off,byte_len\n{}", plain.collect::<String>());
+        std::fs::write(folder.path().join("Proj_3.CSV"), text).unwrap();
+        let traces = Some(folder.path().to_owned());
+        let mut options = Options { size: Size::Quick, sweep: false, traces, threads: 1, seed: 1 };
+        let all = Load::all(&options).unwrap();
+        let real: Vec<bool> = all.iter().map(Load::is_real).collect();
+        assert_eq!(real, [true, false, false, true]);
+        assert_eq!((all[0].count, all[3].count), (500, 300));
+        assert_eq!(all[0].open(1).unwrap().count(), 500);
+        assert!(all[0].pages >= 13 && all[0].pages <= 50, "{}", all[0].about);
+        assert!(all[0].about.starts_with("all 500 reads and writes of "), "{}", all[0].about);
+        options.traces = None;
+        assert!(Load::all(&options).unwrap().iter().all(|load| !load.is_real()));
+        std::fs::write(folder.path().join("hm_0.csv"), "t_us,op,byte_off,byte_len\n").unwrap();
+        options.traces = Some(folder.path().to_owned());
+        let why = Load::all(&options).unwrap_err().to_string();
+        assert!(why.contains("hm_0.csv"), "{why}");
     }
 }

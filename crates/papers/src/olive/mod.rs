@@ -54,6 +54,7 @@ fn settings(findings: &mut Findings) {
          4 KiB, the time to flush caches.",
         "A sequential stream meets one chip at a time, as the block driver's interleave of 2 MiB \
          suggests; LightNVM reads where the data lies and writes to the chips in turns.",
+        crate::traces::NEEDS_NONE,
     ] {
         findings.setting.push(text.into());
     }

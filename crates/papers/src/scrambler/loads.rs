@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use hostftl_trace::{Op, Record, Source, TraceError};
 
 use super::cases::{LEAST, MISALIGNED};
+use crate::traces::Origin;
 use crate::{Error, Options};
 
 /// Requests of a trace that are timed.
@@ -15,7 +16,9 @@ const TIMED: u64 = 400_000;
 pub struct Workload {
     /// Its name.
     pub name: &'static str,
-    /// What stands in for it.
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it is.
     pub about: String,
     source: Source,
     /// Sectors by which its requests are shifted.
@@ -85,9 +88,9 @@ impl Workload {
             data = record.map_err(failed)?.end().max(data);
             count += 1;
         }
-        let about = format!("recorded: the addresses of {}, packed", path.display());
+        let about = format!("the addresses of {}, packed", path.display());
         let (data, count) = (data.next_multiple_of(8192), count.min(TIMED));
-        Ok(Workload { name, about, source, shift: 0, data, count })
+        Ok(Workload { name, origin: Origin::Real, about, source, shift: 0, data, count })
     }
 
     /// What stands in for a trace.
@@ -107,8 +110,8 @@ impl Workload {
         let count = (data / size).min(200_000);
         let text = format!("synth:{synth},span={}k,count={}", data / 2, 100 * data / size);
         let source: Source = text.parse().map_err(failed)?;
-        let about = format!("stand-in: {synth}");
-        Ok(Workload { name, about, source, shift: 0, data, count })
+        let about = synth.to_owned();
+        Ok(Workload { name, origin: Origin::StandIn, about, source, shift: 0, data, count })
     }
 
     /// The requests, again and again; flushes left out.

@@ -6,7 +6,7 @@ use super::bench::Measured;
 use super::cases::{REFERENCE, Reference};
 use super::loads::Workload;
 use super::{FREE, Pair, UTIL};
-use crate::{Cell, Findings, Options, Sheet};
+use crate::{Cell, Findings, Options, Sheet, traces};
 
 fn number(value: f64, digits: usize) -> Cell {
     if value.is_finite() { Cell::Number(value, digits) } else { Cell::Nothing }
@@ -191,13 +191,12 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
         "of the paper's workloads of the published size",
     );
     setting.push(format!("Data {scale}; flushes of traces left out."));
-    for load in loads {
+    let origin = |load: &Workload| {
         let mib = load.data / 2048;
-        setting.push(format!(
-            "{}: {}; {mib} MiB, {} requests timed",
-            load.name, load.about, load.count
-        ));
-    }
+        let what = format!("{}; {mib} MiB, {} requests timed", load.about, load.count);
+        (load.name.to_owned(), load.origin, what)
+    };
+    traces::tell(findings, loads.iter().map(origin));
     findings.notes.extend([
         "The reference model is an independent model of the specification, on synthetic input \
          with one seed; it collects in batches below 3 free blocks, ours in step with writes, and \

@@ -89,6 +89,7 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 3], options: &
          and two writes. It has no journal, so it does less than a real one."
             .into(),
     );
+    setting.push(crate::traces::NEEDS_NONE.into());
 }
 
 fn ratios(real: &Real) -> Sheet {
