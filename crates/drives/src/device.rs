@@ -1,4 +1,5 @@
-//! A device of a stack in a study: a flash drive or a storage-class memory.
+//! A device of a stack in a study: a flash drive, a storage-class memory, or an array of eMMC
+//! chips.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -7,6 +8,7 @@ use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nano
 
 use crate::drive::{Clock, Drive, Ended};
 use crate::model::Model;
+use crate::olive::{Olive, OliveSpec};
 use crate::pool::LoadError;
 use crate::scm::{Scm, ScmSpec};
 use crate::spec::{DriveError, DriveSpec};
@@ -19,6 +21,8 @@ pub enum DeviceSpec {
     Flash(DriveSpec),
     /// Memory that is written in place.
     Scm(ScmSpec),
+    /// Chips that translate by themselves, behind an FPGA. Of their flash nothing is known.
+    Olive(OliveSpec),
 }
 
 impl From<DriveSpec> for DeviceSpec {
@@ -33,6 +37,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => &spec.name,
             DeviceSpec::Scm(spec) => &spec.name,
+            DeviceSpec::Olive(spec) => &spec.name,
         }
     }
 
@@ -41,6 +46,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.device_info(),
             DeviceSpec::Scm(spec) => spec.device_info(),
+            DeviceSpec::Olive(spec) => spec.device_info(),
         }
     }
 
@@ -49,6 +55,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.exported,
             DeviceSpec::Scm(spec) => spec.sectors(),
+            DeviceSpec::Olive(spec) => spec.sectors,
         }
     }
 
@@ -57,6 +64,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.shape.sectors(),
             DeviceSpec::Scm(spec) => spec.sectors() + u64::from(spec.spare) * u64::from(spec.page),
+            DeviceSpec::Olive(spec) => spec.sectors,
         }
     }
 
@@ -65,14 +73,16 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.map_unit,
             DeviceSpec::Scm(_) => 1,
+            DeviceSpec::Olive(spec) => spec.device_info().map_unit,
         }
     }
 
-    /// Erases that a block survives; of a memory, writes of a sector.
+    /// Erases that a block survives; of a memory, writes of a sector; 0 where that is not known.
     pub fn cycles(&self) -> u32 {
         match self {
             DeviceSpec::Flash(spec) => spec.cycles,
             DeviceSpec::Scm(spec) => spec.endurance.min(u32::MAX.into()) as u32,
+            DeviceSpec::Olive(_) => 0,
         }
     }
 
@@ -81,6 +91,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.shape.dies,
             DeviceSpec::Scm(_) => 1,
+            DeviceSpec::Olive(spec) => spec.chips as u32,
         }
     }
 
@@ -89,6 +100,7 @@ impl DeviceSpec {
         match self {
             DeviceSpec::Flash(spec) => spec.memory(),
             DeviceSpec::Scm(spec) => spec.memory(),
+            DeviceSpec::Olive(_) => 1 << 20,
         }
     }
 
@@ -102,11 +114,11 @@ impl DeviceSpec {
         matches!(self, DeviceSpec::Flash(_))
     }
 
-    /// Energy for `cause`, in nJ; nothing is known of that of memories.
+    /// Energy for `cause`, in nJ; nothing is known of that of others than flash drives.
     pub fn energy(&self, work: &DriveWork, cause: Cause) -> u64 {
         match self {
             DeviceSpec::Flash(spec) => work.energy(spec, cause),
-            DeviceSpec::Scm(_) => 0,
+            DeviceSpec::Scm(_) | DeviceSpec::Olive(_) => 0,
         }
     }
 
@@ -114,7 +126,7 @@ impl DeviceSpec {
     pub fn page_operations(&self, work: &DriveWork) -> u64 {
         match self {
             DeviceSpec::Flash(spec) => work.flash.page_operations(spec.shape.stripe),
-            DeviceSpec::Scm(_) => 0,
+            DeviceSpec::Scm(_) | DeviceSpec::Olive(_) => 0,
         }
     }
 }
@@ -126,6 +138,8 @@ pub enum Device {
     Flash(Box<Drive>),
     /// See [`DeviceSpec::Scm`].
     Scm(Box<Scm>),
+    /// See [`DeviceSpec::Olive`].
+    Olive(Box<Olive>),
 }
 
 impl Device {
@@ -137,6 +151,7 @@ impl Device {
         Ok(match spec {
             DeviceSpec::Flash(spec) => Device::Flash(Box::new(Drive::new(spec)?)),
             DeviceSpec::Scm(spec) => Device::Scm(Box::new(Scm::new(spec))),
+            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::new(spec))),
         })
     }
 
@@ -148,6 +163,8 @@ impl Device {
         match self {
             Device::Flash(drive) => drive.save(out),
             Device::Scm(scm) => scm.save(out),
+            // What it holds changes nothing.
+            Device::Olive(_) => Ok(()),
         }
     }
 
@@ -159,6 +176,7 @@ impl Device {
         Ok(match spec {
             DeviceSpec::Flash(spec) => Device::Flash(Box::new(Drive::load(spec, from)?)),
             DeviceSpec::Scm(spec) => Device::Scm(Box::new(Scm::load(spec, from)?)),
+            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::new(spec))),
         })
     }
 }
@@ -169,6 +187,7 @@ macro_rules! each {
         match $self {
             Device::Flash($model) => $what,
             Device::Scm($model) => $what,
+            Device::Olive($model) => $what,
         }
     };
 }
@@ -215,7 +234,7 @@ impl Model for Device {
     }
 
     fn worn(&self) -> Vec<u32> {
-        each!(self, it => it.worn())
+        each!(self, it => Model::worn(&**it))
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -223,11 +242,11 @@ impl Model for Device {
     }
 
     fn row_sectors(&self) -> Option<u32> {
-        each!(self, it => it.row_sectors())
+        each!(self, it => Model::row_sectors(&**it))
     }
 
     fn is_raw(&self) -> bool {
-        each!(self, it => it.is_raw())
+        each!(self, it => Model::is_raw(&**it))
     }
 
     fn look_ahead(&self, lbas: &[u64]) {

@@ -116,10 +116,12 @@ impl Life {
         let cycles = f64::from(spec.cycles());
         let host = (written * SECTOR as u64) as f64;
         let waf = work.programmed() as f64 / written as f64;
-        let by = |erases: f64| (host > 0.0 && erases > 0.0).then(|| tb(host * cycles / erases));
+        let by = |erases: f64| {
+            (host > 0.0 && erases > 0.0 && cycles > 0.0).then(|| tb(host * cycles / erases))
+        };
         Life {
             cycles: spec.cycles(),
-            host_tb: (written > 0 && waf > 0.0)
+            host_tb: (written > 0 && waf > 0.0 && cycles > 0.0)
                 .then(|| tb(theory::life_bytes(capacity, cycles, waf))),
             host_tb_by_erases: by(erases.mean),
             host_tb_by_most_erased: by(f64::from(erases.max)),

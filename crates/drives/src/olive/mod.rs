@@ -165,7 +165,7 @@ impl Olive {
 
 impl Model for Olive {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.spec.sectors, 8) }
+        self.spec.device_info()
     }
 
     fn submit(

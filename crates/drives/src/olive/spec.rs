@@ -1,6 +1,6 @@
 //! What an array of eMMC chips is made of. Times are in ns, lengths in sectors.
 
-use hostftl_core::Nanos;
+use hostftl_core::{DeviceInfo, Nanos};
 
 /// A port into the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Placement {
 /// See the module text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OliveSpec {
+    /// What the user called it.
+    pub name: String,
     /// Sectors that the host sees.
     pub sectors: u64,
     /// Chips, each with a translation of its own.
@@ -57,6 +59,7 @@ pub struct OliveSpec {
 impl Default for OliveSpec {
     fn default() -> Self {
         OliveSpec {
+            name: "olive".to_owned(),
             sectors: 1 << 24,
             chips: 4,
             buses: 4,
@@ -73,6 +76,11 @@ impl Default for OliveSpec {
 const WRITES: [(Nanos, Nanos); 3] = [(4, 685_000), (64, 4_169_000), (128, 5_274_000)];
 
 impl OliveSpec {
+    /// What the host sees of it.
+    pub fn device_info(&self) -> DeviceInfo {
+        DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors, 8) }
+    }
+
     /// How long a request of so many sectors keeps the host and its port.
     pub fn host_time(&self, sectors: u32, is_write: bool) -> Nanos {
         let sectors = Nanos::from(sectors);

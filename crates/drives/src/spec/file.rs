@@ -83,8 +83,8 @@ pub(super) type Fault = (usize, String);
 /// # Errors
 /// The line or the option that is wrong, and why.
 pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
-    if super::memory::is_memory(&text.text) {
-        let why = "a memory (kind = \"scm\") is no flash drive: only a study takes it".to_owned();
+    if let kind @ ("scm" | "emmc") = text.kind().as_str() {
+        let why = format!("a device of kind \"{kind}\" is no flash drive: only a study takes it");
         return Err(text.fault(0, why));
     }
     let file: File = toml::from_str(&text.text).map_err(|error| {

@@ -27,12 +27,6 @@ struct File {
     cycles: Spanned<u32>,
 }
 
-/// Whether a text describes a memory.
-pub fn is_memory(text: &str) -> bool {
-    let table: Option<toml::Table> = text.parse().ok();
-    table.is_some_and(|table| table.get("kind").and_then(|it| it.as_str()) == Some("scm"))
-}
-
 /// The memory that a text describes.
 ///
 /// # Errors

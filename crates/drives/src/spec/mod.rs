@@ -1,6 +1,7 @@
 //! A drive as its TOML file describes it, checked.
 
 mod cell;
+mod emmc;
 mod error;
 mod file;
 mod memory;
@@ -95,20 +96,21 @@ pub struct Energy {
 }
 
 impl DeviceSpec {
-    /// The names of the built-in drives and memories.
+    /// The names of the built-in drives, memories and arrays of chips.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        text::names().chain(text::memories())
+        text::names().chain(text::others())
     }
 
-    /// The drive or the memory `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
+    /// The drive, memory or array `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
     ///
     /// # Errors
     /// When there is neither, or what is described is not possible.
     pub fn find(name: &str) -> Result<Self, DriveError> {
         let text = text::find(name)?;
-        match memory::is_memory(&text.text) {
-            true => memory::spec(&text).map(DeviceSpec::Scm),
-            false => file::spec(&text).map(DeviceSpec::Flash),
+        match text.kind().as_str() {
+            "scm" => memory::spec(&text).map(DeviceSpec::Scm),
+            "emmc" => emmc::spec(&text).map(DeviceSpec::Olive),
+            _ => file::spec(&text).map(DeviceSpec::Flash),
         }
     }
 }

@@ -18,8 +18,9 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("tlc", include_str!("../../../../stacks/drives/tlc.toml")),
 ];
 
-/// The memories that every program has built in, by name.
-const MEMORIES: [(&str, &str); 2] = [
+/// The devices besides that every program has built in, by name.
+const OTHERS: [(&str, &str); 3] = [
+    ("olive", include_str!("../../../../stacks/drives/olive.toml")),
     ("scm-m", include_str!("../../../../stacks/drives/scm-m.toml")),
     ("scm-s", include_str!("../../../../stacks/drives/scm-s.toml")),
 ];
@@ -41,9 +42,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// The names of the built-in memories.
-pub fn memories() -> impl Iterator<Item = &'static str> {
-    MEMORIES.iter().map(|(name, _)| *name)
+/// The names of the built-in devices that are no flash drives.
+pub fn others() -> impl Iterator<Item = &'static str> {
+    OTHERS.iter().map(|(name, _)| *name)
 }
 
 /// The text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
@@ -52,7 +53,7 @@ pub fn memories() -> impl Iterator<Item = &'static str> {
 /// When there is neither.
 pub fn find(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
-    let text = match BUILT_IN.iter().chain(&MEMORIES).find(|(known, _)| *known == origin) {
+    let text = match BUILT_IN.iter().chain(&OTHERS).find(|(known, _)| *known == origin) {
         Some((_, text)) => (*text).to_owned(),
         None => read(origin)?,
     };
@@ -67,7 +68,7 @@ pub fn find(asked: &str) -> Result<Text, DriveError> {
 fn read(origin: &str) -> Result<String, DriveError> {
     let path = Path::new(origin);
     if !path.exists() && !origin.contains('/') && path.extension().is_none() {
-        let known = names().chain(memories()).collect::<Vec<_>>().join(", ");
+        let known = names().chain(others()).collect::<Vec<_>>().join(", ");
         return Err(DriveError::Unknown { name: origin.to_owned(), known });
     }
     std::fs::read_to_string(path)
@@ -101,6 +102,13 @@ fn split(asked: &str) -> (&str, Vec<String>) {
 }
 
 impl Text {
+    /// The kind of device that it describes: `block` unless it says otherwise.
+    pub fn kind(&self) -> String {
+        let table: Option<toml::Table> = self.text.parse().ok();
+        let kind = table.and_then(|table| Some(table.get("kind")?.as_str()?.to_owned()));
+        kind.unwrap_or_else(|| "block".to_owned())
+    }
+
     /// Sets a key. A capacity takes the place of a number of blocks.
     fn set(&mut self, option: &str) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));

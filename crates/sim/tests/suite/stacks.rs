@@ -86,6 +86,21 @@ fn a_tier_is_told_by_device_on_flash_and_on_memories() {
 }
 
 #[test]
+fn chips_that_nothing_is_known_of_are_told_without_a_life() {
+    let work = "synth:uniform:size=64k,span=200m,count=2000,read=30";
+    let speed = |stack: &str| {
+        let rows = rows(&study(work, stack, &["none", "hard"], Warm::NEW));
+        rows.iter().for_each(adds_up);
+        assert_eq!((rows[0].life.host_tb, rows[0].energy.mj_per_host_gb), (None, None));
+        rows[0].iops.expect("time passed")
+    };
+    let four = speed("olive:capacity=1g");
+    assert!(speed("olive:capacity=1g:chips=1") < four / 2.0, "requests wait for one chip");
+    assert!(speed("olive:capacity=1g:port=hp") < four, "caches are flushed");
+    assert!(Stack::find("olive:port=usb").unwrap_err().to_string().contains("acp or hp"));
+}
+
+#[test]
 fn several_raw_drives_are_an_array_too() {
     let work = "synth:uniform:size=4k,span=200m,count=30000";
     let stack = "3*open-channel:capacity=256m:channels=2:ways=1:unreadable_pages=0";
