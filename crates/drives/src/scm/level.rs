@@ -45,17 +45,19 @@ impl Level {
         }
     }
 
-    /// Writes a range; says how many sectors were copied first.
-    pub fn write(&mut self, lba: u64, sectors: u32) -> u64 {
+    /// Writes a range; says how many sectors were copied first. What does not overwrite wears, but
+    /// moves no page and brings none nearer to its move.
+    pub fn write(&mut self, lba: u64, sectors: u32, overwrites: bool) -> u64 {
         let wide = u64::from(self.page);
         let (mut at, end, before) = (lba, lba + u64::from(sectors), self.copied);
         while at < end {
             let logical = (at / wide) as usize;
             let part = (wide - at % wide).min(end - at);
-            if self.interval > 0 {
+            if self.interval > 0 && overwrites {
                 self.level(logical);
             }
             self.count(self.map[logical], (at % wide) as u32, part as u32);
+            self.thresholds[self.map[logical] as usize] += u32::from(!overwrites);
             self.host += part;
             at += part;
         }
@@ -164,7 +166,7 @@ mod tests {
         let spec = ScmSpec { interval, ..ScmSpec::memory_type(40, 8) };
         let mut level = Level::new(&spec);
         for write in 0..4000_u64 {
-            level.write(if write % 10 < 8 { 0 } else { write % 40 * 32 }, sectors);
+            level.write(if write % 10 < 8 { 0 } else { write % 40 * 32 }, sectors, true);
             assert_eq!(level.check(), Ok(()));
         }
         level.wear()

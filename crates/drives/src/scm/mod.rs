@@ -37,6 +37,9 @@ pub struct ScmSpec {
     pub bus: Nanos,
     /// Writes of a sector between two moves of its page; 0 = it never moves.
     pub interval: u32,
+    /// Whether only overwrites count for levelling: a write of nothing but what the layer moves
+    /// here, which fills a page of a cache, wears the page and brings it no nearer to its move.
+    pub overwrites_only: bool,
     /// Writes that a sector survives.
     pub endurance: u64,
 }
@@ -52,6 +55,7 @@ impl ScmSpec {
             latency: 100,
             bus: 480,
             interval: 5,
+            overwrites_only: false,
             endurance: 1_000_000_000,
         }
     }
@@ -177,13 +181,16 @@ impl Model for Scm {
             Command::Read { cause, .. } => {
                 busy.reads[*cause as usize] += u64::from(sectors) * clocked;
             }
-            _ => {
-                copied = self.level.write(lba, sectors);
+            Command::Program { tally, .. } => {
+                let fills = tally.get(Cause::Gc) == tally.total();
+                let overwrites = !(self.spec.overwrites_only && fills);
+                copied = self.level.write(lba, sectors, overwrites);
                 moved += 2 * copied;
                 written[Cause::DriveGc as usize] += copied;
                 busy.programs += (u64::from(sectors) + copied) * clocked;
                 busy.reads[Cause::DriveGc as usize] += copied * clocked;
             }
+            other => unreachable!("{other:?} has no range"),
         }
         reads[Cause::DriveGc as usize] += copied;
         if !self.timed {
@@ -245,6 +252,25 @@ mod tests {
         assert_eq!(program(&mut fast, 1000, 32, 10), 1580 + 5800, "one after the other");
         let mut slow = Scm::new(&ScmSpec::storage_type(10, 2));
         assert_eq!(program(&mut slow, 0, 0, 32), 32 * 1480);
+    }
+
+    #[test]
+    fn what_fills_a_page_of_a_cache_moves_none() {
+        let spec = ScmSpec { overwrites_only: true, ..ScmSpec::memory_type(10, 2) };
+        let mut scm = Scm::new(&spec);
+        let mut write = |cause: Cause| {
+            let gather = Gather::from_iter([Piece::zero_sectors(1)]);
+            let tally = Tally::of(cause, 1);
+            let command = Command::Program { device: 0, lba: 3, gather, tally, placement: 0 };
+            assert_eq!(scm.submit(0, 0, &command), None);
+            scm.advance(Nanos::MAX, &mut VecDeque::new());
+            scm.wear().copied
+        };
+        let fills: u64 = (0..50).map(|_| write(Cause::Gc)).sum();
+        assert_eq!(fills, 0);
+        let host: Vec<u64> = (0..6).map(|_| write(Cause::Host)).collect();
+        assert_eq!(host, [0, 0, 0, 0, 0, 32], "the sixth overwrite, whatever was filled before");
+        assert_eq!(scm.check(), Ok(()));
     }
 
     #[test]

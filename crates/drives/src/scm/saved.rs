@@ -50,7 +50,7 @@ mod tests {
         let spec = ScmSpec::memory_type(8, 2);
         let mut scm = Scm::new(&spec);
         for write in 0..60 {
-            scm.level.write(write % 3 * 32, 8);
+            scm.level.write(write % 3 * 32, 8, true);
         }
         scm.counts.sectors[Cause::Host as usize] = scm.wear().total;
         let mut bytes = Vec::new();
@@ -58,7 +58,7 @@ mod tests {
         let mut again = Scm::load(&spec, &mut &bytes[..]).expect("it was just saved");
         assert_eq!(again.check(), Ok(()));
         assert_eq!(again.worn(), scm.worn());
-        assert_eq!(again.level.write(0, 8), scm.level.write(0, 8));
+        assert_eq!(again.level.write(0, 8, true), scm.level.write(0, 8, true));
         assert_eq!(again.worn(), scm.worn());
         bytes[0] = 200;
         assert!(Scm::load(&spec, &mut &bytes[..]).is_err(), "a page that can't be");

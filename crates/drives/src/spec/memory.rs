@@ -24,6 +24,7 @@ struct File {
     latency_ns: Spanned<u64>,
     bus_ns: Spanned<u64>,
     level: Option<Spanned<u32>>,
+    overwrites_only: Option<bool>,
     cycles: Spanned<u32>,
 }
 
@@ -65,6 +66,7 @@ impl File {
             latency: within("latency_ns", &self.latency_ns, 1, 1_000_000_000)?,
             bus: within("bus_ns", &self.bus_ns, 0, 1_000_000_000)?,
             interval: optional("level", &self.level, 0, 1 << 30, 0)?,
+            overwrites_only: self.overwrites_only.unwrap_or(false),
             endurance: within("cycles", &self.cycles, 1, u32::MAX)?.into(),
         })
     }

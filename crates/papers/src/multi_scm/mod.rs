@@ -105,7 +105,9 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
         "The cache is the layer `tier`, the code that also serves volumes: pages of 16 KiB, LRU, \
          every page that is accessed comes to M. M: 100 ns and 10^9 writes a sector; S: 1 µs and \
          10^5; both 480 ns a sector on the bus; memory for 1.25 of the user's data, 5 % of it M. \
-         Of M a tenth is kept free: half by the cache, half for levelling."
+         Of M a tenth is kept free: half by the cache, half for levelling. The paper \
+         levels on overwrites; so in our reading what fills a page of M wears it, and brings it \
+         no nearer to its move."
             .into(),
     );
     setting.push("One request at a time.".into());

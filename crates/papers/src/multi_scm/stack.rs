@@ -67,7 +67,11 @@ fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
     let slow = all.saturating_sub(fast).max(user + 2);
     let [in_m, in_s] = setup.intervals;
     [
-        ScmSpec { interval: in_m, ..ScmSpec::memory_type(fast - spare, spare) },
+        ScmSpec {
+            interval: in_m,
+            overwrites_only: true,
+            ..ScmSpec::memory_type(fast - spare, spare)
+        },
         ScmSpec { interval: in_s, ..ScmSpec::storage_type(user + 1, slow - user - 1) },
     ]
 }
