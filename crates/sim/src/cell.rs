@@ -23,6 +23,9 @@ use crate::world::World;
 /// Bytes that every row takes besides drive and map: queues, histograms, the series.
 const OWN_MEMORY: u64 = 8 << 20;
 
+/// A world and how it was aged.
+type Aged = (World<AnyLayer, Device>, Warmed);
+
 /// What a row is about.
 pub struct Cell<'a> {
     pub study: &'a Study,
@@ -91,7 +94,7 @@ impl Cell<'_> {
         &self,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(World<AnyLayer, Device>, Warmed)>, StudyError> {
+    ) -> Result<Option<Aged>, StudyError> {
         let Some(folder) = self.study.cache.as_deref().filter(|_| !self.warm.is_new()) else {
             return self.aged(None, watch, stop);
         };
@@ -117,7 +120,7 @@ impl Cell<'_> {
         media: Option<Media>,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(World<AnyLayer, Device>, Warmed)>, StudyError> {
+    ) -> Result<Option<Aged>, StudyError> {
         let broken = |violation| self.broken(violation);
         let drives = self.layer.devices(self.stack);
         let drives = drives.iter().map(Device::new).collect::<Result<Vec<_>, _>>();

@@ -9,6 +9,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::params::Params;
+
 /// The most slots of a page: one for each bit of a word.
 pub const MOST_SLOTS: u32 = u64::BITS;
 /// The most pages that may be preferred.
@@ -40,7 +42,13 @@ pub struct Pages {
     prev: Vec<u32>,
     count: u32,
     fresh: u32,
+    /// Rule 1 holds while more pages than these are fresh.
+    sufficient: u32,
+    /// Rule 2 holds while so many thousandths of the slots in `told` pages are unused.
+    enough_permille: u32,
     preferred: Vec<u32>,
+    /// Pages that the device named when it was asked last.
+    told: u32,
     reads: Vec<u16>,
 }
 
@@ -51,19 +59,23 @@ impl Pages {
     }
 
     /// Pages that were never written.
-    pub fn new(count: u32, per_page: u32, util_permille: u32) -> Self {
+    pub fn new(count: u32, per_page: u32, params: &Params) -> Self {
+        let sufficient = u64::from(count) * u64::from(params.sufficient_permille) / 1000;
         let lists = per_page + 1;
         let mut links = Vec::with_capacity((count + lists) as usize);
         links.resize(count as usize, NONE);
         links.extend(count..count + lists);
         Pages {
             per_page,
-            cap: (per_page * util_permille / 1000).max(1),
+            cap: (per_page * params.util_permille / 1000).max(1),
             used: vec![0; count as usize],
             next: links.clone(),
             prev: links,
             count,
             fresh: 0,
+            sufficient: sufficient as u32,
+            enough_permille: params.enough_permille,
+            told: 0,
             preferred: Vec::with_capacity(MOST_PREFERRED),
             reads: vec![0; count as usize],
         }
@@ -111,6 +123,7 @@ impl Pages {
     pub fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
         self.preferred.clear();
         self.preferred.extend(pages.take(MOST_PREFERRED));
+        self.told = self.preferred.len() as u32;
         let mut list = core::mem::take(&mut self.preferred);
         list.retain(|page| *page < self.fresh && self.unused(*page) > 0);
         self.preferred = list;
@@ -123,16 +136,36 @@ impl Pages {
 
     /// The page to write next, and why; `None` when all that has room is being written.
     pub fn choose(&mut self) -> Option<(u32, Rule)> {
-        if self.fresh < self.count {
-            self.fresh += 1;
-            self.link(self.fresh - 1);
-            return Some((self.fresh - 1, Rule::Fresh));
+        if self.count - self.fresh > self.sufficient {
+            return Some((self.take_fresh(), Rule::Fresh));
         }
-        if let Some(at) = self.best_preferred() {
+        if self.has_enough()
+            && let Some(at) = self.best_preferred()
+        {
             return Some((self.preferred.swap_remove(at), Rule::Preferred));
+        }
+        // No page has fewer used slots than one that was never written.
+        if self.fresh < self.count {
+            return Some((self.take_fresh(), Rule::LeastUsed));
         }
         let least = (0..self.per_page).find_map(|used| self.first(used));
         least.map(|page| (page, Rule::LeastUsed))
+    }
+
+    fn take_fresh(&mut self) -> u32 {
+        self.fresh += 1;
+        self.link(self.fresh - 1);
+        self.fresh - 1
+    }
+
+    /// Whether what the device collects next has room enough for rule 2.
+    fn has_enough(&self) -> bool {
+        if self.enough_permille == 0 {
+            return true;
+        }
+        let unused = self.preferred.iter().map(|page| u64::from(self.unused(*page)));
+        let slots = u64::from(self.told) * u64::from(self.per_page);
+        unused.sum::<u64>() * 1000 >= slots * u64::from(self.enough_permille)
     }
 
     /// The place of the preferred page with the fewest used slots.
@@ -248,6 +281,10 @@ impl Pages {
 mod tests {
     use super::*;
 
+    fn pages(count: u32, per_page: u32, util_permille: u32) -> Pages {
+        Pages::new(count, per_page, &Params { util_permille, ..Params::default() })
+    }
+
     fn write(pages: &mut Pages, wanted: u32) -> (u32, Rule, u64) {
         let (page, rule) = pages.choose().expect("there is room");
         let mask = pages.take(page, wanted);
@@ -257,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_three_rules_in_their_order() {
-        let mut pages = Pages::new(3, 4, 1000);
+        let mut pages = pages(3, 4, 1000);
         assert_eq!(write(&mut pages, 2), (0, Rule::Fresh, 0b11));
         assert_eq!(write(&mut pages, 1), (1, Rule::Fresh, 0b1));
         assert_eq!(write(&mut pages, 3), (2, Rule::Fresh, 0b111));
@@ -271,8 +308,34 @@ mod tests {
     }
 
     #[test]
+    fn empty_pages_are_kept_when_few_are_left_and_what_is_collected_has_room() {
+        let params = Params { sufficient_permille: 500, ..Params::default() };
+        let mut pages = Pages::new(4, 4, &params);
+        assert_eq!(write(&mut pages, 2), (0, Rule::Fresh, 0b11));
+        assert_eq!(write(&mut pages, 4), (1, Rule::Fresh, 0b1111), "more than two were left");
+        pages.prefer([0].into_iter());
+        assert_eq!(write(&mut pages, 1), (0, Rule::Preferred, 0b100));
+        assert_eq!(write(&mut pages, 1), (2, Rule::LeastUsed, 0b1), "an empty one is least used");
+        assert_eq!(pages.check(8, 0), Ok(()));
+    }
+
+    #[test]
+    fn what_is_collected_next_is_left_alone_when_it_has_too_little_room() {
+        let params = Params { enough_permille: 250, ..Params::default() };
+        let mut pages = Pages::new(3, 4, &params);
+        write(&mut pages, 3);
+        write(&mut pages, 4);
+        write(&mut pages, 1);
+        pages.prefer([0, 1].into_iter());
+        assert_eq!(write(&mut pages, 1).1, Rule::LeastUsed, "one slot in eight");
+        pages.release(4);
+        pages.prefer([0, 1].into_iter());
+        assert_eq!(write(&mut pages, 1), (0, Rule::Preferred, 0b1000), "one in four");
+    }
+
+    #[test]
     fn a_page_that_is_being_written_is_not_chosen() {
-        let mut pages = Pages::new(1, 4, 1000);
+        let mut pages = pages(1, 4, 1000);
         let (page, _) = pages.choose().expect("a fresh page");
         pages.take(page, 1);
         assert_eq!(pages.choose(), None);
@@ -282,7 +345,7 @@ mod tests {
 
     #[test]
     fn pages_are_not_filled_beyond_the_threshold_while_others_have_room() {
-        let mut pages = Pages::new(2, 4, 500);
+        let mut pages = pages(2, 4, 500);
         assert_eq!(write(&mut pages, 4).2, 0b11, "half of a page");
         write(&mut pages, 1);
         pages.prefer([0].into_iter());

@@ -18,6 +18,16 @@ impl Registered for Scrambler {
     }
 }
 
+/// A share in thousandths.
+fn share(word: &str) -> Result<u32, &'static str> {
+    let share = word.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
+    share.map(|share| (share * 1000.0 + 0.5) as u32).ok_or("a share from 0 to 1")
+}
+
+fn share_text(permille: u32) -> String {
+    format!("{}.{:03}", permille / 1000, permille % 1000)
+}
+
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "slot",
@@ -45,16 +55,24 @@ const PARAMETERS: &[Parameter] = &[
         key: "util",
         value: "SHARE",
         about: "a page takes no more once this share of its slots is used, while others do",
-        set: |config, word| {
-            let share = word.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-            let share = share.ok_or("a share from 0 to 1")?;
-            config.scrambler.util_permille = (share * 1000.0 + 0.5) as u32;
-            Ok(())
-        },
-        get: |config| {
-            let permille = config.scrambler.util_permille;
-            Some(format!("{}.{:03}", permille / 1000, permille % 1000))
-        },
+        set: |config, word| share(word).map(|it| config.scrambler.util_permille = it),
+        get: |config| Some(share_text(config.scrambler.util_permille)),
+    },
+    Parameter {
+        key: "sufficient",
+        value: "SHARE",
+        about: "rule 1: empty pages are taken first while more than this share of all is empty; 0, \
+                while there is one",
+        set: |config, word| share(word).map(|it| config.scrambler.sufficient_permille = it),
+        get: |config| Some(share_text(config.scrambler.sufficient_permille)),
+    },
+    Parameter {
+        key: "enough",
+        value: "SHARE",
+        about: "rule 2: pages that the device collects next are taken while this share of their \
+                slots is unused; 0, while one has room",
+        set: |config, word| share(word).map(|it| config.scrambler.enough_permille = it),
+        get: |config| Some(share_text(config.scrambler.enough_permille)),
     },
     Parameter {
         key: "refresh",

@@ -43,7 +43,7 @@ impl Space {
         Space {
             per_page: layout.per_page,
             map: Map::new(layout.slots, slots),
-            pages: Pages::new(layout.count, layout.per_page, params.util_permille),
+            pages: Pages::new(layout.count, layout.per_page, params),
             journal: Journal::new(slots.into()),
         }
     }

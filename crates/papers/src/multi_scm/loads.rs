@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn published_traces_take_the_place_of_their_stand_ins() {
         let folder = tempfile::tempdir().unwrap();
-        let msr = |at: u64| format!("{},prxy,0,Write,{},4096,100", 128_166_372 + at, at % 50 << 14);
+        let msr =
+            |at: u64| format!("{},prxy,0,Write,{},4096,100", 128_166_372 + at, (at % 50) << 14);
         let msr: Vec<String> = (0..500).map(msr).collect();
         std::fs::write(folder.path().join("prxy_0.csv"), msr.join("\n")).unwrap();
         let plain = (0..300).map(|at| format!("{at},{},{},8192\n", ["R", "W"][at % 2], at << 14));

@@ -32,6 +32,17 @@ const UTIL: [(f64, &str); 3] = [
     (0.75, "scrambler:spare=0:util=0.75"),
 ];
 
+/// The thresholds of rules 1 and 2, which the paper calls sufficient and enough: those studied,
+/// with the scrambler that keeps to them; 0 is the default of both.
+const THRESHOLDS: [(&str, &str); 6] = [
+    ("sufficient 0.02", "scrambler:spare=0:sufficient=0.02"),
+    ("sufficient 0.1", "scrambler:spare=0:sufficient=0.1"),
+    ("sufficient 0.5", "scrambler:spare=0:sufficient=0.5"),
+    ("enough 0.05", "scrambler:spare=0:enough=0.05"),
+    ("enough 0.1", "scrambler:spare=0:enough=0.1"),
+    ("enough 0.25", "scrambler:spare=0:enough=0.25"),
+];
+
 /// Without and with the scrambler.
 #[derive(Clone, Debug, Default)]
 pub struct Pair {
@@ -127,6 +138,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let blind = "scrambler:spare=0:refresh=0";
     let mut jobs = vec![Job::Case(&REFERENCE[0], blind)];
     jobs.extend(UTIL.map(|(_, layer)| Job::Case(&REFERENCE[0], layer)));
+    jobs.extend(THRESHOLDS.map(|(_, layer)| Job::Case(&REFERENCE[0], layer)));
     for case in &REFERENCE {
         jobs.extend([Job::Case(case, "none"), Job::Case(case, case.layer)]);
     }
@@ -141,6 +153,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut measured = run_all(&jobs, options, watch)?;
     let blind = measured.remove(0);
     let less_full: Vec<Measured> = measured.drain(..UTIL.len()).collect();
+    let thresholds: Vec<Measured> = measured.drain(..THRESHOLDS.len()).collect();
     let pairs: Vec<Pair> = measured
         .chunks(2)
         .map(|two| Pair { none: two[0].clone(), scrambled: two[1].clone() })
@@ -153,6 +166,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     findings.sheets.push(tables::sizes(&sizes, by_size));
     findings.sheets.push(tables::reference(reference));
     findings.sheets.push(tables::utilisation(&less_full, &reference[0]));
+    findings.sheets.push(tables::thresholds(&thresholds, &reference[0]));
     findings.sheets.push(tables::inside(&loads, paper));
     findings.figures.push(tables::chart(&loads, paper));
     claims::add(&mut findings, reference, &blind);

@@ -5,7 +5,7 @@ use hostftl_report::{Bars, Figure};
 use super::bench::Measured;
 use super::cases::{REFERENCE, Reference};
 use super::loads::Workload;
-use super::{FREE, Pair, UTIL};
+use super::{FREE, Pair, THRESHOLDS, UTIL};
 use crate::{Cell, Findings, Options, Sheet, traces};
 
 fn number(value: f64, digits: usize) -> Cell {
@@ -65,14 +65,33 @@ pub fn reference(pairs: &[Pair]) -> Sheet {
 
 /// How full a page may get before another is taken.
 pub fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
-    let heads = ["util_max", "us a request", "gain", "copied pages", "programs a request"];
     let title = "How full a page may get, at 20 % free and 4 KiB (not in the reference model)";
+    let shares = UTIL.iter().map(|(share, _)| format!("{share:.2}")).chain(["1.00".to_owned()]);
+    let all = less_full.iter().chain([&whole.scrambled]);
+    varied(title, "util_max", shares.zip(all), whole)
+}
+
+/// What rules 1 and 2 do with other thresholds.
+pub fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
+    let title = "Sufficient (rule 1) and enough (rule 2), at 20 % free and 4 KiB";
+    let names = THRESHOLDS.iter().map(|(name, _)| (*name).to_owned());
+    let all = names.zip(measured).chain([("both 0".to_owned(), &whole.scrambled)]);
+    varied(title, "threshold", all, whole)
+}
+
+/// A row for each of several scramblers over the drive of `whole`.
+fn varied<'a>(
+    title: &str,
+    head: &str,
+    all: impl Iterator<Item = (String, &'a Measured)>,
+    whole: &Pair,
+) -> Sheet {
+    let heads = [head, "us a request", "gain", "copied pages", "programs a request"];
     let mut sheet = Sheet::new(title, &heads);
-    let shares = UTIL.iter().map(|(share, _)| *share).chain([1.0]);
-    for (share, it) in shares.zip(less_full.iter().chain([&whole.scrambled])) {
+    for (name, it) in all {
         let pair = Pair { none: whole.none.clone(), scrambled: it.clone() };
         sheet.row([
-            number(share, 2),
+            name.into(),
             number(it.us(), 0),
             number(pair.gain(), 2),
             percent(pair.change(copies)),
@@ -211,10 +230,10 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
          with it the same writes gain. Both stand here; the trace itself, src1_0.csv in --traces, \
          decides."
             .into(),
-        "Thresholds: rule 1 takes a fresh page while there is one; rule 2 takes a preferred page \
-         while one has a free slot (`util` says how full a page may get), and asks every `refresh` \
-         pages what the drive collects next. The paper's words `sufficient` and `enough` are no \
-         figures."
+        "The paper's words `sufficient` and `enough` are no figures; here they are parameters of \
+         those names. By default rule 1 takes a fresh page while there is one; rule 2 takes a \
+         preferred page while one has a free slot (`util` says how full a page may get), and asks \
+         every `refresh` pages what the drive collects next."
             .into(),
         "Not said by the paper, and costed here: a slot that was replaced is used again only when \
          the map log that says so is durable."
