@@ -1,5 +1,5 @@
 //! A row as flat columns, for files that other programs read. Lists (the series, the histogram of
-//! erases) are in the JSON only.
+//! erases, the devices) are in the JSON only.
 
 use hostftl_sim::{Hole, Latency, Row};
 
@@ -50,6 +50,7 @@ fn names(columns: &mut Vec<Column>) {
     add(columns, "layer", Get::Text(|row| &row.layer, |hole| &hole.layer));
     add(columns, "ack", Get::Text(|row| row.ack, |_| ""));
     add(columns, "warm", Get::Text(|row| &row.warm, |hole| &hole.warm));
+    add(columns, "base", Get::Text(|row| row.base.as_deref().unwrap_or_default(), |_| ""));
     add(columns, "digest", Get::Text(|row| &row.digest, |_| ""));
     add(columns, "partial", Get::Flag(|row| row.partial));
     add(columns, "saturated", Get::Flag(|row| row.saturated));

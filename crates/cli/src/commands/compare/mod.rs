@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
     drives: Vec<String>,
     /// Layers, with commas between, perhaps with parameters as in hard:spare=10; unless given,
-    /// those of the stack's file, or none,hard on one device, tier on two, raid5,log:parity=yes on
-    /// more
+    /// those of the stack's file, or none,hard on one device, tier on two unlike ones, the
+    /// mirror log:parity=yes on two alike, raid5,log:parity=yes on more
     #[arg(long, value_delimiter = ',', value_parser = layer)]
     layers: Option<Vec<LayerChoice>>,
     /// What the drive holds before the first request, with commas between: new, fill, steady (then
@@ -203,7 +203,8 @@ fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
     for stack in stacks {
         let suits: &[&str] = match stack.devices.len() {
             1 => &["none", "hard"],
-            2 => &["tier"],
+            2 if stack.devices[0] != stack.devices[1] => &["tier"],
+            2 => &["log:parity=yes"],
             _ => &["raid5", "log:parity=yes"],
         };
         let suits = suits.iter().map(|text| LayerChoice::parse(text).expect("it is built in"));
