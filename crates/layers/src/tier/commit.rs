@@ -17,7 +17,8 @@ use super::layout::{FAST, Layout, SLOW};
 use super::moves::MOST_CLEANED;
 use super::ops::Op;
 use super::slots::State;
-use super::{Life, ROOM, Tier};
+use super::{ROOM, Tier};
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// Pages of the directory between two flushes.
@@ -95,6 +96,23 @@ impl Commit {
     /// Bytes that it takes.
     pub fn bytes(layout: &Layout) -> u64 {
         u64::from(layout.directory) * 4 + u64::from(layout.directory.div_ceil(64)) * 16
+    }
+
+    /// Goes on to the next stage.
+    ///
+    /// # Panics
+    /// When that is no next stage, or when commands of this one are not over.
+    fn go(&mut self, next: Stage) {
+        let fits = matches!(
+            (self.stage, next),
+            (Stage::Idle, Stage::Flush)
+                | (Stage::Flush, Stage::List)
+                | (Stage::List, Stage::Seal | Stage::Idle)
+                | (Stage::Seal, Stage::List | Stage::Idle)
+        );
+        assert!(fits, "a commit in {:?} can't be in {next:?} next", self.stage);
+        assert_eq!(self.flying, 0, "a stage of a commit ends when its commands are over");
+        self.stage = next;
     }
 
     /// Flushes of a device begun so far: what is complete now the next one covers.
@@ -184,7 +202,7 @@ impl Tier {
 
     /// A device failed: nothing can be promised any more.
     pub fn fail_members(&mut self, out: &mut Out) {
-        let error = self.stopped.expect("a device failed");
+        let error = self.failures.error().expect("a device failed");
         let mut failed = self.commit.waiting | self.commit.members;
         while failed != 0 {
             if out.room() < ROOM {
@@ -208,7 +226,7 @@ impl Tier {
             let moved = match self.commit.stage {
                 Stage::Idle => self.begin(now, out),
                 Stage::Flush if self.commit.flying == 0 => {
-                    self.commit.stage = Stage::List;
+                    self.commit.go(Stage::List);
                     (self.commit.cursor, self.commit.written) = (0, 0);
                     true
                 }
@@ -232,7 +250,7 @@ impl Tier {
             return false;
         }
         commit.members = core::mem::take(&mut commit.waiting);
-        commit.stage = Stage::Flush;
+        commit.go(Stage::Flush);
         commit.closed = stops;
         if commit.members != 0 && commit.unflushed != [false; 2] {
             self.counters.flushes_pending += u64::from(commit.members.count_ones());
@@ -279,7 +297,7 @@ impl Tier {
         if self.commit.written == 0 && !self.commit.ledger {
             return self.commit_done(out);
         }
-        self.commit.stage = Stage::Seal;
+        self.commit.go(Stage::Seal);
         self.seal(now, FAST, out);
         if core::mem::take(&mut self.commit.ledger) {
             self.seal(now, SLOW, out);
@@ -329,7 +347,7 @@ impl Tier {
         let it = self.slots.get_mut(slot);
         let durable = it.born <= fast || planted(Bug::ListBeforeData);
         let listed = it.listed && !it.dropping;
-        match it.state {
+        match it.state() {
             State::Free | State::Filling | State::Taking => Entry::Nothing,
             State::Clean => Entry::Clean(it.page),
             State::Cleaned if it.cleaned <= slow || planted(Bug::DropUnflushed) => {
@@ -337,7 +355,7 @@ impl Tier {
                 Entry::Clean(it.page)
             }
             State::Dirty | State::Cleaning | State::Cleaned if listed || durable => {
-                *left |= it.state == State::Cleaned;
+                *left |= it.state() == State::Cleaned;
                 it.dropping = false;
                 let page = it.page;
                 self.set_listed(slot, true);
@@ -353,7 +371,8 @@ impl Tier {
     /// What was written of the directory is durable.
     fn sealed(&mut self, out: &mut Out) -> bool {
         if (self.commit.cursor as usize) < self.commit.generations.len() {
-            (self.commit.stage, self.commit.written) = (Stage::List, 0);
+            self.commit.go(Stage::List);
+            self.commit.written = 0;
             return true;
         }
         self.commit_done(out)
@@ -370,14 +389,14 @@ impl Tier {
             self.commit.members &= !(1 << req);
             self.reply(req as u16, Ok(()), out);
         }
-        self.commit.stage = Stage::Idle;
+        self.commit.go(Stage::Idle);
         let mut cleaned = core::mem::take(&mut self.commit.cleaned);
         cleaned.retain(|&slot| {
             if core::mem::take(&mut self.slots.get_mut(slot).dropping) {
                 self.set_listed(slot, false);
             }
             let it = self.slots.get_mut(slot);
-            let (is_cleaned, listed) = (it.state == State::Cleaned, it.listed);
+            let (is_cleaned, listed) = (it.state() == State::Cleaned, it.listed);
             it.queued = is_cleaned && listed;
             if is_cleaned && !listed {
                 self.let_go(slot);

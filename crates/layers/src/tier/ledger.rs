@@ -144,7 +144,7 @@ impl Tier {
         let mut buf = ledger.buf.take().expect("one ledger is written at a time");
         ledger.name(last);
         let lba = ledger_at(self.layout.slow, ledger.generation);
-        let stamp = (ledger.wide * self.layout.page, ledger.generation, self.lives);
+        let stamp = (ledger.wide * self.layout.page, ledger.generation, self.start.lives());
         let named = ledger.named.iter().copied();
         emit_ledger(&mut buf.pages_mut()[0], stamp, named, self.uuid, lba);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);

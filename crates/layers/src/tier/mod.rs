@@ -16,6 +16,8 @@
 //!   if what failed was a write or a flush.
 
 mod commit;
+mod failures;
+mod heat;
 mod layout;
 mod ledger;
 mod moves;
@@ -31,14 +33,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, HostError, Input, Layer,
-    Limits, Nanos, Out, Output, Payload,
+    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Input, Layer, Limits,
+    Nanos, Out, Output, Payload,
 };
-use hostftl_format::tier::Lives;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 use commit::Commit;
+use failures::Failures;
+use heat::Heat;
 use layout::{FAST, Layout, MAX_TRANSFER, SLOW};
 use ledger::Ledger;
 use moves::{JOBS, Jobs};
@@ -51,15 +55,6 @@ use slots::{Slots, State};
 /// Outputs that one move of anything may need.
 const ROOM: usize = 4;
 
-/// How far the layer has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Starting,
-    Running,
-    Stopping,
-    Over,
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub struct Tier {
@@ -68,10 +63,7 @@ pub struct Tier {
     layout: Layout,
     uuid: [u8; 16],
     life: Life,
-    /// Which devices are gone.
-    lost: [bool; 2],
-    /// Why nothing is written any more.
-    stopped: Option<HostError>,
+    failures: Failures,
     slots: Slots,
     ops: Ops,
     requests: Requests,
@@ -79,10 +71,7 @@ pub struct Tier {
     commit: Commit,
     ledger: Ledger,
     start: Start,
-    /// What the devices are told of starts.
-    lives: Lives,
-    /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
-    heat: Vec<u8>,
+    heat: Heat,
     counters: Counters,
     /// Whether something was left undone for want of room.
     again: bool,
@@ -99,7 +88,7 @@ impl Tier {
             ack: Ack::Media,
         };
         let map_bytes = Slots::bytes(layout.slots);
-        let heat = heat_len(&config.tier, &layout) as u64;
+        let heat = Heat::bytes(config.tier.policy, &layout);
         let meta_bytes = Commit::bytes(&layout) + Ledger::bytes(&layout) + heat;
         let (buffers, buffer_sectors) = (JOBS as u32, layout.page);
         Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes })
@@ -119,8 +108,7 @@ impl Tier {
             layout,
             uuid: config.uuid,
             life: Life::Starting,
-            lost: [false; 2],
-            stopped: None,
+            failures: Failures::default(),
             slots: Slots::new(layout.slots),
             ops: Ops::new(config.patience()),
             requests: Requests::new(),
@@ -128,8 +116,7 @@ impl Tier {
             commit: Commit::new(&layout),
             ledger: Ledger::new(&layout),
             start: Start::new(mode),
-            lives: Lives::default(),
-            heat: vec![0; heat_len(&config.tier, &layout)],
+            heat: Heat::new(config.tier.policy, &layout),
             counters: Counters::default(),
             again: true,
         })
@@ -138,19 +125,14 @@ impl Tier {
     /// Whether a device failed, so that nothing is written any more.
     #[inline]
     fn is_broken(&self) -> bool {
-        self.stopped.is_some()
+        self.failures.error().is_some()
     }
 
     /// A device failed.
     fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, out: &mut Out) {
-        let gone = error == DeviceError::Gone;
-        if gone && !core::mem::replace(&mut self.lost[usize::from(device)], true)
-            || self.stopped.is_none()
-        {
+        if self.failures.add(device, error) {
             out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
         }
-        let first = *self.stopped.get_or_insert(host_error(error));
-        self.stopped = Some(if gone { HostError::Io } else { first });
         if self.life == Life::Starting {
             self.give_up("a device failed while the volume was opened", out);
         }
@@ -159,7 +141,7 @@ impl Tier {
     /// The volume can't be opened.
     fn give_up(&mut self, why: &'static str, out: &mut Out) {
         if self.life != Life::Over {
-            self.life = Life::Over;
+            self.life.go(Life::Over);
             out.push(Output::Event(Event::Unrecoverable(why)));
         }
     }
@@ -242,32 +224,18 @@ impl Tier {
     }
 }
 
-/// What a host is told of a device's error.
-fn host_error(error: DeviceError) -> HostError {
-    match error {
-        DeviceError::NoSpace => HostError::NoSpace,
-        DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,
-    }
-}
-
-/// How many counts of accesses there are.
-fn heat_len(params: &Params, layout: &Layout) -> usize {
-    match params.policy {
-        Policy::After(_) => 4 * (layout.slots as usize).next_power_of_two(),
-        _ => 0,
-    }
-}
-
 impl Layer for Tier {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
             Input::Host(request) => self.accept(request, out),
             Input::Done(done) => self.done(now, done, out),
             Input::Timer => self.expire(now, out),
-            Input::Stop if self.life == Life::Running => self.life = Life::Stopping,
+            Input::Stop if self.life == Life::Running => self.life.go(Life::Stopping),
             // What was not opened has nothing to make durable.
             Input::Stop => {
-                self.life = Life::Over;
+                if self.life != Life::Over {
+                    self.life.go(Life::Over);
+                }
                 out.push(Output::Event(Event::Stopped));
             }
         }
@@ -297,11 +265,12 @@ impl Layer for Tier {
     }
 
     fn lost_devices(&self) -> u16 {
-        u16::from(self.lost[0]) | u16::from(self.lost[1]) << 1
+        let [fast, slow] = self.failures.gone();
+        u16::from(fast) | u16::from(slow) << 1
     }
 
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
-        let [fast, slow] = self.lost;
+        let [fast, slow] = self.failures.gone();
         match (fast, slow) {
             (false, false) => Vec::new(),
             (true, true) => vec![(0, self.layout.exported())],
@@ -329,7 +298,7 @@ impl Layer for Tier {
         let listed = |slot: u32| self.slots.get(slot);
         for slot in (0..self.slots.count()).map(listed) {
             let may_be_listed =
-                matches!(slot.state, State::Dirty | State::Cleaning | State::Cleaned);
+                matches!(slot.state(), State::Dirty | State::Cleaning | State::Cleaned);
             if slot.listed && !may_be_listed {
                 return Err("tier: a slot is listed as dirty and is not");
             }

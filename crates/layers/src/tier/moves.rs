@@ -13,7 +13,8 @@ use hostftl_core::{
 use super::layout::{FAST, Layout, SLOW};
 use super::ops::{OWN_OPS, Op};
 use super::slots::State;
-use super::{Life, Policy, ROOM, Tier};
+use super::{Policy, ROOM, Tier};
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// Pages on their way at once.
@@ -144,24 +145,6 @@ pub enum Fetched {
 }
 
 impl Tier {
-    /// Whether the policy wants a page that is accessed and not here.
-    pub fn promotes(&mut self, page: u32, is_write: bool) -> bool {
-        match self.params.policy {
-            Policy::Lru | Policy::Exclusive => true,
-            Policy::Writes => is_write,
-            Policy::After(accesses) => {
-                let mixed = page.wrapping_mul(0x9e37_79b9);
-                let at = (mixed ^ mixed >> 13) as usize & (self.heat.len() - 1);
-                self.heat[at] += 1;
-                let hot = self.heat[at] >= accesses;
-                if hot {
-                    self.heat[at] = 0;
-                }
-                hot
-            }
-        }
-    }
-
     /// Begins to fetch a page.
     pub fn fetch(&mut self, now: Nanos, page: u32, out: &mut Out) -> Fetched {
         if self.slots.free() == 0 {
@@ -247,7 +230,8 @@ impl Tier {
     pub fn arrived(&mut self, slot: u32, state: State) {
         let epoch = self.commit.epoch(FAST);
         let it = self.slots.get_mut(slot);
-        (it.state, it.born) = (state, epoch);
+        it.go(state);
+        it.born = epoch;
         self.slots.use_now(slot);
         match state {
             State::Dirty => self.must(slot),
@@ -258,7 +242,8 @@ impl Tier {
     /// A slot could not be cleaned; `unreadable` when it can't be for as long as it is.
     fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
         let it = self.slots.get_mut(slot);
-        (it.state, it.stuck) = (State::Dirty, unreadable && !it.touched);
+        it.go(State::Dirty);
+        it.stuck = unreadable && !it.touched;
         if !it.stuck {
             self.slots.use_now(slot);
         }
@@ -269,10 +254,10 @@ impl Tier {
         let (epoch, busy) = (self.commit.epoch(SLOW), self.commit.is_busy());
         let it = self.slots.get_mut(slot);
         if it.touched && !planted(Bug::CleanOverWrite) {
-            it.state = State::Dirty;
+            it.go(State::Dirty);
             return self.slots.use_now(slot);
         }
-        it.state = State::Cleaned;
+        it.go(State::Cleaned);
         it.cleaned = epoch;
         if (it.listed && !planted(Bug::ReuseListed)) || busy {
             if !core::mem::replace(&mut it.queued, true) {
@@ -289,7 +274,7 @@ impl Tier {
         if self.slots.get(slot).readers == 0 && self.slots.get(slot).writers == 0 {
             return self.release(slot);
         }
-        self.slots.get_mut(slot).state = State::Clean;
+        self.slots.get_mut(slot).go(State::Clean);
         self.slots.use_last(slot);
         self.note(slot);
     }
@@ -324,7 +309,7 @@ impl Tier {
                 it.readers == 0 && it.writers == 0 && !it.queued
             };
             let Some(slot) = self.slots.oldest().take(LOOK).find(idle) else { return };
-            if self.slots.get(slot).state == State::Clean {
+            if self.slots.get(slot).state() == State::Clean {
                 self.slots.unuse(slot);
                 self.release(slot);
                 continue;
@@ -338,7 +323,8 @@ impl Tier {
     fn clean(&mut self, now: Nanos, slot: u32, job: u8, out: &mut Out) {
         self.slots.unuse(slot);
         let it = self.slots.get_mut(slot);
-        (it.state, it.touched) = (State::Cleaning, false);
+        it.go(State::Cleaning);
+        it.touched = false;
         let page = it.page;
         let (lba, sectors) = (self.layout.slot_at(slot), self.layout.page);
         let work = &mut self.jobs.jobs[usize::from(job)];
@@ -353,7 +339,7 @@ impl Tier {
     /// A slot's content is about to become newer than the slow device's.
     pub fn dirty(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
-        let was = it.state;
+        let was = it.state();
         match was {
             State::Dirty | State::Clean => {
                 if !core::mem::replace(&mut it.stuck, false) {
@@ -364,10 +350,10 @@ impl Tier {
             State::Cleaned => {}
             State::Filling | State::Taking | State::Free => unreachable!("it is not here yet"),
         }
-        self.slots.get_mut(slot).state = State::Dirty;
-        self.slots.use_now(slot);
         if was != State::Dirty {
+            self.slots.get_mut(slot).go(State::Dirty);
             self.must(slot);
         }
+        self.slots.use_now(slot);
     }
 }

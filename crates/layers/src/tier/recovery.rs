@@ -27,8 +27,9 @@ use hostftl_format::tier::{
 use super::layout::{FAST, Layout, SLOW};
 use super::ops::Op;
 use super::slots::State;
-use super::{Life, ROOM, Tier};
+use super::{ROOM, Tier};
 use crate::config::Mode;
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// Pages of the directory that one command reads or writes, each with both places.
@@ -75,6 +76,8 @@ pub struct Start {
     clean: bool,
     /// The lives of the newest root, and of the newest ledger.
     found: [Option<Lives>; 2],
+    /// What the devices are told of starts.
+    lives: Lives,
     replayed: u64,
     dropped: u64,
 }
@@ -94,9 +97,40 @@ impl Start {
             root: 0,
             clean: false,
             found: [None; 2],
+            lives: Lives::default(),
             replayed: 0,
             dropped: 0,
         }
+    }
+}
+
+impl Start {
+    /// What the devices are told of starts.
+    pub fn lives(&self) -> Lives {
+        self.lives
+    }
+
+    /// Goes on to the next step.
+    ///
+    /// # Panics
+    /// When that is no next step, or when commands of this one are not over.
+    fn go(&mut self, next: Step) {
+        let fits = matches!(
+            (self.step, next),
+            (Step::Settle, Step::Roots)
+                | (Step::Roots, Step::Read)
+                | (Step::Format, Step::FormatFlush)
+                | (Step::Read | Step::FormatFlush, Step::Begin)
+                | (Step::Begin, Step::BeginFlush)
+                | (Step::BeginFlush, Step::Share)
+                | (Step::Share, Step::ShareFlush)
+                | (Step::ShareFlush, Step::Done)
+                | (Step::Done, Step::Root)
+                | (Step::Root, Step::RootFlush)
+        );
+        assert!(fits, "a start in {:?} can't be in {next:?} next", self.step);
+        assert_eq!(self.flying, 0, "a step of the start ends when its commands are over");
+        self.step = next;
     }
 }
 
@@ -118,7 +152,7 @@ impl Tier {
                 return;
             }
             self.start.begun = false;
-            self.start.step = match self.start.step {
+            let next = match self.start.step {
                 Step::Settle => Step::Roots,
                 Step::Roots => {
                     self.compare_lives(out);
@@ -127,22 +161,24 @@ impl Tier {
                 Step::Format => Step::FormatFlush,
                 Step::Read | Step::FormatFlush => {
                     self.slots.recount();
-                    self.lives.life = self.lives.life.saturating_add(1);
+                    self.start.lives.life = self.start.lives.life.saturating_add(1);
                     Step::Begin
                 }
                 Step::Begin => Step::BeginFlush,
                 Step::BeginFlush => {
-                    self.lives.shared = self.lives.life;
+                    self.start.lives.shared = self.start.lives.life;
                     Step::Share
                 }
                 Step::Share => Step::ShareFlush,
-                Step::ShareFlush | Step::Root | Step::RootFlush | Step::Done => {
-                    self.life = Life::Running;
+                Step::ShareFlush => {
+                    self.life.go(Life::Running);
                     let (replayed, dropped) = (self.start.replayed, self.start.dropped);
                     out.push(Output::Event(Event::Ready { replayed, dropped }));
                     Step::Done
                 }
+                Step::Root | Step::RootFlush | Step::Done => unreachable!("the start is over"),
             };
+            self.start.go(next);
         }
     }
 
@@ -191,7 +227,7 @@ impl Tier {
     fn write_root(&mut self, now: Nanos, clean: bool, out: &mut Out) {
         self.start.root += 1;
         let Layout { page, slots, pages, .. } = self.layout;
-        let lives = self.lives;
+        let lives = self.start.lives;
         let root = Root { number: self.start.root, clean, page, slots, pages, lives };
         let at = Layout::root_at(root.number);
         let mut buf = self.start.buffers.pop().expect("nothing is in flight");
@@ -296,7 +332,7 @@ impl Tier {
             }
         }
         let (life, shared) = (fast.life.max(slow.life), fast.shared.max(slow.shared));
-        self.lives = Lives { life, shared };
+        self.start.lives = Lives { life, shared };
     }
 
     fn take_directory(&mut self, lba: u64, buf: &MetaBuf, pages: u32, out: &mut Out) {
@@ -350,7 +386,7 @@ impl Tier {
             return;
         }
         if self.is_broken() {
-            self.life = Life::Over;
+            self.life.go(Life::Over);
             return out.push(Output::Event(Event::Stopped));
         }
         if !self.commit.closed || self.commit.is_busy() || self.start.flying > 0 {
@@ -358,15 +394,15 @@ impl Tier {
         }
         match self.start.step {
             Step::Done => {
-                self.start.step = Step::Root;
+                self.start.go(Step::Root);
                 self.write_root(now, true, out);
             }
             Step::Root => {
-                self.start.step = Step::RootFlush;
+                self.start.go(Step::RootFlush);
                 self.send_own(now, Command::Flush { device: FAST }, out);
             }
             _ => {
-                self.life = Life::Over;
+                self.life.go(Life::Over);
                 out.push(Output::Event(Event::Stopped));
             }
         }

@@ -12,10 +12,11 @@ use hostftl_core::{
     Target, Ticket,
 };
 
+use super::failures::host_error;
 use super::ops::{OWN_OPS, Op};
 use super::route::Way;
 use super::slots::State;
-use super::{ROOM, Tier, host_error};
+use super::{ROOM, Tier};
 
 /// Requests under way at once; a word has a bit for each.
 pub const REQUESTS: usize = 64;
@@ -193,7 +194,7 @@ impl Tier {
 
     /// Lets a request make one move; false when it can't.
     fn go_on(&mut self, now: Nanos, req: u16, out: &mut Out) -> bool {
-        let stopped = self.stopped;
+        let stopped = self.failures.error();
         let it = self.requests.get(req);
         if it.ticket.is_none() || it.joined {
             return false;

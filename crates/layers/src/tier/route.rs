@@ -7,7 +7,8 @@ use super::moves::Fetched;
 use super::ops::Op;
 use super::request::{Kind, Req};
 use super::slots::State;
-use super::{Life, Policy, Tier};
+use super::{Policy, Tier};
+use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 /// Pages that one command may trim: a bound for the work of a step.
@@ -37,7 +38,7 @@ impl Tier {
             return self.way_out(found);
         }
         let Some(slot) = found else { return self.way_in(now, req, page, out) };
-        match self.slots.get(slot).state {
+        match self.slots.get(slot).state() {
             State::Filling if self.requests.get(req).kind == Kind::Read => {
                 self.jobs.loaded(slot).map_or(Way::Wait, Way::Buffer)
             }
@@ -48,8 +49,8 @@ impl Tier {
 
     /// Where to read when a device has failed.
     fn way_out(&self, found: Option<u32>) -> Way {
-        let state = found.map_or(State::Free, |slot| self.slots.get(slot).state);
-        let [fast, slow] = self.lost;
+        let state = found.map_or(State::Free, |slot| self.slots.get(slot).state());
+        let [fast, slow] = self.failures.gone();
         match (state, found) {
             _ if (fast || slow) && planted(Bug::DeadTakesAll) => Way::Lost,
             (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot))
@@ -71,7 +72,7 @@ impl Tier {
             return Way::Slow;
         }
         let is_write = kind == Kind::Write;
-        let wanted = choice.unwrap_or_else(|| self.promotes(page, is_write));
+        let wanted = choice.unwrap_or_else(|| self.heat.promotes(page, is_write));
         self.requests.get(req).choice = Some(wanted);
         if !wanted || self.life == Life::Stopping {
             return Way::Slow;

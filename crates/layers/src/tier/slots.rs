@@ -36,7 +36,7 @@ pub struct Slot {
     /// The page that it holds.
     pub page: u32,
     /// How it holds it.
-    pub state: State,
+    state: State,
     /// Reads of it under way.
     pub readers: u16,
     /// Writes of it under way.
@@ -76,6 +76,35 @@ const EMPTY: Slot = Slot {
     next: NONE,
     chain: NONE,
 };
+
+impl Slot {
+    /// How it holds its page.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Goes on to the next state.
+    ///
+    /// # Panics
+    /// When that is no next state: what is newer than the slow device's is not forgotten, and
+    /// becomes clean only by way of the slow device.
+    #[inline]
+    pub fn go(&mut self, next: State) {
+        let fits = matches!(
+            (self.state, next),
+            (State::Free, State::Filling | State::Taking | State::Clean | State::Dirty)
+                | (State::Filling, State::Clean | State::Free)
+                | (State::Taking, State::Dirty)
+                | (State::Clean, State::Dirty | State::Free)
+                | (State::Dirty, State::Cleaning)
+                | (State::Cleaning, State::Dirty | State::Cleaned)
+                | (State::Cleaned, State::Dirty | State::Clean | State::Free)
+        );
+        assert!(fits, "a slot that is {:?} can't be {next:?} next", self.state);
+        self.state = next;
+    }
+}
 
 /// See the module text.
 #[derive(Debug)]
@@ -174,7 +203,10 @@ impl Slots {
     fn hold(&mut self, slot: u32, page: u32, state: State) {
         assert!(self.find(page).is_none(), "a page in two slots");
         let head = self.head_of(page);
-        self.slots[slot as usize] = Slot { page, state, chain: self.heads[head], ..EMPTY };
+        let chain = self.heads[head];
+        let it = self.get_mut(slot);
+        it.go(state);
+        (it.page, it.chain) = (page, chain);
         self.heads[head] = slot;
     }
 
@@ -182,6 +214,7 @@ impl Slots {
     pub fn release(&mut self, slot: u32) {
         let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
         assert!(readers == 0 && writers == 0 && !listed, "a slot is free when nobody needs it");
+        self.get_mut(slot).go(State::Free);
         let head = self.head_of(page);
         if self.heads[head] == slot {
             self.heads[head] = chain;
@@ -310,7 +343,7 @@ mod tests {
         let mut slots = Slots::new(8);
         for page in 0..8 {
             let slot = slots.take(page * 8, State::Filling).unwrap();
-            slots.get_mut(slot).state = State::Clean;
+            slots.get_mut(slot).go(State::Clean);
             slots.use_now(slot);
             assert_eq!(slots.check(), Ok(()));
         }
@@ -324,12 +357,21 @@ mod tests {
         slots.unuse(second);
         slots.release(second);
         assert_eq!((slots.find(8), slots.free()), (None, 1));
-        slots.get_mut(first).state = State::Dirty;
+        slots.get_mut(first).go(State::Dirty);
         let third = slots.find(16).unwrap();
-        slots.get_mut(third).state = State::Dirty;
+        slots.get_mut(third).go(State::Dirty);
         assert_eq!(slots.ranges(32, 64, false), [(0, 32), (16 * 32, 32)]);
         assert_eq!(slots.ranges(32, 64, true)[0], (32, 15 * 32));
         assert_eq!(slots.ranges(32, 64, true).last(), Some(&(57 * 32, 7 * 32)));
         assert_eq!(slots.check(), Ok(()));
+    }
+
+    #[test]
+    #[should_panic(expected = "a slot that is Dirty can't be Free next")]
+    fn what_is_newer_here_is_not_forgotten() {
+        let mut slots = Slots::new(1);
+        let slot = slots.take(3, State::Taking).expect("a slot is free");
+        slots.get_mut(slot).go(State::Dirty);
+        slots.release(slot);
     }
 }

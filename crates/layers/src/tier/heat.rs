@@ -1,0 +1,75 @@
+//! Which pages the policy wants on the fast device, by how often they were accessed.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::layout::Layout;
+use super::params::Policy;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Heat {
+    policy: Policy,
+    /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
+    counts: Vec<u8>,
+}
+
+impl Heat {
+    /// No page was accessed.
+    pub fn new(policy: Policy, layout: &Layout) -> Self {
+        Heat { policy, counts: vec![0; Self::bytes(policy, layout) as usize] }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(policy: Policy, layout: &Layout) -> u64 {
+        match policy {
+            Policy::After(_) => 4 * u64::from(layout.slots).next_power_of_two(),
+            Policy::Lru | Policy::Exclusive | Policy::Writes => 0,
+        }
+    }
+
+    /// Whether the policy wants a page that is accessed and not here.
+    pub fn promotes(&mut self, page: u32, is_write: bool) -> bool {
+        match self.policy {
+            Policy::Lru | Policy::Exclusive => true,
+            Policy::Writes => is_write,
+            Policy::After(accesses) => {
+                let mixed = page.wrapping_mul(0x9e37_79b9);
+                let at = (mixed ^ mixed >> 13) as usize & (self.counts.len() - 1);
+                self.counts[at] += 1;
+                let hot = self.counts[at] >= accesses;
+                if hot {
+                    self.counts[at] = 0;
+                }
+                hot
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+
+    fn heat(policy: Policy) -> Heat {
+        let devices = [DeviceInfo::block(1 << 14, 8), DeviceInfo::block(1 << 18, 8)];
+        Heat::new(policy, &Layout::new(32, &devices).expect("both devices are large enough"))
+    }
+
+    #[test]
+    fn a_page_comes_after_so_many_accesses_and_then_begins_anew() {
+        let mut heat = heat(Policy::After(3));
+        let wanted: [bool; 6] = core::array::from_fn(|_| heat.promotes(7, false));
+        assert_eq!(wanted, [false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn the_other_policies_count_nothing() {
+        assert!(heat(Policy::Lru).promotes(7, false) && heat(Policy::Exclusive).promotes(7, false));
+        let mut writes = heat(Policy::Writes);
+        assert!(writes.promotes(7, true) && !writes.promotes(7, false));
+        assert!(writes.counts.is_empty());
+    }
+}
