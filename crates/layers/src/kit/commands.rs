@@ -110,6 +110,16 @@ impl<Op: Copy> Commands<Op> {
         late.filter_map(|flying| flying.device).fold(0, |set, device| set | 1 << device)
     }
 
+    /// Does not wait for the commands past their deadline any more, although they are under way;
+    /// tells `each` of them once, what it is for, and its device. Sets the next wake-up.
+    pub fn expire(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
+        for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
+            flying.deadline = Nanos::MAX;
+            each(flying.op, flying.device.expect("only a device makes a command late"));
+        }
+        assert!(!self.any_late(now), "what is late is told once");
+    }
+
     /// Does not wait for the commands of these devices any more, although they are under way; tells
     /// `each` of them, what it is for, and its device.
     pub fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
@@ -163,6 +173,21 @@ mod tests {
         assert!(commands.is_empty());
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty(), "the next one is waited for");
+    }
+
+    #[test]
+    fn what_is_late_is_told_once_and_still_comes_back() {
+        let mut commands = table();
+        let late = commands.begin(5, 1, Some(1));
+        commands.begin(6, 2, Some(1));
+        let mut told = Vec::new();
+        assert!(commands.any_late(105));
+        commands.expire(105, |op, device| told.push((op, device)));
+        assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1)][..], Some(106)));
+        commands.expire(106, |op, device| told.push((op, device)));
+        assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
+        assert!(!commands.is_given_up(late) && !commands.is_empty());
+        assert_eq!(commands.end(late), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use hostftl_core::{
 
 use super::commands::Commands;
 use super::life::{Health, Life};
-use super::requests::{self, Active, Requests};
+use super::requests::{self, Active, Order, Requests};
 
 /// What every engine has, whatever it is: the shell owns it, and lends it to the parts as a [`Cx`].
 #[derive(Debug)]
@@ -29,14 +29,20 @@ pub struct Common<Op, Mark> {
 
 impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     /// A layer that is to be started, with a table of `most` commands, which are late after the
-    /// `patience` of their device, and that exports so many sectors.
-    pub fn new(most: u16, patience: [Nanos; 16], exported: u64) -> Self {
+    /// `patience` of their device, that exports so many sectors, and takes so many requests at once
+    /// in such an order.
+    pub fn new(
+        most: u16,
+        patience: [Nanos; 16],
+        exported: u64,
+        (order, requests): (Order, usize),
+    ) -> Self {
         Common {
             life: Life::Starting,
             health: Health::Good,
             abandoning: false,
             commands: Commands::new(most, patience),
-            requests: Requests::new(),
+            requests: Requests::new(order, requests),
             counters: Counters::default(),
             exported,
             touched: 0,
@@ -260,6 +266,14 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.commands.any_late(self.now); // Those that are left set the next wake-up.
     }
 
+    /// Waits no more for the commands that are late, although they are under way and come back to
+    /// [`Core::done`]; tells `each` of them once, what it is for, and its device.
+    ///
+    /// [`Core::done`]: super::Core::done
+    pub fn expire_commands(&mut self, each: impl FnMut(Op, u8)) {
+        self.common.commands.expire(self.now, each);
+    }
+
     /// Tells what happened.
     pub fn tell(&mut self, event: Event) {
         self.push(Output::Event(event));
@@ -303,6 +317,11 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         if self.common.health.worsen(left) {
             self.tell(Event::DeviceFailed { device, error, abandoned: false });
         }
+    }
+
+    /// Nothing is written any more; the engine has told why, and knows which devices are gone.
+    pub fn end_writing(&mut self, error: HostError) {
+        self.common.health.worsen(Health::ReadOnly(error));
     }
 
     /// The volume can't be opened.
@@ -363,6 +382,20 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         answered
     }
 
+    /// Ends a request of which nothing is under way, of those that go on in any order.
+    pub fn answer(&mut self, req: u16, result: Result<(), HostError>) {
+        let before = self.out.room();
+        self.common.requests.answer(req, result, self.out);
+        self.spend(before);
+    }
+
+    /// Answers a request if its parts hang; its payload follows when the device lets go.
+    pub fn abandon_request(&mut self, req: u16) {
+        let before = self.out.room();
+        self.common.requests.abandon_one(req, self.out);
+        self.spend(before);
+    }
+
     /// Whether what hangs is given up.
     pub(super) fn is_abandoning(&self) -> bool {
         self.common.abandoning
@@ -380,7 +413,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 /// Calls a part of an engine in a test: in a step of a layer that starts, with nothing under way.
 #[cfg(test)]
 pub fn trial<Op: Copy, Mark: Copy + Default, T>(act: impl FnOnce(&mut Cx<'_, Op, Mark>) -> T) -> T {
-    let (mut common, mut out) = (Common::new(1024, [0; 16], 1 << 20), Out::new());
+    let requests = (Order::Arrival, requests::SLOTS);
+    let (mut common, mut out) = (Common::new(1024, [0; 16], 1 << 20, requests), Out::new());
     let budget = out.room();
     act(&mut Cx::new(0, &mut out, budget, &mut common))
 }

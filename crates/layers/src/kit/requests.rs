@@ -1,8 +1,10 @@
-//! Requests under way, for layers that take reads in order, and writes and trims in order.
+//! Requests under way, for layers that take reads in order, and writes and trims in order, or that
+//! take all in any order.
 //!
 //! Invariants
-//! - A request is in the queue of reads or of writes until all of it was begun, and in the queue of
-//!   those that wait when it is complete and must become durable.
+//! - In the order of arrival a request is in the queue of reads or of writes until all of it was
+//!   begun, and in the queue of those that wait when it is complete and must become durable. In any
+//!   order the queues are empty.
 //! - What waits does so with a mark, and marks never go back: the first in the queue is the first
 //!   to be answered.
 //! - What was abandoned has no ticket, and holds its payload until its commands are over.
@@ -29,6 +31,15 @@ pub enum Kind {
     Flush,
 }
 
+/// In which order requests are worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Reads in the order of arrival, and so writes and trims.
+    Arrival,
+    /// Any: the engine knows which can go on.
+    Any,
+}
+
 /// One request under way. Lengths are in sectors.
 #[derive(Debug)]
 pub struct Active<Mark> {
@@ -37,6 +48,7 @@ pub struct Active<Mark> {
     pub data: Option<Payload>,
     /// What it asks.
     pub kind: Kind,
+    is_zeroing: bool,
     fua: bool,
     /// The first sector.
     pub lba: u64,
@@ -63,6 +75,14 @@ impl<Mark> Active<Mark> {
         }
     }
 
+    /// Answers it without its payload, unless it was answered. Whether it was not.
+    fn abandon(&mut self, out: &mut Out) -> bool {
+        let Some(ticket) = self.ticket.take() else { return false };
+        self.error = Some(HostError::Io);
+        out.push(Output::Reply(Reply { ticket, data: None, result: Err(HostError::Io) }));
+        true
+    }
+
     /// Gives it the error that an engine of such health answers it with.
     pub fn blame(&mut self, health: Health) {
         match health {
@@ -74,6 +94,21 @@ impl<Mark> Active<Mark> {
         }
     }
 
+    /// Whether a trim is a zeroing.
+    pub fn is_zeroing(&self) -> bool {
+        self.is_zeroing
+    }
+
+    /// Whether all of it must be durable before it is answered.
+    pub fn is_fua(&self) -> bool {
+        self.fua
+    }
+
+    /// Whether it was answered although parts of it hang.
+    pub fn is_abandoned(&self) -> bool {
+        self.ticket.is_none()
+    }
+
     /// Whether all of it was begun.
     pub fn is_begun(&self) -> bool {
         self.cursor == self.sectors
@@ -83,6 +118,7 @@ impl<Mark> Active<Mark> {
 /// See the module text.
 #[derive(Debug)]
 pub struct Requests<Mark> {
+    order: Order,
     slots: Vec<Option<Active<Mark>>>,
     free: Vec<u16>,
     reads: VecDeque<u16>,
@@ -92,14 +128,19 @@ pub struct Requests<Mark> {
 }
 
 impl<Mark: Copy + Default> Requests<Mark> {
-    /// No request.
-    pub fn new() -> Self {
+    /// No request, of at most `most`.
+    pub fn new(order: Order, most: usize) -> Self {
+        let queue = || match order {
+            Order::Arrival => VecDeque::with_capacity(most),
+            Order::Any => VecDeque::new(),
+        };
         Requests {
-            slots: (0..SLOTS).map(|_| None).collect(),
-            free: (0..SLOTS as u16).rev().collect(),
-            reads: VecDeque::with_capacity(SLOTS),
-            writes: VecDeque::with_capacity(SLOTS),
-            waiting: VecDeque::with_capacity(SLOTS),
+            order,
+            slots: (0..most).map(|_| None).collect(),
+            free: (0..most as u16).rev().collect(),
+            reads: queue(),
+            writes: queue(),
+            waiting: queue(),
         }
     }
 
@@ -110,7 +151,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
 
     /// Whether none is under way.
     pub fn is_empty(&self) -> bool {
-        self.free.len() == SLOTS
+        self.free.len() == self.slots.len()
     }
 
     /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
@@ -122,6 +163,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
     /// goes beyond the `exported` sectors.
     pub fn take(&mut self, request: Request, exported: u64, out: &mut Out) -> Option<u16> {
         let Request { ticket, op, lba, sectors, .. } = request;
+        let is_zeroing = matches!(op, HostOp::Zeroes { .. });
         let (kind, data, fua) = match op {
             HostOp::Read(data) => (Kind::Read, Some(data), false),
             HostOp::Write { data, fua } => (Kind::Write, Some(data), fua),
@@ -132,6 +174,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
             ticket: Some(ticket),
             data,
             kind,
+            is_zeroing,
             fua,
             lba,
             sectors,
@@ -147,6 +190,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
         let req = self.free.pop().expect("a request came without credit");
         self.slots[usize::from(req)] = Some(active);
         match kind {
+            _ if self.order == Order::Any => {}
             Kind::Read => self.reads.push_back(req),
             Kind::Write | Kind::Trim => self.writes.push_back(req),
             Kind::Flush => {}
@@ -154,11 +198,15 @@ impl<Mark: Copy + Default> Requests<Mark> {
         Some(req)
     }
 
+    /// All that are under way.
+    pub fn active(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
+        let slots = (0..).zip(&self.slots);
+        slots.filter_map(|(req, slot)| Some((req, slot.as_ref()?)))
+    }
+
     /// The writes and trims of which parts are under way.
     pub fn changing(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
-        let slots = (0..).zip(&self.slots);
-        let active = slots.filter_map(|(req, slot)| Some((req, slot.as_ref()?)));
-        active.filter(|(_, active)| {
+        self.active().filter(|(_, active)| {
             active.outstanding > 0 && matches!(active.kind, Kind::Write | Kind::Trim)
         })
     }
@@ -233,6 +281,17 @@ impl<Mark: Copy + Default> Requests<Mark> {
         waits
     }
 
+    /// Ends a request of which nothing is under way: answers it, or gives back the payload of one
+    /// that was abandoned.
+    ///
+    /// # Panics
+    /// When a part of it is under way, or when another order than any counts.
+    pub fn answer(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
+        assert_eq!(self.order, Order::Any, "what is in a queue ends there");
+        assert_eq!(self.at(req).outstanding, 0, "a request ends when its parts are over");
+        self.remove(req, result, out);
+    }
+
     fn remove(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
         self.at(req).reply(result, out);
         self.slots[usize::from(req)] = None;
@@ -258,12 +317,16 @@ impl<Mark: Copy + Default> Requests<Mark> {
             |active: &&mut Active<Mark>| active.outstanding > 0 && active.ticket.is_some();
         let mut moved = false;
         for active in self.slots.iter_mut().flatten().filter(hanging).take(ABANDON_STEP) {
-            active.error = Some(HostError::Io);
-            let ticket = active.ticket.take().expect("it was there just now");
-            out.push(Output::Reply(Reply { ticket, data: None, result: Err(HostError::Io) }));
-            moved = true;
+            moved |= active.abandon(out);
         }
         moved
+    }
+
+    /// Answers a request, if its parts hang; its payload follows when the device lets go. Whether
+    /// it was answered.
+    pub fn abandon_one(&mut self, req: u16, out: &mut Out) -> bool {
+        let active = self.at(req);
+        active.outstanding > 0 && active.abandon(out)
     }
 
     /// The power is off.

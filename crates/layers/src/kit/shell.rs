@@ -21,6 +21,7 @@ use hostftl_core::{
 
 use super::cx::{Common, Cx};
 use super::life::{Health, Life};
+use super::requests::{Order, SLOTS};
 use crate::plan::Plan;
 
 /// How a command ended.
@@ -39,6 +40,10 @@ pub trait Core: Debug {
     /// The most outputs of a round for which the step has more room than that; such an engine asks
     /// [`Cx::room`] as it goes.
     const MOST_OUTPUTS: usize = Self::ROUND_OUTPUTS;
+    /// In which order requests are worked on.
+    const ORDER: Order = Order::Arrival;
+    /// Requests under way at once.
+    const REQUESTS: usize = SLOTS;
 
     /// Takes a request in.
     fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
@@ -140,7 +145,8 @@ impl<C: Core> Shell<C> {
     /// An engine that is to be started, with a table of `most` commands, which are late after the
     /// `patience` of their device.
     pub fn over(core: C, plan: Plan, most: u16, patience: [Nanos; 16]) -> Self {
-        let common = Common::new(most, patience, plan.limits.exported);
+        let requests = (C::ORDER, C::REQUESTS);
+        let common = Common::new(most, patience, plan.limits.exported, requests);
         Shell { plan, common, core }
     }
 

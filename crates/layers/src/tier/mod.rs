@@ -15,66 +15,50 @@
 //! - A device that failed ends all writing: what is there can still be read, and from both devices
 //!   if what failed was a write or a flush.
 
+mod cache;
 mod commit;
 mod failures;
+mod front;
 mod heat;
 mod layout;
-mod ledger;
 mod moves;
 mod ops;
 pub(crate) mod params;
 mod recovery;
 pub(crate) mod register;
-mod request;
 mod route;
-mod slots;
 
-use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Ack, Command, Counters, Credits, DeviceError, DeviceInfo, Done, Event, Input, Layer, Limits,
-    Nanos, Out, Output, Payload,
-};
+use hostftl_core::{Ack, Command, DeviceError, DeviceInfo, Event, Limits, Payload, Request};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
-use crate::kit::Life;
+use crate::kit::requests::Order;
+use crate::kit::shell::Ended;
+use crate::kit::{Core, Life, Shell};
 use crate::planted::{Bug, planted};
+use cache::Cache;
 use commit::Commit;
 use failures::Failures;
+use front::Front;
 use heat::Heat;
 use layout::{FAST, Layout, MAX_TRANSFER, SLOW};
-use ledger::Ledger;
-use moves::{JOBS, Jobs};
-use ops::{Op, Ops};
-use params::{Params, Policy};
+use moves::{JOBS, Moves};
+use ops::{Cx, OPS, Op, REQUESTS, ROOM};
 use recovery::Start;
-use request::Requests;
-use slots::{Slots, State};
 
-/// Outputs that one move of anything may need.
-const ROOM: usize = 4;
+/// The layer.
+pub type Tier = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Tier {
-    plan: Plan,
-    params: Params,
-    layout: Layout,
-    uuid: [u8; 16],
-    life: Life,
-    failures: Failures,
-    slots: Slots,
-    ops: Ops,
-    requests: Requests,
-    jobs: Jobs,
+pub struct Engine {
+    cache: Cache,
+    moves: Moves,
+    front: Front,
     commit: Commit,
-    ledger: Ledger,
     start: Start,
-    heat: Heat,
-    counters: Counters,
-    /// Whether something was left undone for want of room.
-    again: bool,
+    failures: Failures,
 }
 
 impl Tier {
@@ -87,9 +71,8 @@ impl Tier {
             align: layout.page,
             ack: Ack::Media,
         };
-        let map_bytes = Slots::bytes(layout.slots);
-        let heat = Heat::bytes(config.tier.policy, &layout);
-        let meta_bytes = Commit::bytes(&layout) + Ledger::bytes(&layout) + heat;
+        let map_bytes = Cache::map_bytes(&layout);
+        let meta_bytes = Cache::meta_bytes(&layout) + Heat::bytes(config.tier.policy, &layout);
         let (buffers, buffer_sectors) = (JOBS as u32, layout.page);
         Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes })
     }
@@ -101,214 +84,160 @@ impl Tier {
         buffers: Vec<Payload>,
         mode: Mode,
     ) -> Result<Self, PlanError> {
-        let layout = Layout::new(config.tier.page, devices)?;
-        Ok(Tier {
-            plan: Self::plan(config, devices)?,
-            params: config.tier,
-            layout,
-            uuid: config.uuid,
-            life: Life::Starting,
+        let (params, uuid) = (&config.tier, config.uuid);
+        let layout = Layout::new(params.page, devices)?;
+        let engine = Engine {
+            cache: Cache::new(&layout, params, uuid),
+            moves: Moves::new(&layout, params.policy, buffers),
+            front: Front::new(&layout, params),
+            commit: Commit::new(),
+            start: Start::new(&layout, uuid, mode),
             failures: Failures::default(),
-            slots: Slots::new(layout.slots),
-            ops: Ops::new(config.patience()),
-            requests: Requests::new(),
-            jobs: Jobs::new(buffers),
-            commit: Commit::new(&layout),
-            ledger: Ledger::new(&layout),
-            start: Start::new(mode),
-            heat: Heat::new(config.tier.policy, &layout),
-            counters: Counters::default(),
-            again: true,
-        })
+        };
+        Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
+}
 
-    /// Whether a device failed, so that nothing is written any more.
-    #[inline]
-    fn is_broken(&self) -> bool {
-        self.failures.error().is_some()
-    }
-
-    /// A device failed.
-    fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, out: &mut Out) {
+impl Engine {
+    /// A device failed: nothing is written any more.
+    fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, cx: &mut Cx) {
         if self.failures.add(device, error) {
-            out.push(Output::Event(Event::DeviceFailed { device, error, abandoned }));
+            cx.tell(Event::DeviceFailed { device, error, abandoned });
         }
-        if self.life == Life::Starting {
-            self.give_up("a device failed while the volume was opened", out);
-        }
-    }
-
-    /// The volume can't be opened.
-    fn give_up(&mut self, why: &'static str, out: &mut Out) {
-        if self.life != Life::Over {
-            self.life.go(Life::Over);
-            out.push(Output::Event(Event::Unrecoverable(why)));
+        cx.end_writing(failures::host_error(error));
+        if cx.life() == Life::Starting {
+            cx.give_up("a device failed while the volume was opened");
         }
     }
 
-    fn done(&mut self, now: Nanos, done: Done, out: &mut Out) {
-        let Done { token, command, result } = done;
-        let (op, device) = self.ops.end(token);
-        if let Err(error) = result {
-            self.counters.device_errors += 1;
-            let medium = op.is_read() && error == DeviceError::Media;
-            let over = op == Op::Own && self.life == Life::Over;
-            let believed = op.is_flush() && planted(Bug::TierFlushBelieved);
-            if !medium && !over && !believed {
-                self.fail(device, error, false, out);
-            }
-        }
-        let ok = result.is_ok();
-        if ok && matches!(command, Command::Program { .. } | Command::Reset { .. }) {
-            self.commit.changed(device);
-        }
-        self.requests.wake();
-        match op {
-            Op::Fetch { .. } | Op::Fill { .. } | Op::Collect { .. } | Op::WriteBack { .. } => {
-                self.moved(now, op, command, ok, out);
-            }
-            Op::Flush { device } => self.flushed(device, ok),
-            Op::Directory { buf } => self.directory_written(buf, command, ok),
-            Op::Ledger => {
-                self.commit.command_over();
-                self.ledger_written(command);
-            }
-            Op::Own => self.own_done(command, ok, out),
-            _ => self.request_done(op, command, result.err(), out),
-        }
+    /// Lets requests go on, those first whose commands are late.
+    fn pump_front(&mut self, cx: &mut Cx) {
+        self.front.abandon_late(cx);
+        self.front.pump(&mut self.cache, &mut self.moves, &self.failures, cx);
     }
 
-    /// Gives up what is past its deadline.
-    fn expire(&mut self, now: Nanos, out: &mut Out) {
-        if self.ops.wake().is_none_or(|at| at > now) {
-            return;
-        }
-        let mut late = [false; 2];
-        let requests = &mut self.requests;
-        self.ops.expire(now, |op, device| {
-            late[usize::from(device)] = true;
-            if let Some(req) = op.request() {
-                requests.set_late(req);
-            }
-        });
-        for device in [FAST, SLOW] {
-            if late[usize::from(device)] {
-                self.counters.device_errors += 1;
-                self.fail(device, DeviceError::Gone, true, out);
-            }
-        }
-        self.requests.wake();
-    }
-
-    /// Does everything that can be done now.
-    fn pump(&mut self, now: Nanos, out: &mut Out) {
-        self.again = false;
-        match self.life {
-            Life::Starting => self.pump_start(now, out),
-            Life::Running | Life::Stopping => {
-                self.abandon_late(out);
-                self.pump_requests(now, out);
-                if self.is_broken() {
-                    self.fail_members(out);
-                } else {
-                    self.evict(now, out);
-                    self.pump_commit(now, out);
-                }
-                if self.life == Life::Stopping {
-                    self.pump_stop(now, out);
-                }
-                self.again |= self.requests.can_move();
-            }
-            Life::Over => {}
+    /// What is left for the next step.
+    fn leave_rest(&self, cx: &mut Cx) {
+        if self.front.can_move() {
+            cx.wake();
         }
     }
 }
 
-impl Layer for Tier {
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
-        match input {
-            Input::Host(request) => self.accept(request, out),
-            Input::Done(done) => self.done(now, done, out),
-            Input::Timer => self.expire(now, out),
-            Input::Stop if self.life == Life::Running => self.life.go(Life::Stopping),
-            // What was not opened has nothing to make durable.
-            Input::Stop => {
-                if self.life != Life::Over {
-                    self.life.go(Life::Over);
-                }
-                out.push(Output::Event(Event::Stopped));
+/// A round does all that can be done, so that no second one is needed in a step.
+impl Core for Engine {
+    type Op = Op;
+    type Mark = ();
+    const ROUND_OUTPUTS: usize = ROOM;
+    const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
+    const ORDER: Order = Order::Any;
+    const REQUESTS: usize = REQUESTS;
+
+    fn accept(&mut self, request: Request, cx: &mut Cx) {
+        self.front.accept(request, cx);
+    }
+
+    fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        if let Err(error) = ended {
+            cx.counters().device_errors += 1;
+            let medium = op.is_read() && error == DeviceError::Media;
+            let over = op == Op::Own && cx.life() == Life::Over;
+            let is_flush = matches!(op, Op::Flush { .. });
+            let believed = is_flush && planted(Bug::TierFlushBelieved);
+            if !medium && !over && !believed {
+                self.fail(command.device().unwrap_or(FAST), error, false, cx);
             }
         }
-        self.pump(now, out);
+        let ok = ended.is_ok();
+        if ok && let Command::Program { device, .. } | Command::Reset { device, .. } = command {
+            self.cache.flushes().changed(device);
+        }
+        self.front.wake();
+        let (cache, moves) = (&mut self.cache, &mut self.moves);
+        match op {
+            Op::Fetch { .. } | Op::Fill { .. } | Op::Collect { .. } | Op::WriteBack { .. } => {
+                if let Some(page) = moves.done(op, command, ok, cache, cx) {
+                    self.front.go_around(page, cx);
+                }
+            }
+            Op::Flush { .. } | Op::Directory { .. } | Op::Ledger => {
+                self.commit.done(op, command, ok, cache, cx);
+            }
+            Op::Own => self.start.done(command, ok, cache, cx),
+            _ => self.front.done(op, command, ended.err(), (cache, moves), cx),
+        }
     }
 
-    #[inline]
-    fn credits(&self) -> Credits {
-        let requests = match self.life {
-            Life::Running => self.requests.free(),
-            _ => 0,
+    /// Requests that wait for a late command are answered, and the devices count as gone.
+    fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
+        if !late {
+            return true;
+        }
+        let (mut is_late, front) = ([false; 2], &mut self.front);
+        cx.expire_commands(|op, device| {
+            is_late[usize::from(device)] = true;
+            if let Some(req) = op.request() {
+                front.set_late(req);
+            }
+        });
+        for device in [FAST, SLOW].into_iter().filter(|device| is_late[usize::from(*device)]) {
+            cx.counters().device_errors += 1;
+            self.fail(device, DeviceError::Gone, true, cx);
+        }
+        self.front.wake();
+        true
+    }
+
+    fn start(&mut self, cx: &mut Cx) -> bool {
+        self.start.pump(&mut self.cache, cx);
+        false
+    }
+
+    fn run(&mut self, cx: &mut Cx) -> bool {
+        self.pump_front(cx);
+        if cx.is_running() {
+            self.moves.evict(&mut self.cache, cx);
+        }
+        let rest = (self.moves.is_idle(), self.start.lives());
+        self.commit.pump(&mut self.front, &mut self.cache, rest, cx);
+        self.leave_rest(cx);
+        false
+    }
+
+    fn stop(&mut self, cx: &mut Cx) -> bool {
+        if self.commit.is_closed() {
+            self.start.pump_stop(cx);
+        }
+        false
+    }
+
+    fn wind_down(&mut self, cx: &mut Cx) -> bool {
+        let Some(error) = self.failures.error().filter(|_| cx.life() != Life::Over) else {
+            return false;
         };
-        Credits { requests, sectors: self.plan.limits.max_transfer }
-    }
-
-    #[inline]
-    fn next_timer(&self) -> Option<Nanos> {
-        if self.again { Some(0) } else { self.ops.wake() }
-    }
-
-    fn limits(&self) -> Limits {
-        self.plan.limits
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
+        self.pump_front(cx);
+        self.front.fail_members(error, cx);
+        self.leave_rest(cx);
+        if cx.life() == Life::Stopping {
+            cx.stopped();
+        }
+        false
     }
 
     fn lost_devices(&self) -> u16 {
         let [fast, slow] = self.failures.gone();
-        u16::from(fast) | u16::from(slow) << 1
+        u16::from(fast) << FAST | u16::from(slow) << SLOW
     }
 
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
-        let [fast, slow] = self.failures.gone();
-        match (fast, slow) {
-            (false, false) => Vec::new(),
-            (true, true) => vec![(0, self.layout.exported())],
-            _ => self.slots.ranges(self.layout.page, self.layout.pages, slow),
-        }
-    }
-
-    fn has_failed(&self) -> bool {
-        self.is_broken()
-    }
-
-    fn map_bytes(&self) -> u64 {
-        self.plan.map_bytes
-    }
-
-    fn idle(&self) -> bool {
-        self.requests.is_empty() && self.ops.is_empty()
+        self.cache.lost_ranges(self.failures.gone())
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        if matches!(self.life, Life::Starting | Life::Over) {
-            return Ok(());
-        }
-        self.slots.check()?;
-        let listed = |slot: u32| self.slots.get(slot);
-        for slot in (0..self.slots.count()).map(listed) {
-            let may_be_listed =
-                matches!(slot.state(), State::Dirty | State::Cleaning | State::Cleaned);
-            if slot.listed && !may_be_listed {
-                return Err("tier: a slot is listed as dirty and is not");
-            }
-        }
-        let listed = (0..self.slots.count()).map(|slot| self.slots.get(slot));
-        self.ledger.check(listed.filter(|slot| slot.listed).map(|slot| slot.page))
+        self.cache.check()
     }
 
     fn power_off(&mut self) {
-        self.requests.void();
-        self.jobs.void();
+        self.moves.void();
     }
 }

@@ -6,25 +6,18 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, Gather, Nanos, Out, Output, Payload, Piece, Tally, Target, View,
-};
+use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target, View};
 
+use super::cache::{Cache, State};
 use super::layout::{FAST, Layout, SLOW};
-use super::ops::{OWN_OPS, Op};
-use super::slots::State;
-use super::{Policy, ROOM, Tier};
-use crate::kit::Life;
+use super::ops::{Cx, OWN_OPS, Op, ROOM};
+use super::params::Policy;
 use crate::planted::{Bug, planted};
 
 /// Pages on their way at once.
 pub const JOBS: usize = 16;
 /// Of these, on their way to the fast device.
 const FETCHES: usize = 8;
-/// Slots that wait for a commit at most, together with those that are being cleaned.
-pub const MOST_CLEANED: usize = 128;
-/// Slots looked at to find one that nobody uses.
-const LOOK: usize = 16;
 
 #[derive(Debug)]
 struct Job {
@@ -41,26 +34,40 @@ struct Job {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Jobs {
+pub struct Moves {
+    layout: Layout,
+    policy: Policy,
     jobs: Vec<Job>,
     fetching: Vec<u8>,
     cleaning: Vec<u8>,
 }
 
-impl Jobs {
+/// What came of an attempt to fetch a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// It is on its way.
+    Begun,
+    /// It has to wait for something that will end.
+    Later,
+    /// There is no free slot.
+    Full,
+}
+
+impl Moves {
     /// A job for each buffer.
-    pub fn new(buffers: Vec<Payload>) -> Self {
+    pub fn new(layout: &Layout, policy: Policy, buffers: Vec<Payload>) -> Self {
         let job = |buffer| Job { buffer, slot: 0, page: 0, loaded: false, over: false, copies: 0 };
-        let jobs = buffers.into_iter().map(job).collect();
-        Jobs {
-            jobs,
+        Moves {
+            layout: *layout,
+            policy,
+            jobs: buffers.into_iter().map(job).collect(),
             fetching: (0..FETCHES as u8).collect(),
             cleaning: (FETCHES as u8..JOBS as u8).collect(),
         }
     }
 
     /// Pages on their way to the slow device.
-    pub fn cleanings(&self) -> usize {
+    fn cleanings(&self) -> usize {
         JOBS - FETCHES - self.cleaning.len()
     }
 
@@ -72,6 +79,7 @@ impl Jobs {
     /// Ends a job, whose buffer is idle as soon as nobody copies from it.
     fn end(&mut self, job: u8) -> (u32, u32) {
         let it = &mut self.jobs[usize::from(job)];
+        assert!(!it.over, "a move ends once");
         (it.loaded, it.over) = (false, true);
         let (slot, page) = (it.slot, it.page);
         self.free(job);
@@ -97,6 +105,7 @@ impl Jobs {
     /// Lends part of a loaded buffer.
     pub fn lend(&mut self, job: u8, from: u32, sectors: u32) -> View {
         let it = &mut self.jobs[usize::from(job)];
+        assert!(it.loaded, "only what came is copied");
         it.copies += 1;
         it.buffer.view_sectors(from, sectors)
     }
@@ -131,229 +140,131 @@ impl Jobs {
             job.buffer.void();
         });
     }
-}
 
-/// What came of an attempt to fetch a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fetched {
-    /// It is on its way.
-    Begun,
-    /// It has to wait for something that will end.
-    Later,
-    /// There is no free slot.
-    Full,
-}
-
-impl Tier {
-    /// Begins to fetch a page.
-    pub fn fetch(&mut self, now: Nanos, page: u32, out: &mut Out) -> Fetched {
-        if self.slots.free() == 0 {
+    /// Begins to fetch a page, unless the slow device's copy `is_changing`.
+    pub fn fetch(
+        &mut self,
+        page: u32,
+        is_changing: bool,
+        cache: &mut Cache,
+        cx: &mut Cx,
+    ) -> Fetched {
+        if cache.is_full() {
             return Fetched::Full;
         }
-        let changing = self.ops.changes(page) && !planted(Bug::FetchOverChange);
-        if self.ops.room() == 0 || changing {
+        let changing = is_changing && !planted(Bug::FetchOverChange);
+        if cx.command_room() == 0 || changing {
             return Fetched::Later;
         }
-        let Some(job) = self.jobs.fetching.pop() else { return Fetched::Later };
-        let slot = self.slots.take(page, State::Filling).expect("one is free");
-        self.note(slot);
+        let Some(job) = self.fetching.pop() else { return Fetched::Later };
+        let slot = cache.take(page, State::Filling).expect("one is free");
         let lba = self.layout.page_at(page);
-        let Layout { page: sectors, .. } = self.layout;
-        let work = &mut self.jobs.jobs[usize::from(job)];
-        (work.slot, work.page) = (slot, page);
-        let into = Target::Data(work.buffer.view_mut_sectors(0, sectors));
-        let token = self.ops.begin(now, SLOW, Op::Fetch { job });
-        let read = Command::Read { device: SLOW, lba, into, cause: Cause::Gc };
-        out.push(Output::Submit(token, read));
+        self.load(job, (slot, page), (SLOW, lba), Op::Fetch { job }, cx);
         Fetched::Begun
     }
 
-    /// Writes a job's page to a device.
-    fn put(&mut self, now: Nanos, device: u8, lba: u64, op: Op, job: u8, out: &mut Out) {
-        let sectors = self.layout.page;
-        let view = self.jobs.jobs[usize::from(job)].buffer.view_sectors(0, sectors);
-        let gather = Gather::from_iter([Piece::Data(view)]);
-        let tally = Tally::of(Cause::Gc, sectors);
-        self.counters.gc_copied += u64::from(sectors);
-        let token = self.ops.begin(now, device, op);
-        let program = Command::Program { device, lba, gather, tally, placement: 0 };
-        out.push(Output::Submit(token, program));
+    /// Reads a page into the buffer of its job.
+    fn load(
+        &mut self,
+        job: u8,
+        (slot, page): (u32, u32),
+        (device, lba): (u8, u64),
+        op: Op,
+        cx: &mut Cx,
+    ) {
+        let work = &mut self.jobs[usize::from(job)];
+        (work.slot, work.page) = (slot, page);
+        let into = Target::Data(work.buffer.view_mut_sectors(0, self.layout.page));
+        cx.submit(op, Command::Read { device, lba, into, cause: Cause::Gc });
     }
 
-    /// A step of a move is over.
-    pub fn moved(&mut self, now: Nanos, op: Op, command: Command, ok: bool, out: &mut Out) {
+    /// Writes a job's page to a device.
+    fn put(&mut self, job: u8, (device, lba): (u8, u64), op: Op, cx: &mut Cx) {
+        let sectors = self.layout.page;
+        let view = self.jobs[usize::from(job)].buffer.view_sectors(0, sectors);
+        let gather = Gather::from_iter([Piece::Data(view)]);
+        let tally = Tally::of(Cause::Gc, sectors);
+        cx.counters().gc_copied += u64::from(sectors);
+        cx.submit(op, Command::Program { device, lba, gather, tally, placement: 0 });
+    }
+
+    /// A step of a move is over; the page that could not be fetched, if so.
+    pub fn done(
+        &mut self,
+        op: Op,
+        command: Command,
+        ok: bool,
+        cache: &mut Cache,
+        cx: &mut Cx,
+    ) -> Option<u32> {
         match op {
             Op::Fetch { job } => {
-                self.jobs.repay(job, command);
-                let Job { slot, page, .. } = self.jobs.jobs[usize::from(job)];
-                if ok && !self.is_broken() {
-                    self.jobs.jobs[usize::from(job)].loaded = true;
-                    let lba = self.layout.slot_at(slot);
-                    return self.put(now, FAST, lba, Op::Fill { job }, job, out);
+                self.repay(job, command);
+                let slot = self.jobs[usize::from(job)].slot;
+                if ok && cx.is_good() {
+                    self.jobs[usize::from(job)].loaded = true;
+                    self.put(job, (FAST, self.layout.slot_at(slot)), Op::Fill { job }, cx);
+                    return None;
                 }
-                self.jobs.end(job);
-                self.release(slot);
-                self.requests.go_around(page, self.layout.page);
+                return Some(self.drop_fetched(job, cache));
             }
             Op::Fill { job } => {
-                self.jobs.repay(job, command);
-                let (slot, page) = self.jobs.end(job);
+                self.repay(job, command);
                 if !ok {
-                    self.release(slot);
-                    return self.requests.go_around(page, self.layout.page);
+                    return Some(self.drop_fetched(job, cache));
                 }
-                self.arrived(slot, State::Clean);
-                if self.params.policy == Policy::Exclusive {
-                    self.dirty(slot);
+                let (slot, _) = self.end(job);
+                cache.arrived(slot, State::Clean);
+                if self.policy == Policy::Exclusive {
+                    cache.dirty(slot);
                 }
             }
             Op::Collect { job } => {
-                self.jobs.repay(job, command);
-                let Job { slot, page, .. } = self.jobs.jobs[usize::from(job)];
-                if ok && !self.is_broken() {
-                    let lba = self.layout.page_at(page);
-                    return self.put(now, SLOW, lba, Op::WriteBack { job }, job, out);
+                self.repay(job, command);
+                if ok && cx.is_good() {
+                    let lba = self.layout.page_at(self.jobs[usize::from(job)].page);
+                    self.put(job, (SLOW, lba), Op::WriteBack { job }, cx);
+                    return None;
                 }
-                self.jobs.end(job);
-                self.stay_dirty(slot, !ok);
+                let (slot, _) = self.end(job);
+                cache.stay_dirty(slot, !ok);
             }
             Op::WriteBack { job } => {
-                self.jobs.repay(job, command);
-                let (slot, _) = self.jobs.end(job);
-                if ok { self.written_back(slot) } else { self.stay_dirty(slot, false) }
+                self.repay(job, command);
+                let (slot, _) = self.end(job);
+                if ok { cache.written_back(slot) } else { cache.stay_dirty(slot, false) }
             }
             other => unreachable!("{other:?} moves no page"),
         }
+        None
     }
 
-    /// A page is in its slot now, though perhaps not durable.
-    pub fn arrived(&mut self, slot: u32, state: State) {
-        let epoch = self.commit.epoch(FAST);
-        let it = self.slots.get_mut(slot);
-        it.go(state);
-        it.born = epoch;
-        self.slots.use_now(slot);
-        match state {
-            State::Dirty => self.must(slot),
-            _ => self.note(slot),
-        }
-    }
-
-    /// A slot could not be cleaned; `unreadable` when it can't be for as long as it is.
-    fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
-        let it = self.slots.get_mut(slot);
-        it.go(State::Dirty);
-        it.stuck = unreadable && !it.touched;
-        if !it.stuck {
-            self.slots.use_now(slot);
-        }
-    }
-
-    /// The slow device has what a slot had when it was read.
-    fn written_back(&mut self, slot: u32) {
-        let (epoch, busy) = (self.commit.epoch(SLOW), self.commit.is_busy());
-        let it = self.slots.get_mut(slot);
-        if it.touched && !planted(Bug::CleanOverWrite) {
-            it.go(State::Dirty);
-            return self.slots.use_now(slot);
-        }
-        it.go(State::Cleaned);
-        it.cleaned = epoch;
-        if (it.listed && !planted(Bug::ReuseListed)) || busy {
-            if !core::mem::replace(&mut it.queued, true) {
-                self.commit.cleaned.push(slot);
-            }
-            return self.must(slot);
-        }
-        self.set_listed(slot, false);
-        self.let_go(slot);
-    }
-
-    /// Frees a slot that is cleaned and that no directory calls dirty, unless somebody reads it.
-    pub fn let_go(&mut self, slot: u32) {
-        if self.slots.get(slot).readers == 0 && self.slots.get(slot).writers == 0 {
-            return self.release(slot);
-        }
-        self.slots.get_mut(slot).go(State::Clean);
-        self.slots.use_last(slot);
-        self.note(slot);
-    }
-
-    fn release(&mut self, slot: u32) {
-        self.slots.release(slot);
-        self.note(slot);
-    }
-
-    /// How many slots should be free.
-    pub fn free_wanted(&self) -> u32 {
-        (self.slots.count() * self.params.free / 100).max(1)
+    /// A page could not be fetched: which.
+    fn drop_fetched(&mut self, job: u8, cache: &mut Cache) -> u32 {
+        let (slot, page) = self.end(job);
+        cache.release(slot);
+        page
     }
 
     /// Sees to it that there are free slots.
-    pub fn evict(&mut self, now: Nanos, out: &mut Out) {
-        if self.life == Life::Stopping {
-            return;
-        }
-        let wanted = self.free_wanted() as usize;
-        loop {
-            let coming = self.jobs.cleanings() + self.commit.cleaned.len();
-            if self.slots.free() as usize + coming >= wanted || coming >= MOST_CLEANED {
+    pub fn evict(&mut self, cache: &mut Cache, cx: &mut Cx) {
+        while cache.is_short(self.cleanings()) {
+            if cx.room() < ROOM {
+                return cx.wake();
+            }
+            if cx.command_room() <= OWN_OPS / 2 {
                 return;
             }
-            if out.room() < ROOM || self.ops.room() <= OWN_OPS / 2 {
-                self.again |= out.room() < ROOM;
-                return;
-            }
-            let idle = |&slot: &u32| {
-                let it = self.slots.get(slot);
-                it.readers == 0 && it.writers == 0 && !it.queued
-            };
-            let Some(slot) = self.slots.oldest().take(LOOK).find(idle) else { return };
-            if self.slots.get(slot).state() == State::Clean {
-                self.slots.unuse(slot);
-                self.release(slot);
+            let Some(slot) = cache.oldest_idle() else { return };
+            if cache.state(slot) == State::Clean {
+                cache.drop_clean(slot);
                 continue;
             }
-            let Some(job) = self.jobs.cleaning.pop() else { return };
-            self.clean(now, slot, job, out);
+            let Some(job) = self.cleaning.pop() else { return };
+            let page = cache.begin_cleaning(slot);
+            let lba = self.layout.slot_at(slot);
+            self.load(job, (slot, page), (FAST, lba), Op::Collect { job }, cx);
+            cx.counters().gc_runs += 1;
         }
-    }
-
-    /// Begins to clean a dirty slot.
-    fn clean(&mut self, now: Nanos, slot: u32, job: u8, out: &mut Out) {
-        self.slots.unuse(slot);
-        let it = self.slots.get_mut(slot);
-        it.go(State::Cleaning);
-        it.touched = false;
-        let page = it.page;
-        let (lba, sectors) = (self.layout.slot_at(slot), self.layout.page);
-        let work = &mut self.jobs.jobs[usize::from(job)];
-        (work.slot, work.page) = (slot, page);
-        let into = Target::Data(work.buffer.view_mut_sectors(0, sectors));
-        let token = self.ops.begin(now, FAST, Op::Collect { job });
-        let read = Command::Read { device: FAST, lba, into, cause: Cause::Gc };
-        out.push(Output::Submit(token, read));
-        self.counters.gc_runs += 1;
-    }
-
-    /// A slot's content is about to become newer than the slow device's.
-    pub fn dirty(&mut self, slot: u32) {
-        let it = self.slots.get_mut(slot);
-        let was = it.state();
-        match was {
-            State::Dirty | State::Clean => {
-                if !core::mem::replace(&mut it.stuck, false) {
-                    self.slots.unuse(slot);
-                }
-            }
-            State::Cleaning => return it.touched = true,
-            State::Cleaned => {}
-            State::Filling | State::Taking | State::Free => unreachable!("it is not here yet"),
-        }
-        if was != State::Dirty {
-            self.slots.get_mut(slot).go(State::Dirty);
-            self.must(slot);
-        }
-        self.slots.use_now(slot);
     }
 }

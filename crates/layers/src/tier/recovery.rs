@@ -16,20 +16,19 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, Event, Gather, MetaBuf, Nanos, Out, Output, Piece, SECTORS_PER_BLOCK, Tally,
-    Target,
+    Cause, Command, Event, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally, Target,
 };
 use hostftl_format::page::Fault;
 use hostftl_format::tier::{
     Entry, Lives, Root, emit_root, entry, ledger_at, parse_directory, parse_root, seal_directory,
 };
 
+use super::cache::{Cache, State};
 use super::layout::{FAST, Layout, SLOW};
-use super::ops::Op;
-use super::slots::State;
-use super::{ROOM, Tier};
-use crate::config::Mode;
+use super::ops::{Cx, Op, ROOM};
 use crate::kit::Life;
+use crate::kit::metabuf::meta_of;
+use crate::plan::Mode;
 use crate::planted::{Bug, planted};
 
 /// Pages of the directory that one command reads or writes, each with both places.
@@ -65,6 +64,8 @@ enum Step {
 /// See the module text.
 #[derive(Debug)]
 pub struct Start {
+    layout: Layout,
+    uuid: [u8; 16],
     step: Step,
     /// Commands of the step in flight, and whether it was begun.
     flying: u8,
@@ -84,8 +85,10 @@ pub struct Start {
 
 impl Start {
     /// Nothing was done yet.
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Start {
+            layout: *layout,
+            uuid,
             step: match mode {
                 Mode::Format => Step::Format,
                 Mode::Open => Step::Settle,
@@ -102,9 +105,7 @@ impl Start {
             dropped: 0,
         }
     }
-}
 
-impl Start {
     /// What the devices are told of starts.
     pub fn lives(&self) -> Lives {
         self.lives
@@ -132,214 +133,193 @@ impl Start {
         assert_eq!(self.flying, 0, "a step of the start ends when its commands are over");
         self.step = next;
     }
-}
 
-impl Tier {
     /// Takes the start as far as it goes.
-    pub fn pump_start(&mut self, now: Nanos, out: &mut Out) {
-        while self.life == Life::Starting {
-            if out.room() < ROOM {
-                self.again = true;
+    pub fn pump(&mut self, cache: &mut Cache, cx: &mut Cx) {
+        while cx.life() == Life::Starting {
+            if cx.room() < ROOM {
+                return cx.wake();
+            }
+            if !core::mem::replace(&mut self.begun, true) {
+                self.begin_step(cache, cx);
+            }
+            if matches!(self.step, Step::Read | Step::Format) {
+                self.pump_directory(cache, cx);
+            }
+            if self.flying > 0 {
                 return;
             }
-            if !core::mem::replace(&mut self.start.begun, true) {
-                self.begin_step(now, out);
-            }
-            if matches!(self.start.step, Step::Read | Step::Format) {
-                self.pump_directory(now, out);
-            }
-            if self.start.flying > 0 {
-                return;
-            }
-            self.start.begun = false;
-            let next = match self.start.step {
+            self.begun = false;
+            let next = match self.step {
                 Step::Settle => Step::Roots,
                 Step::Roots => {
-                    self.compare_lives(out);
+                    self.compare_lives(cx);
                     Step::Read
                 }
                 Step::Format => Step::FormatFlush,
                 Step::Read | Step::FormatFlush => {
-                    self.slots.recount();
-                    self.start.lives.life = self.start.lives.life.saturating_add(1);
+                    cache.end_restore();
+                    self.lives.life = self.lives.life.saturating_add(1);
                     Step::Begin
                 }
                 Step::Begin => Step::BeginFlush,
                 Step::BeginFlush => {
-                    self.start.lives.shared = self.start.lives.life;
+                    self.lives.shared = self.lives.life;
                     Step::Share
                 }
                 Step::Share => Step::ShareFlush,
                 Step::ShareFlush => {
-                    self.life.go(Life::Running);
-                    let (replayed, dropped) = (self.start.replayed, self.start.dropped);
-                    out.push(Output::Event(Event::Ready { replayed, dropped }));
+                    cx.become_ready(self.replayed, self.dropped);
                     Step::Done
                 }
                 Step::Root | Step::RootFlush | Step::Done => unreachable!("the start is over"),
             };
-            self.start.go(next);
+            self.go(next);
         }
     }
 
-    fn begin_step(&mut self, now: Nanos, out: &mut Out) {
-        match self.start.step {
+    fn begin_step(&mut self, cache: &mut Cache, cx: &mut Cx) {
+        match self.step {
             Step::Settle => {
-                self.send_own(now, Command::Flush { device: FAST }, out);
-                self.send_own(now, Command::Flush { device: SLOW }, out);
+                self.send(Command::Flush { device: FAST }, cx);
+                self.send(Command::Flush { device: SLOW }, cx);
             }
             Step::Roots => {
-                let buf = self.start.buffers.pop().expect("nothing is in flight");
-                let into = Target::Meta { buf, pages: 2 };
-                let cause = Cause::Checkpoint;
-                self.send_own(now, Command::Read { device: FAST, lba: 0, into, cause }, out);
-                let buf = self.start.buffers.pop().expect("two are never in flight");
-                let (lba, into) = (ledger_at(self.layout.slow, 0), Target::Meta { buf, pages: 2 });
-                self.send_own(now, Command::Read { device: SLOW, lba, into, cause }, out);
+                self.read(FAST, 0, 2, cx);
+                self.read(SLOW, ledger_at(self.layout.slow, 0), 2, cx);
             }
-            Step::FormatFlush | Step::RootFlush => {
-                self.send_own(now, Command::Flush { device: FAST }, out);
-            }
+            Step::FormatFlush => self.send(Command::Flush { device: FAST }, cx),
             Step::Begin | Step::Share => {
-                self.write_root(now, false, out);
-                let ledger = self.next_ledger(false);
-                self.send_own(now, ledger, out);
+                self.write_root(false, cx);
+                let ledger = cache.write_ledger(false, self.lives, cx);
+                self.send(ledger, cx);
             }
             Step::BeginFlush | Step::ShareFlush => {
-                self.send_own(now, Command::Flush { device: FAST }, out);
+                self.send(Command::Flush { device: FAST }, cx);
                 if !planted(Bug::LifeUnflushed) {
-                    self.send_own(now, Command::Flush { device: SLOW }, out);
+                    self.send(Command::Flush { device: SLOW }, cx);
                 }
             }
-            Step::Root => self.write_root(now, true, out),
-            Step::Read | Step::Format | Step::Done => {}
+            Step::Read | Step::Format => {}
+            Step::Root | Step::RootFlush | Step::Done => unreachable!("the start is over"),
         }
     }
 
-    fn send_own(&mut self, now: Nanos, command: Command, out: &mut Out) {
-        let device = command.device().expect("a start only uses devices");
-        let token = self.ops.begin(now, device, Op::Own);
-        out.push(Output::Submit(token, command));
-        self.start.flying += 1;
+    fn send(&mut self, command: Command, cx: &mut Cx) {
+        cx.submit(Op::Own, command);
+        self.flying += 1;
+    }
+
+    fn read(&mut self, device: u8, lba: u64, pages: u32, cx: &mut Cx) {
+        let buf = self.buffers.pop().expect("a buffer is here for each read");
+        let (into, cause) = (Target::Meta { buf, pages }, Cause::Checkpoint);
+        self.send(Command::Read { device, lba, into, cause }, cx);
     }
 
     /// Writes a root, into the place of the one before the last.
-    fn write_root(&mut self, now: Nanos, clean: bool, out: &mut Out) {
-        self.start.root += 1;
+    fn write_root(&mut self, clean: bool, cx: &mut Cx) {
+        self.root += 1;
         let Layout { page, slots, pages, .. } = self.layout;
-        let lives = self.start.lives;
-        let root = Root { number: self.start.root, clean, page, slots, pages, lives };
+        let root = Root { number: self.root, clean, page, slots, pages, lives: self.lives };
         let at = Layout::root_at(root.number);
-        let mut buf = self.start.buffers.pop().expect("nothing is in flight");
+        let mut buf = self.buffers.pop().expect("nothing is in flight");
         emit_root(&mut buf.pages_mut()[0], &root, self.uuid, at);
-        self.program_own(now, at, buf, 1, out);
+        self.program(at, buf, 1, cx);
     }
 
-    fn program_own(&mut self, now: Nanos, lba: u64, buf: MetaBuf, pages: u32, out: &mut Out) {
+    fn program(&mut self, lba: u64, buf: MetaBuf, pages: u32, cx: &mut Cx) {
         let sectors = pages * SECTORS_PER_BLOCK;
         let tally = Tally::of(Cause::Checkpoint, sectors);
-        self.counters.checkpoint_written += u64::from(sectors);
+        cx.counters().checkpoint_written += u64::from(sectors);
         let gather = Gather::from_iter([Piece::Meta { buf, pages }]);
-        let command = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
-        self.send_own(now, command, out);
+        self.send(Command::Program { device: FAST, lba, gather, tally, placement: 0 }, cx);
     }
 
     /// Reads or writes more of the directory.
-    fn pump_directory(&mut self, now: Nanos, out: &mut Out) {
-        while self.start.next < self.layout.directory && out.room() >= ROOM {
-            let Some(mut buf) = self.start.buffers.pop() else { return };
-            let first = self.start.next;
+    fn pump_directory(&mut self, cache: &mut Cache, cx: &mut Cx) {
+        while self.next < self.layout.directory && cx.room() >= ROOM && !self.buffers.is_empty() {
+            let first = self.next;
             let count = BATCH.min(self.layout.directory - first);
-            self.start.next += count;
+            self.next += count;
             let lba = Layout::directory_at(first, 0);
-            if self.start.step == Step::Read {
-                let into = Target::Meta { buf, pages: 2 * count };
-                let cause = Cause::Checkpoint;
-                self.send_own(now, Command::Read { device: FAST, lba, into, cause }, out);
+            if self.step == Step::Read {
+                self.read(FAST, lba, 2 * count, cx);
                 continue;
             }
+            let mut buf = self.buffers.pop().expect("looked at just now");
             for number in first..first + count {
                 let pair = &mut buf.pages_mut()[2 * (number - first) as usize..][..2];
                 pair.iter_mut().for_each(|page| page.0.fill(0));
                 let at = Layout::directory_at(number, 1);
                 seal_directory(&mut pair[1], number, 1, self.uuid, at);
-                self.commit.generations[number as usize] = 1;
+                cache.directory().adopt(number, 1);
             }
-            self.program_own(now, lba, buf, 2 * count, out);
+            self.program(lba, buf, 2 * count, cx);
         }
     }
 
     /// A command of the start or the stop is over.
-    pub fn own_done(&mut self, command: Command, ok: bool, out: &mut Out) {
-        self.start.flying -= 1;
+    pub fn done(&mut self, command: Command, ok: bool, cache: &mut Cache, cx: &mut Cx) {
+        assert!(self.flying > 0, "a command of the start is over once");
+        self.flying -= 1;
         match command {
-            Command::Read { device: SLOW, into: Target::Meta { buf, .. }, .. } => {
-                if ok {
-                    let pages = &buf.pages()[..2];
-                    let lives = self.ledger.adopt(pages, self.layout.slow, self.uuid);
-                    self.start.found[usize::from(SLOW)] = lives;
-                }
-                self.start.buffers.push(buf);
-            }
-            Command::Read { lba, into: Target::Meta { buf, pages }, .. } => {
-                if !ok {
-                    self.give_up("the directory of the fast device can't be read", out);
-                } else if self.start.step == Step::Roots {
-                    self.take_roots(&buf, out);
-                } else {
-                    self.take_directory(lba, &buf, pages, out);
-                }
-                self.start.buffers.push(buf);
-            }
-            Command::Program { device: SLOW, .. } => self.ledger_written(command),
-            Command::Program { gather, .. } => {
-                for piece in gather {
-                    if let Piece::Meta { buf, .. } = piece {
-                        self.start.buffers.push(buf);
+            Command::Read { device, lba, into: Target::Meta { buf, pages }, .. } => {
+                let content = &buf.pages()[..pages as usize];
+                match (device, self.step) {
+                    (SLOW, _) if ok => {
+                        self.found[usize::from(SLOW)] = cache.ledger().adopt(content);
                     }
+                    (SLOW, _) => {}
+                    _ if !ok => give_up("the directory of the fast device can't be read", cx),
+                    (_, Step::Roots) => self.take_roots(content, cx),
+                    _ => self.take_directory(lba, content, cache, cx),
                 }
+                self.buffers.push(buf);
             }
+            Command::Program { device: SLOW, .. } => cache.ledger().written(command),
+            Command::Program { .. } => self.buffers.push(meta_of(command)),
             _ => {}
         }
     }
 
-    fn take_roots(&mut self, buf: &MetaBuf, out: &mut Out) {
+    fn take_roots(&mut self, content: &[Page], cx: &mut Cx) {
         let places = [0, 1].map(Layout::root_at);
         let read = |(page, at): (_, u64)| parse_root(page, self.uuid, at).ok();
-        let roots = buf.pages().iter().zip(places).filter_map(read);
+        let roots = content.iter().zip(places).filter_map(read);
         let roots = roots.filter(|root| root.number < MOST);
         let Some(root) = roots.max_by_key(|root| root.number) else {
-            return self.give_up("the fast device has no root of this volume", out);
+            return give_up("the fast device has no root of this volume", cx);
         };
         let Layout { page, slots, pages, .. } = self.layout;
         if (root.page, root.slots, root.pages) != (page, slots, pages) {
-            return self.give_up("the fast device was made for other sizes", out);
+            return give_up("the fast device was made for other sizes", cx);
         }
-        self.start.root = root.number;
-        self.start.clean = root.clean;
-        self.start.found[usize::from(FAST)] = Some(root.lives);
+        self.root = root.number;
+        self.clean = root.clean;
+        self.found[usize::from(FAST)] = Some(root.lives);
     }
 
     /// Whether both devices are those of the last start, and not older copies of them.
-    fn compare_lives(&mut self, out: &mut Out) {
-        let [Some(fast), Some(slow)] = self.start.found else {
-            return self.give_up("the slow device has no whole ledger of this volume", out);
+    fn compare_lives(&mut self, cx: &mut Cx) {
+        let [Some(fast), Some(slow)] = self.found else {
+            return give_up("the slow device has no whole ledger of this volume", cx);
         };
         for (device, it, other) in [(FAST, fast, slow), (SLOW, slow, fast)] {
             if it.is_older_than(&other) && !planted(Bug::LifeIgnored) {
-                out.push(Output::Event(Event::Older { device }));
-                return self.give_up("one device of the tier is an older copy", out);
+                cx.tell(Event::Older { device });
+                return give_up("one device of the tier is an older copy", cx);
             }
         }
         let (life, shared) = (fast.life.max(slow.life), fast.shared.max(slow.shared));
-        self.start.lives = Lives { life, shared };
+        self.lives = Lives { life, shared };
     }
 
-    fn take_directory(&mut self, lba: u64, buf: &MetaBuf, pages: u32, out: &mut Out) {
+    /// Takes pages of the directory, from the one at sector `lba` on.
+    fn take_directory(&mut self, lba: u64, content: &[Page], cache: &mut Cache, cx: &mut Cx) {
         let first = (0..self.layout.directory).step_by(BATCH as usize);
         let mut first = first.filter(|&number| Layout::directory_at(number, 0) == lba);
         let first = first.next().expect("it was asked for");
-        for (number, pair) in (first..).zip(buf.pages()[..pages as usize].chunks_exact(2)) {
+        for (number, pair) in (first..).zip(content.chunks_exact(2)) {
             let read = |place: usize| {
                 let at = Layout::directory_at(number, place as u64);
                 let read = parse_directory(&pair[place], number, self.uuid, at);
@@ -348,63 +328,64 @@ impl Tier {
             };
             let found = [read(0), read(1)];
             let torn = found.iter().filter(|read| **read == Err(Fault::Damaged)).count();
-            self.start.dropped += torn as u64;
+            self.dropped += torn as u64;
             let newest = (0..2).filter_map(|place| Some((found[place].ok()??, place))).max();
             let Some((generation, place)) = newest else {
-                return self.give_up("a page of the directory is damaged", out);
+                return give_up("a page of the directory is damaged", cx);
             };
-            self.commit.generations[number as usize] = generation as u32;
+            cache.directory().adopt(number, generation as u32);
             for (index, slot) in self.layout.slots_of(number).enumerate() {
-                let (page, state) = match entry(&pair[place], index) {
-                    Entry::Dirty(page) => (page, State::Dirty),
-                    Entry::Clean(page) if self.start.clean || planted(Bug::TrustClean) => {
-                        (page, State::Clean)
-                    }
-                    Entry::Clean(_) => {
-                        // The next clean stop must not leave it as it is.
-                        self.note(slot);
-                        continue;
-                    }
-                    Entry::Nothing => continue,
-                };
-                if page >= self.layout.pages || self.slots.find(page).is_some() {
-                    return self.give_up("the directory of the fast device makes no sense", out);
-                }
-                self.slots.restore(slot, page, state);
-                if state == State::Dirty {
-                    self.set_listed(slot, true);
-                    self.start.replayed += u64::from(!self.start.clean);
+                if !self.take_entry(slot, entry(&pair[place], index), cache) {
+                    return give_up("the directory of the fast device makes no sense", cx);
                 }
             }
         }
     }
 
-    /// Takes the stop as far as it goes.
-    pub fn pump_stop(&mut self, now: Nanos, out: &mut Out) {
-        if out.room() < ROOM {
-            self.again = true;
+    /// Takes what the directory says of a slot; false when that can't be.
+    fn take_entry(&mut self, slot: u32, entry: Entry, cache: &mut Cache) -> bool {
+        let (page, state) = match entry {
+            Entry::Dirty(page) => (page, State::Dirty),
+            Entry::Clean(page) if self.clean || planted(Bug::TrustClean) => (page, State::Clean),
+            Entry::Clean(_) => {
+                cache.pass_over(slot);
+                return true;
+            }
+            Entry::Nothing => return true,
+        };
+        if page >= self.layout.pages || cache.find(page).is_some() {
+            return false;
+        }
+        cache.restore(slot, page, state);
+        self.replayed += u64::from(state == State::Dirty && !self.clean);
+        true
+    }
+
+    /// Takes the stop as far as it goes, when all is durable.
+    pub fn pump_stop(&mut self, cx: &mut Cx) {
+        if cx.room() < ROOM {
+            return cx.wake();
+        }
+        if self.flying > 0 {
             return;
         }
-        if self.is_broken() {
-            self.life.go(Life::Over);
-            return out.push(Output::Event(Event::Stopped));
-        }
-        if !self.commit.closed || self.commit.is_busy() || self.start.flying > 0 {
-            return;
-        }
-        match self.start.step {
+        match self.step {
             Step::Done => {
-                self.start.go(Step::Root);
-                self.write_root(now, true, out);
+                self.go(Step::Root);
+                self.write_root(true, cx);
             }
             Step::Root => {
-                self.start.go(Step::RootFlush);
-                self.send_own(now, Command::Flush { device: FAST }, out);
+                self.go(Step::RootFlush);
+                self.send(Command::Flush { device: FAST }, cx);
             }
-            _ => {
-                self.life.go(Life::Over);
-                out.push(Output::Event(Event::Stopped));
-            }
+            _ => cx.stopped(),
         }
+    }
+}
+
+/// The volume can't be opened, unless that is known.
+fn give_up(why: &'static str, cx: &mut Cx) {
+    if cx.life() != Life::Over {
+        cx.give_up(why);
     }
 }

@@ -1,21 +1,32 @@
 //! Where each piece of a request goes: to a slot, a buffer, or the slow device.
+//!
+//! Invariants
+//! - A request goes over its range page by page. Whether the page at its cursor is to come to the
+//!   fast device is decided once.
+//! - What of the slow device a request changes is noted until the command is over, and is not
+//!   fetched meanwhile.
 
-use hostftl_core::{Cause, Command, Gather, Nanos, Out, Output, Piece, Tally, Target};
+use alloc::vec;
+use alloc::vec::Vec;
 
-use super::layout::{FAST, MAX_TRANSFER, SLOW};
-use super::moves::Fetched;
-use super::ops::Op;
-use super::request::{Kind, Req};
-use super::slots::State;
-use super::{Policy, Tier};
+use hostftl_core::{Cause, Command, Gather, Piece, Tally, Target};
+
+use super::cache::{Cache, State};
+use super::failures::Failures;
+use super::heat::Heat;
+use super::layout::{FAST, Layout, MAX_TRANSFER, SLOW};
+use super::moves::{Fetched, Moves};
+use super::ops::{Cx, OPS, Op, REQUESTS};
+use super::params::{Params, Policy};
 use crate::kit::Life;
+use crate::kit::requests::{Active, Kind};
 use crate::planted::{Bug, planted};
 
 /// Pages that one command may trim: a bound for the work of a step.
 const TRIMMED: u32 = 4096;
 
 /// Where the next piece of a request is to go.
-pub enum Way {
+enum Way {
     /// To a slot.
     Slot(u32),
     /// To a buffer that has the page.
@@ -30,178 +41,258 @@ pub enum Way {
     Take(u32),
 }
 
-impl Tier {
-    /// Where the next piece of a request, in `page`, is to go.
-    pub fn way(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) -> Way {
-        let found = self.slots.find(page);
-        if self.is_broken() {
-            return self.way_out(found);
+/// What came of the next piece of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is on its way.
+    Sent,
+    /// It can't go before something ends.
+    Waits,
+    /// It can go nowhere.
+    Lost,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Route {
+    layout: Layout,
+    policy: Policy,
+    heat: Heat,
+    /// For each request, whether the page at the cursor is to come here; not decided yet if
+    /// nothing.
+    choices: Vec<Option<bool>>,
+    /// Changes of the slow device under way: first and last page.
+    changes: Vec<(u32, u32)>,
+}
+
+impl Route {
+    /// Nothing was accessed.
+    pub fn new(layout: &Layout, params: &Params) -> Self {
+        Route {
+            layout: *layout,
+            policy: params.policy,
+            heat: Heat::new(params.policy, layout),
+            choices: vec![None; REQUESTS],
+            changes: Vec::with_capacity(OPS.into()),
         }
-        let Some(slot) = found else { return self.way_in(now, req, page, out) };
-        match self.slots.get(slot).state() {
-            State::Filling if self.requests.get(req).kind == Kind::Read => {
-                self.jobs.loaded(slot).map_or(Way::Wait, Way::Buffer)
+    }
+
+    /// A request stands at another page.
+    pub fn forget_choice(&mut self, req: u16) {
+        self.choices[usize::from(req)] = None;
+    }
+
+    /// Requests that stand at a page which could not be fetched go around the fast device.
+    pub fn go_around(&mut self, page: u32, cx: &mut Cx) {
+        let at = |it: &Active<()>| at(it) / u64::from(self.layout.page) == u64::from(page);
+        for (req, _) in cx.requests().active().filter(|(_, it)| at(it)) {
+            self.choices[usize::from(req)] = Some(false);
+        }
+    }
+
+    /// A change of the slow device is over.
+    pub fn change_over(&mut self, first: u32, last: u32) {
+        let at = self.changes.iter().position(|&change| change == (first, last));
+        self.changes.swap_remove(at.expect("a change was noted when it began"));
+    }
+
+    /// Whether a page of the slow device is being changed.
+    fn is_changing(&self, page: u32) -> bool {
+        self.changes.iter().any(|&(first, last)| (first..=last).contains(&page))
+    }
+
+    /// Sends the next piece of a request.
+    pub fn send(
+        &mut self,
+        req: u16,
+        cache: &mut Cache,
+        moves: &mut Moves,
+        failures: &Failures,
+        cx: &mut Cx,
+    ) -> Moved {
+        let page = (at(cx.request(req)) / u64::from(self.layout.page)) as u32;
+        match self.way(req, page, (cache, moves), failures, cx) {
+            Way::Wait => return Moved::Waits,
+            Way::Lost => return Moved::Lost,
+            Way::Slot(slot) => self.use_slot(req, page, slot, cache, cx),
+            Way::Buffer(job) => self.copy(req, page, job, moves, cx),
+            Way::Slow => self.use_slow(req, page, cache, cx),
+            Way::Take(slot) => self.take_whole(req, slot, cx),
+        }
+        Moved::Sent
+    }
+
+    /// Where the next piece of a request, in `page`, is to go.
+    fn way(
+        &mut self,
+        req: u16,
+        page: u32,
+        (cache, moves): (&mut Cache, &mut Moves),
+        failures: &Failures,
+        cx: &mut Cx,
+    ) -> Way {
+        let found = cache.find(page);
+        if failures.error().is_some() {
+            return way_out(found, cache, failures);
+        }
+        let Some(slot) = found else { return self.way_in(req, page, cache, moves, cx) };
+        match cache.state(slot) {
+            State::Filling if cx.request(req).kind == Kind::Read => {
+                moves.loaded(slot).map_or(Way::Wait, Way::Buffer)
             }
             State::Filling | State::Taking => Way::Wait,
             _ => Way::Slot(slot),
         }
     }
 
-    /// Where to read when a device has failed.
-    fn way_out(&self, found: Option<u32>) -> Way {
-        let state = found.map_or(State::Free, |slot| self.slots.get(slot).state());
-        let [fast, slow] = self.failures.gone();
-        match (state, found) {
-            _ if (fast || slow) && planted(Bug::DeadTakesAll) => Way::Lost,
-            (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot))
-                if !fast =>
-            {
-                Way::Slot(slot)
-            }
-            (State::Dirty | State::Cleaning, _) => Way::Lost,
-            _ if slow => Way::Lost,
-            _ => Way::Slow,
-        }
-    }
-
     /// Where a piece goes whose page is not here.
-    fn way_in(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) -> Way {
+    fn way_in(
+        &mut self,
+        req: u16,
+        page: u32,
+        cache: &mut Cache,
+        moves: &mut Moves,
+        cx: &mut Cx,
+    ) -> Way {
         let wide = u64::from(self.layout.page);
-        let Req { kind, cursor, end, choice, .. } = *self.requests.get(req);
-        if matches!(kind, Kind::Trim | Kind::Zeroes) {
+        let is_stopping = cx.life() == Life::Stopping;
+        let it = cx.request(req);
+        let (kind, cursor, left) = (it.kind, at(it), it.sectors - it.cursor);
+        if kind == Kind::Trim {
             return Way::Slow;
         }
         let is_write = kind == Kind::Write;
-        let wanted = choice.unwrap_or_else(|| self.heat.promotes(page, is_write));
-        self.requests.get(req).choice = Some(wanted);
-        if !wanted || self.life == Life::Stopping {
+        let choice = &mut self.choices[usize::from(req)];
+        let wanted = *choice.get_or_insert_with(|| self.heat.promotes(page, is_write));
+        if !wanted || is_stopping {
             return Way::Slow;
         }
-        let whole = is_write && cursor % wide == 0 && end - cursor >= wide;
+        let whole = is_write && cursor % wide == 0 && left >= wide;
         if whole
-            && !self.ops.changes(page)
-            && let Some(slot) = self.slots.take(page, State::Taking)
+            && !self.is_changing(page)
+            && let Some(slot) = cache.take(page, State::Taking)
         {
-            self.note(slot);
             return Way::Take(slot);
         }
-        match self.fetch(now, page, out) {
+        match moves.fetch(page, self.is_changing(page), cache, cx) {
             Fetched::Begun | Fetched::Later => Way::Wait,
             Fetched::Full => Way::Slow,
         }
     }
 
     /// The sectors from a request's cursor to the end of `pages` pages, `page` being the first.
-    fn piece(&mut self, req: u16, page: u32, pages: u32) -> u32 {
+    fn piece(&self, req: u16, page: u32, pages: u32, cx: &mut Cx) -> u32 {
         let behind = (u64::from(page) + u64::from(pages)) * u64::from(self.layout.page);
-        let it = self.requests.get(req);
-        (it.end.min(behind) - it.cursor) as u32
+        let it = cx.request(req);
+        ((it.lba + it.sectors).min(behind) - at(it)) as u32
     }
 
-    /// What a write, trim or zeroing puts at the cursor.
-    fn content(&mut self, req: u16, sectors: u32) -> (Gather, Tally) {
-        let it = self.requests.get(req);
-        let from = (it.cursor - it.lba) as u32;
-        let piece = match &mut it.data {
-            Some(data) => Piece::Data(data.view_sectors(from, sectors)),
-            None => Piece::zero_sectors(sectors),
-        };
-        (Gather::from_iter([piece]), Tally::of(Cause::Host, sectors))
-    }
-
-    fn read(&mut self, req: u16, device: u8, lba: u64, sectors: u32) -> Command {
-        let it = self.requests.get(req);
-        let from = (it.cursor - it.lba) as u32;
-        let data = it.data.as_mut().expect("a read has a payload");
-        let into = Target::Data(data.view_mut_sectors(from, sectors));
-        Command::Read { device, lba, into, cause: Cause::Host }
-    }
-
-    fn submit(
-        &mut self,
-        now: Nanos,
-        (req, sectors): (u16, u64),
-        op: Op,
-        command: Command,
-        out: &mut Out,
-    ) {
-        let device = command.device().unwrap_or(FAST);
-        let token = self.ops.begin(now, device, op);
-        out.push(Output::Submit(token, command));
-        let it = self.requests.get(req);
-        it.cursor += sectors;
-        it.flying += 1;
-        it.choice = None;
+    fn submit(&mut self, req: u16, sectors: u32, op: Op, command: Command, cx: &mut Cx) {
+        cx.submit(op, command);
+        let it = cx.request(req);
+        it.cursor += u64::from(sectors);
+        it.outstanding += 1;
+        assert!(it.cursor <= it.sectors, "a request ends at its end");
+        self.forget_choice(req);
     }
 
     /// A piece within a page that is here.
-    pub fn use_slot(&mut self, now: Nanos, req: u16, page: u32, slot: u32, out: &mut Out) {
-        let sectors = self.piece(req, page, 1);
-        let Req { kind, cursor, .. } = *self.requests.get(req);
-        let lba = self.layout.slot_at(slot) + cursor % u64::from(self.layout.page);
-        if kind == Kind::Read {
-            self.slots.get_mut(slot).readers += 1;
-            if self.slots.is_ordered(slot) {
-                self.slots.unuse(slot);
-                self.slots.use_now(slot);
-            }
-            let command = self.read(req, FAST, lba, sectors);
-            let op = Op::ReadSlot { req, slot };
-            return self.submit(now, (req, sectors.into()), op, command, out);
+    fn use_slot(&mut self, req: u16, page: u32, slot: u32, cache: &mut Cache, cx: &mut Cx) {
+        let sectors = self.piece(req, page, 1, cx);
+        let it = cx.request(req);
+        let lba = self.layout.slot_at(slot) + at(it) % u64::from(self.layout.page);
+        if it.kind == Kind::Read {
+            cache.begin_read(slot);
+            let command = read(req, FAST, lba, sectors, cx);
+            return self.submit(req, sectors, Op::ReadSlot { req, slot }, command, cx);
         }
-        self.dirty(slot);
-        self.slots.get_mut(slot).writers += 1;
-        let (gather, tally) = self.content(req, sectors);
-        let command = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
-        self.submit(now, (req, sectors.into()), Op::WriteSlot { req, slot }, command, out);
+        cache.begin_write(slot);
+        let command = program(req, FAST, lba, sectors, cx);
+        self.submit(req, sectors, Op::WriteSlot { req, slot }, command, cx);
     }
 
     /// A read within a page that is in a buffer.
-    pub fn copy(&mut self, now: Nanos, req: u16, page: u32, job: u8, out: &mut Out) {
-        let sectors = self.piece(req, page, 1);
-        let it = self.requests.get(req);
-        let (from, to) = (it.cursor % u64::from(self.layout.page), it.cursor - it.lba);
-        let data = it.data.as_mut().expect("a read has a payload");
-        let into = data.view_mut_sectors(to as u32, sectors);
-        let from = Piece::Data(self.jobs.lend(job, from as u32, sectors));
-        let op = Op::Copy { req, job };
-        self.submit(now, (req, sectors.into()), op, Command::Place { from, into }, out);
+    fn copy(&mut self, req: u16, page: u32, job: u8, moves: &mut Moves, cx: &mut Cx) {
+        let sectors = self.piece(req, page, 1, cx);
+        let it = cx.request(req);
+        let (from, to) = (at(it) % u64::from(self.layout.page), it.cursor);
+        let into = cx.requests().data(req).view_mut_sectors(to as u32, sectors);
+        let from = Piece::Data(moves.lend(job, from as u32, sectors));
+        self.submit(req, sectors, Op::Copy { req, job }, Command::Place { from, into }, cx);
     }
 
     /// A whole page into a new slot.
-    pub fn take_whole(&mut self, now: Nanos, req: u16, slot: u32, out: &mut Out) {
+    fn take_whole(&mut self, req: u16, slot: u32, cx: &mut Cx) {
         let (lba, sectors) = (self.layout.slot_at(slot), self.layout.page);
-        let (gather, tally) = self.content(req, sectors);
-        let command = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
-        self.submit(now, (req, sectors.into()), Op::Take { req, slot }, command, out);
+        let command = program(req, FAST, lba, sectors, cx);
+        self.submit(req, sectors, Op::Take { req, slot }, command, cx);
     }
 
     /// A piece that goes to the slow device, over as many pages as are not here.
-    pub fn use_slow(&mut self, now: Nanos, req: u16, page: u32, out: &mut Out) {
-        let Req { kind, cursor: lba, end, .. } = *self.requests.get(req);
+    fn use_slow(&mut self, req: u16, page: u32, cache: &Cache, cx: &mut Cx) {
+        let it = cx.request(req);
+        let (kind, zeroes) = (it.kind, it.is_zeroing());
+        let (lba, end) = (at(it), it.lba + it.sectors);
         let most = match kind {
+            Kind::Trim if zeroes => MAX_TRANSFER / self.layout.page,
             Kind::Trim => TRIMMED,
-            Kind::Zeroes => MAX_TRANSFER / self.layout.page,
-            Kind::Read if self.params.policy == Policy::Writes => MAX_TRANSFER / self.layout.page,
+            Kind::Read if self.policy == Policy::Writes => MAX_TRANSFER / self.layout.page,
             _ => 1,
         };
         let last = ((end - 1) / u64::from(self.layout.page)) as u32;
-        let more = (page + 1..=last.min(page + most - 1))
-            .take_while(|&next| self.slots.find(next).is_none());
+        let more =
+            (page + 1..=last.min(page + most - 1)).take_while(|&next| cache.find(next).is_none());
         let pages = 1 + more.count() as u32;
-        let sectors = self.piece(req, page, pages);
+        let sectors = self.piece(req, page, pages, cx);
         if kind == Kind::Read {
-            let command = self.read(req, SLOW, lba, sectors);
-            return self.submit(now, (req, sectors.into()), Op::ReadSlow { req }, command, out);
+            let command = read(req, SLOW, lba, sectors, cx);
+            return self.submit(req, sectors, Op::ReadSlow { req }, command, cx);
         }
-        let op = Op::WriteSlow { req, first: page, last: page + pages - 1 };
+        let (first, last) = (page, page + pages - 1);
+        self.changes.push((first, last));
         let command = match kind {
-            Kind::Trim => Command::Reset { device: SLOW, lba, sectors: sectors.into() },
-            _ => {
-                let (gather, tally) = self.content(req, sectors);
-                Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
-            }
+            Kind::Trim if !zeroes => Command::Reset { device: SLOW, lba, sectors: sectors.into() },
+            _ => program(req, SLOW, lba, sectors, cx),
         };
-        self.submit(now, (req, sectors.into()), op, command, out);
+        self.submit(req, sectors, Op::WriteSlow { req, first, last }, command, cx);
     }
+}
+
+/// The sector at which a request stands.
+fn at(it: &Active<()>) -> u64 {
+    it.lba + it.cursor
+}
+
+/// Where to read when a device has failed.
+fn way_out(found: Option<u32>, cache: &Cache, failures: &Failures) -> Way {
+    let state = found.map_or(State::Free, |slot| cache.state(slot));
+    let [fast, slow] = failures.gone();
+    match (state, found) {
+        _ if (fast || slow) && planted(Bug::DeadTakesAll) => Way::Lost,
+        (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot)) if !fast => {
+            Way::Slot(slot)
+        }
+        (State::Dirty | State::Cleaning, _) => Way::Lost,
+        _ if slow => Way::Lost,
+        _ => Way::Slow,
+    }
+}
+
+/// The read of the next piece of a request.
+fn read(req: u16, device: u8, lba: u64, sectors: u32, cx: &mut Cx) -> Command {
+    let from = cx.request(req).cursor as u32;
+    let into = Target::Data(cx.requests().data(req).view_mut_sectors(from, sectors));
+    Command::Read { device, lba, into, cause: Cause::Host }
+}
+
+/// The program of what a write or a zeroing puts at its cursor.
+fn program(req: u16, device: u8, lba: u64, sectors: u32, cx: &mut Cx) -> Command {
+    let it = cx.request(req);
+    let from = it.cursor as u32;
+    let piece = match &mut it.data {
+        Some(data) => Piece::Data(data.view_sectors(from, sectors)),
+        None => Piece::zero_sectors(sectors),
+    };
+    let (gather, tally) = (Gather::from_iter([piece]), Tally::of(Cause::Host, sectors));
+    Command::Program { device, lba, gather, tally, placement: 0 }
 }

@@ -11,14 +11,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{
-    Cause, Command, Gather, MetaBuf, Nanos, Out, Output, Page, Piece, SECTORS_PER_BLOCK, Tally,
-};
+use hostftl_core::{Cause, Command, Gather, Page, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::tier::{Lives, MOST_REGIONS, emit_ledger, ledger_at, parse_ledger};
 
-use super::Tier;
-use super::layout::{Layout, SLOW};
-use super::ops::Op;
+use super::super::layout::{Layout, SLOW};
+use crate::kit::metabuf::{MetaHome, meta_of};
 
 /// The least pages of a region.
 const LEAST: u32 = 64;
@@ -26,27 +23,31 @@ const LEAST: u32 = 64;
 /// See the module text.
 #[derive(Debug)]
 pub struct Ledger {
+    layout: Layout,
+    uuid: [u8; 16],
     /// Pages of a region.
     wide: u32,
     counts: Vec<u32>,
     /// What the last one that was written names.
     named: Vec<bool>,
     generation: u64,
-    buf: Option<MetaBuf>,
+    buf: MetaHome,
     /// Whether something is dirty that the last one does not name.
     lacks: bool,
 }
 
 impl Ledger {
     /// Nothing is dirty.
-    pub fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let regions = Self::regions(layout) as usize;
         Ledger {
+            layout: *layout,
+            uuid,
             wide: Self::wide(layout),
             counts: vec![0; regions],
             named: vec![false; regions],
             generation: 0,
-            buf: Some(MetaBuf::new(1)),
+            buf: MetaHome::new(1),
             lacks: false,
         }
     }
@@ -69,7 +70,10 @@ impl Ledger {
         let region = (page / self.wide) as usize;
         match dirty {
             true => self.counts[region] += 1,
-            false => self.counts[region] -= 1,
+            false => {
+                assert!(self.counts[region] > 0, "a slot is taken off the list once");
+                self.counts[region] -= 1;
+            }
         }
         self.lacks |= dirty && !self.named[region];
     }
@@ -97,14 +101,35 @@ impl Ledger {
 
     /// Takes what the slow device has in its two places; the lives that it tells of, when one of
     /// the two is whole.
-    pub fn adopt(&mut self, pages: &[Page], sectors: u64, uuid: [u8; 16]) -> Option<Lives> {
-        let places = [0, 1].map(|place| ledger_at(sectors, place));
-        let read = pages.iter().zip(places).filter_map(|(it, at)| parse_ledger(it, uuid, at).ok());
+    pub fn adopt(&mut self, pages: &[Page]) -> Option<Lives> {
+        assert_eq!(self.generation, 0, "a ledger is found once");
+        let places = [0, 1].map(|place| ledger_at(self.layout.slow, place));
+        let read = pages.iter().zip(places);
+        let read = read.filter_map(|(it, at)| parse_ledger(it, self.uuid, at).ok());
         let newest = read.filter(|it| it.generation >> 62 == 0).max_by_key(|it| it.generation)?;
         self.generation = newest.generation;
         let named = |(region, it): (u32, &mut bool)| *it = newest.names(region);
         (0..newest.regions).zip(&mut self.named).for_each(named);
         Some(newest.lives)
+    }
+
+    /// The program of the next one, into the place of the one before; with `last` it names only
+    /// what is dirty.
+    pub fn write(&mut self, last: bool, lives: Lives) -> Command {
+        let mut buf = self.buf.lend();
+        self.name(last);
+        let lba = ledger_at(self.layout.slow, self.generation);
+        let stamp = (self.wide * self.layout.page, self.generation, lives);
+        let named = self.named.iter().copied();
+        emit_ledger(&mut buf.pages_mut()[0], stamp, named, self.uuid, lba);
+        let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
+        let tally = Tally::of(Cause::Map, SECTORS_PER_BLOCK);
+        Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
+    }
+
+    /// It is written.
+    pub fn written(&mut self, command: Command) {
+        self.buf.take_back(meta_of(command));
     }
 
     /// The dirty slots and what the last ledger names agree, when none is due.
@@ -118,47 +143,6 @@ impl Ledger {
         match unnamed && !self.lacks {
             true => Err("tier: the ledger forgets a dirty region"),
             false => Ok(()),
-        }
-    }
-}
-
-impl Tier {
-    /// A directory on the medium may call a slot dirty from now on, or surely does not.
-    pub fn set_listed(&mut self, slot: u32, listed: bool) {
-        let it = self.slots.get_mut(slot);
-        if core::mem::replace(&mut it.listed, listed) != listed {
-            self.ledger.count(it.page, listed);
-        }
-    }
-
-    /// Writes the ledger, the last one before a stop or not, into the place of the one before.
-    pub fn write_ledger(&mut self, now: Nanos, last: bool, out: &mut Out) {
-        let command = self.next_ledger(last);
-        let token = self.ops.begin(now, SLOW, Op::Ledger);
-        out.push(Output::Submit(token, command));
-    }
-
-    /// The program of the ledger into the place of the one before.
-    pub fn next_ledger(&mut self, last: bool) -> Command {
-        let ledger = &mut self.ledger;
-        let mut buf = ledger.buf.take().expect("one ledger is written at a time");
-        ledger.name(last);
-        let lba = ledger_at(self.layout.slow, ledger.generation);
-        let stamp = (ledger.wide * self.layout.page, ledger.generation, self.start.lives());
-        let named = ledger.named.iter().copied();
-        emit_ledger(&mut buf.pages_mut()[0], stamp, named, self.uuid, lba);
-        let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
-        let tally = Tally::of(Cause::Map, SECTORS_PER_BLOCK);
-        self.counters.map_written += u64::from(SECTORS_PER_BLOCK);
-        Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
-    }
-
-    /// The ledger was written.
-    pub fn ledger_written(&mut self, command: Command) {
-        let Command::Program { gather, .. } = command else { unreachable!("it was a program") };
-        for piece in gather {
-            let Piece::Meta { buf, .. } = piece else { unreachable!("a ledger is metadata") };
-            self.ledger.buf = Some(buf);
         }
     }
 }

@@ -1,0 +1,137 @@
+//! The directory of the fast device: which of its pages differ from what the medium has, and in
+//! which generation each is.
+//!
+//! Invariants
+//! - What must change before the next flush is answered is part of what differs.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::Page;
+use hostftl_format::tier::seal_directory;
+
+use super::super::layout::Layout;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Directory {
+    uuid: [u8; 16],
+    /// Pages that flushes wait for, and those that differ from the medium's: a bit for each.
+    must: Vec<u64>,
+    differs: Vec<u64>,
+    /// The generation of each page.
+    generations: Vec<u32>,
+    /// The first page that the commit under way did not look at.
+    cursor: u32,
+}
+
+impl Directory {
+    /// Nothing differs.
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+        let pages = layout.directory as usize;
+        Directory {
+            uuid,
+            must: vec![0; pages.div_ceil(64)],
+            differs: vec![0; pages.div_ceil(64)],
+            generations: vec![0; pages],
+            cursor: 0,
+        }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(layout: &Layout) -> u64 {
+        u64::from(layout.directory) * 4 + u64::from(layout.directory.div_ceil(64)) * 16
+    }
+
+    /// A page has this generation on the medium.
+    pub fn adopt(&mut self, page: u32, generation: u32) {
+        assert_eq!(self.generations[page as usize], 0, "a page of the directory is found once");
+        self.generations[page as usize] = generation;
+    }
+
+    /// A slot's entry on the medium is no longer as it would be after a stop.
+    pub fn note(&mut self, slot: u32) {
+        let page = Layout::directory_of(slot);
+        self.differs[page as usize / 64] |= 1 << (page % 64);
+    }
+
+    /// A slot's entry on the medium has to change before the next flush is answered.
+    pub fn must(&mut self, slot: u32) {
+        self.note(slot);
+        let page = Layout::directory_of(slot);
+        self.must[page as usize / 64] |= 1 << (page % 64);
+    }
+
+    /// The next commit looks at all pages.
+    pub fn rewind(&mut self) {
+        self.cursor = 0;
+    }
+
+    /// Whether the commit under way looked at all pages.
+    pub fn is_at_end(&self) -> bool {
+        self.cursor as usize >= self.generations.len()
+    }
+
+    /// The next page that the commit under way has to write; with `all`, also what only differs.
+    pub fn next(&mut self, all: bool) -> Option<u32> {
+        let list = if all { &self.differs } else { &self.must };
+        while (self.cursor as usize) < self.generations.len() {
+            let page = self.cursor;
+            let word = list[page as usize / 64];
+            if page.is_multiple_of(64) && word == 0 {
+                self.cursor += 64;
+                continue;
+            }
+            self.cursor += 1;
+            if word & 1 << (page % 64) != 0 {
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// Seals a page with its entries in the next generation, and tells where it goes. With `left`
+    /// it has to be written again.
+    pub fn seal(&mut self, page: u32, content: &mut Page, left: bool) -> u64 {
+        let (word, bit) = (page as usize / 64, 1 << (page % 64));
+        assert!(self.must[word] & !self.differs[word] == 0, "what must change differs");
+        if !left {
+            self.must[word] &= !bit;
+            self.differs[word] &= !bit;
+        }
+        let generation = &mut self.generations[page as usize];
+        *generation += 1;
+        let generation = u64::from(*generation);
+        let lba = Layout::directory_at(page, generation);
+        seal_directory(content, page, generation, self.uuid, lba);
+        lba
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::{DeviceInfo, MetaBuf};
+    use hostftl_format::tier::ENTRIES;
+
+    use super::*;
+
+    #[test]
+    fn a_commit_writes_what_must_change_and_a_stop_all_that_differs() {
+        let devices = [DeviceInfo::block(1 << 24, 8), DeviceInfo::block(1 << 26, 8)];
+        let layout = Layout::new(32, &devices).expect("both devices are large enough");
+        let mut directory = Directory::new(&layout, [7; 16]);
+        assert!(layout.directory > 70, "the second word has bits too");
+        directory.note(3 * ENTRIES as u32);
+        directory.must(66 * ENTRIES as u32);
+        assert_eq!((directory.next(false), directory.next(false)), (Some(66), None));
+        assert!(directory.is_at_end());
+        directory.rewind();
+        assert_eq!((directory.next(true), directory.next(true)), (Some(3), Some(66)));
+        let mut buf = MetaBuf::new(1);
+        let at = directory.seal(66, &mut buf.pages_mut()[0], false);
+        assert_eq!(at, Layout::directory_at(66, 1));
+        directory.seal(3, &mut buf.pages_mut()[0], true);
+        directory.rewind();
+        assert_eq!((directory.next(true), directory.next(true)), (Some(3), None));
+    }
+}

@@ -1,0 +1,388 @@
+//! The pages that the fast device holds: the life of a slot, and what the media say of it.
+//!
+//! Invariants
+//! - What is newer in a slot than on the slow device differs from the directory, or is listed there
+//!   as dirty; what is listed as dirty is counted in the ledger.
+//! - A slot is freed only when no directory on the medium calls it dirty.
+//! - What a commit lists or drops was covered by the flushes with which it began.
+
+mod directory;
+mod flushes;
+mod ledger;
+mod slots;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use hostftl_core::{Command, Page, SECTORS_PER_BLOCK};
+use hostftl_format::tier::{Entry, Lives, clear_directory, put_entry};
+
+use super::layout::{FAST, Layout, SLOW};
+use super::ops::Cx;
+use super::params::Params;
+use crate::planted::{Bug, planted};
+use directory::Directory;
+use flushes::Flushes;
+use ledger::Ledger;
+use slots::Slots;
+pub use slots::State;
+
+/// Slots that wait for a commit at most, together with those that are being cleaned.
+pub const MOST_CLEANED: usize = 128;
+/// So many cleaned slots are worth a commit.
+const WORTH: usize = 64;
+/// Slots looked at to find one that nobody uses.
+const LOOK: usize = 16;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Cache {
+    layout: Layout,
+    slots: Slots,
+    directory: Directory,
+    ledger: Ledger,
+    flushes: Flushes,
+    /// Slots that the next commit may free.
+    cleaned: Vec<u32>,
+    /// How many slots should be free.
+    wanted: u32,
+    /// Whether a commit is under way.
+    is_committing: bool,
+}
+
+impl Cache {
+    /// Nothing is held.
+    pub fn new(layout: &Layout, params: &Params, uuid: [u8; 16]) -> Self {
+        Cache {
+            layout: *layout,
+            slots: Slots::new(layout.slots),
+            directory: Directory::new(layout, uuid),
+            ledger: Ledger::new(layout, uuid),
+            flushes: Flushes::new(),
+            cleaned: Vec::with_capacity(MOST_CLEANED + 8),
+            wanted: (layout.slots * params.free / 100).max(1),
+            is_committing: false,
+        }
+    }
+
+    /// Bytes of the map.
+    pub fn map_bytes(layout: &Layout) -> u64 {
+        Slots::bytes(layout.slots)
+    }
+
+    /// Bytes of what else it takes.
+    pub fn meta_bytes(layout: &Layout) -> u64 {
+        Directory::bytes(layout) + Ledger::bytes(layout)
+    }
+
+    /// The slot that holds a page.
+    #[inline]
+    pub fn find(&self, page: u32) -> Option<u32> {
+        self.slots.find(page)
+    }
+
+    /// How a slot holds its page.
+    #[inline]
+    pub fn state(&self, slot: u32) -> State {
+        self.slots.get(slot).state()
+    }
+
+    /// Whether no slot is free.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.slots.free() == 0
+    }
+
+    /// Whether too few slots are free, with so many that are being cleaned, and more can be.
+    pub fn is_short(&self, cleaning: usize) -> bool {
+        let coming = cleaning + self.cleaned.len();
+        (self.slots.free() as usize + coming) < self.wanted as usize && coming < MOST_CLEANED
+    }
+
+    /// Flushes of the devices, and what they cover.
+    pub fn flushes(&mut self) -> &mut Flushes {
+        &mut self.flushes
+    }
+
+    /// The directory's pages on the medium.
+    pub fn directory(&mut self) -> &mut Directory {
+        &mut self.directory
+    }
+
+    /// What the slow device names.
+    pub fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// The ranges of sectors of which the newest content is on a device that is gone: the fast one,
+    /// the slow one.
+    pub fn lost_ranges(&self, [fast, slow]: [bool; 2]) -> Vec<(u64, u64)> {
+        match (fast, slow) {
+            (false, false) => Vec::new(),
+            (true, true) => vec![(0, self.layout.exported())],
+            _ => self.slots.ranges(self.layout.page, self.layout.pages, slow),
+        }
+    }
+
+    /// Gives a free slot to a page.
+    pub fn take(&mut self, page: u32, state: State) -> Option<u32> {
+        let slot = self.slots.take(page, state)?;
+        self.directory.note(slot);
+        Some(slot)
+    }
+
+    /// The directory on the medium says that a slot holds a page.
+    pub fn restore(&mut self, slot: u32, page: u32, state: State) {
+        self.slots.restore(slot, page, state);
+        self.set_listed(slot, state == State::Dirty);
+    }
+
+    /// The directory on the medium says of a slot what can't be relied on.
+    pub fn pass_over(&mut self, slot: u32) {
+        // The next clean stop must not leave it as it is.
+        self.directory.note(slot);
+    }
+
+    /// The whole directory was read.
+    pub fn end_restore(&mut self) {
+        self.slots.recount();
+    }
+
+    /// A read of a slot begins.
+    pub fn begin_read(&mut self, slot: u32) {
+        self.slots.get_mut(slot).readers += 1;
+        if self.slots.is_ordered(slot) {
+            self.slots.unuse(slot);
+            self.slots.use_now(slot);
+        }
+    }
+
+    /// It is over.
+    pub fn end_read(&mut self, slot: u32) {
+        let it = self.slots.get_mut(slot);
+        assert!(it.readers > 0, "a read is over once");
+        it.readers -= 1;
+    }
+
+    /// A write of a slot begins.
+    pub fn begin_write(&mut self, slot: u32) {
+        self.dirty(slot);
+        self.slots.get_mut(slot).writers += 1;
+    }
+
+    /// It is over.
+    pub fn end_write(&mut self, slot: u32) {
+        let it = self.slots.get_mut(slot);
+        assert!(it.writers > 0, "a write is over once");
+        it.writers -= 1;
+    }
+
+    /// A page is in its slot now, though perhaps not durable.
+    pub fn arrived(&mut self, slot: u32, state: State) {
+        let epoch = self.flushes.begun(FAST);
+        let it = self.slots.get_mut(slot);
+        it.go(state);
+        it.born = epoch;
+        self.slots.use_now(slot);
+        match state {
+            State::Dirty => self.directory.must(slot),
+            _ => self.directory.note(slot),
+        }
+    }
+
+    /// A page did not arrive in its slot.
+    pub fn release(&mut self, slot: u32) {
+        self.slots.release(slot);
+        self.directory.note(slot);
+    }
+
+    /// A slot's content is about to become newer than the slow device's.
+    pub fn dirty(&mut self, slot: u32) {
+        let it = self.slots.get_mut(slot);
+        let was = it.state();
+        match was {
+            State::Dirty | State::Clean => {
+                if !core::mem::replace(&mut it.stuck, false) {
+                    self.slots.unuse(slot);
+                }
+            }
+            State::Cleaning => return it.touched = true,
+            State::Cleaned => {}
+            State::Filling | State::Taking | State::Free => unreachable!("it is not here yet"),
+        }
+        if was != State::Dirty {
+            self.slots.get_mut(slot).go(State::Dirty);
+            self.directory.must(slot);
+        }
+        self.slots.use_now(slot);
+    }
+
+    /// The slot that nobody uses now, of those that were not used for the longest time.
+    pub fn oldest_idle(&self) -> Option<u32> {
+        let idle = |&slot: &u32| {
+            let it = self.slots.get(slot);
+            it.readers == 0 && it.writers == 0 && !it.queued
+        };
+        self.slots.oldest().take(LOOK).find(idle)
+    }
+
+    /// Frees a clean slot that nobody uses.
+    pub fn drop_clean(&mut self, slot: u32) {
+        assert_eq!(self.state(slot), State::Clean, "what is only here is not dropped");
+        self.slots.unuse(slot);
+        self.release(slot);
+    }
+
+    /// Begins to clean a dirty slot: its page.
+    pub fn begin_cleaning(&mut self, slot: u32) -> u32 {
+        self.slots.unuse(slot);
+        let it = self.slots.get_mut(slot);
+        it.go(State::Cleaning);
+        it.touched = false;
+        it.page
+    }
+
+    /// A slot could not be cleaned; `unreadable` when it can't be for as long as it is.
+    pub fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
+        let it = self.slots.get_mut(slot);
+        it.go(State::Dirty);
+        it.stuck = unreadable && !it.touched;
+        if !it.stuck {
+            self.slots.use_now(slot);
+        }
+    }
+
+    /// The slow device has what a slot had when it was read.
+    pub fn written_back(&mut self, slot: u32) {
+        let epoch = self.flushes.begun(SLOW);
+        let it = self.slots.get_mut(slot);
+        if it.touched && !planted(Bug::CleanOverWrite) {
+            it.go(State::Dirty);
+            return self.slots.use_now(slot);
+        }
+        it.go(State::Cleaned);
+        it.cleaned = epoch;
+        if (it.listed && !planted(Bug::ReuseListed)) || self.is_committing {
+            if !core::mem::replace(&mut it.queued, true) {
+                self.cleaned.push(slot);
+            }
+            return self.directory.must(slot);
+        }
+        self.set_listed(slot, false);
+        self.let_go(slot);
+    }
+
+    /// Frees a slot that is cleaned and that no directory calls dirty, unless somebody reads it.
+    fn let_go(&mut self, slot: u32) {
+        if self.slots.get(slot).readers == 0 && self.slots.get(slot).writers == 0 {
+            return self.release(slot);
+        }
+        self.slots.get_mut(slot).go(State::Clean);
+        self.slots.use_last(slot);
+        self.directory.note(slot);
+    }
+
+    /// A directory on the medium may call a slot dirty from now on, or surely does not.
+    fn set_listed(&mut self, slot: u32, listed: bool) {
+        let it = self.slots.get_mut(slot);
+        if core::mem::replace(&mut it.listed, listed) != listed {
+            self.ledger.count(it.page, listed);
+        }
+    }
+
+    /// Whether enough was cleaned that a commit is worth while.
+    pub fn is_worth_commit(&self) -> bool {
+        self.cleaned.len() >= (self.wanted as usize).div_ceil(2).min(WORTH)
+    }
+
+    /// A commit begins.
+    pub fn begin_commit(&mut self) {
+        assert!(!self.is_committing, "one commit is under way at a time");
+        self.is_committing = true;
+        self.directory.rewind();
+    }
+
+    /// Fills a page of the directory with the entries that the medium has from now on; its sector.
+    pub fn list(&mut self, page: u32, content: &mut Page) -> u64 {
+        assert!(self.is_committing, "the directory changes in a commit");
+        clear_directory(content);
+        let range = self.layout.slots_of(page);
+        let mut left = false;
+        for slot in range.clone() {
+            let entry = self.list_slot(slot, &mut left);
+            put_entry(content, (slot - range.start) as usize, entry);
+        }
+        self.directory.seal(page, content, left)
+    }
+
+    /// The entry of a slot, which becomes what the medium may say from now on; sets `left` when a
+    /// later commit has to write it again.
+    fn list_slot(&mut self, slot: u32, left: &mut bool) -> Entry {
+        let [fast, slow] = self.flushes.covered();
+        let it = self.slots.get_mut(slot);
+        let durable = it.born <= fast || planted(Bug::ListBeforeData);
+        let listed = it.listed && !it.dropping;
+        match it.state() {
+            State::Free | State::Filling | State::Taking => Entry::Nothing,
+            State::Clean => Entry::Clean(it.page),
+            State::Cleaned if it.cleaned <= slow || planted(Bug::DropUnflushed) => {
+                it.dropping = it.listed;
+                Entry::Clean(it.page)
+            }
+            State::Dirty | State::Cleaning | State::Cleaned if listed || durable => {
+                *left |= it.state() == State::Cleaned;
+                it.dropping = false;
+                let page = it.page;
+                self.set_listed(slot, true);
+                Entry::Dirty(page)
+            }
+            State::Dirty | State::Cleaning | State::Cleaned => {
+                *left = true;
+                Entry::Nothing
+            }
+        }
+    }
+
+    /// The ledger that names what is dirty, to be written; with `last` it names nothing else.
+    pub fn write_ledger(&mut self, last: bool, lives: Lives, cx: &mut Cx) -> Command {
+        cx.counters().map_written += u64::from(SECTORS_PER_BLOCK);
+        self.ledger.write(last, lives)
+    }
+
+    /// A commit is over: what it dropped is free, unless somebody uses it.
+    pub fn end_commit(&mut self) {
+        assert!(self.is_committing, "a commit ends once");
+        self.is_committing = false;
+        let mut cleaned = core::mem::take(&mut self.cleaned);
+        cleaned.retain(|&slot| {
+            if core::mem::take(&mut self.slots.get_mut(slot).dropping) {
+                self.set_listed(slot, false);
+            }
+            let it = self.slots.get_mut(slot);
+            let (is_cleaned, listed) = (it.state() == State::Cleaned, it.listed);
+            it.queued = is_cleaned && listed;
+            if is_cleaned && !listed {
+                self.let_go(slot);
+            }
+            is_cleaned && listed
+        });
+        self.cleaned = cleaned;
+    }
+
+    /// Whether every invariant holds; looks at every slot.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.slots.check()?;
+        let listed = || {
+            let slots = (0..self.slots.count()).map(|slot| self.slots.get(slot));
+            slots.filter(|slot| slot.listed)
+        };
+        let may_be = |state| matches!(state, State::Dirty | State::Cleaning | State::Cleaned);
+        if listed().any(|slot| !may_be(slot.state())) {
+            return Err("tier: a slot is listed as dirty and is not");
+        }
+        self.ledger.check(listed().map(|slot| slot.page))
+    }
+}

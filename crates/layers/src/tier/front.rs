@@ -1,0 +1,245 @@
+//! Requests under way: which of them can go on, and which wait for a commit.
+//!
+//! Invariants
+//! - A request that can't go on is not among the ready ones, and any command that ends makes it
+//!   ready again.
+//! - A request that waits for a commit, or is a member of the one under way, has nothing under way.
+
+use hostftl_core::{Command, DeviceError, HostError, Piece, Request, Target};
+
+use super::cache::{Cache, State};
+use super::failures::{Failures, host_error};
+use super::layout::Layout;
+use super::moves::Moves;
+use super::ops::{Cx, OWN_OPS, Op, ROOM};
+use super::params::Params;
+use super::route::{Moved, Route};
+use crate::kit::requests::Kind;
+
+/// Commands of one request at once.
+const FLYING: u32 = 8;
+
+/// See the module text. Each word is a set of requests.
+#[derive(Debug)]
+pub struct Front {
+    route: Route,
+    taken: u64,
+    ready: u64,
+    /// A command of theirs is past its deadline.
+    late: u64,
+    /// They wait for the next commit.
+    waiting: u64,
+    /// They wait for the commit under way.
+    members: u64,
+}
+
+impl Front {
+    /// None.
+    pub fn new(layout: &Layout, params: &Params) -> Self {
+        let route = Route::new(layout, params);
+        Front { route, taken: 0, ready: 0, late: 0, waiting: 0, members: 0 }
+    }
+
+    /// Whether one may be able to go on.
+    #[inline]
+    pub fn can_move(&self) -> bool {
+        self.ready != 0 || self.late != 0
+    }
+
+    /// Something changed: all may be able to go on.
+    #[inline]
+    pub fn wake(&mut self) {
+        self.ready = self.taken;
+    }
+
+    /// A command of a request is past its deadline.
+    pub fn set_late(&mut self, req: u16) {
+        assert!(self.taken & 1 << req != 0, "a request with a command is under way");
+        self.late |= 1 << req;
+    }
+
+    /// Requests that stand at a page which could not be fetched go around the fast device.
+    pub fn go_around(&mut self, page: u32, cx: &mut Cx) {
+        self.route.go_around(page, cx);
+    }
+
+    /// Takes a request.
+    pub fn accept(&mut self, request: Request, cx: &mut Cx) {
+        // Flushes count as pending when their commit begins.
+        let Some(req) = cx.take_request(request, false) else { return };
+        self.taken |= 1 << req;
+        self.ready |= 1 << req;
+        self.route.forget_choice(req);
+    }
+
+    /// Lets every request go on that can.
+    pub fn pump(&mut self, cache: &mut Cache, moves: &mut Moves, failures: &Failures, cx: &mut Cx) {
+        while self.ready != 0 {
+            if cx.room() < ROOM {
+                return cx.wake();
+            }
+            let req = self.ready.trailing_zeros() as u16;
+            if !self.go_on(req, cache, moves, failures, cx) {
+                self.ready &= !(1 << req);
+            }
+        }
+    }
+
+    /// Lets a request make one move; false when it can't.
+    fn go_on(
+        &mut self,
+        req: u16,
+        cache: &mut Cache,
+        moves: &mut Moves,
+        failures: &Failures,
+        cx: &mut Cx,
+    ) -> bool {
+        let it = cx.request(req);
+        if it.is_abandoned() || (self.waiting | self.members) & 1 << req != 0 {
+            return false;
+        }
+        if let Some(error) = failures.error().filter(|_| it.kind != Kind::Read) {
+            it.error.get_or_insert(error);
+        }
+        if it.is_begun() || it.error.is_some() {
+            if it.outstanding == 0 {
+                self.finish(req, cx);
+            }
+            return false;
+        }
+        if it.outstanding == FLYING || cx.command_room() <= OWN_OPS {
+            return false;
+        }
+        match self.route.send(req, cache, moves, failures, cx) {
+            Moved::Sent => true,
+            Moved::Waits => false,
+            Moved::Lost => {
+                cx.request(req).error = Some(HostError::Io);
+                true
+            }
+        }
+    }
+
+    /// Ends a request, or lets it wait for a commit.
+    fn finish(&mut self, req: u16, cx: &mut Cx) {
+        let it = cx.request(req);
+        match it.error {
+            Some(error) => self.answer(req, Err(error), cx),
+            None if it.is_fua() => self.waiting |= 1 << req,
+            None => self.answer(req, Ok(()), cx),
+        }
+    }
+
+    /// Ends a request of which nothing is under way.
+    fn answer(&mut self, req: u16, result: Result<(), HostError>, cx: &mut Cx) {
+        assert!(self.taken & 1 << req != 0, "a request ends once");
+        let rest = !(1 << req);
+        self.taken &= rest;
+        self.ready &= rest;
+        self.late &= rest;
+        cx.answer(req, result);
+    }
+
+    /// Whether a request waits for the next commit.
+    pub fn is_any_waiting(&self) -> bool {
+        self.waiting != 0
+    }
+
+    /// A commit begins: those that wait become its members. How many.
+    pub fn begin_commit(&mut self) -> u32 {
+        assert_eq!(self.members, 0, "the members of a commit are answered before the next");
+        self.members = core::mem::take(&mut self.waiting);
+        self.members.count_ones()
+    }
+
+    /// What the commit under way covers is durable: its members are answered. Whether all are.
+    pub fn answer_members(&mut self, cx: &mut Cx) -> bool {
+        while self.members != 0 {
+            if cx.room() < ROOM {
+                cx.wake();
+                return false;
+            }
+            let req = self.members.trailing_zeros() as u16;
+            self.members &= !(1 << req);
+            self.answer(req, Ok(()), cx);
+        }
+        true
+    }
+
+    /// A device failed: nothing can be promised any more.
+    pub fn fail_members(&mut self, error: HostError, cx: &mut Cx) {
+        let mut failed = self.waiting | self.members;
+        while failed != 0 {
+            if cx.room() < ROOM {
+                cx.wake();
+                break;
+            }
+            let req = failed.trailing_zeros() as u16;
+            failed &= !(1 << req);
+            self.answer(req, Err(error), cx);
+        }
+        (self.waiting, self.members) = (failed, 0);
+    }
+
+    /// Answers requests that wait for a late command; their payload follows when it ends.
+    pub fn abandon_late(&mut self, cx: &mut Cx) {
+        while self.late != 0 {
+            if cx.room() < ROOM {
+                return;
+            }
+            let req = self.late.trailing_zeros() as u16;
+            self.late &= !(1 << req);
+            cx.abandon_request(req);
+        }
+    }
+
+    /// A command of a request is over.
+    pub fn done(
+        &mut self,
+        op: Op,
+        command: Command,
+        error: Option<DeviceError>,
+        (cache, moves): (&mut Cache, &mut Moves),
+        cx: &mut Cx,
+    ) {
+        match op {
+            Op::ReadSlot { slot, .. } => cache.end_read(slot),
+            Op::WriteSlot { slot, .. } => cache.end_write(slot),
+            Op::Take { slot, .. } if error.is_none() => cache.arrived(slot, State::Dirty),
+            Op::WriteSlow { first, last, .. } => self.route.change_over(first, last),
+            _ => {}
+        }
+        let req = op.request().expect("it belongs to a request");
+        match (op, command) {
+            (Op::Copy { job, .. }, Command::Place { from: Piece::Data(from), into }) => {
+                moves.take_back(job, from);
+                cx.requests().data(req).repay_mut(into);
+            }
+            (_, command) => repay(req, command, cx),
+        }
+        let it = cx.request(req);
+        if let Some(error) = error {
+            it.error.get_or_insert(host_error(error));
+        }
+        it.outstanding -= 1;
+        if it.is_abandoned() && it.outstanding == 0 {
+            self.answer(req, Err(HostError::Io), cx);
+        }
+    }
+}
+
+/// Gives a request the parts of its payload back that a command borrowed.
+fn repay(req: u16, command: Command, cx: &mut Cx) {
+    match command {
+        Command::Read { into: Target::Data(view), .. } => cx.requests().data(req).repay_mut(view),
+        Command::Program { gather, .. } => {
+            for piece in gather {
+                if let Piece::Data(view) = piece {
+                    cx.requests().data(req).repay(view);
+                }
+            }
+        }
+        Command::Reset { .. } => {}
+        other => unreachable!("no request sends {other:?}"),
+    }
+}
