@@ -111,13 +111,15 @@ impl<Op: Copy> Commands<Op> {
     }
 
     /// Does not wait for the commands past their deadline any more, although they are under way;
-    /// tells `each` of them once, what it is for, and its device. Sets the next wake-up.
-    pub fn expire(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
+    /// tells `each` of them, what it is for, and its device. Sets the next wake-up.
+    pub fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
         for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
-            flying.deadline = Nanos::MAX;
+            assert!(!flying.given_up, "a command is given up once");
+            (flying.deadline, flying.given_up) = (Nanos::MAX, true);
+            self.given_up += 1;
             each(flying.op, flying.device.expect("only a device makes a command late"));
         }
-        assert!(!self.any_late(now), "what is late is told once");
+        assert!(!self.any_late(now), "what is given up is late no more");
     }
 
     /// Does not wait for the commands of these devices any more, although they are under way; tells
@@ -176,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_told_once_and_still_comes_back() {
+    fn what_is_late_is_given_up_and_what_is_not_is_waited_for() {
         let mut commands = table();
         let late = commands.begin(5, 1, Some(1));
         commands.begin(6, 2, Some(1));
         let mut told = Vec::new();
         assert!(commands.any_late(105));
-        commands.expire(105, |op, device| told.push((op, device)));
+        commands.give_up_late(105, |op, device| told.push((op, device)));
         assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1)][..], Some(106)));
-        commands.expire(106, |op, device| told.push((op, device)));
+        assert!(commands.is_given_up(late) && !commands.is_empty());
+        commands.give_up_late(106, |op, device| told.push((op, device)));
         assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
-        assert!(!commands.is_given_up(late) && !commands.is_empty());
-        assert_eq!(commands.end(late), 1);
+        assert!(commands.is_empty() && commands.end(late) == 1);
     }
 
     #[test]

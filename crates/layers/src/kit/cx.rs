@@ -266,12 +266,9 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.commands.any_late(self.now); // Those that are left set the next wake-up.
     }
 
-    /// Waits no more for the commands that are late, although they are under way and come back to
-    /// [`Core::done`]; tells `each` of them once, what it is for, and its device.
-    ///
-    /// [`Core::done`]: super::Core::done
-    pub fn expire_commands(&mut self, each: impl FnMut(Op, u8)) {
-        self.common.commands.expire(self.now, each);
+    /// As [`Cx::give_up_commands`], of the commands that are late and of no others.
+    pub fn give_up_late_commands(&mut self, each: impl FnMut(Op, u8)) {
+        self.common.commands.give_up_late(self.now, each);
     }
 
     /// Tells what happened.

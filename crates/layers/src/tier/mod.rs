@@ -30,7 +30,7 @@ mod route;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Ack, Command, DeviceError, DeviceInfo, Event, Limits, Payload, Request};
+use hostftl_core::{Ack, Command, DeviceError, DeviceInfo, Event, Limits, Payload, Request, Token};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::requests::Order;
@@ -168,13 +168,17 @@ impl Core for Engine {
         }
     }
 
+    fn late_done(&mut self, _: Token, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        self.done(op, command, ended, cx);
+    }
+
     /// Requests that wait for a late command are answered, and the devices count as gone.
     fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
         if !late {
             return true;
         }
         let (mut is_late, front) = ([false; 2], &mut self.front);
-        cx.expire_commands(|op, device| {
+        cx.give_up_late_commands(|op, device| {
             is_late[usize::from(device)] = true;
             if let Some(req) = op.request() {
                 front.set_late(req);
@@ -218,9 +222,6 @@ impl Core for Engine {
         self.pump_front(cx);
         self.front.fail_members(error, cx);
         self.leave_rest(cx);
-        if cx.life() == Life::Stopping {
-            cx.stopped();
-        }
         false
     }
 
