@@ -9,7 +9,6 @@ use hostftl_layers::{LayerKind, Mode};
 
 use crate::dice::Dice;
 use crate::events::Named;
-use crate::life::{End, Life, Phase};
 use crate::matrix::{Claim, Claims, Row};
 use crate::swarm::Swarm;
 use crate::world::World;
@@ -114,57 +113,66 @@ impl World {
             _ => {}
         }
     }
-}
 
-impl Life<'_> {
     /// A command is over: what does the copy lack, and is it the time for another one?
-    pub(crate) fn follow_copy(&mut self, command: &Command, went_well: bool) {
-        let Some(device) = self.w.to_copy() else { return };
-        let of_journal = self.w.swarm.older.is_none();
+    ///
+    /// # Errors
+    /// When the layer writes with a copy in place that it must notice.
+    pub(crate) fn follow_copy(
+        &mut self,
+        command: &Command,
+        went_well: bool,
+        is_ready: bool,
+    ) -> Result<(), String> {
+        let Some(device) = self.to_copy() else { return Ok(()) };
+        let of_journal = self.swarm.older.is_none();
         let writes = matches!(command, Command::Program { .. } | Command::Reset { .. });
-        if self.w.has_copy() && !of_journal && writes {
-            return self.fail(format!("written with an older copy of device {device} in place"));
+        if self.has_copy() && !of_journal && writes {
+            return Err(format!("written with an older copy of device {device} in place"));
         }
         if command.device() != Some(device) || !went_well {
-            return;
+            return Ok(());
         }
-        let disk = &mut self.w.machine.disks[usize::from(device)];
-        match (self.w.copied, command) {
+        let disk = &mut self.machine.disks[usize::from(device)];
+        match (self.copied, command) {
             // The layer has taken it for the device.
-            (Copied::Here, Command::Program { .. }) => self.w.copied = Copied::Not,
+            (Copied::Here, Command::Program { .. }) => self.copied = Copied::Not,
             (Copied::Early, Command::Flush { .. }) if of_journal && disk.differs() => {
-                self.w.copied = Copied::Lacking(0);
+                self.copied = Copied::Lacking(0);
             }
-            (Copied::Not | Copied::Known, _)
-                if self.phase == Phase::Ready && self.w.dice.chance(20) =>
-            {
+            (Copied::Not | Copied::Known, _) if is_ready && self.dice.chance(20) => {
                 disk.remember();
-                self.w.copied = Copied::Early;
+                self.copied = Copied::Early;
             }
             _ => {}
         }
-    }
-
-    /// Whether an older copy is all that is wrong.
-    pub(crate) fn has_copy(&self) -> bool {
-        self.w.has_copy() && self.errors == 0
+        Ok(())
     }
 
     /// The layer is ready: an older copy of a device without parity must have been noticed.
-    pub(crate) fn ready_with_copy(&mut self) {
-        if let Some(device) = self.w.swarm.older.filter(|_| self.w.has_copy()) {
-            self.fail(format!("ready with an older copy of device {device} in its place"));
+    ///
+    /// # Errors
+    /// When it was not.
+    pub(crate) fn ready_with_copy(&self) -> Result<(), String> {
+        match self.swarm.older.filter(|_| self.has_copy()) {
+            Some(device) => {
+                Err(format!("ready with an older copy of device {device} in its place"))
+            }
+            None => Ok(()),
         }
     }
 
     /// A volume is refused with an older copy; one of its journal, unless it was stopped cleanly.
-    pub(crate) fn refused_with_copy(&mut self) {
-        if self.w.clean && self.w.swarm.older.is_none() {
-            self.fail("refused with an older journal, which a clean stop left unneeded".into());
+    ///
+    /// # Errors
+    /// When the journal was not needed.
+    pub(crate) fn refused_with_copy(&mut self) -> Result<(), String> {
+        if self.clean && self.swarm.older.is_none() {
+            return Err("refused with an older journal, which a clean stop left unneeded".into());
         }
-        self.w.tallies.note(Named::OlderRefused);
-        self.w.refused_for_now = true;
-        self.w.bring_true_device();
-        self.phase = Phase::Over(End::Refused);
+        self.tallies.note(Named::OlderRefused);
+        self.refused_for_now = true;
+        self.bring_true_device();
+        Ok(())
     }
 }

@@ -5,13 +5,15 @@
 //! forgets: reads see it, later flushes say that all is well, and when the device is opened again,
 //! or the power fails, it is gone. So do the page caches of operating systems.
 
-use hostftl_core::{Command, DeviceError, HostError, Layer};
+use hostftl_core::{Command, DeviceError, HostError};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
+use crate::errors::Errors;
 use crate::events::Named;
 use crate::exec::Detour;
-use crate::life::{Flight, Life, Phase};
+use crate::fate::Fate;
+use crate::flights::Flight;
 use crate::matrix::{Claim, Claims, Row};
 use crate::swarm::Swarm;
 use crate::workload::Kind;
@@ -42,6 +44,142 @@ impl Hiccups {
     pub fn any(&self) -> bool {
         self.any
     }
+
+    /// Chooses which of these faults this life has.
+    pub fn choose(&mut self, w: &mut World) {
+        let faults = w.swarm.faults;
+        let dice = &mut w.dice;
+        if faults.write_error && dice.chance(500) {
+            self.writes = dice.pick(&[20, 200, 2000]);
+        }
+        if faults.flush_error && dice.chance(500) {
+            self.flushes = dice.pick(&[2, 10, 50]);
+        }
+        if !faults.no_space {
+            return;
+        }
+        // Somebody makes room, sooner or later.
+        w.full &= !dice.chance(400);
+        if w.full {
+            self.full = (0, u64::MAX);
+        } else if dice.chance(400) {
+            let from = 1 + dice.below(if w.swarm.victim.is_some() { 3000 } else { 1000 });
+            let length = dice.pick(&[1, 10, 300, u64::MAX]);
+            self.full = (from, from.saturating_add(length));
+        }
+    }
+
+    /// Whether a command fails now, and the next may work.
+    pub fn strike(
+        &mut self,
+        flight: &mut Flight,
+        fate: &Fate,
+        errors: &mut Errors,
+        w: &mut World,
+    ) -> Option<DeviceError> {
+        let device = flight.command.device()?;
+        if fate.is_calm() || !w.may_fail(device) || flight.is_late() {
+            return None;
+        }
+        let error = match flight.command {
+            Command::Flush { device } => self.flush_fails(device, flight.stamp, w)?,
+            Command::Program { .. } | Command::Reset { .. } => {
+                self.write_fails(flight, fate, errors, w)?
+            }
+            _ => return None,
+        };
+        if w.trace {
+            eprintln!("{} {error}: {}", w.steps, crate::trace::command(&flight.command));
+        }
+        let (row, named) = match (error, &flight.command) {
+            (DeviceError::NoSpace, _) => (Row::NoSpace, Named::NoSpace),
+            (_, Command::Flush { .. }) => (Row::FlushError, Named::FlushError),
+            _ => (Row::WriteError, Named::WriteError),
+        };
+        w.tallies.note(named);
+        let excused = u64::from(errors.add(row, &w.claims));
+        self.any = true;
+        let flush = matches!(flight.command, Command::Flush { .. });
+        self.unflushed |= flush && excused > 0 && w.swarm.journal.is_none();
+        self.errors += excused;
+        self.fulls += excused * u64::from(error == DeviceError::NoSpace);
+        Some(error)
+    }
+
+    fn flush_fails(&self, device: u8, stamp: u32, w: &mut World) -> Option<DeviceError> {
+        let per = self.flushes;
+        if per == 0 || w.dice.below(per) != 0 {
+            return None;
+        }
+        w.machine.disks[usize::from(device)].flush_fails(stamp, &mut w.dice);
+        // What was written late finds no room, too.
+        let full = w.swarm.faults.no_space && w.dice.chance(200);
+        Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
+    }
+
+    fn write_fails(
+        &self,
+        flight: &mut Flight,
+        fate: &Fate,
+        errors: &mut Errors,
+        w: &mut World,
+    ) -> Option<DeviceError> {
+        let (from, to) = self.full;
+        let full = (from..to).contains(&fate.commands()) && w.dice.chance(900);
+        let per = self.writes;
+        // A segment whose program or reset fails is offline: that is another fault.
+        let zoned = w.segments.is_some();
+        let fails = per > 0 && !zoned && w.dice.below(per) == 0;
+        if !full && !fails {
+            return None;
+        }
+        if full {
+            w.full |= to == u64::MAX;
+            errors.disorder();
+        }
+        match w.dice.below(3) {
+            _ if zoned => {}
+            0 => {}
+            1 if !full => {
+                let (command, stamp) = (&mut flight.command, flight.stamp);
+                let _ = w.machine.run(command, stamp, Detour::None, &mut w.dice);
+            }
+            _ => w.machine.run_in_part(&flight.command, flight.stamp, &mut w.dice),
+        }
+        Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
+    }
+
+    /// Whether all that the host may be given errors for are faults that pass.
+    pub fn are_alone(&self, errors: &Errors, w: &World) -> bool {
+        self.errors > 0 && self.errors == errors.excuses() && !w.damaged
+    }
+
+    /// Whether a flush failed, so that the layer must say that it has failed.
+    pub fn unflushed(&self) -> bool {
+        self.unflushed
+    }
+
+    /// What is wrong with an error that a request was given, if no other fault excuses it.
+    pub fn wrong_error(
+        &self,
+        kind: Kind,
+        error: HostError,
+        errors: &Errors,
+        w: &World,
+    ) -> Option<&'static str> {
+        if error == HostError::NoSpace && self.fulls == 0 {
+            return Some("and no device was full");
+        }
+        if !self.are_alone(errors, w) || w.gave_up {
+            return None;
+        }
+        let full_alone = self.fulls == self.errors;
+        match kind {
+            Kind::Read => Some("and only writes and flushes had failed"),
+            _ if full_alone && error != HostError::NoSpace => Some("and a device was full"),
+            _ => None,
+        }
+    }
 }
 
 /// Chooses which of these faults a seed has.
@@ -64,133 +202,5 @@ impl World {
         }
         self.tallies.note_if(lost > 0, Named::FlushLost);
         self.epochs = self.machine.disks.iter().map(Disk::epoch).collect();
-    }
-}
-
-impl Life<'_> {
-    /// Chooses which of these faults this life has.
-    pub(crate) fn choose_hiccups(&mut self) {
-        let faults = self.w.swarm.faults;
-        let dice = &mut self.w.dice;
-        if faults.write_error && dice.chance(500) {
-            self.hiccups.writes = dice.pick(&[20, 200, 2000]);
-        }
-        if faults.flush_error && dice.chance(500) {
-            self.hiccups.flushes = dice.pick(&[2, 10, 50]);
-        }
-        if !faults.no_space {
-            return;
-        }
-        // Somebody makes room, sooner or later.
-        self.w.full &= !dice.chance(400);
-        if self.w.full {
-            self.hiccups.full = (0, u64::MAX);
-        } else if dice.chance(400) {
-            let from = 1 + dice.below(if self.w.swarm.victim.is_some() { 3000 } else { 1000 });
-            let length = dice.pick(&[1, 10, 300, u64::MAX]);
-            self.hiccups.full = (from, from.saturating_add(length));
-        }
-    }
-
-    /// Whether a command fails now, and the next may work.
-    pub(crate) fn hiccup(&mut self, flight: &mut Flight) -> Option<DeviceError> {
-        let device = flight.command.device()?;
-        if self.calm || self.is_made() || !self.may_fail(device) || flight.late {
-            return None;
-        }
-        let error = match flight.command {
-            Command::Flush { device } => self.flush_fails(device, flight.stamp)?,
-            Command::Program { .. } | Command::Reset { .. } => self.write_fails(flight)?,
-            _ => return None,
-        };
-        if self.w.trace {
-            eprintln!("{} {error}: {}", self.steps, crate::trace::command(&flight.command));
-        }
-        let (row, named) = match (error, &flight.command) {
-            (DeviceError::NoSpace, _) => (Row::NoSpace, Named::NoSpace),
-            (_, Command::Flush { .. }) => (Row::FlushError, Named::FlushError),
-            _ => (Row::WriteError, Named::WriteError),
-        };
-        self.w.tallies.note(named);
-        self.err(row);
-        let excused = u64::from(self.w.claims.get(row) != Claim::Kept);
-        self.hiccups.any = true;
-        let flush = matches!(flight.command, Command::Flush { .. });
-        self.hiccups.unflushed |= flush && excused > 0 && self.w.swarm.journal.is_none();
-        self.hiccups.errors += excused;
-        self.hiccups.fulls += excused * u64::from(error == DeviceError::NoSpace);
-        Some(error)
-    }
-
-    fn flush_fails(&mut self, device: u8, stamp: u32) -> Option<DeviceError> {
-        let w = &mut *self.w;
-        let per = self.hiccups.flushes;
-        if per == 0 || w.dice.below(per) != 0 {
-            return None;
-        }
-        w.machine.disks[usize::from(device)].flush_fails(stamp, &mut w.dice);
-        // What was written late finds no room, too.
-        let full = w.swarm.faults.no_space && w.dice.chance(200);
-        Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
-    }
-
-    fn write_fails(&mut self, flight: &mut Flight) -> Option<DeviceError> {
-        let (from, to) = self.hiccups.full;
-        let full = (from..to).contains(&self.device_commands) && self.w.dice.chance(900);
-        let per = self.hiccups.writes;
-        let w = &mut *self.w;
-        // A segment whose program or reset fails is offline: that is another fault.
-        let zoned = w.segments.is_some();
-        let fails = per > 0 && !zoned && w.dice.below(per) == 0;
-        if !full && !fails {
-            return None;
-        }
-        if full {
-            w.full |= to == u64::MAX;
-            self.disordered = true;
-        }
-        match w.dice.below(3) {
-            _ if zoned => {}
-            0 => {}
-            1 if !full => {
-                let (command, stamp) = (&mut flight.command, flight.stamp);
-                let _ = w.machine.run(command, stamp, Detour::None, &mut w.dice);
-            }
-            _ => w.machine.run_in_part(&flight.command, flight.stamp, &mut w.dice),
-        }
-        Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
-    }
-
-    /// Whether all that the host may be given errors for are faults that pass.
-    fn has_hiccups_alone(&self) -> bool {
-        self.hiccups.errors > 0 && self.hiccups.errors == self.excuses && !self.w.damaged
-    }
-
-    /// Whether a volume may be refused now, and must open the next time.
-    pub(crate) fn has_passing_faults(&self) -> bool {
-        self.has_hiccups_alone() && self.phase == Phase::Starting
-    }
-
-    /// At a stop: a layer that met a failed flush must say that it has failed.
-    pub(crate) fn hear_failure(&mut self) {
-        if self.hiccups.unflushed && !self.layer.has_failed() {
-            self.fail("stopped after a flush that failed as if nothing had".into());
-        }
-    }
-
-    /// What is wrong with an error that a request was given, if no other fault excuses it.
-    pub(crate) fn wrong_error(&self, kind: Kind, error: HostError) -> Option<&'static str> {
-        if error == HostError::NoSpace && self.hiccups.fulls == 0 {
-            return Some("and no device was full");
-        }
-        if !self.has_hiccups_alone() || self.w.gave_up {
-            return None;
-        }
-        let full_alone = self.hiccups.fulls == self.hiccups.errors;
-        match kind {
-            Kind::Read => Some("and only writes and flushes had failed"),
-            _ if full_alone && error != HostError::NoSpace => Some("and a device was full"),
-            _ => None,
-        }
     }
 }

@@ -1,56 +1,154 @@
 //! The host's side of a life: sends requests, and judges the replies.
+//!
+//! Invariants
+//! - A host buffer is in `free` exactly when no payload of it is out.
+//! - The layer is asked for credits before each request.
 
 use hostftl_core::{
     Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, SECTORS_PER_BLOCK,
     Tally, Ticket,
 };
+use hostftl_layers::AnyLayer;
 
 use crate::arena::GARBAGE;
 use crate::content::{fill, identify};
-use crate::events::Named;
-use crate::life::{Life, Phase};
+use crate::errors::Errors;
+use crate::events::{Named, Tallies};
+use crate::heard::Heard;
+use crate::hiccup::Hiccups;
 use crate::model::{Moment, Span, Wrong};
 use crate::workload::{Kind, Wish};
+use crate::world::World;
+
+/// So many steps without a reply to a request that waits are a stall.
+const PATIENCE: u64 = 200_000;
 
 /// A request that waits for its reply.
 #[derive(Clone, Copy, Debug)]
-pub struct Pending {
+struct Pending {
     wish: Wish,
+    /// What it writes; version 0 when nothing.
     span: Span,
     begin: Moment,
     /// Whether the layer knew that a device is dead when it was sent.
     after_death: bool,
 }
 
-impl Pending {
-    /// What it writes; version 0 when nothing.
-    pub fn span(&self) -> Span {
-        self.span
-    }
+/// What completed since the last flush was answered, for the table of events.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unflushed {
+    trim: bool,
+    zeroes: bool,
+    fua: bool,
+    flush: bool,
 }
 
-impl Life<'_> {
+/// What excuses an error of the host's.
+#[derive(Clone, Copy, Debug)]
+pub struct Excuses<'a> {
+    /// What the layer was given.
+    pub errors: &'a Errors,
+    /// What of that passed.
+    pub hiccups: &'a Hiccups,
+    /// What the layer said of the medium.
+    pub heard: &'a Heard,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Host {
+    pending: Vec<Option<Pending>>,
+    waiting: usize,
+    free: Vec<u32>,
+    failed_writes: Vec<Span>,
+    served: u64,
+    unflushed: Unflushed,
+    /// The step in which a request was answered last, or none waited.
+    last_reply: u64,
+}
+
+impl Host {
+    /// Nothing was sent; up to `depth` requests will wait at once, and `free` are the buffers.
+    pub fn new(depth: usize, free: Vec<u32>) -> Self {
+        Host {
+            pending: (0..depth).map(|_| None).collect(),
+            waiting: 0,
+            free,
+            failed_writes: Vec::new(),
+            served: 0,
+            unflushed: Unflushed::default(),
+            last_reply: 0,
+        }
+    }
+
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether nothing was sent in this life.
+    pub fn is_unserved(&self) -> bool {
+        self.served == 0
+    }
+
+    /// After a step: whether a request waits for too long. With `idle` the layer has nothing to do
+    /// for one.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
+        if self.waiting == 0 || idle {
+            self.last_reply = steps;
+        } else if steps - self.last_reply > PATIENCE {
+            return Err(format!("no request was answered for {PATIENCE} steps"));
+        }
+        Ok(())
+    }
+
+    /// The power is cut, or the process killed.
+    pub fn note_cut(&self, tallies: &mut Tallies) {
+        tallies.note_if(self.unflushed.trim, Named::TrimThenCut);
+        tallies.note_if(self.unflushed.zeroes, Named::ZeroesThenCut);
+        tallies.note_if(self.unflushed.fua, Named::FuaThenCut);
+        tallies.note_if(self.unflushed.flush, Named::FlushThenCut);
+    }
+
+    /// The end of a life: every request is given up.
+    pub fn give_up(&mut self, w: &mut World) {
+        let spans = self.pending.iter_mut().filter_map(Option::take).map(|pending| pending.span);
+        for span in spans.chain(self.failed_writes.drain(..)) {
+            if span.version > 0 {
+                w.model.give_up(span);
+            }
+        }
+    }
+
+    /// A host payload came home.
+    pub fn regain(&mut self, payload: Payload) {
+        self.free.push(payload.surrender());
+    }
+
     /// Whether the host has something to ask and the layer will take it.
-    pub(crate) fn may_ask(&self) -> bool {
-        let wants = self.served < self.w.swarm.life && !self.w.enough();
-        self.phase == Phase::Ready
-            && (wants || self.w.workload.auditing())
+    pub fn may_ask(&self, layer: &AnyLayer, w: &World) -> bool {
+        let wants = self.served < w.swarm.life && !w.enough();
+        (wants || w.workload.auditing())
             && self.waiting < self.pending.len()
             && !self.free.is_empty()
-            && self.layer.credits().requests > 0
+            && layer.credits().requests > 0
     }
 
     /// The next request.
-    pub(crate) fn ask(&mut self) -> Input {
-        let most = self.layer.credits().sectors.min(self.w.plan.limits.max_transfer);
-        let wish = self.w.workload.next(&self.w.swarm, most, &mut self.w.dice);
+    pub fn ask(&mut self, layer: &AnyLayer, errors: &Errors, w: &mut World) -> Input {
+        let most = layer.credits().sectors.min(w.plan.limits.max_transfer);
+        let wish = w.workload.next(&w.swarm, most, &mut w.dice);
         let Wish { kind, lba, sectors, fua } = wish;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
         // A page that is on its way home from a dead device is lost until it is there.
-        let after_death = self.deaths > 0 && self.layer.lost_devices() != 0 && !self.is_lost(wish);
+        let after_death =
+            errors.any_death() && layer.lost_devices() != 0 && !is_lost(wish, errors, layer, w);
         let span = Span { lba, sectors, version: 0 };
         let mut pending = Pending { wish, span, begin: 0, after_death };
-        let model = &mut self.w.model;
+        let model = &mut w.model;
         match kind {
             Kind::Write => pending.span = model.begin_write(lba, sectors, false),
             Kind::Trim | Kind::Zeroes => pending.span = model.begin_write(lba, sectors, true),
@@ -58,10 +156,12 @@ impl Life<'_> {
             Kind::Flush => pending.begin = model.begin_flush(),
             Kind::Beyond => {}
         }
-        self.note_request(&pending);
+        self.note_request(&pending, w);
         let op = match kind {
-            Kind::Read | Kind::Beyond => HostOp::Read(self.payload(sectors, None)),
-            Kind::Write => HostOp::Write { data: self.payload(sectors, Some(pending.span)), fua },
+            Kind::Read | Kind::Beyond => HostOp::Read(self.payload(sectors, None, w)),
+            Kind::Write => {
+                HostOp::Write { data: self.payload(sectors, Some(pending.span), w), fua }
+            }
             Kind::Flush => HostOp::Flush,
             Kind::Trim => HostOp::Trim { fua },
             Kind::Zeroes => HostOp::Zeroes { fua },
@@ -73,28 +173,28 @@ impl Life<'_> {
         self.pending[slot] = Some(pending);
         self.waiting += 1;
         self.served += 1;
-        self.w.sent.0 += 1;
+        w.sent.0 += 1;
         let ticket = Ticket::issue(slot as u64);
         Input::Host(Request { ticket, op, lba, sectors, tally })
     }
 
     /// A host buffer: filled with what is written, or with bytes that nobody wrote.
-    fn payload(&mut self, sectors: u64, written: Option<Span>) -> Payload {
+    fn payload(&mut self, sectors: u64, written: Option<Span>, w: &mut World) -> Payload {
         let id = self.free.pop().expect("a request may be sent");
-        let bytes = self.w.machine.arena.slice_mut(id, 0, (sectors as usize * SECTOR) as u32);
+        let bytes = w.machine.arena.slice_mut(id, 0, (sectors as usize * SECTOR) as u32);
         match written {
             None => bytes.fill(GARBAGE),
             Some(span) => {
                 for (lba, sector) in (span.lba..).zip(bytes.chunks_exact_mut(SECTOR)) {
-                    fill(sector, self.w.volume, lba, span.version);
+                    fill(sector, w.volume, lba, span.version);
                 }
             }
         }
         Payload::issue(id, sectors as u32)
     }
 
-    fn note_request(&mut self, pending: &Pending) {
-        let tallies = &mut self.w.tallies;
+    fn note_request(&self, pending: &Pending, w: &mut World) {
+        let tallies = &mut w.tallies;
         let Wish { kind, sectors, fua, .. } = pending.wish;
         match kind {
             Kind::Flush => return tallies.note(Named::Flush),
@@ -104,11 +204,11 @@ impl Life<'_> {
             Kind::Write | Kind::Read => {}
         }
         let write = kind != Kind::Read;
-        let whole = kind == Kind::Trim && sectors == self.w.plan.limits.exported;
+        let whole = kind == Kind::Trim && sectors == w.plan.limits.exported;
         tallies.note_if(whole, Named::TrimAll);
         tallies.note_if(write && fua, Named::Fua);
         if write {
-            self.w.sent.1 += sectors;
+            w.sent.1 += sectors;
         }
         let is_write = |other: &&Pending| !matches!(other.wish.kind, Kind::Read | Kind::Beyond);
         let mut others = self.pending.iter().flatten().filter(is_write);
@@ -117,88 +217,112 @@ impl Life<'_> {
         }
     }
 
-    /// Judges a reply.
-    pub(crate) fn answered(&mut self, reply: Reply) {
+    /// Judges a reply that came in a step.
+    ///
+    /// # Errors
+    /// What was expected and what was found instead.
+    pub fn answered(
+        &mut self,
+        reply: Reply,
+        steps: u64,
+        excuses: Excuses,
+        layer: &AnyLayer,
+        w: &mut World,
+    ) -> Result<(), String> {
         let Reply { ticket, data, result } = reply;
         let slot = ticket.close() as usize;
         let pending = self.pending[slot].take().expect("a ticket is answered once");
         self.waiting -= 1;
-        self.last_reply = self.steps;
-        let Pending { wish, span, begin, after_death } = pending;
-        let wants_payload = matches!(wish.kind, Kind::Read | Kind::Write | Kind::Beyond);
-        if data.is_some() && !wants_payload {
-            self.fail(format!("{wish:?} came back with a payload"));
-        }
-        match (wish.kind, result) {
-            (Kind::Beyond, Err(HostError::Range)) => {}
-            (Kind::Beyond, _) => self.fail(format!("{wish:?} was answered {result:?}")),
+        self.last_reply = steps;
+        let Pending { wish, begin, .. } = pending;
+        let is_write = matches!(wish.kind, Kind::Write | Kind::Trim | Kind::Zeroes);
+        let judged = match (wish.kind, result) {
+            (Kind::Trim | Kind::Zeroes | Kind::Flush, _) if data.is_some() => {
+                Err(format!("{wish:?} came back with a payload"))
+            }
+            (Kind::Beyond, Err(HostError::Range)) => Ok(()),
+            (Kind::Beyond, _) => Err(format!("{wish:?} was answered {result:?}")),
             (Kind::Read, Ok(())) => match &data {
-                Some(payload) => self.judge(span, begin, payload.id()),
-                None => self.fail(format!("{wish:?} came back without its payload")),
+                Some(payload) => judge(pending.span, begin, payload.id(), w),
+                None => Err(format!("{wish:?} came back without its payload")),
             },
-            (Kind::Write | Kind::Trim | Kind::Zeroes, Ok(())) => {
-                self.w.model.end_write(span, wish.fua);
+            (_, Ok(())) if is_write => {
+                w.model.end_write(pending.span, wish.fua);
                 self.unflushed.trim |= wish.kind == Kind::Trim && !wish.fua;
                 self.unflushed.zeroes |= wish.kind == Kind::Zeroes && !wish.fua;
                 self.unflushed.fua |= wish.fua;
+                Ok(())
             }
-            (Kind::Flush, Ok(())) => {
-                self.w.model.end_flush(begin);
-                self.unflushed = crate::life::Unflushed { flush: true, ..Default::default() };
+            (_, Ok(())) => {
+                w.model.end_flush(begin);
+                self.unflushed = Unflushed { flush: true, ..Default::default() };
+                Ok(())
             }
-            (Kind::Read, Err(_)) if after_death && !self.is_lost(wish) => {
-                self.fail(format!("{wish:?} is an error, and no dead device alone has it"));
-            }
-            (_, Err(error)) => self.refused(wish, span, error),
-        }
+            (_, Err(error)) => self.refused(&pending, error, excuses, layer, w),
+        };
         if wish.kind == Kind::Read {
-            self.w.model.end_read(begin);
+            w.model.end_read(begin);
         }
         if let Some(payload) = data {
             self.regain(payload);
         }
+        judged
     }
 
-    /// Whether what a read asks for may be on a dead device alone. Some layers know what is, and
-    /// read all else.
-    fn is_lost(&self, wish: Wish) -> bool {
-        let tells = self.w.promises().knows_lost && self.excuses == self.deaths;
-        let end = wish.lba + wish.sectors;
-        let overlaps = |&(lba, sectors): &(u64, u64)| wish.lba < lba + sectors && lba < end;
-        !tells || self.w.damaged || self.layer.lost_ranges().iter().any(overlaps)
-    }
-
-    fn refused(&mut self, wish: Wish, span: Span, error: HostError) {
+    /// Judges an error.
+    fn refused(
+        &mut self,
+        &Pending { wish, span, after_death, .. }: &Pending,
+        error: HostError,
+        excuses: Excuses,
+        layer: &AnyLayer,
+        w: &mut World,
+    ) -> Result<(), String> {
+        let Excuses { errors, hiccups, heard } = excuses;
+        if wish.kind == Kind::Read && after_death && !is_lost(wish, errors, layer, w) {
+            return Err(format!("{wish:?} is an error, and no dead device alone has it"));
+        }
         // Of what was given up, a part of a block can't be written either.
         let block = u64::from(SECTORS_PER_BLOCK);
         let whole = wish.lba.is_multiple_of(block) && wish.sectors.is_multiple_of(block);
-        let given_up = self.w.gave_up && (wish.kind == Kind::Read || !whole);
+        let given_up = w.gave_up && (wish.kind == Kind::Read || !whole);
         // What was damaged is found when it is needed, which may be long after the start.
-        let excused = self.excuses > 0 || self.w.damaged || given_up;
+        let excused = errors.excuses() > 0 || w.damaged || given_up;
+        let untold = || heard.untold(wish, error, layer, w).filter(|_| wish.kind == Kind::Read);
         if !excused || error == HostError::Range {
-            self.fail(format!("{wish:?} was answered {error:?} and no device had failed"));
-        } else if let Some(why) = self.untold(wish, error).filter(|_| wish.kind == Kind::Read) {
-            self.fail(format!("{wish:?} was answered {error:?} {why}"));
-        } else if let Some(why) = self.wrong_error(wish.kind, error) {
-            self.fail(format!("{wish:?} was answered {error:?} {why}"));
+            return Err(format!("{wish:?} was answered {error:?} and no device had failed"));
         }
-        self.w.tallies.note(Named::HostError);
+        if let Some(why) = untold().or_else(|| hiccups.wrong_error(wish.kind, error, errors, w)) {
+            return Err(format!("{wish:?} was answered {error:?} {why}"));
+        }
+        w.tallies.note(Named::HostError);
         if span.version > 0 {
             self.failed_writes.push(span);
         }
+        Ok(())
     }
+}
 
-    /// Compares what a read found with what it may find.
-    fn judge(&mut self, span: Span, begin: Moment, buffer: u32) {
-        let bytes = (span.sectors as usize * SECTOR) as u32;
-        let data = self.w.machine.arena.slice(buffer, 0, bytes);
-        for (lba, sector) in (span.lba..).zip(data.chunks_exact(SECTOR)) {
-            let found = identify(sector, self.w.volume);
-            if let Err(wrong) = self.w.model.judge(lba, found, begin) {
-                return self.fail(format!("sector {lba}: {}", describe(wrong)));
-            }
+/// Whether what a read asks for may be on a dead device alone. Some layers know what is, and read
+/// all else.
+fn is_lost(wish: Wish, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
+    let tells = w.promises().knows_lost && errors.are_deaths_alone();
+    let end = wish.lba + wish.sectors;
+    let overlaps = |&(lba, sectors): &(u64, u64)| wish.lba < lba + sectors && lba < end;
+    !tells || w.damaged || layer.lost_ranges().iter().any(overlaps)
+}
+
+/// Compares what a read found with what it may find.
+fn judge(span: Span, begin: Moment, buffer: u32, w: &mut World) -> Result<(), String> {
+    let bytes = (span.sectors as usize * SECTOR) as u32;
+    let data = w.machine.arena.slice(buffer, 0, bytes);
+    for (lba, sector) in (span.lba..).zip(data.chunks_exact(SECTOR)) {
+        let found = identify(sector, w.volume);
+        if let Err(wrong) = w.model.judge(lba, found, begin) {
+            return Err(format!("sector {lba}: {}", describe(wrong)));
         }
     }
+    Ok(())
 }
 
 fn describe(wrong: Wrong) -> String {

@@ -5,7 +5,6 @@ use hostftl_layers::{LayerKind, Mode};
 
 use crate::dice::Dice;
 use crate::events::Named;
-use crate::life::{End, Life, Phase};
 use crate::matrix::{Claims, Row};
 use crate::swarm::{Faults, Swarm};
 use crate::world::World;
@@ -62,26 +61,26 @@ impl World {
         }
         self.bring_true_device();
     }
-}
 
-impl Life<'_> {
-    /// Whether the journal is missing, or does not answer any more.
-    pub(crate) fn lacks_journal(&self) -> bool {
-        let mortal = self.w.swarm.mortal.filter(|_| self.w.swarm.mortal == self.w.swarm.journal);
-        mortal.is_some_and(|journal| self.is_dead(journal) || self.hiccups.any())
+    /// The journal's device, if it may die, and no other.
+    pub(crate) fn mortal_journal(&self) -> Option<u8> {
+        self.swarm.mortal.filter(|_| self.swarm.mortal == self.swarm.journal)
     }
 
     /// A volume may be refused without its journal, unless it was stopped cleanly, and when the
     /// journal did not answer before it died.
-    pub(crate) fn refused_without_journal(&mut self) {
-        if self.w.clean && !self.hung_once {
-            self.fail(
-                "refused without its journal, which a clean stop did not leave needed".into(),
+    ///
+    /// # Errors
+    /// When it may not.
+    pub(crate) fn refused_without_journal(&mut self, hung_once: bool) -> Result<(), String> {
+        if self.clean && !hung_once {
+            return Err(
+                "refused without its journal, which a clean stop did not leave needed".into()
             );
         }
-        self.w.tallies.note(Named::JournalNeeded);
-        self.w.clean = false;
-        self.w.refused_for_now = true;
-        self.phase = Phase::Over(End::Refused);
+        self.tallies.note(Named::JournalNeeded);
+        self.clean = false;
+        self.refused_for_now = true;
+        Ok(())
     }
 }

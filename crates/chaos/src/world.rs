@@ -229,6 +229,11 @@ impl World {
         self.damaged |= self.claims.get(row) != Claim::Kept;
     }
 
+    /// The victim missed something, so that it does not belong to the volume any more.
+    pub fn victim_is_gone(&mut self) {
+        self.gone = self.swarm.victim.is_some();
+    }
+
     /// A life is ready.
     pub fn life_begun(&mut self) {
         self.copied.life_begun();

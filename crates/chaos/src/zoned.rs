@@ -1,14 +1,14 @@
-//! Zoned devices in a life: which a layer gets, in what order its commands take place, what breaks.
+//! Zoned devices in a life: which a layer gets, and what breaks.
 
 use hostftl_core::{Command, DeviceError, DeviceInfo, DeviceKind, Segments};
 use hostftl_layers::chaos::Strips;
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::dice::Dice;
-use crate::disk::{Disk, Refusal};
+use crate::disk::Refusal;
+use crate::errors::Errors;
 use crate::events::Named;
-use crate::extent::Extent;
-use crate::life::{Flight, Life};
+use crate::fate::Fate;
 use crate::matrix::{Claim, Claims, Row};
 use crate::swarm::Swarm;
 use crate::world::{ROOMY, World};
@@ -117,99 +117,54 @@ fn may_break(world: &World, device: u8) -> bool {
     !spared && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
 }
 
-/// Instead of the command at `index`, the first that is to take place in its segment.
-pub fn first_of_segment(flight: &[Flight], disks: &[Disk], index: usize) -> usize {
-    let Some(place) = write_place(&flight[index], disks) else { return index };
-    let same = |&at: &usize| write_place(&flight[at], disks) == Some(place);
-    (0..flight.len()).filter(same).min_by_key(|&at| flight[at].seq).unwrap_or(index)
+/// What broke in earlier lives may be the last that could be done without.
+pub fn remember_broken(errors: &mut Errors, w: &World) {
+    let does_without = w.claims.get(Row::BadSegment) == Claim::Kept;
+    let many = w.machine.disks.iter().any(|disk| disk.offline().0 >= MANY_BAD);
+    if many && (w.swarm.victim.is_some() || !does_without) {
+        errors.add(Row::BadSegment, &w.claims);
+    }
 }
 
-/// The device and segment that a command changes, on a zoned device.
-fn write_place(flight: &Flight, disks: &[Disk]) -> Option<(u8, u64)> {
-    place(flight.extent, disks).filter(|_| flight.extent.is_some_and(|(.., writes)| writes))
+/// Now and then a program or a reset fails, and its segment with it.
+pub fn break_segment(
+    command: &Command,
+    fate: &Fate,
+    errors: &mut Errors,
+    w: &mut World,
+) -> Option<DeviceError> {
+    let (&Command::Program { device, lba, .. } | &Command::Reset { device, lba, .. }) = command
+    else {
+        return None;
+    };
+    let breaks = w.swarm.faults.bad_segment
+        && !fate.is_calm()
+        && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
+        && w.dice.chance(3)
+        && may_break(w, device);
+    if !breaks {
+        return None;
+    }
+    let disk = &mut w.machine.disks[usize::from(device)];
+    disk.break_segment(lba, matches!(command, Command::Reset { .. }));
+    w.tallies.note(Named::BadSegment);
+    errors.add(Row::BadSegment, &w.claims);
+    Some(DeviceError::Media)
 }
 
-fn place(extent: Option<Extent>, disks: &[Disk]) -> Option<(u8, u64)> {
-    let (device, lba, ..) = extent?;
-    Some((device, disks.get(usize::from(device))?.segment_of(lba)?))
-}
-
-impl Life<'_> {
-    /// Whether a command to a segment comes at a time when it may.
-    pub(crate) fn keeps_order(
-        &self,
-        command: &Command,
-        extent: Option<Extent>,
-    ) -> Result<(), String> {
-        let disks = &self.w.machine.disks;
-        let Some(here) = place(extent, disks) else { return Ok(()) };
-        let hung = self.hung.iter().filter(|it| self.w.now < it.sent + self.w.config.deadline);
-        let others = self.flight.iter().filter(|it| !it.late).chain(hung);
-        for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
-            let resets =
-                |command: &Command| matches!(command, Command::Reset { .. } | Command::Mark { .. });
-            if resets(command) || resets(&other.command) {
-                let what = crate::trace::command(command);
-                let other = crate::trace::command(&other.command);
-                return Err(format!("{what} while {other} is in flight to the same segment"));
-            }
+/// Whether a segment refused `command` and no fault of the device is to blame. What is against
+/// the rules is a fault of the layer.
+pub fn segment_refused(command: &Command, errors: &mut Errors, w: &World) -> Result<bool, String> {
+    match w.machine.refusal {
+        None => return Ok(false),
+        Some(Refusal::Rule(_)) if errors.is_disordered() => {}
+        Some(Refusal::Rule(what)) => {
+            return Err(format!("{}: {what}", crate::trace::command(command)));
         }
-        Ok(())
-    }
-
-    /// Whether a command waits in its segment behind one that hangs.
-    pub(crate) fn behind_a_hung_one(&self, extent: Option<Extent>) -> bool {
-        let disks = &self.w.machine.disks;
-        let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
-        here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
-    }
-
-    /// What broke in earlier lives may be the last that could be done without.
-    pub(crate) fn remember_broken(&mut self) {
-        let does_without = self.w.claims.get(Row::BadSegment) == Claim::Kept;
-        let many = self.w.machine.disks.iter().any(|disk| disk.offline().0 >= MANY_BAD);
-        if many && (self.w.swarm.victim.is_some() || !does_without) {
-            self.err(Row::BadSegment);
+        Some(Refusal::Unreadable) => {}
+        Some(Refusal::Offline) => {
+            errors.add(Row::BadSegment, &w.claims);
         }
     }
-
-    /// Now and then a program or a reset fails, and its segment with it.
-    pub(crate) fn break_segment(&mut self, command: &Command) -> Option<DeviceError> {
-        let (&Command::Program { device, lba, .. } | &Command::Reset { device, lba, .. }) = command
-        else {
-            return None;
-        };
-        let w = &mut *self.w;
-        let breaks = w.swarm.faults.bad_segment
-            && !self.calm
-            && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
-            && w.dice.chance(3)
-            && may_break(w, device);
-        if !breaks {
-            return None;
-        }
-        let disk = &mut w.machine.disks[usize::from(device)];
-        disk.break_segment(lba, matches!(command, Command::Reset { .. }));
-        w.tallies.note(Named::BadSegment);
-        self.err(Row::BadSegment);
-        Some(DeviceError::Media)
-    }
-
-    /// Whether a segment refused `command` and no fault of the device is to blame. What is against
-    /// the rules is a fault of the layer.
-    pub(crate) fn segment_refused(&mut self, command: &Command) -> bool {
-        match self.w.machine.refusal {
-            None => false,
-            Some(Refusal::Rule(_)) if self.disordered => true,
-            Some(Refusal::Rule(what)) => {
-                self.fail(format!("{}: {what}", crate::trace::command(command)));
-                true
-            }
-            Some(Refusal::Unreadable) => true,
-            Some(Refusal::Offline) => {
-                self.err(Row::BadSegment);
-                true
-            }
-        }
-    }
+    Ok(true)
 }

@@ -1,0 +1,105 @@
+//! Damage of the media between two lives, and writes that go elsewhere: as far as the layer claims
+//! to notice.
+
+use hostftl_core::Command;
+use hostftl_layers::Mode;
+
+use crate::disk::Disk;
+use crate::events::Named;
+use crate::exec::Detour;
+use crate::matrix::{Claim, Row};
+use crate::world::World;
+
+impl World {
+    /// Harms the media between two lives, as far as the layer claims to notice.
+    pub(crate) fn damage(&mut self, mode: Mode) {
+        // An older copy is told from the device by what is on the others.
+        let harmless = self.has_copy() && self.swarm.older.is_some();
+        for device in 0..self.machine.disks.len() {
+            if self.may_fail(device as u8) && !harmless {
+                self.damage_one(device);
+            }
+        }
+        self.exchange_copy(mode);
+    }
+
+    fn damage_one(&mut self, device: usize) {
+        let faults = self.swarm.faults;
+        if faults.read_error && self.dice.chance(150) {
+            let disk = &mut self.machine.disks[device];
+            disk.spoil(self.dice.below(disk.sectors()));
+            self.harm(Row::ReadError);
+        }
+        let start = self.dice.below(self.machine.disks[device].sectors());
+        let log_rot = match self.claims.get(Row::LogRot) {
+            Claim::Kept => Disk::find_any_log,
+            _ => Disk::find_log,
+        };
+        let known = self.known(device);
+        let of_journal = self.swarm.journal == Some(device as u8);
+        // Where rot is noticed only, what was written last may look torn.
+        let claim = self.claims.get(Row::DataRot);
+        let data_rot = |disk: &Disk, start| match claim {
+            Claim::Detected if of_journal => disk.find_log_data(start),
+            Claim::Detected => disk.find_known_data(start, known),
+            _ => disk.find_data(start),
+        };
+        let data_may_rot = faults.data_rot && (!of_journal || self.swarm.mortal.is_some());
+        type Find<'a> = &'a dyn Fn(&Disk, u64) -> Option<u64>;
+        let kinds: [(bool, Find, Named, Row); 3] = [
+            (faults.metadata_rot, &Disk::find_meta, Named::MetadataRot, Row::MetadataRot),
+            (faults.log_rot, &log_rot, Named::LogRot, Row::LogRot),
+            (data_may_rot, &data_rot, Named::DataRot, Row::DataRot),
+        ];
+        for (wanted, find, named, row) in kinds {
+            if !wanted || self.damaged || !self.dice.chance(150) {
+                continue;
+            }
+            let disk = &mut self.machine.disks[device];
+            if let Some(sector) = find(disk, start) {
+                if self.trace {
+                    eprintln!("{} device {device}, sector {sector}: {named:?}", self.steps);
+                }
+                disk.rot(sector, self.dice.below(4096));
+                self.tallies.note(named);
+                self.harm(row);
+            }
+        }
+        if self.swarm.journal == Some(device as u8) || self.to_copy().is_some() {
+            return;
+        }
+        let disk = &mut self.machine.disks[device];
+        if faults.stale && self.dice.chance(100) {
+            self.tallies.note_if(disk.go_stale(), Named::Stale);
+            self.harm(Row::StaleDevice);
+        } else if faults.stale {
+            disk.remember();
+        }
+    }
+
+    /// Whether faults may happen to this device.
+    pub(crate) fn may_fail(&self, device: u8) -> bool {
+        let swarm = &self.swarm;
+        swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device)
+    }
+
+    /// Where a write really goes.
+    pub(crate) fn detour(&mut self, command: &Command) -> Detour {
+        let faults = self.swarm.faults;
+        let Command::Program { device, tally, .. } = command else { return Detour::None };
+        if !self.may_fail(*device) {
+            return Detour::None;
+        }
+        let dice = &mut self.dice;
+        if faults.lost && dice.chance(2) {
+            self.tallies.note(Named::LostWrite);
+            return Detour::Lost;
+        }
+        if faults.misdirected && self.segments.is_none() && dice.chance(2) {
+            self.tallies.note(Named::MisdirectedWrite);
+            let size = self.machine.disks[*device as usize].sectors();
+            return Detour::To(dice.below(size - u64::from(tally.total()) + 1));
+        }
+        Detour::None
+    }
+}

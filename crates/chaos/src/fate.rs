@@ -1,0 +1,159 @@
+//! What one life meets, and when: a power cut, commands that hang, a device that dies.
+
+use hostftl_core::{Cause, Command};
+
+use crate::dice::Dice;
+use crate::world::World;
+
+/// See the module text. Steps and commands to devices are counted from the beginning of the life.
+#[derive(Debug)]
+pub struct Fate {
+    /// Whether this life has no trouble.
+    calm: bool,
+    /// The step before which the power is cut.
+    cut_at: u64,
+    /// The command from which on commands hang.
+    hang_at: u64,
+    /// Whether all commands of the victim hang from then on, not just one, and whether any did.
+    all_hang: bool,
+    hung_once: bool,
+    /// The command from which on a device is dead.
+    dead_at: u64,
+    /// Commands to devices so far.
+    commands: u64,
+}
+
+impl Fate {
+    /// Nothing goes wrong yet; with `calm` nothing will.
+    pub fn new(calm: bool) -> Self {
+        let never = u64::MAX;
+        let (cut_at, hang_at, dead_at) = (never, never, never);
+        Fate { calm, cut_at, hang_at, all_hang: false, hung_once: false, dead_at, commands: 0 }
+    }
+
+    /// Whether this life has no trouble.
+    pub fn is_calm(&self) -> bool {
+        self.calm
+    }
+
+    /// Chooses what fails in this life, and whether it is cut while it starts.
+    pub fn choose(&mut self, w: &mut World) {
+        let (dice, swarm) = (&mut w.dice, &w.swarm);
+        if swarm.faults.cut && w.cuts < 200 && dice.chance(swarm.cut_early) {
+            self.cut_at = 1 + dice.below(w.start_steps + 5);
+        }
+        if swarm.faults.hang && dice.chance(400) {
+            self.hang_at = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 300 });
+            self.all_hang = swarm.victim.is_some() && dice.chance(600);
+        }
+        // A stack that goes on without a device has a long life before and after.
+        let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
+        if swarm.faults.dead && dice.chance(often) {
+            self.dead_at = 1 + dice.below(within);
+        }
+    }
+
+    /// Chooses when a life that is ready after so many steps is cut.
+    pub fn choose_when_ready(&mut self, steps: u64, w: &mut World) {
+        if w.swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
+            let within = 2 * w.cut_every();
+            self.cut_at = steps + 1 + w.dice.below(within);
+        }
+    }
+
+    /// A stop is short: it often gets a cut of its own.
+    pub fn choose_for_stop(&mut self, steps: u64, dice: &mut Dice) {
+        if self.cut_at < u64::MAX && dice.chance(400) {
+            let within = dice.pick(&[2, 2, 30]);
+            self.cut_at = steps + 1 + dice.below(within);
+        }
+    }
+
+    /// Whether the power is cut after so many steps.
+    pub fn is_cut(&self, steps: u64) -> bool {
+        steps >= self.cut_at
+    }
+
+    /// A command is sent to a device. Brings the cut forward when it is of a rare kind, to come
+    /// while it is under way.
+    pub fn begin_command(&mut self, command: &Command, steps: u64, w: &mut World) {
+        self.commands += 1;
+        let rare = match command {
+            Command::Flush { .. } | Command::Reset { .. } => true,
+            Command::Read { cause, .. } => *cause == Cause::Gc,
+            Command::Program { tally, .. } => tally.get(Cause::Host) < tally.total(),
+            _ => false,
+        };
+        if rare && self.cut_at < u64::MAX && w.dice.chance(w.swarm.aim) {
+            self.cut_at = self.cut_at.min(steps + 1 + w.dice.below(10));
+        }
+    }
+
+    /// Commands to devices so far.
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Whether the time of a device has come, and whether it is now.
+    pub fn is_death_due(&self) -> (bool, bool) {
+        (self.commands >= self.dead_at, self.commands == self.dead_at)
+    }
+
+    /// Whether a command hangs now, if its device may.
+    pub fn is_hang_due(&self) -> bool {
+        self.commands >= self.hang_at
+    }
+
+    /// It hangs.
+    pub fn hang(&mut self) {
+        assert!(self.is_hang_due(), "a command hangs when it is to");
+        if !self.all_hang {
+            self.hang_at = u64::MAX;
+        }
+        self.hung_once = true;
+    }
+
+    /// Whether all commands of the victim hang, from the first that does.
+    pub fn all_hang(&self) -> bool {
+        self.all_hang
+    }
+
+    /// Whether a command hung.
+    pub fn hung_once(&self) -> bool {
+        self.hung_once
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_layers::LayerKind;
+
+    use super::*;
+
+    #[test]
+    fn one_command_hangs_or_all_do() {
+        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
+        for all_hang in [false, true] {
+            let mut fate = Fate { hang_at: 2, all_hang, ..Fate::new(false) };
+            fate.begin_command(&Command::Flush { device: 0 }, 1, &mut w);
+            assert!(!fate.is_hang_due() && !fate.hung_once());
+            fate.begin_command(&Command::Flush { device: 0 }, 2, &mut w);
+            assert!(fate.is_hang_due());
+            fate.hang();
+            assert_eq!((fate.is_hang_due(), fate.hung_once()), (all_hang, true));
+        }
+    }
+
+    #[test]
+    fn a_calm_life_is_never_cut() {
+        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
+        w.swarm.faults.cut = true;
+        let mut fate = Fate::new(true);
+        fate.choose_when_ready(10, &mut w);
+        fate.choose_for_stop(20, &mut w.dice);
+        assert!(!fate.is_cut(u64::MAX - 1));
+        let mut fate = Fate::new(false);
+        fate.choose_when_ready(10, &mut w);
+        assert!(!fate.is_cut(10) && fate.is_cut(u64::MAX - 1));
+    }
+}

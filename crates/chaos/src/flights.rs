@@ -1,0 +1,232 @@
+//! Commands under way in one life: in what order they are over, and which hang.
+//!
+//! Invariants
+//! - Every command submitted is here, going or hung, until its `Done` is given back.
+//! - Of a zoned device, what changes a segment is over in the order of submission.
+
+use hostftl_core::{Command, Nanos, Token};
+
+use crate::disk::Disk;
+use crate::events::Named;
+use crate::extent::{Extent, overlap};
+use crate::swarm::Order;
+use crate::world::World;
+
+/// A command under way.
+#[derive(Debug)]
+pub struct Flight {
+    /// Its token.
+    pub token: Token,
+    /// The command.
+    pub command: Command,
+    /// What the device said when a flush or program was submitted.
+    pub stamp: u32,
+    /// What it touches on a device.
+    pub extent: Option<Extent>,
+    /// When it was submitted.
+    sent: Nanos,
+    /// How many commands were submitted before it.
+    seq: u64,
+    /// Whether it is past its deadline.
+    late: bool,
+}
+
+impl Flight {
+    /// Whether it is past its deadline.
+    pub fn is_late(&self) -> bool {
+        self.late
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Flights {
+    going: Vec<Flight>,
+    hung: Vec<Flight>,
+    /// Commands submitted so far.
+    begun: u64,
+}
+
+impl Flights {
+    /// None.
+    pub fn new() -> Self {
+        Flights { going: Vec::with_capacity(256), hung: Vec::new(), begun: 0 }
+    }
+
+    /// Whether one can be over now.
+    pub fn any_going(&self) -> bool {
+        !self.going.is_empty()
+    }
+
+    /// Whether one hangs.
+    pub fn any_hung(&self) -> bool {
+        !self.hung.is_empty()
+    }
+
+    /// Whether a token is used.
+    pub fn has(&self, token: Token) -> bool {
+        self.going.iter().chain(&self.hung).any(|other| other.token == token)
+    }
+
+    /// Whether the order of a command and one that is going matters.
+    pub fn overlaps(&self, extent: Option<Extent>) -> bool {
+        self.going.iter().any(|other| overlap(other.extent, extent))
+    }
+
+    /// Whether the layer waits for none of them any more, or each is the CPU's.
+    pub fn are_given_up(&self) -> bool {
+        self.going.iter().all(|flight| flight.late || flight.command.device().is_none())
+    }
+
+    /// Whether commands of devices that must not hang would be as late as those that do, if the
+    /// deadline came now.
+    pub fn others_would_be_late(&self, victim: Option<u8>) -> bool {
+        let of_others =
+            |flight: &Flight| flight.command.device().is_some_and(|it| Some(it) != victim);
+        victim.is_some() && self.going.iter().any(of_others)
+    }
+
+    /// Whether a command to a segment comes at a time when it may.
+    ///
+    /// # Errors
+    /// With what it comes at the same time.
+    pub fn keeps_order(
+        &self,
+        command: &Command,
+        extent: Option<Extent>,
+        w: &World,
+    ) -> Result<(), String> {
+        let disks = &w.machine.disks;
+        let Some(here) = place(extent, disks) else { return Ok(()) };
+        let hung = self.hung.iter().filter(|it| w.now < it.sent + w.config.deadline);
+        let others = self.going.iter().filter(|it| !it.late).chain(hung);
+        for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
+            let resets =
+                |command: &Command| matches!(command, Command::Reset { .. } | Command::Mark { .. });
+            if resets(command) || resets(&other.command) {
+                let what = crate::trace::command(command);
+                let other = crate::trace::command(&other.command);
+                return Err(format!("{what} while {other} is in flight to the same segment"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command waits in its segment behind one that hangs.
+    pub fn is_behind_hung(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
+        let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
+        here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
+    }
+
+    /// A command is submitted, and hangs or does not.
+    pub fn begin(
+        &mut self,
+        it: (Token, Command, u32),
+        extent: Option<Extent>,
+        sent: Nanos,
+        hangs: bool,
+    ) {
+        let (token, command, stamp) = it;
+        let flight = Flight { token, command, stamp, extent, sent, seq: self.begun, late: false };
+        self.begun += 1;
+        let list = if hangs { &mut self.hung } else { &mut self.going };
+        list.push(flight);
+    }
+
+    /// The next command that is over, of those that are going.
+    pub fn take(&mut self, w: &mut World) -> Flight {
+        let count = self.going.len() as u64;
+        let (order, stubborn) = w.swarm.order;
+        let index = match order {
+            Order::Oldest if w.dice.chance(stubborn) => 0,
+            Order::Newest if w.dice.chance(stubborn) => count - 1,
+            _ => w.dice.below(count),
+        };
+        let index = self.first_of_segment(index as usize, &w.machine.disks);
+        let flight = match order {
+            Order::Any => self.going.swap_remove(index),
+            Order::Oldest | Order::Newest => self.going.remove(index),
+        };
+        w.tallies.note_if(flight.late, Named::LateDone);
+        flight
+    }
+
+    /// Instead of the command at `index`, the first that is to take place in its segment.
+    fn first_of_segment(&self, index: usize, disks: &[Disk]) -> usize {
+        let Some(place) = write_place(&self.going[index], disks) else { return index };
+        let same = |&at: &usize| write_place(&self.going[at], disks) == Some(place);
+        let all = (0..self.going.len()).filter(same);
+        all.min_by_key(|&at| self.going[at].seq).unwrap_or(index)
+    }
+
+    /// The layer has waited for `deadline`: what hangs so long may come back from now on, late.
+    /// With `all_hang` some come back later, or never.
+    pub fn release(&mut self, deadline: Nanos, all_hang: bool, w: &mut World) {
+        for index in (0..self.hung.len()).rev() {
+            // Zones keep their order.
+            let may_stay = all_hang && deadline > 0 && w.segments.is_none();
+            let stays = may_stay && w.dice.chance(500);
+            if self.hung[index].sent + deadline <= w.now && !stays {
+                let flight = self.hung.swap_remove(index);
+                self.going.push(Flight { late: true, ..flight });
+            }
+        }
+    }
+
+    /// All of them, those that hang last.
+    pub fn all(&self) -> impl Iterator<Item = &Flight> {
+        self.going.iter().chain(&self.hung)
+    }
+
+    /// All of them; of a zoned device in the order of submission, which it keeps.
+    pub fn in_order(&mut self, zoned: bool) -> impl Iterator<Item = &mut Flight> {
+        let mut all: Vec<_> = self.going.iter_mut().chain(&mut self.hung).collect();
+        if zoned {
+            all.sort_by_key(|flight| flight.seq);
+        }
+        all.into_iter()
+    }
+
+    /// The end of the life: every handle is forgotten.
+    pub fn void(&mut self) {
+        for flight in self.going.drain(..).chain(self.hung.drain(..)) {
+            flight.command.void();
+        }
+    }
+}
+
+/// The device and segment that a command changes, on a zoned device.
+fn write_place(flight: &Flight, disks: &[Disk]) -> Option<(u8, u64)> {
+    place(flight.extent, disks).filter(|_| flight.extent.is_some_and(|(.., writes)| writes))
+}
+
+fn place(extent: Option<Extent>, disks: &[Disk]) -> Option<(u8, u64)> {
+    let (device, lba, ..) = extent?;
+    Some((device, disks.get(usize::from(device))?.segment_of(lba)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_layers::LayerKind;
+
+    use super::*;
+
+    #[test]
+    fn what_hangs_comes_back_late_after_the_deadline() {
+        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
+        let mut flights = Flights::new();
+        for (token, hangs) in [(Token(0), true), (Token(1), false)] {
+            let begun = (token, Command::Flush { device: 0 }, 0);
+            flights.begin(begun, None, 100, hangs);
+        }
+        assert!(flights.has(Token(0)) && flights.any_hung() && !flights.are_given_up());
+        assert_eq!(flights.take(&mut w).token, Token(1));
+        w.now = 149;
+        flights.release(50, false, &mut w);
+        assert!(flights.any_hung() && !flights.any_going(), "it is not late yet");
+        w.now = 150;
+        flights.release(50, false, &mut w);
+        assert!(!flights.any_hung() && flights.are_given_up());
+        assert!(flights.take(&mut w).is_late() && !flights.has(Token(0)));
+    }
+}

@@ -1,0 +1,151 @@
+//! How a life becomes ready and ends, and whether it may end so.
+
+use hostftl_core::{Event, Layer};
+use hostftl_layers::Mode;
+
+use super::{Life, Phase};
+use crate::events::Named;
+use crate::heard;
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The layer stopped as asked.
+    Stopped,
+    /// The power was cut; whether the layer had become ready before.
+    Cut(bool),
+    /// The layer refused what a fault had damaged.
+    Refused,
+}
+
+impl Life<'_> {
+    /// Judges what the layer tells.
+    pub(super) fn noted(&mut self, event: Event) {
+        let (w, errors) = (&mut *self.w, &self.errors);
+        let judged = match event {
+            Event::Ready { replayed, dropped } => self.became_ready(replayed, dropped),
+            Event::Stopped => self.stopped(),
+            Event::Unrecoverable(why) => self.refused(why),
+            Event::DeviceFailed { device, abandoned, .. } => {
+                w.tallies.note_if(abandoned, Named::Abandoned);
+                match errors.any() {
+                    true => Ok(()),
+                    false => Err(format!("device {device} is said to have failed and did not")),
+                }
+            }
+            Event::Lost { sectors } => self.heard.lost(sectors, errors, w),
+            Event::Corrupt { lba, sectors } => self.heard.corrupt(lba, sectors, errors, w),
+            Event::Mended { device, lba, sectors } => heard::mended(device, lba, sectors, w),
+            Event::Older { device } if w.to_copy().is_some_and(|it| it != device) => {
+                Err(format!("device {device} is said to be an older copy and is not"))
+            }
+            Event::CheckpointDone => {
+                w.copied.root_done();
+                w.tallies.note(Named::Checkpoint);
+                Ok(())
+            }
+            Event::Older { .. } | Event::GcStarted | Event::Full => {
+                w.tallies.note(match event {
+                    Event::Older { .. } => Named::OlderTold,
+                    Event::GcStarted => Named::Gc,
+                    _ => Named::Full,
+                });
+                Ok(())
+            }
+        };
+        self.expect(judged);
+    }
+
+    fn became_ready(&mut self, replayed: u64, dropped: u64) -> Result<(), String> {
+        if self.phase != Phase::Starting {
+            return Err("ready, but the layer was not starting".into());
+        }
+        self.phase = Phase::Ready;
+        self.w.clean = false;
+        self.w.ready_with_copy()?;
+        self.w.life_begun();
+        self.w.start_steps = self.steps;
+        self.fate.choose_when_ready(self.steps, self.w);
+        self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
+        self.w.tallies.note_if(dropped > 0, Named::CutDropped);
+        self.check();
+        let (lost, missing) = (self.layer.lost_devices(), self.w.config.missing);
+        let others = |victim: u8| lost & !(1 << victim) != 0;
+        if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
+            return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
+        }
+        if self.mode == Mode::Open && (self.audited || self.w.dice.chance(self.w.swarm.audit)) {
+            self.audited = true;
+            self.w.workload.audit();
+        }
+        Ok(())
+    }
+
+    fn stopped(&mut self) -> Result<(), String> {
+        let Phase::Stopping(begin) = self.phase else {
+            return Err("stopped, but nobody asked".into());
+        };
+        self.phase = Phase::Over(End::Stopped);
+        if self.hiccups.unflushed() && !self.layer.has_failed() {
+            return Err("stopped after a flush that failed as if nothing had".into());
+        }
+        if !self.errors.any() && (!self.layer.idle() || !self.flights.are_given_up()) {
+            return Err("stopped with something under way".into());
+        }
+        if self.errors.excuses() == 0 {
+            self.w.model.end_flush(begin);
+            self.w.clean = true;
+            self.w.tallies.note(Named::CleanStop);
+            self.w.tallies.note_if(self.audited, Named::Audit);
+        }
+        Ok(())
+    }
+
+    /// The volume is refused: some faults excuse that for ever, and some for this life.
+    fn refused(&mut self, why: &'static str) -> Result<(), String> {
+        let journal = self.w.mortal_journal();
+        let lacks_journal = journal.is_some_and(|it| self.is_dead(it) || self.hiccups.any());
+        let starting = self.phase == Phase::Starting;
+        // A stack that can do without a device opens without one that did not answer.
+        let hung = self.fate.hung_once() && self.w.swarm.victim.is_some() && starting;
+        let passing = self.hiccups.are_alone(&self.errors, self.w) && starting;
+        self.phase = Phase::Over(End::Refused);
+        if lacks_journal {
+            return self.w.refused_without_journal(self.fate.hung_once());
+        }
+        if self.w.has_copy() && !self.errors.any() {
+            return self.w.refused_with_copy();
+        }
+        if hung || passing {
+            self.w.tallies.note_if(!hung, Named::RefusedForNow);
+            self.w.refused_for_now = true;
+        } else if self.w.damaged || self.errors.excuses() > 0 {
+            self.w.tallies.note(Named::Refused);
+        } else {
+            return Err(format!("expected to open, found unrecoverable: {why}"));
+        }
+        Ok(())
+    }
+
+    /// Ends the life at once: the power is cut, or only the process is killed.
+    pub(super) fn cut(mut self) -> End {
+        let starting = matches!(self.phase, Phase::New | Phase::Starting);
+        let (tallies, open) = (&mut self.w.tallies, self.mode == Mode::Open);
+        tallies.note_if(starting && open, Named::CutRecovery);
+        tallies.note_if(starting && !open, Named::CutFormat);
+        tallies.note_if(self.host.is_unserved() && open, Named::CutTwice);
+        tallies.note_if(matches!(self.phase, Phase::Stopping(_)), Named::CutStop);
+        self.host.note_cut(tallies);
+        self.w.cut_power(&mut self.flights);
+        self.switch_off();
+        End::Cut(!starting)
+    }
+
+    /// The end of a life, however it came: every handle is forgotten, every request given up.
+    pub(super) fn switch_off(&mut self) {
+        self.layer.power_off();
+        self.flights.void();
+        self.host.give_up(self.w);
+        self.w.model.begin_life();
+    }
+}

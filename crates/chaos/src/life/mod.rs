@@ -1,0 +1,348 @@
+//! One life of a layer: from its start to a clean stop or a power cut. This is the chaos driver.
+//!
+//! The driver chooses the next input; its parts have what is under way ([`Flights`]), the host's
+//! side ([`Host`]), what goes wrong and when ([`Fate`], [`Hiccups`]), and what the layer was given
+//! and told of that ([`Errors`], [`Heard`]). `ending.rs` judges how a life ends.
+
+mod ending;
+
+use hostftl_core::{Command, DeviceError, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token};
+use hostftl_layers::{AnyLayer, Mode};
+
+use crate::errors::Errors;
+use crate::events::Named;
+use crate::exec::{Detour, Outcome};
+use crate::extent::{Extent, extent};
+use crate::fate::Fate;
+use crate::flights::{Flight, Flights};
+use crate::heard::Heard;
+use crate::hiccup::Hiccups;
+use crate::host::{Excuses, Host};
+use crate::matrix::Row;
+use crate::model::Moment;
+use crate::trace;
+use crate::world::World;
+use crate::zoned;
+pub use ending::End;
+
+/// `Layer::check` is called so often, in steps.
+const CHECK_EVERY: u64 = 1024;
+
+/// What a life goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Before its first input.
+    New,
+    /// Formatting or recovering.
+    Starting,
+    /// Serving.
+    Ready,
+    /// Asked to stop, at the moment that is given.
+    Stopping(Moment),
+    /// Over.
+    Over(End),
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Life<'w> {
+    w: &'w mut World,
+    layer: AnyLayer,
+    flights: Flights,
+    host: Host,
+    fate: Fate,
+    hiccups: Hiccups,
+    errors: Errors,
+    heard: Heard,
+    phase: Phase,
+    mode: Mode,
+    audited: bool,
+    steps: u64,
+    wrong: Option<String>,
+}
+
+impl<'w> Life<'w> {
+    /// A new life over what the devices hold; with `calm` nothing goes wrong in it.
+    ///
+    /// # Errors
+    /// When the layer refuses a plan that it made before.
+    pub fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
+        let (buffers, free) = w.issue();
+        let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
+        let layer = layer.map_err(|why| format!("new after plan: {why}"))?;
+        w.workload.end_audit();
+        w.reopen();
+        let (mut fate, mut hiccups) = (Fate::new(calm), Hiccups::default());
+        let mut errors = Errors::default();
+        zoned::remember_broken(&mut errors, w);
+        if !calm {
+            fate.choose(w);
+            hiccups.choose(w);
+            w.damage(mode);
+        }
+        Ok(Life {
+            layer,
+            flights: Flights::new(),
+            host: Host::new(w.swarm.depth as usize, free),
+            fate,
+            hiccups,
+            errors,
+            heard: Heard::default(),
+            phase: Phase::New,
+            mode,
+            audited: false,
+            steps: 0,
+            wrong: None,
+            w,
+        })
+    }
+
+    /// The final life: it reads the whole volume.
+    pub fn demand_audit(&mut self) {
+        self.audited = true;
+    }
+
+    /// Lives until the end.
+    ///
+    /// # Errors
+    /// What was expected and what was found instead.
+    pub fn run(mut self) -> Result<End, String> {
+        let mut out = Out::new();
+        loop {
+            if let Some(what) = self.wrong.take() {
+                self.switch_off();
+                return Err(what);
+            }
+            if let Phase::Over(end) = self.phase {
+                self.switch_off();
+                return Ok(end);
+            }
+            if self.fate.is_cut(self.steps) {
+                return Ok(self.cut());
+            }
+            match self.choose() {
+                Some(input) => self.feed(input, &mut out),
+                None => {
+                    let waiting = self.host.waiting();
+                    self.expect(Err(format!("stalled with {waiting} requests waiting")));
+                }
+            }
+        }
+    }
+
+    /// Records the first thing that is wrong.
+    fn expect(&mut self, judged: Result<(), String>) {
+        if let Err(what) = judged {
+            self.wrong.get_or_insert(what);
+        }
+    }
+
+    /// The next input: any that is possible.
+    fn choose(&mut self) -> Option<Input> {
+        if self.phase == Phase::New {
+            self.phase = Phase::Starting;
+            return Some(Input::Timer);
+        }
+        self.w.now += self.w.dice.below(1000);
+        if self.flights.any_hung()
+            && self.w.dice.chance(5)
+            && !self.flights.others_would_be_late(self.w.swarm.victim)
+        {
+            self.w.now += self.w.config.deadline;
+        }
+        let timer = self.layer.next_timer();
+        let due = timer.is_some_and(|at| at <= self.w.now);
+        let may_ask = self.phase == Phase::Ready && self.host.may_ask(&self.layer, self.w);
+        let weights = self.w.swarm.weights;
+        let possible = [
+            if due { weights[0] } else { 0 },
+            if self.flights.any_going() { weights[1] } else { 0 },
+            if may_ask { weights[2] } else { 0 },
+        ];
+        if possible == [0; 3] {
+            return self.choose_rarely(timer);
+        }
+        match self.w.dice.weigh(&possible) {
+            0 => Some(Input::Timer),
+            1 => Some(self.complete_one()),
+            _ => Some(self.host.ask(&self.layer, &self.errors, self.w)),
+        }
+    }
+
+    /// Nothing is possible now: stop, or let time pass.
+    fn choose_rarely(&mut self, timer: Option<u64>) -> Option<Input> {
+        let hung = self.flights.any_hung();
+        let answers = !hung || self.fate.all_hang() && self.w.dice.chance(500);
+        if self.phase == Phase::Ready && self.host.waiting() == 0 && answers {
+            self.phase = Phase::Stopping(self.w.model.begin_flush());
+            self.fate.choose_for_stop(self.steps, &mut self.w.dice);
+            return Some(Input::Stop);
+        }
+        if timer.is_none() && self.host.waiting() == 0 && hung {
+            self.flights.release(0, self.fate.all_hang(), self.w);
+            return Some(self.complete_one());
+        }
+        let timer = timer?;
+        self.w.now = self.w.now.max(timer);
+        Some(Input::Timer)
+    }
+
+    /// Completes one command in flight.
+    fn complete_one(&mut self) -> Input {
+        let mut flight = self.flights.take(self.w);
+        let result = self.execute(&mut flight);
+        let is_ready = self.phase == Phase::Ready;
+        let judged = self.w.follow_copy(&flight.command, result.is_ok(), is_ready);
+        self.expect(judged);
+        self.w.machine.arena.repay(flight.token.0, &flight.command);
+        Input::Done(Done { token: flight.token, command: flight.command, result })
+    }
+
+    fn execute(&mut self, flight: &mut Flight) -> Outcome {
+        let device = flight.command.device();
+        if device.is_some_and(|device| self.is_dead(device)) {
+            self.errors.add(Row::DeadDevice, &self.w.claims);
+            self.errors.disorder();
+            self.w.victim_is_gone();
+            return Err(DeviceError::Gone);
+        }
+        if device.is_some() && flight.is_late() && self.w.dice.chance(500) {
+            self.errors.add(Row::Hang, &self.w.claims);
+            self.errors.disorder();
+            return Err(DeviceError::Gone);
+        }
+        let is_made = self.is_made();
+        let (fate, errors, w) = (&self.fate, &mut self.errors, &mut *self.w);
+        if let Some(error) = zoned::break_segment(&flight.command, fate, errors, w) {
+            return Err(error);
+        }
+        if !is_made && let Some(error) = self.hiccups.strike(flight, fate, errors, w) {
+            return Err(error);
+        }
+        let detour = if device.is_some() { w.detour(&flight.command) } else { Detour::None };
+        let result = w.machine.run(&mut flight.command, flight.stamp, detour, &mut w.dice);
+        if result.is_err() && device.is_some() {
+            match zoned::segment_refused(&flight.command, errors, w) {
+                Ok(true) => {}
+                Ok(false) => {
+                    errors.add(Row::ReadError, &w.claims);
+                    w.tallies.note(Named::ReadError);
+                }
+                Err(what) => self.expect(Err(what)),
+            }
+        }
+        result
+    }
+
+    /// Gives the layer an input and takes its outputs.
+    fn feed(&mut self, input: Input, out: &mut Out) {
+        self.w.observe("", || trace::input(&input));
+        self.w.steps += 1;
+        self.steps += 1;
+        let timer = matches!(input, Input::Timer);
+        self.layer.step(self.w.now, input, out);
+        let made = MAX_OUTPUTS - out.room();
+        for output in out.drain() {
+            self.w.observe("  ", || trace::output(&output));
+            self.take(output);
+        }
+        if timer && self.flights.any_hung() {
+            self.flights.release(self.w.config.deadline, self.fate.all_hang(), self.w);
+        }
+        let idle = made == 0 && self.phase == Phase::Starting;
+        let judged = self.host.look_at_stall(self.steps, idle);
+        self.expect(judged);
+        if self.steps.is_multiple_of(CHECK_EVERY) || matches!(self.phase, Phase::Over(_)) {
+            self.check();
+        }
+    }
+
+    fn check(&mut self) {
+        let checked = self.layer.check();
+        self.expect(checked.map_err(|what| format!("invariant: {what}")));
+    }
+
+    fn take(&mut self, output: Output) {
+        match output {
+            Output::Submit(token, command) => self.submit(token, command),
+            Output::Reply(reply) => {
+                let (errors, hiccups, heard) = (&self.errors, &self.hiccups, &self.heard);
+                let excuses = Excuses { errors, hiccups, heard };
+                let judged = self.host.answered(reply, self.steps, excuses, &self.layer, self.w);
+                self.expect(judged);
+            }
+            Output::Reclaim(payload) => {
+                self.w.tallies.note(Named::LeftBehind);
+                self.host.regain(payload);
+            }
+            Output::Event(event) => self.noted(event),
+        }
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        let extent = extent(&command);
+        let within = within_device(&command, extent, self.w);
+        self.expect(within);
+        let lent = self.w.machine.arena.lend(token.0, &command);
+        self.expect(lent);
+        if self.flights.has(token) {
+            self.expect(Err(format!("token {} is in flight twice", token.0)));
+        }
+        let stamp = match &command {
+            Command::Flush { device } => self.w.machine.disks[*device as usize].begin_flush(),
+            Command::Program { device, .. } => self.w.machine.disks[*device as usize].epoch(),
+            _ => 0,
+        };
+        if command.device().is_some() {
+            self.fate.begin_command(&command, self.steps, self.w);
+            self.w.tallies.note_if(self.flights.overlaps(extent), Named::DeviceOverlap);
+            self.w.tallies.note_if(self.fate.is_death_due().1, Named::DeadDevice);
+        }
+        let in_order = self.flights.keeps_order(&command, extent, self.w);
+        self.expect(in_order);
+        let mut hangs = self.flights.is_behind_hung(extent, &self.w.machine.disks);
+        if hangs {
+            self.errors.add(Row::Hang, &self.w.claims);
+        } else if self.hangs(&command) {
+            self.fate.hang();
+            self.errors.add(Row::Hang, &self.w.claims);
+            self.w.victim_is_gone();
+            hangs = true;
+        }
+        self.flights.begin((token, command, stamp), extent, self.w.now, hangs);
+    }
+
+    /// Whether a stack that needs all of its devices only to be made is being made.
+    fn is_made(&self) -> bool {
+        let starting = matches!(self.phase, Phase::New | Phase::Starting);
+        self.w.swarm.victim.is_some() && self.mode == Mode::Format && starting
+    }
+
+    /// Whether a device is missing, or has died.
+    fn is_dead(&self, device: u8) -> bool {
+        let died = self.fate.is_death_due().0 && self.w.may_fail(device);
+        died && !self.is_made() || self.w.config.missing >> device & 1 == 1
+    }
+
+    /// Whether this command, which is being submitted, hangs.
+    fn hangs(&self, command: &Command) -> bool {
+        let due = self.fate.is_hang_due() && !self.is_made();
+        due && command.device().is_some_and(|device| self.w.may_fail(device))
+    }
+}
+
+/// Whether a command stays within its device, and its tally fits.
+fn within_device(command: &Command, extent: Option<Extent>, w: &World) -> Result<(), String> {
+    let Some((device, lba, sectors, _)) = extent else { return Ok(()) };
+    if let Command::Program { gather, tally, .. } = command {
+        let bytes: u32 = gather.iter().map(|piece| piece.bytes()).sum();
+        if u64::from(bytes) != sectors * 512 {
+            return Err(format!("a tally of {} for {bytes} bytes", tally.total()));
+        }
+    }
+    let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
+    match lba.checked_add(sectors) {
+        Some(end) if end <= size && sectors > 0 => Ok(()),
+        _ => Err(format!("{} on a device of {size} sectors", trace::command(command))),
+    }
+}
