@@ -386,3 +386,60 @@ impl Cache {
         self.ledger.check(listed().map(|slot| slot.page))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::{DeviceInfo, MetaBuf};
+    use hostftl_format::tier::entry;
+
+    use super::*;
+
+    fn cache() -> Cache {
+        let devices = [DeviceInfo::block(1 << 12, 8), DeviceInfo::block(1 << 16, 8)];
+        let layout = Layout::new(32, &devices).expect("both devices are large enough");
+        Cache::new(&layout, &Params::default(), [7; 16])
+    }
+
+    /// A commit that writes the only page of the directory: the entry of a slot in it.
+    fn commit(cache: &mut Cache, slot: u32, is_flushed: bool) -> Entry {
+        let mut buf = MetaBuf::new(1);
+        cache.begin_commit();
+        for device in [FAST, SLOW] {
+            cache.flushes().changed(device);
+            cache.flushes().begin(device);
+            if is_flushed {
+                cache.flushes().cover(device);
+            }
+        }
+        assert_eq!(cache.directory().next(true), Some(0));
+        cache.list(0, &mut buf.pages_mut()[0]);
+        cache.end_commit();
+        entry(&buf.pages()[0], slot as usize)
+    }
+
+    #[test]
+    fn a_slot_is_listed_after_its_data_and_freed_after_its_entry() {
+        let mut cache = cache();
+        let slot = cache.take(5, State::Taking).expect("a slot is free");
+        cache.arrived(slot, State::Dirty);
+        assert_eq!(commit(&mut cache, slot, false), Entry::Nothing, "its data may not be there");
+        assert_eq!(commit(&mut cache, slot, true), Entry::Dirty(5));
+        assert_eq!(cache.begin_cleaning(slot), 5);
+        cache.written_back(slot);
+        assert_eq!((cache.find(5), cache.state(slot)), (Some(slot), State::Cleaned));
+        assert_eq!(commit(&mut cache, slot, false), Entry::Dirty(5), "the copy may not be there");
+        assert_eq!(commit(&mut cache, slot, true), Entry::Clean(5));
+        assert_eq!((cache.find(5), cache.check()), (None, Ok(())));
+    }
+
+    #[test]
+    fn what_is_written_while_it_is_cleaned_stays_dirty() {
+        let mut cache = cache();
+        let slot = cache.take(5, State::Taking).expect("a slot is free");
+        cache.arrived(slot, State::Dirty);
+        cache.begin_cleaning(slot);
+        cache.begin_write(slot);
+        cache.written_back(slot);
+        assert_eq!((cache.state(slot), cache.check()), (State::Dirty, Ok(())));
+    }
+}
