@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use hostftl_ask::{Wrong, WrongKind};
+
 /// The exit codes of `hostftl`; `hostftl --help` lists them.
 pub mod code {
     /// The command could not do its work.
@@ -66,5 +68,17 @@ impl From<io::Error> for Failure {
             }
             _ => Failure::failed(format!("can't print: {error}")),
         }
+    }
+}
+
+/// What is wrong with a study.
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Self {
+        let code = match wrong.kind {
+            WrongKind::Failed => code::FAILED,
+            WrongKind::Usage => code::USAGE,
+            WrongKind::Violation => code::VIOLATION,
+        };
+        Failure { code, text: wrong.text }
     }
 }

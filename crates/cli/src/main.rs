@@ -5,13 +5,12 @@ mod console;
 mod ending;
 mod failure;
 mod interrupt;
-mod nearest;
-mod units;
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use hostftl_ask::{nearest, units};
 
 use crate::console::Console;
 use crate::failure::{Failure, code};

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 pub struct Args {
     /// Of these layers alone
-    #[arg(value_name = "LAYER", value_parser = super::layer)]
+    #[arg(value_name = "LAYER", value_parser = hostftl_ask::layer_kind)]
     layers: Vec<LayerKind>,
 }
 

@@ -18,25 +18,15 @@ pub mod trace;
 mod witness;
 
 use hostftl_io::IoError;
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerConfig;
 use hostftl_volume::{Error, Memory};
 
 use crate::failure::Failure;
-use crate::nearest;
 use crate::units::bytes;
-
-/// Reads the name of a layer, for clap.
-fn layer(name: &str) -> Result<LayerKind, String> {
-    name.parse().map_err(|()| {
-        let names: Vec<&str> =
-            ["none"].into_iter().chain(LayerKind::ALL.iter().map(|kind| kind.name())).collect();
-        nearest::unknown("layer", name, &names)
-    })
-}
 
 /// Reads a layer with its parameters, for clap.
 fn layer_config(text: &str) -> Result<LayerConfig, String> {
-    layer(text.split(':').next().unwrap_or_default())?;
+    hostftl_ask::layer_kind(text.split(':').next().unwrap_or_default())?;
     LayerConfig::parse(text)
 }
 

@@ -2,9 +2,7 @@
 
 mod beside;
 mod charts;
-mod columns;
 mod devices;
-mod files;
 mod page;
 mod progress;
 mod report;
@@ -13,21 +11,17 @@ mod verdict;
 
 use std::path::PathBuf;
 
-use hostftl_drives::{DeviceSpec, DriveError};
-use hostftl_sim::{
-    Export, LayerChoice, Load, Outcome, Stack, StackError, Study, StudyError, Warm, default_memory,
-};
+use hostftl_ask::{Question, STATES, Wrong, sheet};
+pub use hostftl_ask::{export, layer, stack};
+use hostftl_sim::{Export, LayerChoice, Outcome, Study, StudyError, Warm};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::{interrupt, nearest, units};
+use crate::{interrupt, units};
 pub use progress::Progress;
 pub use report::{NOTHING, aligned, styled};
 pub use scale::years;
 pub use verdict::state;
-
-/// The states of a drive that are shown unless the user says otherwise.
-const STATES: &str = "new,fill=70%,steady,self=70%";
 
 /// Which layer pays on a workload, and what it costs
 ///
@@ -132,10 +126,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 /// Writes the files that were asked for.
 fn save(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
     if let Some(path) = &args.csv {
-        files::csv(outcome, path)?;
+        sheet::csv(outcome, path)?;
     }
     if let Some(path) = &args.parquet {
-        files::parquet(outcome, path)?;
+        sheet::parquet(outcome, path)?;
     }
     match &args.html {
         Some(path) => page::write(outcome, args.seed, &again(), path),
@@ -155,85 +149,24 @@ fn again() -> String {
 }
 
 fn study(args: &Args) -> Result<Study, Failure> {
-    let load = |text: &String| -> Result<Load, Failure> {
-        let source = super::trace::source(text, args.skip_bad)?;
-        Ok(Load { name: text.clone(), source })
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let drives = args.drives.iter().map(|name| stack(name)).collect::<Result<Vec<_>, _>>()?;
-    let layers = args.layers.clone();
-    Ok(Study {
-        workloads: args.traces.iter().map(load).collect::<Result<_, _>>()?,
-        layers: layers.unwrap_or_else(|| usual(&drives)),
-        drives,
+    let question = Question {
+        workloads: args.traces.clone(),
+        skip_bad: args.skip_bad,
+        drives: args.drives.clone(),
+        layers: args.layers.clone(),
         warm: args.warm.clone(),
         export: args.export.unwrap_or_default(),
         cache: args.warm_cache.clone(),
         closed_loop: args.closed_loop,
         compact: args.compact,
         seed: args.seed,
-        threads: args.threads.map_or(cores, usize::from),
-        memory: args.memory.unwrap_or_else(default_memory),
-    })
-}
-
-/// Reads what is exported, for clap.
-pub fn export(text: &str) -> Result<Export, String> {
-    let Some(percent) = text.strip_suffix('%') else {
-        return units::parse_size(text).map(Export::Bytes);
+        threads: args.threads,
+        memory: args.memory,
     };
-    let percent = percent.parse::<f64>().ok().filter(|it| (1.0..=100.0).contains(it));
-    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 100%, as in 80%");
-    percent.map(|it| Export::Share((it * 10.0).round() as u32)).ok_or_else(wrong)
-}
-
-/// Reads a layer with its parameters, for clap.
-pub fn layer(text: &str) -> Result<LayerChoice, String> {
-    match text.split(':').next().unwrap_or_default() {
-        "raid5" => {}
-        name => drop(super::layer(name)?),
-    }
-    LayerChoice::parse(text)
-}
-
-/// The layers that suit `stacks` when nobody names any: those of their files, or what one takes for
-/// so many devices.
-fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
-    let mut layers: Vec<LayerChoice> = Vec::new();
-    for stack in stacks {
-        let suits: &[&str] = match stack.devices.len() {
-            1 => &["none", "hard"],
-            2 if stack.devices[0] != stack.devices[1] => &["tier"],
-            2 => &["log:parity=yes"],
-            _ => &["raid5", "log:parity=yes"],
-        };
-        let suits = suits.iter().map(|text| LayerChoice::parse(text).expect("it is built in"));
-        let all = if stack.layers.is_empty() { suits.collect() } else { stack.layers.clone() };
-        for layer in all {
-            if !layers.iter().any(|known| known.name == layer.name) {
-                layers.push(layer);
-            }
-        }
-    }
-    layers
-}
-
-/// The drive models that `text` means: built-in ones, or files.
-pub fn stack(text: &str) -> Result<Stack, Failure> {
-    Stack::find(text).map_err(|error| match error {
-        StackError::Drive(DriveError::Unknown { name, .. }) => {
-            let known: Vec<&str> = DeviceSpec::names().collect();
-            let text = nearest::unknown("drive", &name, &known);
-            Failure::usage(format!("{text}, or the path of a TOML file"))
-        }
-        other => Failure::failed(other),
-    })
+    Ok(question.study()?)
 }
 
 /// An error of a study, with its exit code.
 pub fn failure(error: StudyError) -> Failure {
-    match error {
-        StudyError::Violation { .. } => Failure::violation(error),
-        _ => Failure::failed(error),
-    }
+    Wrong::from(error).into()
 }

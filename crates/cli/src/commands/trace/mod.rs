@@ -7,7 +7,8 @@ mod record;
 mod synth;
 
 use clap::Subcommand;
-use hostftl_trace::{Notes, Source};
+pub use hostftl_ask::source;
+use hostftl_trace::Notes;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -38,18 +39,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Record(args) => record::run(args, console),
         Command::Synth(args) => synth::run(args, console),
     }
-}
-
-/// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
-///
-/// # Errors
-/// When its options make no sense.
-pub fn source(text: &str, skip_bad: bool) -> Result<Source, Failure> {
-    let mut source: Source = text.parse().map_err(Failure::usage)?;
-    if let Source::File(file) = &mut source {
-        file.skip_bad |= skip_bad;
-    }
-    Ok(source)
 }
 
 /// Says what was noticed about a trace on standard error.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use hostftl_report::{Sheet, Values};
 use hostftl_sim::{Hole, Outcome, Row};
 
-use super::columns::{Get, columns};
+use crate::columns::{Get, columns};
 
 /// Writes `rows` to `path` as CSV with a line of names; what a row does not have is empty.
 ///
@@ -31,7 +31,7 @@ fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A line for each row and each hole, in their order. A hole has its names and `failed` alone.
-fn sheet(outcome: &Outcome) -> Sheet {
+pub fn sheet(outcome: &Outcome) -> Sheet {
     let mut sheet = Sheet::new();
     let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
     let (of_hole, each) = (|_: &Hole| None::<u64>, all.iter().copied());

@@ -5,7 +5,9 @@ use hostftl_sim::{Hole, Latency, Row};
 
 /// A column's name and its values.
 pub struct Column {
+    /// What it is called; the name ends with its unit.
     pub name: String,
+    /// Its values.
     pub get: Get,
 }
 
@@ -13,8 +15,11 @@ pub struct Column {
 pub enum Get {
     /// Of a row, and of a hole.
     Text(fn(&Row) -> &str, fn(&Hole) -> &str),
+    /// Of a row; a hole has none.
     Flag(fn(&Row) -> bool),
+    /// A count.
     Whole(Figure<u64>),
+    /// A measure.
     Real(fn(&Row) -> Option<f64>),
 }
 

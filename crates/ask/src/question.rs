@@ -1,0 +1,205 @@
+//! A comparison as the user says it, and the study that it means.
+
+use std::path::PathBuf;
+
+use hostftl_drives::{DeviceSpec, DriveError};
+use hostftl_layers::LayerKind;
+use hostftl_sim::{Export, LayerChoice, Load, Stack, StackError, Study, Warm, default_memory};
+use hostftl_trace::Source;
+
+use crate::wrong::Wrong;
+use crate::{nearest, units};
+
+/// The states of a drive that are shown unless the user says otherwise.
+pub const STATES: &str = "new,fill=70%,steady,self=70%";
+/// The drive that is taken unless the user says otherwise.
+const DRIVE: &str = "hatl-2g";
+
+/// What to compare; the default is what a command line without options means.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Traces and synthetic workloads, as [`source`] reads them.
+    pub workloads: Vec<String>,
+    /// Whether bad lines of traces are counted and left out.
+    pub skip_bad: bool,
+    /// Drive models and stacks, as [`stack`] reads them.
+    pub drives: Vec<String>,
+    /// The layers; those that suit the drives unless given.
+    pub layers: Option<Vec<LayerChoice>>,
+    /// The states of the drives before.
+    pub warm: Vec<Warm>,
+    /// What the host can address in every row.
+    pub export: Export,
+    /// The folder where aged stacks are kept.
+    pub cache: Option<PathBuf>,
+    /// So many requests always under way, instead of the workload's own times.
+    pub closed_loop: Option<u32>,
+    /// Whether the workload's addresses are packed.
+    pub compact: bool,
+    /// Fixes everything that is chosen at random.
+    pub seed: u64,
+    /// Rows made at the same time; one for each core unless given.
+    pub threads: Option<u16>,
+    /// Bytes of memory that all rows under way may take; three quarters of what is free unless
+    /// given.
+    pub memory: Option<u64>,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Question {
+            workloads: Vec::new(),
+            skip_bad: false,
+            drives: vec![DRIVE.to_owned()],
+            layers: None,
+            warm: STATES.split(',').map(|text| text.parse().expect("it is a state")).collect(),
+            export: Export::Usual,
+            cache: None,
+            closed_loop: None,
+            compact: false,
+            seed: 1,
+            threads: None,
+            memory: None,
+        }
+    }
+}
+
+impl Question {
+    /// The study that it means.
+    ///
+    /// # Errors
+    /// When a workload's options make no sense, or there is no such drive.
+    pub fn study(&self) -> Result<Study, Wrong> {
+        let load = |text: &String| -> Result<Load, Wrong> {
+            Ok(Load { name: text.clone(), source: source(text, self.skip_bad)? })
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let drives = self.drives.iter().map(|name| stack(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Study {
+            workloads: self.workloads.iter().map(load).collect::<Result<_, _>>()?,
+            layers: self.layers.clone().unwrap_or_else(|| usual(&drives)),
+            drives,
+            warm: self.warm.clone(),
+            export: self.export,
+            cache: self.cache.clone(),
+            closed_loop: self.closed_loop,
+            compact: self.compact,
+            seed: self.seed,
+            threads: self.threads.map_or(cores, usize::from),
+            memory: self.memory.unwrap_or_else(default_memory),
+        })
+    }
+}
+
+/// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
+///
+/// # Errors
+/// When its options make no sense.
+pub fn source(text: &str, skip_bad: bool) -> Result<Source, Wrong> {
+    let mut source: Source = text.parse().map_err(Wrong::usage)?;
+    if let Source::File(file) = &mut source {
+        file.skip_bad |= skip_bad;
+    }
+    Ok(source)
+}
+
+/// The kind of layer that is called `name`.
+///
+/// # Errors
+/// That there is none, with the nearest name.
+pub fn layer_kind(name: &str) -> Result<LayerKind, String> {
+    name.parse().map_err(|()| {
+        let names: Vec<&str> =
+            ["none"].into_iter().chain(LayerKind::ALL.iter().map(|kind| kind.name())).collect();
+        nearest::unknown("layer", name, &names)
+    })
+}
+
+/// Reads a layer with its parameters; `raid5` is one.
+///
+/// # Errors
+/// What is wrong and what would be right, in words.
+pub fn layer(text: &str) -> Result<LayerChoice, String> {
+    match text.split(':').next().unwrap_or_default() {
+        "raid5" => {}
+        name => drop(layer_kind(name)?),
+    }
+    LayerChoice::parse(text)
+}
+
+/// Reads what is exported: a size, or a percentage.
+///
+/// # Errors
+/// What was expected.
+pub fn export(text: &str) -> Result<Export, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return units::parse_size(text).map(Export::Bytes);
+    };
+    let percent = percent.parse::<f64>().ok().filter(|it| (1.0..=100.0).contains(it));
+    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 100%, as in 80%");
+    percent.map(|it| Export::Share((it * 10.0).round() as u32)).ok_or_else(wrong)
+}
+
+/// The drive models that `text` means: built-in ones, or files.
+///
+/// # Errors
+/// When there is no such drive, or its file can't be used.
+pub fn stack(text: &str) -> Result<Stack, Wrong> {
+    Stack::find(text).map_err(|error| match error {
+        StackError::Drive(DriveError::Unknown { name, .. }) => {
+            let known: Vec<&str> = DeviceSpec::names().collect();
+            let text = nearest::unknown("drive", &name, &known);
+            Wrong::usage(format!("{text}, or the path of a TOML file"))
+        }
+        other => Wrong::failed(other),
+    })
+}
+
+/// The layers that suit `stacks` when nobody names any: those of their files, or what one takes for
+/// so many devices.
+fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
+    let mut layers: Vec<LayerChoice> = Vec::new();
+    for stack in stacks {
+        let suits: &[&str] = match stack.devices.len() {
+            1 => &["none", "hard"],
+            2 if stack.devices[0] != stack.devices[1] => &["tier"],
+            2 => &["log:parity=yes"],
+            _ => &["raid5", "log:parity=yes"],
+        };
+        let suits = suits.iter().map(|text| LayerChoice::parse(text).expect("it is built in"));
+        let all = if stack.layers.is_empty() { suits.collect() } else { stack.layers.clone() };
+        for layer in all {
+            if !layers.iter().any(|known| known.name == layer.name) {
+                layers.push(layer);
+            }
+        }
+    }
+    layers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_as_usual() {
+        let question = Question {
+            workloads: vec!["synth:uniform:size=4k,span=1m,count=9".into()],
+            ..Question::default()
+        };
+        let study = question.study().expect("it makes sense");
+        let layers: Vec<&str> = study.layers.iter().map(|layer| layer.name.as_str()).collect();
+        assert_eq!((layers, study.rows()), (vec!["passthrough", "hard"], 8));
+        assert_eq!(study.drives[0].name, DRIVE);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_kind() {
+        let wrong = Question { drives: vec!["hatl-2h".into()], ..Question::default() }.study();
+        let wrong = wrong.expect_err("there is no such drive");
+        assert_eq!(wrong.kind, crate::WrongKind::Usage);
+        assert!(wrong.text.contains("did you mean `hatl-2g`?"), "{wrong}");
+        assert!(layer("hrad").unwrap_err().contains("did you mean `hard`?"));
+        assert!(export("0%").is_err() && export("80%") == Ok(Export::Share(800)));
+    }
+}

@@ -1,0 +1,57 @@
+//! What went wrong, in words for the user, and of what kind it is.
+
+use std::fmt;
+
+use hostftl_sim::StudyError;
+
+/// Of what kind a fault is: exit codes and classes of exceptions follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongKind {
+    /// The work could not be done.
+    Failed,
+    /// What was asked makes no sense.
+    Usage,
+    /// A law that must hold does not.
+    Violation,
+}
+
+/// One line for the user: it names the file, line or device, and says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Of what kind it is.
+    pub kind: WrongKind,
+    /// The line.
+    pub text: String,
+}
+
+impl Wrong {
+    /// The work could not be done.
+    pub fn failed(text: impl fmt::Display) -> Self {
+        Wrong { kind: WrongKind::Failed, text: text.to_string() }
+    }
+
+    /// What was asked makes no sense.
+    pub fn usage(text: impl fmt::Display) -> Self {
+        Wrong { kind: WrongKind::Usage, text: text.to_string() }
+    }
+
+    /// A law that must hold does not.
+    pub fn violation(text: impl fmt::Display) -> Self {
+        Wrong { kind: WrongKind::Violation, text: text.to_string() }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<StudyError> for Wrong {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Violation { .. } => Wrong::violation(error),
+            _ => Wrong::failed(error),
+        }
+    }
+}
