@@ -5,16 +5,19 @@ RUNS ?= 1000000
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench chaos fuzz live miri fmt clean
+.PHONY: help setup build wheel demo test bench chaos fuzz live miri fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3
+setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3, Python
 	@scripts/setup.sh
 
 build: setup ## build everything into target/release
 	@scripts/cargo.sh build --release --workspace
+
+wheel: setup ## the Python package, as one wheel in target/wheels
+	@scripts/wheel.sh
 
 demo: ## the main job in a few minutes: a real volume under fio, then a comparison of layers
 	@scripts/demo.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients that the
-# tests use. Quiet and instant when everything is there. Without root it names what is missing: a
+# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients and the
+# Python that the tests use. Quiet and instant when everything is there. Without root it names what is missing: a
 # missing client skips its tests with a clear line, a missing compiler is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +23,7 @@ missing_packages() {
     have fusermount3 || echo fuse3
     have mkfs.ext4 || echo e2fsprogs
     have losetup || echo util-linux
+    python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
 }
 
 # nbdfuse has its own package on newer releases and is part of libnbd-bin on older ones.

@@ -39,6 +39,11 @@ impl Sheet {
         self.columns.push((name.into(), values));
     }
 
+    /// All columns with their names, in their order.
+    pub fn into_columns(self) -> Vec<(String, Values)> {
+        self.columns
+    }
+
     /// CSV with a line of names; what a row does not have is empty.
     pub fn csv(&self) -> String {
         let line = |cells: Vec<String>| cells.join(",") + "\n";

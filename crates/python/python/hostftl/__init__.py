@@ -1,0 +1,29 @@
+"""Flash translation layers on the host, studied on modelled drives.
+
+The figures are those of the command ``hostftl``, made by the same code::
+
+    import hostftl
+    row = hostftl.run("synth:uniform:size=4k,span=1g,count=100000", "hatl-2g", "hard")
+    row.waf_total, row.latency_ns.write.p99
+"""
+
+from ._native import VERSION as __version__
+from .errors import Error, FaultError, StudyError, TraceWarning, UsageError, ViolationError
+from .rows import Hole, Record, Row, Table
+from .studies import STATES, compare, run
+
+__all__ = [
+    "STATES",
+    "Error",
+    "FaultError",
+    "Hole",
+    "Record",
+    "Row",
+    "StudyError",
+    "Table",
+    "TraceWarning",
+    "UsageError",
+    "ViolationError",
+    "compare",
+    "run",
+]

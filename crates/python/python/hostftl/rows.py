@@ -1,0 +1,154 @@
+"""What a study comes to: rows with attributes, and tables of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from . import _native
+
+
+class Record(dict):
+    """A part of a row: a dictionary whose keys are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name!r}; there are: {', '.join(self)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+
+class Row(Record):
+    """What one layer came to. The names end with their units; see the type stub for all of them."""
+
+    def __repr__(self) -> str:
+        waf = self["waf_total"]
+        waf = "no writes" if waf is None else f"waf_total={waf:.3f}"
+        names = ", ".join(f"{key}={self[key]!r}" for key in ("layer", "drive", "workload", "warm"))
+        return f"Row({names}, {waf})"
+
+
+class Hole(Record):
+    """A combination without a row: its names, and the reason as ``failed``."""
+
+
+def _read(text: str) -> list[Row | Hole]:
+    """The rows and holes of the command line's JSON, in their order."""
+    values = json.loads(text, object_hook=Record)
+    return [Hole(value) if "failed" in value else Row(value) for value in values]
+
+
+class Table:
+    """Rows in the order of workloads, drives, states and layers; combinations that could not be made
+    are holes between them.
+
+    It can be pickled, and tables of the same version can be added.
+    """
+
+    def __init__(self, text: str, columns: list[tuple[str, str, list]]):
+        self._all = _read(text)
+        self._columns = columns
+
+    @property
+    def rows(self) -> list[Row]:
+        """What was made."""
+        return [it for it in self._all if isinstance(it, Row)]
+
+    @property
+    def holes(self) -> list[Hole]:
+        """What could not be made, with the reasons."""
+        return [it for it in self._all if isinstance(it, Hole)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+    def __add__(self, other: Table) -> Table:
+        if not isinstance(other, Table):
+            return NotImplemented
+        if [it[:2] for it in self._columns] != [it[:2] for it in other._columns]:
+            raise ValueError("the tables have other columns: they are of two versions")
+        sum_ = Table("[]", [])
+        sum_._all = self._all + other._all
+        pairs = zip(self._columns, other._columns)
+        sum_._columns = [(name, kind, one + two) for (name, kind, one), (_, _, two) in pairs]
+        return sum_
+
+    def __repr__(self) -> str:
+        lines = [repr(it) for it in self._all]
+        return f"Table of {len(self.rows)} rows and {len(self.holes)} holes\n" + "\n".join(lines)
+
+    def where(self, **wanted: Any) -> list[Row]:
+        """The rows that have these values, as in ``table.where(layer="log", warm="steady")``."""
+        return [row for row in self.rows if all(row[key] == it for key, it in wanted.items())]
+
+    def to_list(self) -> list[dict]:
+        """Rows and holes in their order, as ``hostftl compare --json`` prints them."""
+        return list(self._all)
+
+    def to_numpy(self) -> dict[str, np.ndarray]:
+        """The columns of ``hostftl compare --csv``, an array of shape (rows and holes,) for each.
+
+        Texts are objects, flags bool, counts int64 and measures float64. A count that some row does
+        not have makes its column float64 with NaN there.
+        """
+        return {name: _array(kind, cells) for name, kind, cells in self._columns}
+
+    def to_pandas(self) -> Any:
+        """The same columns as a ``pandas.DataFrame``; counts that may be missing are ``Int64``."""
+        import pandas
+
+        kinds = {"flag": "bool", "text": "object", "whole": "Int64", "real": "float64"}
+        columns = {
+            name: pandas.array(cells, dtype=kinds[kind]) if kind == "whole" else _array(kind, cells)
+            for name, kind, cells in self._columns
+        }
+        return pandas.DataFrame(columns)
+
+    def to_polars(self) -> Any:
+        """The same columns as a ``polars.DataFrame``; what is missing is null."""
+        import polars
+
+        kinds = {
+            "flag": polars.Boolean,
+            "text": polars.String,
+            "whole": polars.Int64,
+            "real": polars.Float64,
+        }
+        return polars.DataFrame(
+            [polars.Series(name, cells, dtype=kinds[kind]) for name, kind, cells in self._columns]
+        )
+
+    def write_csv(self, path: str | os.PathLike) -> None:
+        """Writes the file that ``hostftl compare --csv`` writes."""
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(_native.csv(self._columns))
+
+    def write_parquet(self, path: str | os.PathLike) -> None:
+        """Writes the file that ``hostftl compare --parquet`` writes."""
+        with open(path, "wb") as file:
+            file.write(_native.parquet(self._columns))
+
+
+def _array(kind: str, cells: list) -> np.ndarray:
+    if kind == "text":
+        return np.array(cells, dtype=object)
+    if kind == "flag":
+        return np.array(cells, dtype=bool)
+    if kind == "whole" and None not in cells:
+        return np.array(cells, dtype=np.int64)
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+
+
+Progress = Callable[[float], object]

@@ -1,0 +1,38 @@
+"""What all tests share: the command line that figures are compared with, and small workloads."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+#: Writes of 4 KiB all over 64 MiB: a study of them takes a moment.
+SMALL = "synth:uniform:size=4k,span=64m,count=4000"
+#: A study of these takes minutes.
+LONG = "synth:uniform:size=4k,span=1g,count=100000000"
+#: The trace that the project ships.
+TRACE = str(Path(__file__).parents[3] / "traces" / "mariadb-oltp-head.csv.zst")
+
+
+class Cli:
+    """The command ``hostftl``."""
+
+    def json(self, *args: str):
+        """What a command prints with ``--json``."""
+        return json.loads(self._run(*args, "--json", check=True).stdout)
+
+    def fails(self, *args: str) -> tuple[int, str]:
+        """The exit code of a command that fails, and what it says."""
+        ran = self._run(*args, check=False)
+        assert ran.returncode != 0, ran.stdout
+        return ran.returncode, ran.stderr.strip().removeprefix("hostftl: ")
+
+    def _run(self, *args: str, check: bool):
+        binary = os.environ["HOSTFTL"]
+        return subprocess.run([binary, *args], capture_output=True, text=True, check=check)
+
+
+@pytest.fixture(scope="session")
+def cli() -> Cli:
+    return Cli()

@@ -1,0 +1,122 @@
+"""Studies give the figures of the command line, to the last digit, and its words for faults."""
+
+import pickle
+
+import numpy as np
+import pytest
+from conftest import SMALL, TRACE
+
+import hostftl
+
+GRID = [SMALL, "--drive", "hatl-2g,tlc:capacity=2g", "--layers", "none,hard,log", "--seed", "7"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    drives = ["hatl-2g", "tlc:capacity=2g"]
+    return hostftl.compare(SMALL, drives, ["none", "hard", "log"], warm=["new", "fill=70%"], seed=7)
+
+
+def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
+    csv, parquet = tmp_path / "cli.csv", tmp_path / "cli.parquet"
+    files = ["--csv", str(csv), "--parquet", str(parquet)]
+    assert table.to_list() == cli.json("compare", *GRID, "--warm", "new,fill=70%", *files)
+    assert len(table) == 12 and not table.holes
+    table.write_csv(tmp_path / "python.csv")
+    table.write_parquet(tmp_path / "python.parquet")
+    assert (tmp_path / "python.csv").read_bytes() == csv.read_bytes()
+    assert (tmp_path / "python.parquet").read_bytes() == parquet.read_bytes()
+
+
+def test_a_run_of_a_trace_is_that_of_the_command_line(cli):
+    row = hostftl.run(TRACE, "hatl-2g", "hatl-auto", compact=True, closed_loop=8)
+    options = ["--layers", "hatl-auto", "--warm", "new", "--compact", "--closed-loop", "8"]
+    (wanted,) = cli.json("compare", TRACE, "--drive", "hatl-2g", *options)
+    assert row == wanted
+    assert row.latency_ns.write.p99 == wanted["latency_ns"]["write"]["p99"]
+    assert repr(row).startswith("Row(layer='hatl-auto', drive='hatl-2g', workload='/")
+
+
+def test_defaults_are_those_of_the_command_line(cli):
+    wanted = cli.json("compare", SMALL, "--warm", "new")
+    assert hostftl.compare(SMALL, warm="new").to_list() == wanted
+    assert [row["layer"] for row in wanted] == ["passthrough", "hard"]
+    assert hostftl.STATES == ("new", "fill=70%", "steady", "self=70%")
+
+
+def test_a_seed_makes_a_difference_and_the_same_seed_makes_none(table):
+    again = hostftl.run(SMALL, "hatl-2g", "hard", seed=7)
+    (row,) = table.where(layer="hard", drive="hatl-2g", warm="new")
+    assert again.digest == row.digest
+    assert hostftl.run(SMALL, "hatl-2g", "hard", seed=8).digest != row.digest
+
+
+def test_columns_are_arrays(table):
+    columns = table.to_numpy()
+    assert columns["layer"].tolist() == ["passthrough", "hard", "log"] * 4
+    assert columns["requests"].dtype == np.int64 and set(columns["requests"]) == {4000}
+    assert columns["conserved"].dtype == bool and columns["conserved"].all()
+    assert columns["waf_total"].tolist() == [row.waf_total for row in table]
+    assert np.isnan(columns["read_p99_ns"]).all(), "the workload reads nothing"
+
+
+def test_tables_can_be_sent_and_added(table):
+    sent = pickle.loads(pickle.dumps(table))
+    assert sent.to_list() == table.to_list() and isinstance(sent[0], hostftl.Row)
+    both = table + sent
+    assert len(both) == 24 and both.to_numpy()["waf_total"].shape == (24,)
+
+
+def test_what_can_not_be_is_a_hole_with_its_reason(cli):
+    asked = [SMALL, "--drive", "hatl-2g", "--layers", "none,pblk", "--warm", "new"]
+    table = hostftl.compare(SMALL, "hatl-2g", ["none", "pblk"], warm="new")
+    assert table.to_list() == cli.json("compare", *asked)
+    (hole,) = table.holes
+    assert hole.layer == "pblk" and "pblk" in hole.failed and len(table) == 1
+    assert table.to_numpy()["failed"].tolist() == ["", hole.failed]
+    with pytest.raises(hostftl.StudyError) as told:
+        hostftl.run(SMALL, "hatl-2g", "pblk")
+    assert str(told.value) == hole.failed
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "options"),
+    [
+        (hostftl.UsageError, {"drives": "hatl-2h"}, ["--drive", "hatl-2h"]),
+        (hostftl.UsageError, {"layers": "hrad"}, ["--layers", "hrad"]),
+        (hostftl.UsageError, {"layers": "hard:spare=no"}, ["--layers", "hard:spare=no"]),
+        (hostftl.UsageError, {"warm": "old"}, ["--warm", "old"]),
+        (hostftl.UsageError, {"export": "0%"}, ["--export", "0%"]),
+        (hostftl.UsageError, {"memory": "much"}, ["--memory", "much"]),
+        (hostftl.UsageError, {"traces": "synth:nothing"}, None),
+        (hostftl.StudyError, {"traces": "/nowhere.csv"}, None),
+        (hostftl.StudyError, {"drives": "/nowhere.toml"}, ["--drive", "/nowhere.toml"]),
+        (hostftl.StudyError, {"traces": "synth:uniform:size=4k,span=9g,count=9"}, None),
+    ],
+)
+def test_faults_have_the_words_of_the_command_line(cli, kind, args, options):
+    args = {"traces": SMALL} | args
+    code, text = cli.fails("compare", args["traces"], *(options or []))
+    with pytest.raises(kind) as told:
+        hostftl.compare(**args)
+    assert str(told.value) in text and told.value.code == code
+    assert isinstance(told.value, hostftl.Error)
+
+
+def test_what_only_python_can_say_wrong_is_refused():
+    for args in ({"export": 1.5}, {"traces": []}, {"layers": []}, {"threads": 0}):
+        with pytest.raises(hostftl.UsageError):
+            hostftl.compare(**({"traces": SMALL} | args))
+    with pytest.raises(hostftl.UsageError, match="one layer"):
+        hostftl.run(SMALL, "tlc", ["none", "hard"])
+    with pytest.raises(AttributeError, match="waf_total"):
+        hostftl.run(SMALL).waf_totl
+
+
+def test_what_is_noticed_about_a_trace_is_a_warning(tmp_path):
+    trace = tmp_path / "odd.csv"
+    lines = ["128166372003061629,usr,0,Write,4097,4096,100"] * 20
+    trace.write_text("\n".join(lines) + "\n")
+    with pytest.warns(hostftl.TraceWarning, match="sector"):
+        row = hostftl.run(f"{trace}:format=msr")
+    assert row.widened == 20
