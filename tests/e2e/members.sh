@@ -121,9 +121,18 @@ before=$(sha256sum <"$dir/gone.d0")
 serve gone 2>"$dir/serve.err"
 grep -q 'gone.d0: it missed writes' "$dir/serve.err" || fail "a stale member is not named"
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M >/dev/null || fail "reads fail"
+healed() {
+    "$hostftl" status "$dir/gone.toml" --json >"$dir/status.json" || true
+    jq -e '.space.may_lose == 1' "$dir/status.json"
+}
+for _ in $(seq 300); do ! healed || break; sleep 0.1; done
+healed || fail "the volume does not protect itself without the stale member"
 stop
 [ "$before" = "$(sha256sum <"$dir/gone.d0")" ] || fail "a stale member was written to"
 mv "$dir/gone.d2" "$dir/away"
-"$hostftl" check "$dir/gone.toml" >"$dir/check.out" 2>&1 && fail "it opens without two members"
-grep -q 'is stale' "$dir/check.out" || fail "the refusal does not say what is wrong"
-ok "cut short, replaced, full of errors, gone under three kills, and back"
+"$hostftl" check "$dir/gone.toml" >"$dir/check.out" 2>&1 && fail "a second member is missing unsaid"
+grep -q 'gone.d0: it missed writes' "$dir/check.out" || fail "the refusal does not say what is wrong"
+serve gone --degraded --wait-devices 0
+nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M >/dev/null || fail "reads fail without a second"
+stop
+ok "cut short, replaced, full of errors, gone under three kills, back, and another gone"

@@ -80,7 +80,8 @@ impl World {
     /// Whether faults may happen to this device.
     pub(crate) fn may_fail(&self, device: u8) -> bool {
         let swarm = &self.swarm;
-        swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device)
+        let of_it = swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device);
+        of_it && (self.secure || self.gone)
     }
 
     /// Where a write really goes.

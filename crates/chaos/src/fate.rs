@@ -69,6 +69,13 @@ impl Fate {
         }
     }
 
+    /// Another device is the victim: when it fails.
+    pub fn choose_for_next_victim(&mut self, dice: &mut Dice) {
+        let soon = self.commands + 1 + dice.below(3000);
+        self.dead_at = if dice.chance(400) { soon } else { u64::MAX };
+        self.hang_at = u64::MAX;
+    }
+
     /// Whether the power is cut after so many steps.
     pub fn is_cut(&self, steps: u64) -> bool {
         steps >= self.cut_at

@@ -81,7 +81,8 @@ fn has_fault(errors: &Errors, w: &World) -> bool {
 /// When nothing happened to that device.
 pub fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
-    if w.swarm.victim != Some(device) || sectors == 0 || lba + u64::from(sectors) > size {
+    let harmed = w.victims >> device & 1 == 1;
+    if !harmed || sectors == 0 || lba + u64::from(sectors) > size {
         return Err(format!("{sectors} sectors at {lba} of device {device} are said to be mended"));
     }
     w.tallies.note(Named::MendedTold);

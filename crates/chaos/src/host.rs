@@ -289,10 +289,13 @@ impl Host {
         // What was damaged is found when it is needed, which may be long after the start.
         let excused = errors.excuses() > 0 || w.damaged || given_up;
         let untold = || heard.untold(wish, error, layer, w).filter(|_| wish.kind == Kind::Read);
-        if !excused || error == HostError::Range {
+        if w.is_too_small(wish.kind, error) {
+            w.tallies.note(Named::TooSmall);
+        } else if !excused || error == HostError::Range {
             return Err(format!("{wish:?} was answered {error:?} and no device had failed"));
-        }
-        if let Some(why) = untold().or_else(|| hiccups.wrong_error(wish.kind, error, errors, w)) {
+        } else if let Some(why) =
+            untold().or_else(|| hiccups.wrong_error(wish.kind, error, errors, w))
+        {
             return Err(format!("{wish:?} was answered {error:?} {why}"));
         }
         w.tallies.note(Named::HostError);

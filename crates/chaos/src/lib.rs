@@ -23,6 +23,7 @@ mod hiccup;
 mod host;
 mod journal;
 mod life;
+mod losses;
 mod matrix;
 pub mod membership;
 mod model;

@@ -60,6 +60,12 @@ pub struct World {
     pub damaged: bool,
     /// Whether the victim missed writes, so that it does not belong to the volume any more.
     pub gone: bool,
+    /// Earlier victims, without which the layer made itself able to lose another device.
+    pub buried: u16,
+    /// All that were victims so far.
+    pub victims: u16,
+    /// Whether the layer said last that it can lose the victim.
+    pub secure: bool,
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
     /// Whether the last life was refused, and the next may be opened: the journal was not there, or
@@ -163,6 +169,9 @@ impl World {
             sent: (0, 0),
             damaged: false,
             gone: false,
+            buried: 0,
+            victims: 0,
+            secure: true,
             clean: false,
             refused_for_now: false,
             copied: Copied::Not,
@@ -188,6 +197,8 @@ impl World {
 
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
+        (self.buried, self.secure, self.config.fresh) = (0, true, 0);
+        self.victims = self.swarm.victim.map_or(0, |victim| 1 << victim);
         self.damaged = false;
         self.gave_up = false;
         self.full = false;
@@ -208,15 +219,16 @@ impl World {
 
     /// Chooses whether the victim is missing from a life that begins in `mode`.
     pub fn choose_missing(&mut self, mode: Mode) {
-        self.config.missing = 0;
+        self.replace(mode);
+        self.config.missing = self.buried;
         self.refused_for_now = false;
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
         let faults = self.swarm.faults;
         // What missed writes comes back only where a layer claims to notice by itself.
         let returns = self.gone && faults.stale && self.dice.chance(300);
-        if self.gone && !returns || faults.dead && self.dice.chance(100) {
-            self.config.missing = 1 << victim;
+        if self.gone && !returns || self.secure && faults.dead && self.dice.chance(100) {
+            self.config.missing |= 1 << victim;
             self.gone = true;
             self.tallies.note(Named::Degraded);
         }
@@ -227,11 +239,6 @@ impl World {
     /// the volume may refuse to open.
     pub fn harm(&mut self, row: Row) {
         self.damaged |= self.claims.get(row) != Claim::Kept;
-    }
-
-    /// The victim missed something, so that it does not belong to the volume any more.
-    pub fn victim_is_gone(&mut self) {
-        self.gone = self.swarm.victim.is_some();
     }
 
     /// A life is ready.

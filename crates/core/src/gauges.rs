@@ -22,4 +22,8 @@ pub struct Gauges {
     pub repaired: u64,
     /// How many blocks of the host nothing can bring back, until they are written again.
     pub beyond_repair: u64,
+    /// What of [`Gauges::live`] lies where a chunk is missing: the next loss would take it along.
+    pub exposed: u64,
+    /// How many more devices the volume can do without now.
+    pub may_lose: u32,
 }

@@ -236,6 +236,16 @@ pub trait Layer {
     fn lost_devices(&self) -> u16 {
         0
     }
+    /// Those of [`Layer::lost_devices`] on which nothing lies any more, durably: what else is lost
+    /// is made up for without them.
+    fn out_devices(&self) -> u16 {
+        0
+    }
+    /// The devices that came in the place of lost ones and that no start may believe yet; they are
+    /// none of [`Layer::lost_devices`].
+    fn fresh_devices(&self) -> u16 {
+        0
+    }
     /// Whether a device failed such that nothing is written any more: only answering is left, and
     /// only opening the volume anew may help.
     fn has_failed(&self) -> bool {

@@ -170,7 +170,7 @@ fn is_behind(one: &Superblock, newest: &Superblock) -> bool {
 }
 
 /// Judges a list of superblocks, one of each device. The layer of the stack `tolerates` the loss of
-/// so many.
+/// so many, those apart on which nothing lies any more.
 ///
 /// Who is excluded by a member that counts is out for good. That is so from the moment at which the
 /// first superblock says it: either the layer gave the device up, or somebody agreed to go on
@@ -198,14 +198,14 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     let newest = (0..list.len()).filter(counts).max_by_key(|at| list[*at].generation);
     let newest = newest.map_or(first, |at| &list[at]);
     let differs = |at: &usize| {
-        counts(at)
-            && list[*at].generation == newest.generation
-            && (list[*at].change, list[*at].missing) != (newest.change, newest.missing)
+        counts(at) && list[*at].generation == newest.generation && says(&list[*at]) != says(newest)
     };
     if let Some(at) = (0..list.len()).find(differs) {
         return Verdict::Contradiction { at };
     }
-    let is_stale = |at: &usize| !counts(at) || is_behind(&list[*at], newest);
+    let replaced = |one: &Superblock| newest.members[usize::from(one.index)] != one.device;
+    let is_stale =
+        |at: &usize| !counts(at) || is_behind(&list[*at], newest) || replaced(&list[*at]);
     let member = |index: u8| places[usize::from(index)].filter(|at| !is_stale(at));
     let order: Vec<Option<usize>> = (0..first.count).map(member).collect();
     let absent = (0..first.count).filter(|index| order[usize::from(*index)].is_none());
@@ -214,7 +214,8 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
         return Verdict::Complete { order: order.into_iter().flatten().collect() };
     }
     let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
-    if absent.count_ones() <= tolerates {
+    let needed = absent & !newest.out;
+    if needed.count_ones() <= tolerates && absent.count_ones() < first.count.into() {
         let unsaid = if planted(Bug::ConsentNotAsked) { 0 } else { absent & !newest.missing };
         return Verdict::Degraded { order, stale, unsaid };
     }
@@ -227,7 +228,12 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
 
 /// What all members of a stack must agree on.
 fn shape(of: &Superblock) -> impl PartialEq {
-    (of.count, of.layer, of.layer_format, of.exported, of.created, of.label, of.members)
+    (of.count, of.layer, of.layer_format, of.exported, of.created, of.label)
+}
+
+/// What members of one generation must agree on.
+fn says(one: &Superblock) -> impl PartialEq {
+    (one.change, one.missing, one.out, one.fresh, one.members)
 }
 
 #[cfg(test)]
@@ -259,6 +265,8 @@ mod tests {
             changed: 78,
             members: core::array::from_fn(|index| [index as u8; 16]),
             lost: [0; 16],
+            out: 0,
+            fresh: 0,
         }
     }
 

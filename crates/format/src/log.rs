@@ -17,7 +17,10 @@
 //! | 60 | data devices of the row |
 //! | 61 | stream |
 //! | 62..64 | so many rows up to this one were not known to be durable when it was sealed |
-//! | 64.. | entries of 20 bytes |
+//! | 64..66 | the devices on which the row's segment lies, as a set of bits |
+//! | 66..68 | those of the segment where the stream goes on |
+//! | 68..70 | those of its devices that lack their chunks of the segment, because they came later |
+//! | 70.. | entries of 20 bytes |
 //!
 //! An **entry**: block number (40 bits) with the kind above it (8 bits), then the record's place,
 //! then its CRC-32C. For a trim the place is the number of blocks.
@@ -28,33 +31,38 @@
 //! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
 //! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
 //!
-//! A **page of counts**: 1020 numbers of 4 bytes, how many grains of 16 bytes of each segment the
-//! map points at, then 4 bytes of zeros and the end as of a map page.
+//! A **page of counts**: 510 segments of 8 bytes: how many grains of 16 bytes of each the map
+//! points at (u32), the devices on which it lies, and those of them that lack their chunks (u16
+//! each, as sets of bits); then 4 bytes of zeros and the end as of a map page.
 //!
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
 //! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
 //! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 the last root on all devices, 72
-//! streams of 16 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than the segment where
-//! the stream goes on should it leave that one early), 184 blocks that are mapped, 192
-//! the newest record of the journal that is durable, 200 the places of the pages of the directory
-//! and then of the pages of counts, in pairs of 12 bytes. Further pages have 36 and, from 200,
-//! pairs.
+//! streams of 20 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than the segment where
+//! the stream goes on should it leave that one early, then the devices of both segments, u16 each),
+//! 216 blocks that are mapped, 224 the newest record of the journal that is durable, 232 lost
+//! devices on which nothing lies (u16), 234 the sets of devices on which segments were opened last
+//! (four of u16), 248 the places of the pages of the directory and then of the pages of counts, of
+//! 14 bytes: place, CRC, and the devices of its segment. Further pages have 36, and those from 248.
 
 pub mod journal;
+mod root;
+
+pub use root::{Begin, Root, SETS, STREAMS, emit_root, open_root, root_pages, root_pair};
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
-use crate::page::{self, Stamp, crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};
+use crate::page::{crc32c, crc32c_of, put_u32, u32_at, u64_at};
 
 /// Bytes of a head before its entries.
-pub const HEAD: usize = 64;
+pub const HEAD: usize = 70;
 /// Bytes of an entry.
 pub const ENTRY: usize = 20;
 /// Pairs in a map page.
 pub const PAIRS: usize = 340;
-/// Numbers in a page of counts.
-pub const COUNTS: usize = 1020;
+/// Segments in a page of counts.
+pub const COUNTS: usize = 510;
 /// Bytes in which records are laid out.
 pub const GRAIN: u32 = 16;
 
@@ -181,6 +189,11 @@ pub struct Head {
     pub last_sectors: u32,
     pub chunks: u8,
     pub stream: u8,
+    /// The devices of its segment, and of the next one, as sets of bits.
+    pub members: u16,
+    pub next_members: u16,
+    /// Those of `members` that lack their chunks of the segment.
+    pub lacking: u16,
 }
 
 /// Writes bytes that may lie across the end of a page.
@@ -244,7 +257,10 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     }
     (bytes[60], bytes[61]) = (head.chunks, head.stream);
     let behind = u16::try_from(head.seq - head.durable).expect("few rows are not durable");
-    bytes[62..].copy_from_slice(&behind.to_le_bytes());
+    bytes[62..64].copy_from_slice(&behind.to_le_bytes());
+    bytes[64..66].copy_from_slice(&head.members.to_le_bytes());
+    bytes[66..68].copy_from_slice(&head.next_members.to_le_bytes());
+    bytes[68..].copy_from_slice(&head.lacking.to_le_bytes());
     put(buf, 0, &bytes);
     let crc = crc_of(buf, at, HEAD + head.entries as usize * ENTRY);
     put(buf, 0, &crc.to_le_bytes());
@@ -283,6 +299,9 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
         last_sectors: u32_at(page, 56),
         chunks: page.0[60],
         stream: page.0[61],
+        members: u32_at(page, 64) as u16,
+        next_members: (u32_at(page, 64) >> 16) as u16,
+        lacking: u32_at(page, 68) as u16,
     })
 }
 
@@ -325,18 +344,32 @@ fn sign(page: &mut Page, kind: Kind, number: u32) {
     page.0[4088] = kind as u8;
 }
 
+/// What a root says of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Grains of the host's data to which the map points.
+    pub grains: u32,
+    /// The devices on which it lies, as a set of bits.
+    pub members: u16,
+    /// Those of them that lack their chunks.
+    pub lacking: u16,
+}
+
 /// Writes an image of page `number` of the counts.
-pub fn emit_counts(page: &mut Page, number: u32, counts: impl Iterator<Item = u32>) {
+pub fn emit_counts(page: &mut Page, number: u32, counts: impl Iterator<Item = Counted>) {
     page.0.fill(0);
-    for (index, count) in counts.enumerate() {
-        put_u32(page, index * 4, count);
+    for (index, it) in counts.enumerate() {
+        put_u32(page, index * 8, it.grains);
+        put_u32(page, index * 8 + 4, u32::from(it.members) | u32::from(it.lacking) << 16);
     }
     sign(page, Kind::Counts, number);
 }
 
-/// Number `index` of a page of counts.
-pub fn count(page: &Page, index: usize) -> u32 {
-    u32_at(page, index * 4)
+/// What a page of the counts says of its segment number `index`.
+pub fn count(page: &Page, index: usize) -> Counted {
+    let sets = u32_at(page, index * 8 + 4);
+    let (members, lacking) = (sets as u16, (sets >> 16) as u16);
+    Counted { grains: u32_at(page, index * 8), members, lacking }
 }
 
 /// The CRC-32C of an image.
@@ -353,129 +386,6 @@ pub fn is_page(page: &Page, kind: Kind, number: u32) -> bool {
 /// Pair `index` of an image.
 pub fn pair(page: &Page, index: usize) -> (Place, u32) {
     (Place::from_bits(u64_at(page, index * 12)), u32_at(page, index * 12 + 8))
-}
-
-const ROOT: [u8; 4] = *b"LGRT";
-const ROOT_PAIRS: usize = 200;
-const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / 12;
-/// Streams of rows; the last is that of images of the map.
-pub const STREAMS: usize = 7;
-
-/// What a root says, but for the directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the text of the module describes the fields")]
-pub struct Root {
-    pub number: u64,
-    /// The life whose rows are replayed.
-    pub epoch: u32,
-    pub replay_from: u64,
-    pub durable: u64,
-    pub generation: u8,
-    /// Devices that miss what was written since they were lost, as a set of bits.
-    pub lost: u16,
-    /// The last root that was known to be on all devices that are not lost.
-    pub everywhere: u64,
-    /// Blocks that are mapped.
-    pub mapped: u64,
-    /// The newest record of the journal that was durable in the life of `epoch`.
-    pub journal: u64,
-    /// The last life that was begun: rows of the next one carry a greater number.
-    pub life: u32,
-    /// Where the rows of each stream begin that are replayed.
-    pub streams: [Option<Begin>; STREAMS],
-}
-
-/// Where the first row of a stream is that is replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a place in the words of the layer")]
-pub struct Begin {
-    pub segment: u32,
-    pub slot: u32,
-    pub sector: u32,
-    /// The segment where the stream goes on, should it leave that one early.
-    pub ahead: Option<u32>,
-}
-
-/// Pages of a root that points at so many pages of the directory and of counts.
-pub fn root_pages(pointed: u32) -> u32 {
-    pointed.div_ceil(PAIRS_OF_ROOT as u32).max(1)
-}
-
-/// Writes a root that will lie at sector `at`; the pairs are those of the directory's pages and
-/// then of the pages of counts.
-pub fn emit_root(
-    buf: &mut MetaBuf,
-    uuid: &[u8; 16],
-    at: u64,
-    root: &Root,
-    mut pairs: impl Iterator<Item = (Place, u32)>,
-) {
-    for (index, page) in buf.pages_mut().iter_mut().enumerate() {
-        page.0.fill(0);
-        put_u32(page, 32, root.epoch);
-        put_u32(page, 36, index as u32);
-        put_u64(page, 40, root.replay_from);
-        put_u64(page, 48, root.durable);
-        put_u32(page, 56, u32::from(root.generation) | u32::from(root.lost) << 16);
-        put_u32(page, 60, root.life);
-        put_u64(page, 64, root.everywhere);
-        put_u64(page, 184, root.mapped);
-        put_u64(page, 192, root.journal);
-        for (stream, begin) in root.streams.iter().enumerate() {
-            let words = begin.map_or([0; 4], |Begin { segment, slot, sector, ahead }| {
-                [segment, slot, sector, ahead.map_or(1, |ahead| ahead + 2)]
-            });
-            for (word, value) in words.into_iter().enumerate() {
-                put_u32(page, 72 + 16 * stream + 4 * word, value);
-            }
-        }
-        for (index, (place, crc)) in pairs.by_ref().take(PAIRS_OF_ROOT).enumerate() {
-            put_u64(page, ROOT_PAIRS + 12 * index, place.bits());
-            put_u32(page, ROOT_PAIRS + 12 * index + 8, crc);
-        }
-        let stamp = Stamp { kind: ROOT, uuid: *uuid, at: at + 8 * index as u64 };
-        page::seal(page, stamp, root.number);
-    }
-}
-
-/// Reads a root at sector `at`; `None` when it is none, or damaged.
-pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
-    let mut number = None;
-    for (index, page) in buf.pages().iter().enumerate() {
-        let stamp = Stamp { kind: ROOT, uuid: *uuid, at: at + 8 * index as u64 };
-        let seq = page::open(page, stamp).ok()?;
-        if u32_at(page, 36) != index as u32 || number.is_some_and(|number| number != seq) {
-            return None;
-        }
-        number = Some(seq);
-    }
-    let page = &buf.pages()[0];
-    let word = |stream: usize, word: usize| u32_at(page, 72 + 16 * stream + 4 * word);
-    let stream = |at: usize| {
-        let (segment, slot, sector) = (word(at, 0), word(at, 1), word(at, 2));
-        let ahead = word(at, 3).checked_sub(1)?.checked_sub(1);
-        Some(Begin { segment, slot, sector, ahead })
-    };
-    Some(Root {
-        number: number?,
-        epoch: u32_at(page, 32),
-        replay_from: u64_at(page, 40),
-        durable: u64_at(page, 48),
-        generation: u32_at(page, 56) as u8,
-        lost: (u32_at(page, 56) >> 16) as u16,
-        everywhere: u64_at(page, 64),
-        mapped: u64_at(page, 184),
-        journal: u64_at(page, 192),
-        life: u32_at(page, 60),
-        streams: core::array::from_fn(stream),
-    })
-}
-
-/// The place and CRC of page `index` of those that a root points at.
-pub fn root_pair(buf: &MetaBuf, index: usize) -> (Place, u32) {
-    let page = &buf.pages()[index / PAIRS_OF_ROOT];
-    let at = ROOT_PAIRS + 12 * (index % PAIRS_OF_ROOT);
-    (Place::from_bits(u64_at(page, at)), u32_at(page, at + 8))
 }
 
 #[cfg(test)]

@@ -43,6 +43,24 @@ pub struct Stamp {
     pub at: u64,
 }
 
+/// What is to be said of the members. Sets of them are sets of bits by index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Those that do not belong any more.
+    pub lost: u16,
+    /// Those of them on which nothing lies any more; `None` when that is not known.
+    pub out: Option<u16>,
+    /// Those that came in the place of others and hold what they should by now.
+    pub joined: u16,
+}
+
+impl Standing {
+    /// These are lost, and nothing else is known.
+    pub fn of_lost(lost: u16) -> Self {
+        Standing { lost, ..Standing::default() }
+    }
+}
+
 /// The superblocks of a volume's members, by index; `None` for one that is not there.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
@@ -78,9 +96,10 @@ impl Roster {
         Roster { looks: true, ..self }
     }
 
-    /// The next copy to write, so that all members but the `lost`, a set of bits, say that these do
-    /// not belong any more; a change that this needs is called `stamp`. `None` when all say so.
-    pub fn next(&mut self, lost: u16, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
+    /// The next copy to write, so that all members but those that are lost say how all stand; a
+    /// change that this needs is called `stamp`. `None` when all say so.
+    pub fn next(&mut self, standing: Standing, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
+        let Standing { lost, out, joined } = standing;
         if self.looks && !planted(Bug::LookWrites) {
             return None;
         }
@@ -89,12 +108,16 @@ impl Roster {
         }
         let target = self.target.as_mut()?;
         let more = lost & !target.missing;
-        if more == 0 {
+        let missing = target.missing | more;
+        let out = out.map_or(target.out, |out| out & missing);
+        let fresh = target.fresh & !(joined | missing);
+        if (missing, out, fresh) == (target.missing, target.out, target.fresh) {
             return None;
         }
         let Stamp { change, at } = stamp();
         (target.parent, target.change, target.changed) = (target.change, change, at);
-        (target.generation, target.missing) = (target.generation + 1, target.missing | more);
+        (target.missing, target.out, target.fresh) = (missing, out, fresh);
+        target.generation += 1;
         let times = target.lost.iter_mut().enumerate();
         times.filter(|(index, _)| more >> index & 1 == 1).for_each(|(_, time)| *time = at);
         self.unwritten(lost)
@@ -112,18 +135,23 @@ impl Roster {
                 return None;
             }
             let copy = broken.or_else(|| [0, 1].into_iter().find(is_wrong))?;
-            let Superblock { generation, missing, change, parent, changed, lost, .. } = target;
-            let superblock = Superblock {
-                generation,
-                missing,
-                change,
-                parent,
-                changed,
-                lost,
-                ..member.superblock
-            };
+            let superblock = target.on_device_of(&member.superblock);
             Some(Write { member: index as u8, copy, superblock })
         })
+    }
+
+    /// Another device comes in the place of member `index`, whose superblock, durable already, is
+    /// `record`: [`Roster::next`] goes on until all others say so.
+    ///
+    /// # Panics
+    /// When that superblock does not say what this change is.
+    pub fn replace(&mut self, index: u8, record: Record) {
+        let target = self.target.expect("a volume has members");
+        let new = record.superblock;
+        assert_eq!((new.parent, new.index), (target.change, index), "it follows the last change");
+        let says = record.sound.map(|sound| sound.then_some(new.change));
+        self.members[usize::from(index)] = Some(Member { superblock: new, says });
+        self.target = Some(new);
     }
 
     /// A copy is durable.

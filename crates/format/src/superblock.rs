@@ -27,7 +27,9 @@
 //! | 704..832 | when each device ceased to belong, by index, seconds since 1970; 0 = it belongs |
 //! | 832..840 | the change before the last one; 0 = there was none |
 //! | 840..848 | when the last change was made, seconds since 1970 |
-//! | 848..4096 | zero |
+//! | 848..850 | devices that do not belong and on which nothing lies any more, as bits |
+//! | 850..852 | devices that belong and hold nothing yet, as they replaced others, as bits |
+//! | 852..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
@@ -35,7 +37,7 @@ use crate::letters::is_unseen;
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The sectors that are kept free of data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
 /// The longest label in bytes.
@@ -77,6 +79,8 @@ pub struct Superblock {
     pub changed: u64,
     pub members: [[u8; 16]; MAX_DEVICES as usize],
     pub lost: [u64; MAX_DEVICES as usize],
+    pub out: u16,
+    pub fresh: u16,
 }
 
 /// A short text of at most `N` bytes.
@@ -173,6 +177,8 @@ impl Superblock {
         }
         put_u64(&mut page, 832, self.parent);
         put_u64(&mut page, 840, self.changed);
+        page.0[848..850].copy_from_slice(&self.out.to_le_bytes());
+        page.0[850..852].copy_from_slice(&self.fresh.to_le_bytes());
         page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at }, self.generation);
         page
     }
@@ -215,6 +221,8 @@ impl Superblock {
                 page.0[448 + 16 * at..][..16].try_into().expect("sixteen bytes")
             }),
             lost: core::array::from_fn(|at| u64_at(page, 704 + 8 * at)),
+            out: u16::from_le_bytes([page.0[848], page.0[849]]),
+            fresh: u16::from_le_bytes([page.0[850], page.0[851]]),
         };
         superblock.check().map_err(SuperFault::Nonsense)?;
         Ok(superblock)
@@ -260,6 +268,10 @@ impl Superblock {
         if (0..DEVICES).any(|at| (self.lost[at] != 0) != is_lost(&at)) {
             return Err("the times at which devices ceased to belong");
         }
+        let beyond = u32::from(self.fresh) >> count != 0;
+        if beyond || self.out & !self.missing != 0 || self.fresh & self.missing != 0 {
+            return Err("the devices that are not needed, or new");
+        }
         let own = self.members[usize::from(self.index)] == self.device;
         if !own || self.members[count..].iter().any(|uuid| *uuid != [0; 16]) {
             return Err("the list of devices");
@@ -268,6 +280,18 @@ impl Superblock {
             return Err("the number of the last change");
         }
         Ok(())
+    }
+
+    /// What this one says of the volume, for the device that `own` describes.
+    pub fn on_device_of(&self, own: &Superblock) -> Superblock {
+        Superblock {
+            device: own.device,
+            index: own.index,
+            data_start: own.data_start,
+            data_len: own.data_len,
+            device_sectors: own.device_sectors,
+            ..*self
+        }
     }
 
     /// Whether device `index` of the stack belongs to it; `None` when there is no such device.
@@ -291,6 +315,7 @@ mod tests {
             exported in 0..MOST_SECTORS, created: u64,
             label in "[ -~]{0,60}é?", more in 0..9_u64, change in 1..u64::MAX, parent: u64,
             changed: u64, members: [[u8; 16]; DEVICES], lost in prop::array::uniform16(1..u64::MAX),
+            out: u16, fresh: u16,
         ) -> Superblock {
             let index = index % count;
             let missing = missing & ((1_u32 << count) - 1) as u16 & !(1 << index);
@@ -303,7 +328,8 @@ mod tests {
             let device_sectors = data_start + data_len + RESERVE + more;
             Superblock {
                 generation, volume, device, index, count, missing, change, parent, changed, members,
-                lost, layer_format,
+                lost, layer_format, out: missing & out,
+                fresh: fresh & !missing & ((1_u32 << count) - 1) as u16,
                 smallest, layer: Text::new(&layer).unwrap(), data_start, data_len,
                 device_sectors, exported, created, label: Text::new(&label).unwrap(),
             }
@@ -363,6 +389,8 @@ mod tests {
             changed: 0,
             members: core::array::from_fn(|at| if at == 0 { [2; 16] } else { [0; 16] }),
             lost: [0; DEVICES],
+            out: 0,
+            fresh: 0,
         };
         let parse = |one: Superblock| Superblock::parse(&one.emit(0), 0);
         assert_eq!(parse(sound), Ok(sound));
@@ -412,6 +440,8 @@ mod tests {
             changed: 0,
             members: [[0; 16]; DEVICES],
             lost: [0; DEVICES],
+            out: 0,
+            fresh: 0,
         };
         let parsed = Superblock::parse(&superblock.emit(0), 0);
         assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));

@@ -105,6 +105,18 @@ impl Layer for AnyLayer {
         self.0.lost_devices()
     }
 
+    fn out_devices(&self) -> u16 {
+        let out = self.0.out_devices();
+        assert_eq!(out & !self.0.lost_devices(), 0, "only a lost device is made up for");
+        out
+    }
+
+    fn fresh_devices(&self) -> u16 {
+        let fresh = self.0.fresh_devices();
+        assert_eq!(fresh & self.0.out_devices(), 0, "what is believed soon is not made up for");
+        fresh
+    }
+
     fn has_failed(&self) -> bool {
         self.0.has_failed()
     }

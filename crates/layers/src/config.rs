@@ -22,6 +22,9 @@ pub struct LayerConfig {
     /// The devices that are not there this time, as a set of bits by index in the stack: every
     /// command to them fails. At most as many as [`LayerConfig::tolerates`].
     pub missing: u16,
+    /// The devices that hold nothing of the volume and came in the place of others, which they
+    /// replace: what lies on those is made again. Only where a registration says `replaces`.
+    pub fresh: u16,
     /// The volume, so that metadata of another is never taken for its own.
     pub uuid: [u8; 16],
     /// What only `shatl` and `hatl-auto` have.
@@ -48,6 +51,7 @@ impl LayerConfig {
             deadline: 0,
             deadlines: [0; 16],
             missing: 0,
+            fresh: 0,
             uuid: [0; 16],
             shatl: Default::default(),
             mhatl: Default::default(),

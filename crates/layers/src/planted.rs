@@ -134,6 +134,12 @@ bugs! {
         MendedAsCorrupt = "mended-as-corrupt",
         /// Log flushes its first device only.
         FlushOneMember = "flush-one-member",
+        /// A device that comes in the place of a lost one is taken to hold what that held.
+        NewcomerWhole = "newcomer-whole",
+        /// Recovery forgets what rows say of chunks that a newcomer lacks.
+        LackUntold = "lack-untold",
+        /// A lost device is not needed any more while segments still lie on it.
+        ProtectedEarly = "protected-early",
         /// Log makes parity on top of what the buffer held before.
         OldParity = "old-parity",
         /// Log replays rows stream by stream instead of by number.

@@ -20,11 +20,11 @@ use crate::warm::{Ageing, Records, Warmed, warm};
 use crate::work::Work;
 use crate::world::World;
 
+/// A world with what it was aged with.
+type Aged = (World<AnyLayer, Device>, Warmed);
+
 /// Bytes that every row takes besides drive and map: queues, histograms, the series.
 const OWN_MEMORY: u64 = 8 << 20;
-
-/// A world and how it was aged.
-type Aged = (World<AnyLayer, Device>, Warmed);
 
 /// What a row is about.
 pub struct Cell<'a> {

@@ -16,7 +16,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hostftl_core::{BLOCK, DeviceInfo, MetaBuf, Page, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::log::{self, COUNTS, Entry, GRAIN, Head, Kind, PAIRS, Place, Root, seed};
+use hostftl_format::log::{
+    self, COUNTS, Counted, Entry, GRAIN, Head, Kind, PAIRS, Place, Root, seed,
+};
 use hostftl_format::page::crc32c;
 use hostftl_format::superblock::data_window;
 use hostftl_layers::{LayerConfig, LayerKind, LogAt, LogLayout};
@@ -108,6 +110,9 @@ impl Zeros {
     }
 }
 
+/// The one device, as a set of bits.
+const ALONE: u16 = 1;
+
 /// Writes the metadata of a full volume.
 struct Filler {
     file: File,
@@ -160,9 +165,10 @@ impl Filler {
             let first = segment.saturating_sub(self.data) * each;
             let blocks = layout.blocks.saturating_sub(first).min(each);
             let blocks = if segment < self.data { 0 } else { blocks };
-            blocks as u32 * (BLOCK as u32 / GRAIN)
+            let grains = blocks as u32 * (BLOCK as u32 / GRAIN);
+            Counted { grains, members: ALONE, lacking: 0 }
         };
-        let counts: Vec<u32> = (0..u64::from(layout.segments)).map(count).collect();
+        let counts: Vec<Counted> = (0..u64::from(layout.segments)).map(count).collect();
         let mut tops = Vec::new();
         for (number, counts) in counts.chunks(COUNTS).enumerate() {
             log::emit_counts(&mut page, number as u32, counts.iter().copied());
@@ -229,6 +235,9 @@ impl Filler {
                 last_sectors: sectors,
                 chunks: 1,
                 stream: 0,
+                members: ALONE,
+                next_members: ALONE,
+                lacking: 0,
             };
             log::seal(&mut head, &self.uuid, layout.lba(at), &line);
             for (index, page) in head.pages().iter().enumerate() {
@@ -254,11 +263,13 @@ impl Filler {
         Ok(best)
     }
 
+    /// Writes both copies of a root.
     fn root(&self, root: &Root, tops: &[(Place, u32)]) -> io::Result<()> {
         for copy in 0..2 {
             let at = self.layout.root_at(root.number, copy);
+            let on_it = |&(place, crc): &(Place, u32)| (place, crc, ALONE);
             let mut buf = MetaBuf::new(self.layout.root_pages() as usize);
-            log::emit_root(&mut buf, &self.uuid, at, root, tops.iter().copied());
+            log::emit_root(&mut buf, &self.uuid, at, root, tops.iter().map(on_it));
             for (index, page) in buf.pages().iter().enumerate() {
                 self.put(at * SECTOR as u64 + (index * BLOCK) as u64, page)?;
             }
@@ -284,7 +295,8 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     let number = old.number + 1;
     let (replay_from, durable) = (1 << 20, (1 << 20) - 1);
     let mut streams = old.streams.map(|_| None);
-    streams[0] = Some(log::Begin { segment: from, slot: 0, sector: 0, ahead: None });
+    streams[0] =
+        Some(log::Begin { segment: from, slot: 0, sector: 0, members: ALONE, ahead: None });
     let mapped = layout.blocks;
     let root = Root { number, replay_from, durable, mapped, streams, epoch: old.life, ..old };
     let rows = filler.rows(&root, from, hot)?;

@@ -141,6 +141,18 @@ impl Config {
         if path.exists() {
             return Err(Error::Exists { path: path.into() });
         }
+        self.write_beside(path)
+    }
+
+    /// Puts the file in the place of the one that is there, durably.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
+        self.write_beside(path)?.publish()
+    }
+
+    fn write_beside(&self, path: &Path) -> Result<Draft, Error> {
         let text = toml::to_string(self)
             .map_err(|error| Error::Config { path: path.into(), why: error.to_string() })?;
         let mut name = path.file_name().unwrap_or_default().to_os_string();

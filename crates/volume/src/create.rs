@@ -195,48 +195,86 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
         let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
         let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
-        let zoned = zoned_path(name).transpose()?;
-        let is_zoned = zoned.is_some();
-        let local = zoned.or_else(|| name.starts_with('/').then(|| name.clone()));
-        let Some(path) = local.map(PathBuf::from) else { continue };
-        let path = path.as_path();
-        match (path.metadata(), size) {
-            (Ok(meta), size) => {
-                if let Some(size) = size.filter(|size| *size != meta.len() && !is_journal) {
-                    let why = format!(
-                        "exists and has {} bytes, not {size}; leave out --size",
-                        meta.len()
-                    );
-                    return Err(device(name, why));
-                }
-                let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
-                if let Some(user) = canonical.to_str().and_then(user_of) {
-                    return Err(device(name, user));
-                }
-                if meta.is_file() && meta.len() == 0 {
-                    return Err(device(
-                        name,
-                        "is empty; remove it and give --size, or make it longer",
-                    ));
-                }
-            }
-            (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
-                if is_zoned {
-                    make_zoned_file(asked, size)?;
-                    undo.made.push(path.into());
-                    continue;
-                }
-                let made = new_private(path).map_err(file(path, "make the file"))?;
-                undo.made.push(path.into());
-                made.set_len(size).map_err(file(path, "give the file its size"))?;
-            }
-            (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(device(name, "does not exist; add --size to make a file of that size"));
-            }
-            (Err(error), _) => return Err(file(path, "look at it")(error)),
-        }
+        make_file((asked, name), (size, !is_journal), undo)?;
     }
     Ok(())
+}
+
+/// Makes the file of a device if it does not exist, and else looks at its use; whether one that
+/// exists must have that size.
+fn make_file(
+    (asked, name): (&str, &str),
+    (size, exactly): (Option<u64>, bool),
+    undo: &mut Undo,
+) -> Result<(), Error> {
+    let zoned = zoned_path(name).transpose()?;
+    let is_zoned = zoned.is_some();
+    let local = zoned.or_else(|| name.starts_with('/').then(|| name.into()));
+    let Some(path) = local.map(PathBuf::from) else { return Ok(()) };
+    let path = path.as_path();
+    match (path.metadata(), size) {
+        (Ok(meta), size) => {
+            if let Some(size) = size.filter(|size| *size != meta.len() && exactly) {
+                let why =
+                    format!("exists and has {} bytes, not {size}; leave out --size", meta.len());
+                return Err(device(name, why));
+            }
+            let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
+            if let Some(user) = canonical.to_str().and_then(user_of) {
+                return Err(device(name, user));
+            }
+            if meta.is_file() && meta.len() == 0 {
+                let why = "is empty; remove it and give --size, or make it longer";
+                return Err(device(name, why));
+            }
+        }
+        (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
+            if is_zoned {
+                make_zoned_file(asked, size)?;
+                undo.made.push(path.into());
+                return Ok(());
+            }
+            let made = new_private(path).map_err(file(path, "make the file"))?;
+            undo.made.push(path.into());
+            made.set_len(size).map_err(file(path, "give the file its size"))?;
+        }
+        (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(device(name, "does not exist; add --size to make a file of that size"));
+        }
+        (Err(error), _) => return Err(file(path, "look at it")(error)),
+    }
+    Ok(())
+}
+
+/// A device that is to become a member.
+pub(crate) struct Taken {
+    /// Open for this process alone, with its window where the data will be.
+    pub device: Device,
+    /// Removes it again if it was made.
+    pub undo: Undo,
+    /// What it holds, in words.
+    pub held: Option<String>,
+}
+
+/// Opens the device `name`, which the user calls `asked`, for a volume; a file that does not exist
+/// is made with `size` bytes. One that holds something is an error, unless it may by `force`.
+///
+/// # Errors
+/// When it is in use, holds something, or can't be made.
+pub(crate) fn take_device(
+    asked: &str,
+    name: &str,
+    size: Option<u64>,
+    force: bool,
+) -> Result<Taken, Error> {
+    let mut undo = Undo::default();
+    make_file((asked, name), (size, false), &mut undo)?;
+    for made in &undo.made {
+        allocate(made)?;
+    }
+    let device = open_fresh(name)?;
+    let held = content(&device, force)?;
+    Ok(Taken { device, undo, held })
 }
 
 /// Allocates the files that were made, but for those of models of drives. What should be known.
@@ -345,6 +383,8 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             changed: at,
             members,
             lost: [0; MAX_DEVICES as usize],
+            out: 0,
+            fresh: 0,
         }
     };
     devices.iter().enumerate().map(of).collect()
@@ -364,12 +404,12 @@ fn clear_ends(one: &Device) -> Result<(), IoError> {
 
 /// Removes the files that were made, unless it is told to keep them.
 #[derive(Debug, Default)]
-struct Undo {
+pub(crate) struct Undo {
     made: Vec<PathBuf>,
 }
 
 impl Undo {
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.made.clear();
     }
 }

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use hostftl_core::Layer;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -242,7 +241,7 @@ impl Core {
     fn advance(&mut self) -> Option<Pace> {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
         let advanced = driver.advance(jobs, TURNS);
-        let most = jobs.keep(driver.layer().lost_devices());
+        let most = jobs.keep(driver.layer());
         let end = match advanced {
             Ok(Pace::Over) if jobs.holds() => {
                 return Some(Pace::Rests { until: most, pulls: false });

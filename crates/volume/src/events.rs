@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 15] = [
+pub const KINDS: [(&str, Level, &str, &str); 17] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -91,6 +91,18 @@ pub const KINDS: [(&str, Level, &str, &str); 15] = [
         Level::Warning,
         "the connection to an NBD server broke, and was made again",
         "look at the network and the server when the count grows",
+    ),
+    (
+        "protected",
+        Level::Info,
+        "all that lay on a lost device was made again on the others, with parity",
+        "replace the device when it suits: `hostftl device replace`",
+    ),
+    (
+        "device-joined",
+        Level::Info,
+        "a device that came in the place of another belongs to the volume",
+        "nothing; `status` says what is exposed until all is made anew",
     ),
     (
         "device-lost",

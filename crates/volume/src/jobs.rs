@@ -12,6 +12,7 @@ use hostftl_core::{
     Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
     Tally, Ticket,
 };
+use hostftl_format::roster::Standing;
 use hostftl_io::{Host, IoError, Pull};
 
 use crate::events::Level;
@@ -19,6 +20,7 @@ use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTEN
 use crate::keeper::{Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
+use crate::roster::standing;
 
 /// See the module text.
 #[derive(Debug)]
@@ -38,8 +40,12 @@ pub struct Jobs {
     /// Whether each write is answered only once it is durable.
     through: bool,
     held: Vec<(Arc<dyn Answers>, Answer)>,
-    /// The devices that are known to be lost.
+    /// The devices that are known to be lost, those of them that are not needed any more, those
+    /// that came in the place of others, and those of them that hold what they should.
     lost: u16,
+    out: Option<u16>,
+    fresh: u16,
+    joined: u16,
     /// Answers that were errors.
     errors: u64,
 }
@@ -62,7 +68,7 @@ impl Jobs {
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
-        let (lost, errors) = (0, 0);
+        let (lost, out, fresh, joined, errors) = (0, Some(0), 0, 0, 0);
         Jobs {
             inbox,
             waiting,
@@ -75,6 +81,9 @@ impl Jobs {
             through,
             held,
             lost,
+            out,
+            fresh,
+            joined,
             errors,
         }
     }
@@ -89,14 +98,21 @@ impl Jobs {
         self.keeper = keeper;
     }
 
-    /// The devices `lost` were lost before anything was served.
-    pub fn set_lost(&mut self, lost: u16) {
-        self.lost = lost;
+    /// How the devices stand before anything is served; those of `fresh` came in the place of
+    /// others.
+    pub fn set_standing(&mut self, layer: &impl Layer, fresh: u16) {
+        let Standing { lost, out, joined } = standing(layer, fresh);
+        (self.lost, self.out, self.fresh, self.joined) = (lost, out, fresh, joined);
     }
 
-    /// Tells of devices that the layer does without from now on.
-    fn hear_of_losses(&mut self, lost: u16) {
+    /// Tells of devices that the layer does without from now on, or does not need any more, and of
+    /// those that hold what they should.
+    fn hear_of_devices(&mut self, standing: Standing) {
+        let Standing { lost, out, joined } = standing;
         let new = lost & !std::mem::replace(&mut self.lost, lost);
+        let healed = out.unwrap_or(0) & !self.out.unwrap_or(0);
+        let came = joined & !self.joined;
+        (self.out, self.joined) = (out, joined);
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for device in (0..16).filter(|device| new >> device & 1 == 1) {
             let name = news.name(device);
@@ -104,6 +120,19 @@ impl Jobs {
                 "DEGRADED: device {device} ({name}) was lost; the volume goes on without it"
             );
             news.events.tell(Level::Error, "device-lost", text);
+        }
+        for device in (0..16).filter(|device| healed >> device & 1 == 1) {
+            let name = news.name(device);
+            let text = format!(
+                "all that lay on device {device} ({name}) was made again on the others, with \
+                 parity: the volume can lose another device"
+            );
+            news.events.tell(Level::Info, "protected", text);
+        }
+        for device in (0..16).filter(|device| came >> device & 1 == 1) {
+            let name = news.name(device);
+            let text = format!("device {device} ({name}) belongs to the volume and is written");
+            news.events.tell(Level::Info, "device-joined", text);
         }
     }
 
@@ -130,15 +159,16 @@ impl Jobs {
         news.events.tell(level, event, text);
     }
 
-    /// The layer does without the devices `lost`: lets the members know, and answers what that
+    /// How the devices stand by what `layer` says: lets the members know, and answers what that
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
-    pub fn keep(&mut self, lost: u16) -> Option<Duration> {
-        if lost != self.lost {
-            self.hear_of_losses(lost);
+    pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
+        let standing = standing(layer, self.fresh);
+        if (standing.lost, standing.out, standing.joined) != (self.lost, self.out, self.joined) {
+            self.hear_of_devices(standing);
         }
         let keeper = self.keeper.as_mut()?;
-        keeper.look(lost);
+        keeper.look(standing);
         if self.held.is_empty() {
             return None;
         }
@@ -164,8 +194,9 @@ impl Jobs {
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(&mut self, lost: u16) -> Result<(), IoError> {
-        self.keeper.take().map_or(Ok(()), |keeper| keeper.finish(lost))
+    pub fn finish(&mut self, layer: &impl Layer) -> Result<(), IoError> {
+        let standing = standing(layer, self.fresh);
+        self.keeper.take().map_or(Ok(()), |keeper| keeper.finish(standing))
     }
 
     /// Who got answers since the last call, to be flushed.

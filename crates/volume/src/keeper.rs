@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_core::Layer;
+use hostftl_format::roster::Standing;
 use hostftl_format::superblock::places;
 use hostftl_io::{Driver, IoError, Reserve, Waker};
 use hostftl_layers::{AnyLayer, LayerConfig};
@@ -17,7 +17,7 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 use crate::events::Level;
 use crate::journal;
 use crate::quiet::Quiet;
-use crate::roster::{Roster, page_of};
+use crate::roster::{Roster, page_of, standing};
 
 /// How often a write is tried before the hosts hear of it, and the pause before it is tried again.
 const TRIES: u32 = 3;
@@ -37,14 +37,14 @@ pub enum Promise {
 /// See the module text.
 #[derive(Debug)]
 pub struct Keeper {
-    orders: Sender<u16>,
+    orders: Sender<Standing>,
     progress: Arc<Mutex<Progress>>,
     /// Ends when the thread does.
     end: Receiver<()>,
     /// The devices whose loss is told.
     members: u16,
     /// What the thread was told last, and when.
-    wanted: u16,
+    wanted: Standing,
     since: Instant,
     /// How long the members may take.
     patience: Duration,
@@ -68,7 +68,7 @@ struct Clerk {
     progress: Arc<Mutex<Progress>>,
     waker: Arc<Waker>,
     news: Arc<Mutex<Quiet>>,
-    orders: Receiver<u16>,
+    orders: Receiver<Standing>,
 }
 
 impl Keeper {
@@ -80,6 +80,7 @@ impl Keeper {
         roster: Roster,
         layer: &LayerConfig,
         driver: &Driver<AnyLayer>,
+        fresh: u16,
         waker: Arc<Waker>,
         news: &Arc<Mutex<Quiet>>,
     ) -> Result<Option<Self>, IoError> {
@@ -92,7 +93,8 @@ impl Keeper {
         let reserves =
             devices.iter().zip(roster.sectors()).map(reserve).collect::<Result<_, _>>()?;
         let members = !journal::bit(layer, devices.len());
-        let settled = driver.layer().lost_devices() & members;
+        let wanted = of_members(standing(driver.layer(), fresh), members);
+        let settled = wanted.lost;
         let progress = Arc::new(Mutex::new(Progress { settled, failed: None }));
         let (orders, inbox) = channel();
         let (_end, end) = channel();
@@ -116,7 +118,7 @@ impl Keeper {
             progress,
             end,
             members,
-            wanted: settled,
+            wanted,
             since: Instant::now(),
             patience: Duration::from_nanos(layer.patience().into_iter().max().unwrap_or_default()),
             suspects: false,
@@ -128,12 +130,15 @@ impl Keeper {
         self.suspects = true;
     }
 
-    /// The layer does without the devices `lost`.
-    pub fn look(&mut self, lost: u16) {
+    /// What the layer says now.
+    pub fn look(&mut self, standing: Standing) {
         self.suspects = false;
-        let wanted = self.wanted | lost & self.members;
-        if wanted != self.wanted {
-            (self.wanted, self.since) = (wanted, Instant::now());
+        let Standing { lost, out, joined } = of_members(standing, self.members);
+        let was = self.wanted;
+        let wanted = Standing { lost: was.lost | lost, out, joined: was.joined | joined };
+        if wanted != was {
+            let since = if wanted.lost == was.lost { self.since } else { Instant::now() };
+            (self.wanted, self.since) = (wanted, since);
             self.orders.send(wanted).ok();
         }
     }
@@ -144,7 +149,7 @@ impl Keeper {
             return Promise::Waits(self.patience);
         }
         let progress = lock(&self.progress);
-        if self.wanted & !progress.settled == 0 {
+        if self.wanted.lost & !progress.settled == 0 {
             return Promise::Kept;
         }
         match self.patience.checked_sub(self.since.elapsed()) {
@@ -157,13 +162,13 @@ impl Keeper {
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(mut self, lost: u16) -> Result<(), IoError> {
-        self.look(lost);
+    pub fn finish(mut self, standing: Standing) -> Result<(), IoError> {
+        self.look(standing);
         let Keeper { orders, progress, end, wanted, patience, .. } = self;
         drop(orders);
         let over = end.recv_timeout(patience) != Err(RecvTimeoutError::Timeout);
         let progress = lock(&progress);
-        if wanted & !progress.settled == 0 {
+        if wanted.lost & !progress.settled == 0 {
             return Ok(());
         }
         let devices = match &progress.failed {
@@ -176,22 +181,23 @@ impl Keeper {
 
 impl Clerk {
     fn run(mut self) {
-        let mut lost = 0;
+        let mut all = Standing::default();
         while let Ok(more) = self.orders.recv() {
-            lost |= more;
+            take_in(&mut all, more);
             for tries in 1.. {
                 // What came meanwhile is told as well.
                 while let Ok(more) = self.orders.try_recv() {
-                    lost |= more;
+                    take_in(&mut all, more);
                 }
-                let Err((member, error)) = self.settle(lost) else {
-                    assert!(self.roster.may_promise(lost), "all was written");
+                let Err((member, error)) = self.settle(all) else {
+                    assert!(self.roster.may_promise(all.lost), "all was written");
                     let mut progress = lock(&self.progress);
-                    (progress.settled, progress.failed) = (lost, None);
+                    (progress.settled, progress.failed) = (all.lost, None);
                     break;
                 };
-                if tries >= TRIES && (lost | 1 << member).count_ones() <= self.tolerates {
-                    lost |= 1 << member;
+                let needed = (all.lost | 1 << member) & !all.out.unwrap_or(0);
+                if tries >= TRIES && needed.count_ones() <= self.tolerates {
+                    all.lost |= 1 << member;
                     self.tell(format!(
                         "device {member} is done without from the next start on, \
                                        because its superblock can't be written: {error}"
@@ -202,7 +208,7 @@ impl Clerk {
                     self.fail(error.to_string());
                 }
                 match self.orders.recv_timeout(PAUSE) {
-                    Ok(more) => lost |= more,
+                    Ok(more) => take_in(&mut all, more),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) if tries < TRIES => thread::sleep(PAUSE),
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -213,8 +219,8 @@ impl Clerk {
     }
 
     /// Writes what there is to write; the member whose device refuses, and why.
-    fn settle(&mut self, lost: u16) -> Result<(), (u8, IoError)> {
-        while let Some(write) = self.roster.next(lost) {
+    fn settle(&mut self, standing: Standing) -> Result<(), (u8, IoError)> {
+        while let Some(write) = self.roster.next(standing) {
             let (_, page) = page_of(&write);
             match self.reserves[usize::from(write.member)].write(write.copy, &page) {
                 Ok(()) => self.roster.wrote(&write),
@@ -241,6 +247,18 @@ impl Clerk {
     }
 }
 
+/// What is said of members alone.
+fn of_members(standing: Standing, members: u16) -> Standing {
+    let Standing { lost, out, joined } = standing;
+    Standing { lost: lost & members, out: out.map(|out| out & members), joined }
+}
+
+/// A loss is never taken back, whoever found it.
+fn take_in(all: &mut Standing, more: Standing) {
+    let joined = all.joined | more.joined;
+    *all = Standing { lost: all.lost | more.lost, out: more.out, joined };
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -256,16 +274,17 @@ mod tests {
         let patience = Duration::from_millis(300);
         let (since, suspects) = (Instant::now(), false);
         let shared = progress.clone();
-        let (members, wanted) = (0b011, 0);
+        let (members, wanted) = (0b011, Standing::default());
+        let lost = Standing::of_lost;
         let mut keeper =
             Keeper { orders, progress, end, members, wanted, since, patience, suspects };
         assert_eq!(keeper.promise(), Promise::Kept);
         keeper.suspect();
         assert!(matches!(keeper.promise(), Promise::Waits(_)), "what failed is not known yet");
-        keeper.look(0b100);
+        keeper.look(lost(0b100));
         assert_eq!(keeper.promise(), Promise::Kept, "the journal is no member that is told");
-        keeper.look(0b110);
-        assert_eq!(inbox.try_recv(), Ok(0b010));
+        keeper.look(lost(0b110));
+        assert_eq!(inbox.try_recv(), Ok(lost(0b010)));
         assert!(matches!(keeper.promise(), Promise::Waits(left) if left <= patience));
         // The other member hangs.
         thread::sleep(patience);
@@ -273,7 +292,7 @@ mod tests {
         lock(&shared).settled = 0b010;
         assert_eq!(keeper.promise(), Promise::Kept, "it came back");
         lock(&shared).failed = Some("no room".into());
-        keeper.look(0b011);
+        keeper.look(lost(0b011));
         assert_eq!(keeper.promise(), Promise::Broken);
         drop(keeper);
     }

@@ -105,7 +105,9 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
-    let mut layer = LayerConfig { missing: found.missing(), ..layer };
+    let missing = found.missing();
+    let fresh = found.superblock.fresh & !missing;
+    let mut layer = LayerConfig { missing, fresh, ..layer };
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
@@ -129,11 +131,15 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
             false => format!(
-                "DEGRADED: the volume runs without device {index} of {}{}; everything is served, \
-                 but the loss of another device would lose data",
+                "DEGRADED: the volume runs without device {index} of {}{}; everything is \
+                 served, {}",
                 config.devices.len(),
                 time(found.superblock.lost[index])
                     .map_or(String::new(), |since| format!(", which it lost at {since}")),
+                match found.superblock.out >> index & 1 == 1 {
+                    true => "and what lay on it was made again on the others",
+                    false => "but the loss of another device would lose data",
+                }
             ),
         })
         .collect();
@@ -142,7 +148,7 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
 }
 
 /// Each member in its place, and in the place of one that is not there a device that fails.
-fn seat(found: Assembly) -> (Roster, Vec<Device>) {
+pub(crate) fn seat(found: Assembly) -> (Roster, Vec<Device>) {
     let smallest = found.superblock.smallest;
     let mut devices = Vec::new();
     let record = |member: &Member| Record { superblock: member.superblock, sound: member.sound };
@@ -154,7 +160,8 @@ fn seat(found: Assembly) -> (Roster, Vec<Device>) {
     (Roster::new(records), devices)
 }
 
-fn lock(path: &Path) -> Result<File, Error> {
+/// Locks a volume file for this process.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     use std::fs::TryLockError::{Error as Other, WouldBlock};
     let lock = File::open(path).map_err(file(path, "open the volume file"))?;
     let begun = Instant::now();

@@ -7,8 +7,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hostftl_core::Page;
-use hostftl_format::roster::{Record, Roster as Pure, Stamp, Write};
+use hostftl_core::{Layer, Page};
+use hostftl_format::roster::{Record, Roster as Pure, Stamp, Standing, Write};
 use hostftl_format::superblock::places;
 use hostftl_io::{Device, IoError};
 use uuid::Uuid;
@@ -39,8 +39,14 @@ impl Roster {
     }
 
     /// See [`Pure::next`].
-    pub fn next(&mut self, lost: u16) -> Option<Write> {
-        self.pure.next(lost, stamp)
+    pub fn next(&mut self, standing: Standing) -> Option<Write> {
+        self.pure.next(standing, stamp)
+    }
+
+    /// See [`Pure::replace`].
+    pub fn replace(&mut self, index: u8, record: Record) {
+        self.sectors[usize::from(index)] = record.superblock.device_sectors;
+        self.pure.replace(index, record);
     }
 
     /// See [`Pure::may_promise`].
@@ -58,13 +64,13 @@ impl Roster {
         self.pure.failed(write);
     }
 
-    /// Makes the superblocks say that the members `lost`, a set of bits, do not belong any more.
-    /// Those that a change which was cut off left behind are brought up to date first.
+    /// Makes the superblocks say how the members stand. Those that a change which was cut off left
+    /// behind are brought up to date first.
     ///
     /// # Errors
     /// When a member can't be written.
-    pub fn settle(&mut self, devices: &[Device], lost: u16) -> Result<(), IoError> {
-        while let Some(write) = self.next(lost) {
+    pub fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
+        while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
             let (at, page) = page_of(&write);
             let written = device.write_page(at, &page).and_then(|()| device.sync());
@@ -78,6 +84,13 @@ impl Roster {
         }
         Ok(())
     }
+}
+
+/// What a layer says of the members, of which those of `fresh` came in the place of others.
+pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
+    let lost = layer.lost_devices();
+    let joined = fresh & !layer.fresh_devices() & !lost;
+    Standing { lost, out: Some(layer.out_devices()), joined }
 }
 
 /// What a write of one copy is on its device: the sector, and the page.

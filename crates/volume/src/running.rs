@@ -7,8 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{Layer, SECTOR};
+use hostftl_format::roster::Standing;
 use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
-use hostftl_layers::AnyLayer;
+use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::config::Config;
 use crate::control::Control;
@@ -24,6 +25,7 @@ use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
 use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
+use crate::roster::{Roster, standing};
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
 use crate::status::{Status, Still};
@@ -140,12 +142,8 @@ impl Volume {
         let recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
         tell_of_reconnects(&self.config.devices, &links, &events);
-        let lost = self.layer.missing | driver.layer().lost_devices();
-        // A journal that comes back later is welcome: what it holds is known to be old.
-        let lost = lost & !journal::bit(&self.layer, driver.devices().len());
-        if !reads {
-            self.roster.settle(driver.devices(), lost).map_err(explain_full)?;
-        }
+        let fresh = self.layer.fresh;
+        let lost = settle(&self.layer, (!reads).then_some(&mut self.roster), &driver)?;
         let news = Arc::new(Mutex::new(recovery));
         let limits = self.plan.limits;
         let longest =
@@ -170,9 +168,9 @@ impl Volume {
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
         let waker = machine.waker.clone();
         if !reads {
-            jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, waker, &news)?);
+            jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
-        jobs.set_lost(driver.layer().lost_devices());
+        jobs.set_standing(driver.layer(), fresh);
         jobs.write_through(options.through);
         still.set_service(options, port.export());
         tell_notes(&events, &notes);
@@ -193,6 +191,22 @@ impl Volume {
             Running { port: port_too, thread, control, live, recording, broken, _lock, _sole };
         Ok((running, port))
     }
+}
+
+/// Makes the superblocks of `roster` say how the members stand now; who is lost.
+fn settle(
+    layer: &LayerConfig,
+    roster: Option<&mut Roster>,
+    driver: &Driver<AnyLayer>,
+) -> Result<u16, Error> {
+    let lost = layer.missing | driver.layer().lost_devices();
+    // A journal that comes back later is welcome: what it holds is known to be old.
+    let lost = lost & !journal::bit(layer, driver.devices().len());
+    if let Some(roster) = roster {
+        let standing = Standing { lost, ..standing(driver.layer(), layer.fresh) };
+        roster.settle(driver.devices(), standing).map_err(explain_full)?;
+    }
+    Ok(lost)
 }
 
 /// Tells what is to be known from the start.
@@ -252,7 +266,7 @@ fn spawn(
             return driver.close();
         }
         driver.stop(&mut jobs)?;
-        jobs.finish(driver.layer().lost_devices())?;
+        jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
             session.stopped(driver.devices(), driver.layer().lost_devices())?;
         }

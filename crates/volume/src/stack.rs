@@ -138,8 +138,11 @@ pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
     match assemble(&superblocks, devices + u32::from(journal != 0)) {
         Verdict::Degraded { order, stale, unsaid } => {
+            let there = order.iter().flatten().map(|at| &members[*at].superblock);
+            let newest = there.max_by_key(|one| one.generation);
+            let needless = journal | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
-            let rows = absent.filter(|(index, _)| journal >> index & 1 == 0).count();
+            let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
             match rows <= devices as usize {
                 true => Verdict::Degraded { order, stale, unsaid: unsaid & !journal },
                 false => assemble(&superblocks, devices),

@@ -176,6 +176,12 @@ pub struct Space {
     pub repaired: u64,
     /// Blocks that nothing can bring back.
     pub beyond_repair: u64,
+    /// What of `physical_bytes` lies where a device is missing: the next loss would take it along.
+    #[serde(default)]
+    pub exposed_bytes: u64,
+    /// How many more devices the volume can do without now.
+    #[serde(default)]
+    pub may_lose: u32,
 }
 
 impl Space {
@@ -190,6 +196,8 @@ impl Space {
             zero_blocks: gauges.zeros,
             repaired: gauges.repaired,
             beyond_repair: gauges.beyond_repair,
+            exposed_bytes: gauges.exposed,
+            may_lose: gauges.may_lose,
         }
     }
 }
@@ -276,7 +284,10 @@ impl Status {
             let why = match device.health.as_str() {
                 "good" => continue,
                 "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
-                word => format!("is {word}: bring it back, or replace it"),
+                word => format!(
+                    "is {word}: `hostftl device replace {} {index} NEW` puts another in its place",
+                    self.volume
+                ),
             };
             needs.push(format!("device {index} ({}) {why}", device.name));
         }

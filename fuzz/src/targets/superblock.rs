@@ -7,7 +7,7 @@ use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text};
 use super::page::{AT, UUID, sealed, trim};
 
 /// Bytes of a superblock that are not always zero.
-const USED: usize = 848;
+const USED: usize = 852;
 
 fn member(index: u8, count: u8) -> Superblock {
     let mut members = [[0; 16]; MAX_DEVICES as usize];
@@ -19,6 +19,8 @@ fn member(index: u8, count: u8) -> Superblock {
         index,
         count,
         missing: 0,
+        out: 0,
+        fresh: 0,
         smallest: 0,
         layer_format: 1,
         layer: Text::new("hard").expect("a short name"),

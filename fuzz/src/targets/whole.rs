@@ -144,6 +144,8 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
     let plan = AnyLayer::plan(&case.config, &infos).expect("a layer of ours");
     let (data_start, data_len) = (data_window(device_sectors).0, case.infos[device].sectors);
     Superblock {
+        out: 0,
+        fresh: 0,
         generation: 1,
         volume: case.config.uuid,
         device: id(device as u8),

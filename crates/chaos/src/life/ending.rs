@@ -40,6 +40,8 @@ impl Life<'_> {
                 Err(format!("device {device} is said to be an older copy and is not"))
             }
             Event::CheckpointDone => {
+                w.look_at_fresh(&self.layer, &mut self.fate);
+                w.bury(&self.layer, &mut self.fate);
                 w.copied.root_done();
                 w.tallies.note(Named::Checkpoint);
                 Ok(())
@@ -70,7 +72,7 @@ impl Life<'_> {
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
         let (lost, missing) = (self.layer.lost_devices(), self.w.config.missing);
-        let others = |victim: u8| lost & !(1 << victim) != 0;
+        let others = |victim: u8| lost & !(1 << victim | self.w.buried | self.w.config.fresh) != 0;
         if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
             return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
         }

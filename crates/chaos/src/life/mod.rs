@@ -246,6 +246,7 @@ impl<'w> Life<'w> {
             self.w.observe("  ", || trace::output(&output));
             self.take(output);
         }
+        self.w.look_at_protection(&self.layer);
         if timer && self.flights.any_hung() {
             self.flights.release(self.w.config.deadline, self.fate.all_hang(), self.w);
         }
@@ -321,7 +322,8 @@ impl<'w> Life<'w> {
     /// Whether a device is missing, or has died.
     fn is_dead(&self, device: u8) -> bool {
         let died = self.fate.is_death_due().0 && self.w.may_fail(device);
-        died && !self.is_made() || self.w.config.missing >> device & 1 == 1
+        let away = self.w.config.missing | self.w.buried;
+        died && !self.is_made() || away >> device & 1 == 1
     }
 
     /// Whether this command, which is being submitted, hangs.

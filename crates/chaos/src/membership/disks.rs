@@ -56,6 +56,8 @@ impl Disk {
             changed: 1,
             members,
             lost: [0; 16],
+            out: 0,
+            fresh: 0,
         };
         let data = Data { node: 0, root: 1, lost: 0, everywhere: 1 };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }

@@ -1,7 +1,7 @@
 //! One sequence: the devices, the process that serves them, and what happens to both.
 
 use hostftl_format::assemble::{Verdict, assemble};
-use hostftl_format::roster::{Record, Roster, Stamp};
+use hostftl_format::roster::{Record, Roster, Stamp, Standing};
 use hostftl_format::superblock::Superblock;
 
 use super::disks::{Data, Disk};
@@ -168,7 +168,9 @@ impl<'a> Life<'a> {
             let absent = records.iter().enumerate().filter(|(_, record)| record.is_none());
             let lost = absent.fold(0, |set, (index, _)| set | 1 << index);
             let mut roster = Roster::new(records).look_only();
-            if let Some(write) = roster.next(lost, || Stamp { change: u64::MAX, at: 1 }) {
+            if let Some(write) =
+                roster.next(Standing::of_lost(lost), || Stamp { change: u64::MAX, at: 1 })
+            {
                 let disk = &mut self.disks[usize::from(write.member)];
                 disk.write(write.copy, &write.superblock, false);
             }
@@ -292,7 +294,9 @@ impl<'a> Life<'a> {
                 *stamps += 1;
                 Stamp { change: *stamps, at: *stamps }
             };
-            let Some(write) = session.roster.next(lost, stamp) else { return Ok(true) };
+            let Some(write) = session.roster.next(Standing::of_lost(lost), stamp) else {
+                return Ok(true);
+            };
             let (index, bit) = (usize::from(write.member), 1 << write.member);
             let crash = self.is_crash();
             let disk = &mut self.disks[index];

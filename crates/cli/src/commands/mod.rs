@@ -4,6 +4,7 @@ pub mod advise;
 pub mod check;
 pub mod compare;
 pub mod create;
+pub mod device;
 pub mod events;
 pub mod import;
 pub mod layers;

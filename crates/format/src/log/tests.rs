@@ -35,11 +35,13 @@ proptest! {
     fn open_undoes_seal(
         list in proptest::collection::vec(entries(), 0..300), seq: u64, behind: u16,
         journal: u64, epoch: u32, next: u32, at: u64, uuid: [u8; 16], flip in 0..4096_usize * 8,
+        members: u16, next_members: u16, lacking: u16,
     ) {
         let mut buf = MetaBuf::new(2);
         let head = Head {
             seq, durable: seq.saturating_sub(behind.into()), journal, epoch, next,
             entries: list.len() as u32, first_sectors: 8, last_sectors: 16, chunks: 3, stream: 1,
+            members, next_members, lacking,
         };
         for (index, entry) in list.iter().enumerate() {
             put_entry(&mut buf, index as u32, entry);
@@ -60,17 +62,18 @@ proptest! {
     fn a_root_comes_back(
         number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
         life: u32, lost: u16, everywhere: u64, mapped: u64, journal: u64,
-        begin: [u32; 3], ahead in proptest::option::of(0..1_u32 << 30),
+        begin: [u32; 3], ahead in proptest::option::of((0..1_u32 << 30, any::<u16>())),
+        out: u16, sets: [u16; SETS], members: u16,
         which in 0..STREAMS, uuid: [u8; 16],
         flip in 0..8192_usize * 8,
-        list in proptest::collection::vec((places(), any::<u32>()), 400),
+        list in proptest::collection::vec((places(), any::<u32>(), any::<u16>()), 400),
     ) {
         let mut streams = [None; STREAMS];
         let [segment, slot, sector] = begin;
-        streams[which] = Some(Begin { segment, slot, sector, ahead });
+        streams[which] = Some(Begin { segment, slot, sector, members, ahead });
         let root = Root {
             number, epoch, replay_from, durable, generation, lost, everywhere, mapped, journal,
-            life, streams,
+            life, streams, out, sets,
         };
         let mut buf = MetaBuf::new(root_pages(400) as usize);
         prop_assert_eq!(buf.pages().len(), 2);
@@ -86,8 +89,12 @@ proptest! {
 
     #[test]
     fn a_page_keeps_its_counts(
-        list in proptest::collection::vec(any::<u32>(), COUNTS), number: u32,
+        list in proptest::collection::vec(any::<[u16; 4]>(), COUNTS), number: u32,
     ) {
+        let list: alloc::vec::Vec<_> = list.into_iter().map(|[low, high, members, lacking]| {
+            let grains = u32::from(low) | u32::from(high) << 16;
+            Counted { grains, members, lacking }
+        }).collect();
         let mut page = Page::default();
         emit_counts(&mut page, number, list.iter().copied());
         prop_assert!(is_page(&page, Kind::Counts, number));

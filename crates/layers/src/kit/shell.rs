@@ -115,6 +115,14 @@ pub trait Core: Debug {
     fn lost_devices(&self) -> u16 {
         0
     }
+    /// As [`Layer::out_devices`].
+    fn out_devices(&self) -> u16 {
+        0
+    }
+    /// As [`Layer::fresh_devices`].
+    fn fresh_devices(&self) -> u16 {
+        0
+    }
     /// As [`Layer::lost_ranges`].
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
         Vec::new()
@@ -287,6 +295,14 @@ impl<C: Core> Layer for Shell<C> {
 
     fn lost_devices(&self) -> u16 {
         self.core.lost_devices()
+    }
+
+    fn out_devices(&self) -> u16 {
+        self.core.out_devices()
+    }
+
+    fn fresh_devices(&self) -> u16 {
+        self.core.fresh_devices()
     }
 
     fn has_failed(&self) -> bool {

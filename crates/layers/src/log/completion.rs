@@ -87,16 +87,16 @@ impl Engine {
 
     /// Metadata of another chunk was read.
     fn salvage_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
-        let Engine { salvage, recovery, pages, collection, .. } = self;
+        let Engine { salvage, recovery, pages, collection, devices, .. } = self;
         let replay = recovery.as_ref().map(|recovery| &recovery.replay);
-        let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
+        let step = salvage.done(command, ended, devices, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
                 let head = replay.and_then(|replay| replay.next_head(stream, buf, lba));
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
             Wanted::Image(index) => pages.loads().is_image(index, buf),
             Wanted::Victim => {
-                let head = collection.head_of(buf, lba);
+                let head = collection.head_of(buf, lba, devices);
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
         });
@@ -135,7 +135,7 @@ impl Engine {
 
     /// An image was read from its device, or made from the others, or can't be.
     fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
-        match self.pages.image_read(index, buf, well, &mut self.segments, cx) {
+        match self.pages.image_read(index, buf, well, (&mut self.segments, &mut self.devices), cx) {
             Image::Here => {}
             Image::Gone(page, device) => self.page_is_gone(page, device, cx),
             Image::Carry(page) => {

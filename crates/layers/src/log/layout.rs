@@ -218,8 +218,17 @@ impl Layout {
         self.fit(sectors, permille)
     }
 
-    /// The root depends on what is exported, and that on the root: go round until it rests.
-    fn fit(mut self, sectors: u64, permille: u32) -> Result<Self, PlanError> {
+    /// Chooses what is exported. There is to be room for images of the map also when devices are
+    /// lost, unless the devices are too small for that.
+    fn fit(self, sectors: u64, permille: u32) -> Result<Self, PlanError> {
+        let least = if self.parity { (self.width() / 3).max(1) } else { self.width() };
+        let roomy = self.fit_images(sectors, permille, least);
+        roomy.or_else(|_| self.fit_images(sectors, permille, self.width()))
+    }
+
+    /// The root depends on what is exported, and that on the root: go round until it rests. There
+    /// is room for images in rows of so many data chunks.
+    fn fit_images(mut self, sectors: u64, permille: u32, least: u32) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
         loop {
             self.root = self.root_pages() * SECTORS_PER_BLOCK;
@@ -233,7 +242,7 @@ impl Layout {
             }
             self.segments = segments as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-            self.map_segments = self.image_segments();
+            self.map_segments = self.image_segments(least);
             let kept = self.keep(spare);
             let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
             if live == 0 {
@@ -261,11 +270,7 @@ impl Layout {
     /// Chooses as many classes as what is spare has room for, and their reserve. The segments that
     /// are kept from the host.
     fn keep(&mut self, spare: u32) -> u32 {
-        // Rows that a checkpoint seals early must waste less than what collection gains, and a
-        // segment with less than a 64th to gain is not collected.
-        let early = self.segments / (2 * self.slots).min(32);
         self.lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
-        let slack = SLACK + self.lead - LEAST_LEAD + self.spoiled();
         let opens =
             |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
         let mut kept = 0;
@@ -273,12 +278,21 @@ impl Layout {
             self.classes = classes;
             self.reserve =
                 RESERVE + 3 * self.map_segments + self.more_classes() + self.kept_to_restore();
-            kept = self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early;
+            kept = self.kept();
             if kept <= spare {
                 break;
             }
         }
         kept
+    }
+
+    /// Segments that are kept from the host however little is spare.
+    pub fn kept(&self) -> u32 {
+        // Rows that a checkpoint seals early must waste less than what collection gains, and a
+        // segment with less than a 64th to gain is not collected.
+        let early = self.segments / (2 * self.slots).min(32);
+        let slack = SLACK + self.lead - LEAST_LEAD + self.spoiled();
+        self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early
     }
 
     /// Whether what is kept from the host is no more than the spare.
@@ -307,9 +321,10 @@ impl Layout {
         self.directories + self.counts
     }
 
-    fn image_segments(&self) -> u32 {
+    /// Segments that one image of the whole map takes where rows have so many data chunks.
+    pub fn image_segments(&self, width: u32) -> u32 {
         let pages = u64::from(self.pages + self.tops());
-        let room = self.width() * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
+        let room = width * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
     }
 
@@ -330,18 +345,28 @@ impl Layout {
         if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 }
     }
 
-    /// Incompressible blocks of a full row.
+    /// Incompressible blocks of a full row on all devices.
     pub fn row_blocks(&self) -> u64 {
-        let blocks = self.chunk / SECTORS_PER_BLOCK;
-        u64::from(self.width() * blocks - self.head_pages(true))
+        self.row_blocks_of(self.width())
     }
 
-    /// Data chunks of a full row.
+    /// The same, of one with so many data chunks.
+    fn row_blocks_of(&self, width: u32) -> u64 {
+        let blocks = self.chunk / SECTORS_PER_BLOCK;
+        u64::from(width * blocks - self.head_pages(true))
+    }
+
+    /// Grains that a segment has room for whose rows have so many data chunks.
+    pub fn segment_grains(&self, width: u32) -> u32 {
+        self.row_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
+    }
+
+    /// Data chunks of a full row on all devices: none has more.
     pub fn width(&self) -> u32 {
         u32::from(self.devices) - u32::from(self.parity)
     }
 
-    /// Pages of a row's head.
+    /// Pages of a row's head, whatever devices it lies on.
     pub fn head_pages(&self, full: bool) -> u32 {
         let chunks = if full { self.width() } else { 1 };
         (chunks * self.chunk).div_ceil(480)
@@ -350,27 +375,6 @@ impl Layout {
     /// Entries of a row's head.
     pub fn head_entries(&self, full: bool) -> u32 {
         room(self.head_pages(full))
-    }
-
-    /// The device of data chunk `chunk` of rows in a slot.
-    #[inline]
-    pub fn device(&self, segment: u32, slot: u32, chunk: u32) -> u8 {
-        let turn = u64::from(segment) + u64::from(slot);
-        let first = turn + u64::from(self.parity) + u64::from(chunk);
-        (first % u64::from(self.devices)) as u8
-    }
-
-    /// The data chunk of rows in a slot that is on `device`; `None` for the parity.
-    pub fn chunk_on(&self, segment: u32, slot: u32, device: u8) -> Option<u8> {
-        let turns = u32::from(self.devices);
-        let first = u32::from(self.device(segment, slot, 0));
-        let chunk = (u32::from(device) + turns - first) % turns;
-        (chunk < self.width()).then_some(chunk as u8)
-    }
-
-    /// The device of the parity of rows in a slot.
-    pub fn parity_device(&self, segment: u32, slot: u32) -> u8 {
-        ((u64::from(segment) + u64::from(slot)) % u64::from(self.devices)) as u8
     }
 
     /// The first sector of a row on each of its devices.

@@ -37,6 +37,7 @@ pub(crate) mod register;
 mod rounds;
 mod row;
 mod segments;
+mod stripe;
 mod volume;
 mod zoned;
 
@@ -108,8 +109,14 @@ impl Log {
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
         let journal = Journal::new(&layout, config.missing);
-        let missing = config.missing & !journal.bit();
-        if missing.count_ones() > config.tolerates() {
+        let fresh = config.fresh & !config.missing & !journal.bit();
+        let missing = (config.missing | fresh) & !journal.bit();
+        // How many lost devices parity need not make up for, only the root knows.
+        let most = match mode {
+            Mode::Format => config.tolerates(),
+            Mode::Open => u32::from(layout.devices) - 1,
+        };
+        if missing.count_ones() > most {
             buffers.into_iter().for_each(|buffer| {
                 buffer.void();
             });
@@ -121,7 +128,7 @@ impl Log {
             volume: Volume { uuid: config.uuid, life: 0 },
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
-            devices: Devices::new(layout, missing, config.tolerates(), devices),
+            devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
             blocks: Blocks::new(config.log.compress),
@@ -223,11 +230,24 @@ impl Core for Engine {
     fn gauges(&self) -> Option<Gauges> {
         let (live, free, stale) = self.segments.space();
         let mapped = self.pages.map().mapped() * BLOCK as u64;
-        Some(Gauges { mapped, live, free, stale, ..self.gauges })
+        let exposed = match self.devices.exposed() {
+            0 => 0,
+            _ => self.segments.live_in(|segment| self.devices.is_missing_a_chunk(segment)),
+        };
+        let may_lose = self.devices.may_lose();
+        Some(Gauges { mapped, live, free, stale, exposed, may_lose, ..self.gauges })
     }
 
     fn lost_devices(&self) -> u16 {
-        self.devices.lost() | self.journal.lost()
+        self.devices.lost() & !self.devices.untrusted() | self.journal.lost()
+    }
+
+    fn out_devices(&self) -> u16 {
+        self.devices.told_out()
+    }
+
+    fn fresh_devices(&self) -> u16 {
+        self.devices.untrusted()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {

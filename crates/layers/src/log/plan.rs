@@ -3,6 +3,7 @@
 use hostftl_core::{Ack, Limits, SECTORS_PER_BLOCK};
 
 use crate::config::Plan;
+use crate::log::devices::membership::Membership;
 use crate::log::layout::{Layout, MAX_TRANSFER};
 use crate::log::map::size::FRAME_BYTES;
 use crate::log::segments::Segments;
@@ -21,7 +22,8 @@ impl Layout {
         // The pool; for each page its frame, its image and two marks.
         let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
         let map_bytes = u64::from(self.frames) * FRAME_BYTES + tables;
-        let meta_bytes = Segments::memory(self, gc) + Pointers::memory(self);
+        let membership = Membership::BYTES * u64::from(self.segments);
+        let meta_bytes = Segments::memory(self, gc) + Pointers::memory(self) + membership;
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }

@@ -127,7 +127,7 @@ pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
     about: "blocks are compressed and packed into rows over all devices, perhaps with parity",
-    format: 2,
+    format: 3,
     devices: Devices::Array,
     parameters: PARAMETERS,
     defaults: |_| {},

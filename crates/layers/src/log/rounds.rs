@@ -240,10 +240,19 @@ impl Engine {
         act: impl FnOnce(&mut Collection, &mut Needs) -> T,
     ) -> T {
         let Engine { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
-        let gauges = &mut self.gauges;
-        let mut with =
-            Needs { segments, devices, buffers, pages, checkpoint, rows, salvage, gauges };
-        act(&mut self.collection, &mut with)
+        let Engine { durability, gauges, collection, .. } = self;
+        let mut with = Needs {
+            segments,
+            devices,
+            buffers,
+            pages,
+            checkpoint,
+            rows,
+            durability,
+            salvage,
+            gauges,
+        };
+        act(collection, &mut with)
     }
 
     /// Lets the checkpoint work with the parts that it needs.

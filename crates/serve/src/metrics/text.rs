@@ -117,6 +117,10 @@ fn space(sheet: &mut Sheet, space: &Space) {
     sheet.total("repaired", "Reads repaired from parity", space.repaired);
     let lost = space.beyond_repair as f64;
     sheet.level("blocks_beyond_repair", "Blocks that are lost: nothing can rebuild them", lost);
+    let exposed = space.exposed_bytes as f64;
+    sheet.level("exposed_bytes", "What the loss of another device would take along", exposed);
+    let may_lose = f64::from(space.may_lose);
+    sheet.level("may_lose_devices", "Devices that the volume can do without now", may_lose);
 }
 
 fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {

@@ -10,6 +10,7 @@ mod members;
 mod older;
 mod readonly;
 mod refusals;
+mod replace;
 mod rot;
 mod session;
 mod sole;

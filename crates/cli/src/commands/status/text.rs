@@ -72,6 +72,14 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
         let lost = counted(space.beyond_repair, "block");
         console.field("repairs", format!("{repaired} repaired from parity, {lost} lost"))?;
     }
+    if space.exposed_bytes > 0 {
+        let (exposed, all) = (bytes(space.exposed_bytes), bytes(space.physical_bytes));
+        let text = format!("{exposed} of {all}: the loss of another device would take it along");
+        console.field("exposed", text)?;
+    } else if space.may_lose > 0 {
+        let count = counted(space.may_lose.into(), "device");
+        console.field("can lose", format!("{count} more; all has parity"))?;
+    }
     Ok(())
 }
 

@@ -8,14 +8,17 @@ use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place};
 
 use crate::log::checkpoint::{Checkpoint, Needs};
+use crate::log::devices::Devices;
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::streams::MAP;
+use crate::log::stripe::Stripe;
 
 /// The row of images that is being filled or written.
 #[derive(Debug)]
 pub struct Images {
     at: Option<At>,
+    stripe: Stripe,
     ahead: u32,
     /// For each device, in the order of the row's chunks.
     bufs: Vec<Option<MetaBuf>>,
@@ -35,15 +38,18 @@ pub struct Images {
 impl Images {
     /// Where the row of images lies that is open already: one to which no image came, because the
     /// one that was to come can't be read, stays open until the next checkpoint.
-    pub fn begins(&self) -> Option<Begin> {
+    pub fn begins(&self, devices: &Devices) -> Option<Begin> {
         let At { segment, slot, sector } = self.at?;
-        Some(Begin { segment, slot, sector, ahead: Some(self.ahead) })
+        let members = self.stripe.members();
+        let ahead = Some((self.ahead, devices.stripe(self.ahead).members()));
+        Some(Begin { segment, slot, sector, members, ahead })
     }
 
     pub fn new(layout: &Layout) -> Self {
         let pages = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Images {
             at: None,
+            stripe: Stripe::default(),
             ahead: 0,
             bufs: (0..layout.devices).map(|_| Some(MetaBuf::new(pages))).collect(),
             count: 0,
@@ -90,7 +96,7 @@ impl Checkpoint {
     /// How many images fit into a row, and how many pages its head takes.
     fn images_room(&self, at: At) -> (u32, u32) {
         let full = at.sector == 0;
-        let chunks = if full { self.layout.width() } else { 1 };
+        let chunks = if full { self.images.stripe.width() } else { 1 };
         let pages = chunks * ((self.layout.chunk - at.sector) / SECTORS_PER_BLOCK);
         let head = self.layout.head_pages(full);
         ((pages - head).min(self.layout.head_entries(full)), head)
@@ -104,9 +110,10 @@ impl Checkpoint {
     /// Where the next image goes; `None` when the row is full or can't be opened.
     pub fn image_place(&mut self, with: &mut Needs) -> Option<Place> {
         if self.images.at.is_none() {
-            let at = with.rows.next_at(MAP, 0, with.segments)?;
+            let at = with.rows.next_at(MAP, 0, with.segments, with.devices)?;
             let ahead = with.rows.ahead(MAP).expect("a stream knows its next segment");
             with.segments.row_opened(at.segment);
+            self.images.stripe = with.devices.stripe(at.segment);
             let head = self.images_room(at).1;
             let images = &mut self.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
@@ -121,7 +128,7 @@ impl Checkpoint {
         }
         let page = images.count + head;
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
-        let device = self.layout.device(at.segment, at.slot, page / per);
+        let device = images.stripe.device(at.segment, at.slot, page / per);
         let lba = self.layout.lba(at) + u64::from(page % per * SECTORS_PER_BLOCK);
         Some(Place::new(device, lba * 512, BLOCK as u32, 0))
     }
@@ -190,6 +197,9 @@ impl Checkpoint {
             last_sectors: sectors(chunks - 1),
             chunks: chunks as u8,
             stream: MAP,
+            members: self.images.stripe.members(),
+            next_members: with.devices.stripe(self.images.ahead).members(),
+            lacking: with.devices.membership().told(at.segment).1,
         };
         self.images.seq = seq;
         self.images.segment = at.segment;
@@ -251,8 +261,8 @@ impl Checkpoint {
         cx: &mut Cx,
     ) {
         let device = match parity {
-            true => self.layout.parity_device(at.segment, at.slot),
-            false => self.layout.device(at.segment, at.slot, chunk),
+            true => self.images.stripe.parity_device(at.segment, at.slot),
+            false => self.images.stripe.device(at.segment, at.slot, chunk),
         };
         let meta = self.images.bufs[buf].take().expect("no image is on its way");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
@@ -304,10 +314,12 @@ mod tests {
     #[test]
     fn a_row_that_is_open_is_where_the_map_begins() {
         let mut images = Images::new(&Layout::example(1));
-        assert!(images.begins().is_none(), "no row is open");
+        let devices = Devices::new(Layout::example(1), (0, 0), 0, &[]);
+        assert!(images.begins(&devices).is_none(), "no row is open");
         images.at = Some(At { segment: 7, slot: 3, sector: 16 });
         images.ahead = 9;
-        let Begin { segment, slot, sector, ahead } = images.begins().expect("a row is open");
-        assert_eq!((segment, slot, sector, ahead), (7, 3, 16, Some(9)));
+        let begin = images.begins(&devices).expect("a row is open");
+        let Begin { segment, slot, sector, ahead, .. } = begin;
+        assert_eq!((segment, slot, sector, ahead), (7, 3, 16, Some((9, 1))));
     }
 }

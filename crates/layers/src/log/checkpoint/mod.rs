@@ -108,6 +108,10 @@ pub struct Checkpoint {
     uuid: [u8; 16],
     roots: Roots,
     wanted: bool,
+    /// Devices of which the images say what they lack.
+    joined: u16,
+    /// Devices that lack chunks by what the images say that are taken.
+    lacking: Option<u16>,
     /// Changes since the images were taken, so that a root can be known to be the last.
     begun_at: u64,
 }
@@ -129,6 +133,8 @@ impl Checkpoint {
             weighed: Stir::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
+            joined: 0,
+            lacking: None,
             begun_at: 0,
         }
     }
@@ -225,9 +231,11 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// Whether the host or collection can't go on, and could with `more` free segments.
-    fn is_starved(&self, more: u32, segments: &Segments) -> bool {
-        let (free, floor) = (segments.free(), self.layout.gc_floor());
+    /// Whether the host or collection can't go on with what is free, or will be when the devices
+    /// have answered, and could with what is empty.
+    fn is_starved(&self, with: &Needs) -> bool {
+        let (more, coming) = (with.segments.empty(), with.devices.reclaiming());
+        let (free, floor) = (with.segments.free() + coming, self.layout.gc_floor());
         let most = self.layout.reserve + 1;
         let soon = self.layout.lead / 4;
         // A root takes time, in which the host goes on.
@@ -239,8 +247,7 @@ impl Checkpoint {
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
     fn wants_checkpoint(&self, with: &Needs) -> bool {
-        self.is_starved(with.segments.empty(), with.segments)
-            && Self::awaited(self.safe(with), with).is_none()
+        self.is_starved(with) && Self::awaited(self.safe(with), with).is_none()
             || self.delta(with.durability, with.pages) > DELTA
     }
 
@@ -270,7 +277,7 @@ impl Checkpoint {
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
     fn hasten(&mut self, safe: Safe, with: &mut Needs) -> bool {
         let Some(stamp) = Self::awaited(safe, with) else { return false };
-        let hurry = stamp > safe.stamp && self.is_starved(with.segments.empty(), with.segments);
+        let hurry = stamp > safe.stamp && self.is_starved(with);
         hurry && with.durability.want_all(stamp)
     }
 
@@ -322,19 +329,28 @@ impl Checkpoint {
         self.send(root, with, cx);
     }
 
+    /// Writes a root to all devices that says something else than the last one, with its images.
+    pub fn tell(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
+        self.joined = 0;
+        self.send(root, with, cx);
+    }
+
     /// Writes a root to all devices.
-    pub fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
-        let lost = with.devices.lost() | root.lost & with.journal.bit();
+    fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
+        // A root whose images were taken before a device joined does not say what that lacks.
+        let joined = with.devices.joining() & self.joined;
+        let lost = with.devices.lost() & !joined | root.lost & with.journal.bit();
         let of_this_life = root.epoch == with.life;
         let journal = if of_this_life { with.journal.newest() } else { root.journal };
-        self.send_root(Root { lost, journal, ..root }, with.devices, cx);
+        let (out, sets) = (with.devices.begin_to_tell(), with.devices.membership().sets());
+        self.send_root(Root { lost, out, sets, journal, ..root }, with.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
     pub fn root_over(&mut self, command: Command, with: &mut Needs, cx: &mut Cx) {
         match self.root_done(command, with.devices, cx) {
             Written::On => {}
-            Written::Again(root) => self.send(root, with, cx),
+            Written::Again => self.send(self.next, with, cx),
             Written::Durable => self.root_durable(with, cx),
         }
     }
@@ -348,8 +364,11 @@ impl Checkpoint {
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.everywhere = self.root.number;
         }
+        if let Some(lacking) = self.lacking.take() {
+            with.devices.told_lacking(lacking);
+        }
         with.journal.told(self.root.lost);
-        with.devices.told(self.root.lost & !with.journal.bit());
+        with.devices.told(self.root.lost & !with.journal.bit(), self.root.out);
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }

@@ -15,7 +15,7 @@ pub enum Written {
     /// It goes on.
     On,
     /// A copy was lost with its zone: this root must be written again.
-    Again(Root),
+    Again,
     /// The root is durable.
     Durable,
 }
@@ -54,7 +54,7 @@ impl Checkpoint {
     fn send_copy(&mut self, copy: u32, devices: &mut Devices, cx: &mut Cx) {
         let (root, layout) = (self.next, *devices.layout());
         for device in 0..layout.devices {
-            if devices.has_lost(device) && !layout.zoned {
+            if !devices.takes_roots(device) && !layout.zoned {
                 // Its buffer may be in a command that hangs.
                 devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;
@@ -64,7 +64,13 @@ impl Checkpoint {
                 false => (layout.root_at(root.number, copy), 0),
             };
             let mut buf = self.bufs.pop().expect("a root for each device");
-            log::emit_root(&mut buf, &self.uuid, at, &root, self.top.iter().copied());
+            let tops = self.top.iter().map(|&(place, crc)| {
+                let sound = layout.admits_image(place);
+                let segment = sound.then(|| layout.segment_of(place.byte()));
+                let of = |segment: u32| devices.membership().told(segment).0;
+                (place, crc, segment.map_or(0, of))
+            });
+            log::emit_root(&mut buf, &self.uuid, at, &root, tops);
             let fill = if layout.zoned { layout.root_stride() - layout.root } else { 0 };
             let gather = root_gather(buf, gap, fill);
             let mut tally = Tally::of(Cause::Checkpoint, layout.root);
@@ -89,7 +95,7 @@ impl Checkpoint {
         let sound = works(cx);
         let next = match self.phase {
             Phase::Root(_, 1) if sound && self.roots.is_again() => {
-                return Written::Again(self.next);
+                return Written::Again;
             }
             Phase::Root(copy, 1) if sound => {
                 let count = devices.layout().devices;

@@ -4,7 +4,7 @@
 //! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
 
 use hostftl_core::{MAX_TOUCH, MetaBuf};
-use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place, Root, STREAMS};
+use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place, Root, SETS, STREAMS};
 
 use crate::log::checkpoint::{Checkpoint, Needs, Phase};
 use crate::log::map::bits::Next;
@@ -20,13 +20,19 @@ impl Checkpoint {
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
         let surplus = with.segments.surplus_map(2 * self.layout.map_segments);
-        match surplus.or_else(|| Self::hurt_map(with)) {
+        match surplus.or_else(|| Self::exposed_map(with)).or_else(|| Self::hurt_map(with)) {
             Some(segment) => self.go(Phase::Moving(segment, 0)),
             None => {
                 self.go(Phase::Counts(0));
                 self.freeze(with);
             }
         }
+    }
+
+    /// A segment that misses a chunk and with images of the map, if there is one.
+    fn exposed_map(with: &mut Needs) -> Option<u32> {
+        let segments = &*with.segments;
+        with.devices.next_exposed(|it| segments.is_full_map(it))
     }
 
     /// A segment with a zone that failed and with images of the map, if there is one.
@@ -71,15 +77,18 @@ impl Checkpoint {
     /// The moment that the root will show.
     fn freeze(&mut self, with: &mut Needs) {
         with.segments.root_begun();
+        self.joined = with.devices.joining();
+        self.lacking = Some(with.devices.membership().lacking());
         with.pages.map_mut().freeze();
         // A root must know where each stream will begin.
         for stream in 0..STREAMS as u8 {
             if with.segments.uses(stream) {
-                with.rows.look_ahead(stream, with.segments);
+                with.rows.look_ahead(stream, with.segments, with.devices);
             }
         }
-        let mut streams = core::array::from_fn(|stream| with.rows.begins(stream as u8));
-        streams[usize::from(MAP)] = self.images.begins().or(streams[usize::from(MAP)]);
+        let mut streams =
+            core::array::from_fn(|stream| with.rows.begins(stream as u8, with.devices));
+        streams[usize::from(MAP)] = self.images.begins(with.devices).or(streams[usize::from(MAP)]);
         self.next = Root {
             number: self.root.number + 1,
             epoch: with.life,
@@ -87,6 +96,8 @@ impl Checkpoint {
             durable: 0,
             generation: with.generation,
             lost: with.journal.unneeded(),
+            out: 0,
+            sets: [0; SETS],
             everywhere: 0,
             mapped: with.pages.map().mapped(),
             journal: 0,
@@ -117,7 +128,10 @@ impl Checkpoint {
         };
         let first = number * COUNTS as u32;
         let last = (first + COUNTS as u32).min(self.layout.segments);
-        let counts = (first..last).map(|segment| with.segments.count(segment));
+        let counts = (first..last).map(|segment| {
+            let (members, lacking) = with.devices.membership().told(segment);
+            Counted { grains: with.segments.count(segment), members, lacking }
+        });
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
         cx.touch(COUNTS);
         self.put_on_top(Kind::Counts, number, place, (buf, index), with);

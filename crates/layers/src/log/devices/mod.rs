@@ -9,6 +9,7 @@
 //! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
 //!   back must never be believed.
 
+pub(in crate::log) mod membership;
 mod reclaim;
 
 use alloc::collections::VecDeque;
@@ -18,18 +19,37 @@ use hostftl_core::{Command, DeviceError, DeviceInfo, Event, SECTOR};
 use crate::kit::Life;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OPS, Op, fail};
+use crate::log::segments::Segments;
+use crate::log::stripe::Stripe;
 use crate::log::zoned::write_pointers::Pointers;
+use crate::planted::{Bug, planted};
+use membership::Membership;
 use reclaim::Reclaim;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Devices {
     layout: Layout,
+    /// On which of them each segment lies.
+    membership: Membership,
     /// What is known of the zones of zoned devices.
     zones: Pointers,
     /// Devices as sets of bits: those that are lost, and those of which a durable root says so.
     lost: u16,
     told: u16,
+    /// Those of which a durable root says that nothing lies on them: no parity makes up for them.
+    /// All, until recovery has found that root.
+    out: u16,
+    /// The same, of the root that is being written.
+    telling: u16,
+    /// Those on which segments are to be opened.
+    wanted: u16,
+    /// Those that lack chunks by what the images of the durable root say.
+    lacking: u16,
+    /// Those of the lost ones in whose place others came that hold nothing, and those of them that
+    /// get roots already, until one is durable that says what they lack.
+    fresh: u16,
+    joining: u16,
     /// How many may be lost.
     most: u32,
     /// Commands that fail without being sent.
@@ -41,18 +61,68 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Begins without the devices of `lost`; `most` may be lost in all.
-    pub fn new(layout: Layout, lost: u16, most: u32, devices: &[DeviceInfo]) -> Self {
+    /// Begins without the devices of `lost`, of which those of `fresh` are there but hold nothing;
+    /// `most` may be lost in all.
+    pub fn new(
+        layout: Layout,
+        (lost, fresh): (u16, u16),
+        most: u32,
+        devices: &[DeviceInfo],
+    ) -> Self {
+        assert_eq!(fresh & !lost, 0, "a device comes in the place of one that is lost");
         let zones = Pointers::new(&layout);
         let unsent = VecDeque::with_capacity(OPS.into());
         let reclaim = Reclaim::new(&layout, devices);
-        Devices { layout, zones, lost, told: 0, most, unsent, reclaim, read_at_start: 0 }
+        let membership = Membership::new(&layout);
+        Devices {
+            layout,
+            membership,
+            zones,
+            lost,
+            told: 0,
+            out: if layout.parity { u16::MAX } else { 0 },
+            telling: 0,
+            wanted: 0,
+            lacking: 0,
+            fresh,
+            joining: 0,
+            most,
+            unsent,
+            reclaim,
+            read_at_start: 0,
+        }
     }
 
     /// Where things lie on them.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// On which of them segments lie.
+    #[inline]
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The same, to be changed.
+    pub fn membership_mut(&mut self) -> &mut Membership {
+        &mut self.membership
+    }
+
+    /// On which of them a segment lies.
+    #[inline]
+    pub fn stripe(&self, segment: u32) -> Stripe {
+        self.membership.of(segment)
+    }
+
+    /// Takes a free segment for a stream.
+    pub fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
+        let segment = segments.open(stream);
+        let members = self.membership.assign(segment, self.lost).members();
+        let told = members & self.out == 0;
+        assert!(told || planted(Bug::ProtectedEarly), "a root says that nothing lies there");
+        segment
     }
 
     /// Their zones.
@@ -79,24 +149,186 @@ impl Devices {
 
     /// Whether all of `set` may be lost.
     pub fn can_do_without(&self, set: u16) -> bool {
-        (self.lost | set).count_ones() <= self.most
+        let needed = (self.lost | set) & !self.out | self.membership.lacking();
+        needed.count_ones() <= self.most
+            && (self.lost | set).count_ones() < self.layout.devices.into()
     }
 
     /// These devices are lost.
     pub fn lose(&mut self, set: u16) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
         self.lost |= set;
+        self.joining &= !set;
     }
 
-    /// A durable root says that `set` is lost.
-    pub fn told(&mut self, set: u16) {
+    /// Devices that came in the place of lost ones get the roots from now on, and are not lost any
+    /// more when one is durable that says what they lack. Whether there are any.
+    pub fn join(&mut self) -> bool {
+        let fresh = core::mem::take(&mut self.fresh);
+        let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
+        for device in (0..self.layout.devices).filter(|device| lacks >> device & 1 == 1) {
+            self.membership.begin_anew(device);
+        }
+        self.joining |= fresh;
+        fresh != 0
+    }
+
+    /// Devices that get roots although they are lost.
+    pub fn joining(&self) -> u16 {
+        self.joining
+    }
+
+    /// Devices that came in the place of lost ones, until a root says what they lack.
+    pub fn untrusted(&self) -> u16 {
+        self.fresh | self.joining
+    }
+
+    /// The lost devices of which a durable root says that nothing lies on them.
+    pub fn told_out(&self) -> u16 {
+        let told = if self.membership.is_complete() { self.out } else { 0 };
+        told & self.lost & !self.untrusted()
+    }
+
+    /// A device failed again that came in the place of a lost one.
+    pub fn stop_joining(&mut self, device: u8) {
+        self.fresh &= !(1 << device);
+        self.joining &= !(1 << device);
+    }
+
+    /// Whether a device gets roots.
+    pub fn takes_roots(&self, device: u8) -> bool {
+        !self.has_lost(device) || self.joining >> device & 1 == 1
+    }
+
+    /// A durable root says that `set` is lost, and that nothing lies on those of `out`.
+    pub fn told(&mut self, set: u16, out: u16) {
         assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
+        let joined = self.joining & !set;
         self.told = set;
+        self.lost &= !joined;
+        self.joining &= !joined;
+        (self.out, self.telling) = (out, 0);
     }
 
     /// Whether a durable root says who is lost.
     pub fn is_told(&self) -> bool {
         self.told == self.lost
+    }
+
+    /// The lost devices on which nothing lies, nor is to lie soon.
+    fn out(&self) -> u16 {
+        if !self.membership.is_complete() {
+            return self.out;
+        }
+        let is_out = |device| self.membership.is_out(device) || planted(Bug::ProtectedEarly);
+        let out = |device: &u8| self.has_lost(*device) && is_out(*device);
+        let out = (0..self.layout.devices).filter(out).fold(0, |set, device| set | 1 << device);
+        out & !self.wanted
+    }
+
+    /// A root is begun: the devices on which it says that nothing lies.
+    pub fn begin_to_tell(&mut self) -> u16 {
+        self.telling = self.out();
+        self.telling
+    }
+
+    /// A root that recovery found says that nothing lies on these.
+    pub fn found_out(&mut self, out: u16) {
+        self.out = out;
+    }
+
+    /// The images of the durable root say that these lack chunks.
+    pub fn told_lacking(&mut self, lacking: u16) {
+        self.lacking = lacking;
+    }
+
+    /// Whether they say so of a device that has all its chunks by now.
+    pub fn is_lack_outdated(&self) -> bool {
+        self.lacking & !self.membership.lacking() != 0
+    }
+
+    /// Recovery has found where all segments lie.
+    pub fn found_all(&mut self) {
+        self.membership.complete();
+        self.wanted = self.membership.current().members();
+        // A root that somebody made up may say what can't be.
+        let named = |device: &u8| !self.membership.is_out(*device);
+        let named = (0..self.layout.devices).filter(named).fold(0, |set, device| set | 1 << device);
+        self.out &= !(named | self.wanted);
+    }
+
+    /// Whether a durable root says on which lost devices nothing lies.
+    pub fn is_out_told(&self) -> bool {
+        self.out == self.out()
+    }
+
+    /// Segments are to be opened on the devices that are left when they are to be `narrow`, else on
+    /// one that is lost too, for which parity makes up. They are, when no root says that nothing
+    /// lies there. Whether that is new.
+    pub fn choose(&mut self, narrow: bool) -> bool {
+        let all = self.membership.all();
+        let good = all & !self.lost;
+        let enough = good.count_ones() > u32::from(self.layout.parity);
+        self.wanted = match self.lost & all {
+            0 => all,
+            _ if !self.layout.parity || narrow && enough => good,
+            lost => {
+                let needed = if lost & !self.out == 0 { lost } else { lost & !self.out };
+                good | 1 << needed.trailing_zeros()
+            }
+        };
+        let told = self.wanted & (self.out | self.telling) == 0;
+        told && self.membership.choose(self.wanted)
+    }
+
+    /// Data chunks of rows on the devices that are left; `None` when they are too few.
+    pub fn left_width(&self) -> Option<u32> {
+        let left = (self.membership.all() & !self.lost).count_ones();
+        left.checked_sub(u32::from(self.layout.parity)).filter(|width| *width > 0)
+    }
+
+    /// Whether no device is lost, nothing misses a chunk, and segments are opened on all devices.
+    pub fn is_as_made(&self) -> bool {
+        let all = self.membership.current().members() == self.membership.all();
+        self.lost == 0 && all && self.exposed() == 0 && self.lacking == 0
+    }
+
+    /// Whether segments are opened on devices of which none is lost, while one is.
+    pub fn is_narrow(&self) -> bool {
+        self.lost != 0 && self.membership.current().members() & self.lost == 0
+    }
+
+    /// Whether a segment misses a chunk that one opened now would have.
+    pub fn is_exposed(&self, segment: u32) -> bool {
+        let missing = self.membership.missing(segment, self.lost);
+        missing != 0 && self.membership.current().members() & self.lost == 0
+    }
+
+    /// The next segment that is exposed, and that `fits`.
+    pub fn next_exposed(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        let lost = self.lost;
+        let gains = self.membership.current().members() & lost == 0;
+        if gains { self.membership.next_missing(lost, fits) } else { None }
+    }
+
+    /// Whether a chunk of a segment is not there.
+    pub fn is_missing_a_chunk(&self, segment: u32) -> bool {
+        self.membership.missing(segment, self.lost) != 0
+    }
+
+    /// How many more devices may be lost, whichever they are; none while recovery finds that out.
+    pub fn may_lose(&self) -> u32 {
+        if !self.membership.is_complete() {
+            return 0;
+        }
+        let out = self.out & !self.wanted;
+        let missing = self.lost & !out | self.membership.lacking() | self.lacking;
+        self.most.saturating_sub(missing.count_ones())
+    }
+
+    /// How often segments miss a chunk.
+    pub fn exposed(&self) -> u32 {
+        self.membership.exposed(self.lost)
     }
 
     /// Whether no command waits to fail.
@@ -113,7 +345,11 @@ impl Devices {
     /// soon.
     #[inline]
     pub fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
-        let lost = command.device().is_some_and(|device| self.has_lost(device));
+        let to_root = matches!(op, Op::Root { .. });
+        let lost = command.device().is_some_and(|device| match to_root {
+            true => !self.takes_roots(device),
+            false => self.is_missing(device, &command),
+        });
         if lost || self.layout.zoned && !self.enter_zone(&command, cx) {
             // What was never written there can't be read: that is no fault of the device.
             let unwritten = !lost && matches!(command, Command::Read { .. });
@@ -127,6 +363,25 @@ impl Devices {
             self.read_at_start += u64::from(into.sectors());
         }
         cx.submit(op, command);
+    }
+
+    /// Whether a device lacks the chunk at sector `lba`, because it came later.
+    #[inline]
+    pub fn lacks(&self, device: u8, lba: u64) -> bool {
+        self.membership.any_lacking() && lba >= self.layout.first() && {
+            let segment = self.layout.segment_of(lba * SECTOR as u64);
+            segment < self.layout.segments && self.membership.is_lacking(segment, device)
+        }
+    }
+
+    /// Whether what a command is about can't be on a device.
+    #[inline]
+    fn is_missing(&self, device: u8, command: &Command) -> bool {
+        match command {
+            _ if self.has_lost(device) => true,
+            Command::Read { lba, .. } => self.lacks(device, *lba),
+            _ => false,
+        }
     }
 
     /// The next command that fails without being sent.
@@ -156,18 +411,22 @@ mod tests {
 
     #[test]
     fn no_more_are_lost_than_parity_makes_up_for() {
-        let mut devices = Devices::new(Layout::example(3), 0, 1, &[]);
+        let mut devices = Devices::new(Layout::example(3), (0, 0), 1, &[]);
+        assert!(devices.can_do_without(0b011), "no root says what is needed");
+        devices.found_out(0);
         assert!(devices.can_do_without(0b100) && !devices.can_do_without(0b101));
         devices.lose(0b100);
         assert!(devices.has_lost(2) && !devices.has_lost(0) && !devices.can_do_without(0b001));
         assert!(!devices.is_told(), "no root says so");
-        devices.told(0b100);
+        devices.told(0b100, 0);
         assert!(devices.is_told());
     }
 
     #[test]
     #[should_panic(expected = "no more are lost")]
     fn one_too_many_is_not_lost() {
-        Devices::new(Layout::example(2), 0b01, 1, &[]).lose(0b10);
+        let mut devices = Devices::new(Layout::example(2), (0b01, 0), 1, &[]);
+        devices.found_out(0);
+        devices.lose(0b10);
     }
 }

@@ -43,6 +43,11 @@ impl Reclaim {
 }
 
 impl Devices {
+    /// Segments that are about to be free.
+    pub fn reclaiming(&self) -> u32 {
+        self.reclaim.count
+    }
+
     /// Whether one more segment may go out of use now.
     pub fn may_reclaim(&self) -> bool {
         self.layout.zoned || self.reclaim.count < MOST
@@ -114,6 +119,7 @@ impl Devices {
             return; // The flushes after which it counts as closed are still to come.
         }
         self.reclaim.count -= 1;
+        self.membership.release(segment);
         match self.is_hurt(segment) {
             true => segments.retire(segment),
             false => segments.release(segment),

@@ -34,7 +34,8 @@ impl Collection {
             && !self.live.iter().any(told)
         {
             let at = self.at;
-            let device = self.layout.device(at.segment, at.slot, chunk.into());
+            let stripe = with.devices.stripe(at.segment);
+            let device = stripe.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
             cx.tell(Event::Mended { device, lba, sectors });
         }

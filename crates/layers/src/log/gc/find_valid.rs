@@ -5,9 +5,9 @@ use hostftl_core::SECTOR;
 use hostftl_format::log::{self, Entry, Kind};
 
 use crate::log::gc::{Checked, Collection, Live, Needs, Phase};
-use crate::log::layout::At;
 use crate::log::map::Where;
 use crate::log::ops::Cx;
+use crate::log::stripe::Stripe;
 
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
@@ -56,7 +56,7 @@ impl Collection {
     fn sift_entry(&mut self, entry: Option<Entry>, with: &mut Needs, cx: &mut Cx) -> bool {
         let Some(entry) = entry else { return true };
         match self.is_live(&entry, with) {
-            Some(true) => self.note_live(self.at, entry),
+            Some(true) => self.note_live(with.devices.stripe(self.at.segment), entry),
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
             None => {
@@ -84,9 +84,10 @@ impl Collection {
         }
     }
 
-    fn note_live(&mut self, at: At, entry: Entry) {
+    fn note_live(&mut self, stripe: Stripe, entry: Entry) {
+        let at = self.at;
         let Entry { block, place, crc, .. } = entry;
-        let Some(chunk) = self.layout.chunk_on(at.segment, at.slot, place.device()) else { return };
+        let Some(chunk) = stripe.chunk_on(at.segment, at.slot, place.device()) else { return };
         let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
         self.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
     }

@@ -9,6 +9,7 @@ mod chunks;
 mod copy;
 mod faults;
 mod find_valid;
+mod protect;
 mod rebuild;
 mod throttle;
 
@@ -21,8 +22,10 @@ use crate::kit::Life;
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
+use crate::log::durability::Durability;
 use crate::log::gc::chunks::Chunks;
 use crate::log::gc::copy::Batch;
+use crate::log::gc::protect::Protection;
 use crate::log::gc::rebuild::Mend;
 use crate::log::gc::throttle::Pace;
 use crate::log::layout::{At, Layout};
@@ -47,7 +50,9 @@ pub struct Needs<'a> {
     /// Pages may need it.
     pub checkpoint: &'a mut Checkpoint,
     /// Records go into them.
-    pub rows: &'a Rows,
+    pub rows: &'a mut Rows,
+    /// Rows that list nothing are written too.
+    pub durability: &'a mut Durability,
     /// It rebuilds heads.
     pub salvage: &'a mut Salvage,
     /// What was rebuilt is counted.
@@ -137,6 +142,7 @@ pub struct Collection {
     /// The row's chunks.
     chunks: Chunks,
     pace: Pace,
+    protection: Protection,
 }
 
 impl Collection {
@@ -158,13 +164,14 @@ impl Collection {
             sectors: 0,
             chunks: Chunks::default(),
             pace: Pace::new(layout),
+            protection: Protection::default(),
         }
     }
 
     /// The head of the victim's row at `lba`, if that is what `buf` has.
-    pub fn head_of(&self, buf: &MetaBuf, lba: u64) -> Option<Head> {
+    pub fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
-        let sane = self.layout.admits_head(&head, self.at);
+        let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
         (sane && head.seq > self.seq).then_some(head)
     }
 
@@ -231,6 +238,7 @@ impl Collection {
             false if self.layout.zoned => self.hurt_victim(with),
             false => None,
         };
+        let victim = victim.or_else(|| self.protect(with, cx));
         let Some(victim) = victim else { return false };
         assert!(self.outstanding == 0, "nothing of another victim is under way");
         self.pace_victim(victim, with.segments);
@@ -259,7 +267,7 @@ impl Collection {
         let pages = self.layout.head_pages(at.sector == 0);
         let buf = self.head.take().expect("the head's buffer is here");
         let command = Command::Read {
-            device: self.layout.device(at.segment, at.slot, 0),
+            device: with.devices.stripe(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
@@ -280,7 +288,7 @@ impl Collection {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let head = result.ok().and_then(|_| self.head_of(&buf, lba));
+        let head = result.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
         match head.is_none() && self.layout.parity {
             true => with.salvage.ask(Wanted::Victim, (device, lba, pages), buf, cx),
             false => self.head_read(buf, head, with, cx),
@@ -290,7 +298,7 @@ impl Collection {
     /// The head of a row was made from the other chunks, or can't be.
     pub fn head_salvaged(&mut self, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
         let lba = self.layout.lba(self.at);
-        let head = self.head_of(&buf, lba).filter(|_| well);
+        let head = self.head_of(&buf, lba, with.devices).filter(|_| well);
         self.head_read(buf, head, with, cx);
     }
 
@@ -303,7 +311,8 @@ impl Collection {
         let it = &mut *self;
         it.seq = head.seq;
         it.sectors = head.first_sectors;
-        it.chunks = Chunks::new(u32::from(head.chunks).min(it.layout.width()));
+        let width = with.devices.stripe(it.victim).width();
+        it.chunks = Chunks::new(u32::from(head.chunks).min(width));
         it.live.clear();
         it.entries = head.entries;
         it.go(Phase::Sifting(0));
@@ -362,13 +371,14 @@ impl Collection {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        for chunk in 0..self.layout.width() as u8 {
+        let stripe = with.devices.stripe(self.victim);
+        for chunk in 0..stripe.width() as u8 {
             let Some((from, sectors)) = self.live_range(chunk) else { continue };
             let buffer = Buffer::Gc(chunk);
             let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(from, sectors));
             let at = self.at;
             let command = Command::Read {
-                device: self.layout.device(at.segment, at.slot, chunk.into()),
+                device: stripe.device(at.segment, at.slot, chunk.into()),
                 lba: self.layout.lba(at) + u64::from(from),
                 into,
                 cause: Cause::Gc,

@@ -44,9 +44,10 @@ impl Collection {
             return true;
         }
         let At { segment, slot, .. } = mend.at;
+        let stripe = with.devices.stripe(segment);
         let device = match mend.next {
-            0 => self.layout.parity_device(segment, slot),
-            chunk => self.layout.device(segment, slot, chunk - 1),
+            0 => stripe.parity_device(segment, slot),
+            chunk => stripe.device(segment, slot, chunk - 1),
         };
         self.mend_goes_on(Mend { busy: true, ..mend });
         let buffer = self.mend_buffer();

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, MetaBuf, Page, SECTOR, Target};
-use hostftl_format::log::{self, COUNTS, Kind, PAIRS, Place};
+use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place};
 
 use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
@@ -221,7 +221,7 @@ impl Pages {
         index: u8,
         buf: MetaBuf,
         well: bool,
-        segments: &mut Segments,
+        (segments, devices): (&mut Segments, &mut Devices),
         cx: &mut Cx,
     ) -> Image {
         let Asked { kind, page, place, purpose, .. } = self.loads.asked[index as usize];
@@ -240,7 +240,7 @@ impl Pages {
                 Image::Gone(page, place.device())
             }
             _ if !well => Image::Damaged("an image that the root points at can't be read"),
-            (Kind::Counts, _) => self.counts_read(page, image, segments),
+            (Kind::Counts, _) => self.counts_read(page, image, segments, devices),
             _ => self.directory_read(page, image, segments),
         };
         self.loads.bufs[index as usize] = Some(buf);
@@ -272,10 +272,20 @@ impl Pages {
         sound
     }
 
-    fn counts_read(&self, number: u32, image: &Page, segments: &mut Segments) -> Image {
+    fn counts_read(
+        &self,
+        number: u32,
+        image: &Page,
+        segments: &mut Segments,
+        devices: &mut Devices,
+    ) -> Image {
         let first = number * COUNTS as u32;
         for segment in first..(first + COUNTS as u32).min(self.layout.segments) {
-            let grains = log::count(image, (segment - first) as usize);
+            let told = log::count(image, (segment - first) as usize);
+            let Counted { grains, members, lacking } = told;
+            if members != 0 && !devices.membership_mut().claim(segment, members, lacking) {
+                return Image::Damaged("a segment lies on devices that are not there");
+            }
             if grains > 0 && !segments.set_count(segment, grains) {
                 return Image::Damaged("the count of a segment is more than there is room for");
             }

@@ -53,7 +53,7 @@ pub enum Step {
 /// See the module text.
 #[derive(Debug)]
 pub struct Recovery {
-    pub mode: Mode,
+    mode: Mode,
     pub step: Step,
     pub pending: u32,
     root_buf: Option<MetaBuf>,
@@ -69,6 +69,11 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// Whether the volume is new.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
@@ -136,6 +141,8 @@ impl Engine {
     fn start(&mut self, cx: &mut Cx) -> bool {
         if self.recovery().mode == Mode::Format {
             self.volume.life = 1;
+            self.devices.found_out(0);
+            self.devices.found_all();
             if !self.layout.zoned {
                 return self.go(Step::Journal);
             }
@@ -214,6 +221,7 @@ impl Engine {
             return false;
         };
         let stale = root.lost & !self.journal.bit() | self.stale_devices(root.everywhere);
+        self.devices.found_out(root.out);
         if !self.devices.can_do_without(stale) {
             self.refuse_stale(stale, cx);
             return false;
@@ -224,16 +232,21 @@ impl Engine {
             return false;
         }
         for at in 0..self.layout.tops() {
-            let (place, crc) = log::root_pair(&buf, at as usize);
+            let (place, crc, members) = log::root_pair(&buf, at as usize);
             self.checkpoint.set_top(at, place, crc);
+            if self.layout.admits_image(place) {
+                let segment = self.layout.segment_of(place.byte());
+                self.devices.membership_mut().claim(segment, members, 0);
+            }
         }
+        self.devices.membership_mut().restore(root.sets);
         self.pages.map_mut().set_mapped(root.mapped);
         self.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         self.checkpoint.is_everywhere(root.everywhere);
         self.blocks.go_on_behind(root.generation);
         self.recovery().replay.begin(&root);
         let claim = Root { number: root.number + 1, life: self.volume.life, ..root };
-        self.with_checkpoint(|it, with| it.send(claim, with, cx));
+        self.with_checkpoint(|it, with| it.tell(claim, with, cx));
         self.go(Step::Claim)
     }
 
@@ -348,7 +361,18 @@ impl Engine {
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub(in crate::log) fn clean(&mut self) -> bool {
         let (zones, zoned) = (self.devices.zones(), self.layout.zoned);
-        self.segments.rebuild(|at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0));
+        let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
+        let membership = self.devices.membership();
+        let lacking = membership.lacking();
+        self.segments.set_width(membership.current().width());
+        self.segments.rebuild(dirty, |at| membership.of(at).width());
+        for segment in 0..self.layout.segments {
+            if self.segments.is_unused(segment) {
+                self.devices.membership_mut().release(segment);
+            }
+        }
+        self.devices.told_lacking(lacking);
+        self.devices.found_all();
         self.go(Step::Clean)
     }
 
@@ -399,6 +423,10 @@ impl Engine {
         let recovery = self.recovery.take().expect("the volume is being recovered");
         let (replayed, dropped) = recovery.replay.counts();
         self.journal.open();
+        if self.devices.join() {
+            // What came is believed when a root says what it lacks.
+            self.checkpoint.hurry();
+        }
         cx.become_ready(replayed, dropped);
         true
     }

@@ -21,6 +21,7 @@ use crate::log::ops::{Cx, fail, give_up, works};
 use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::row::streams::MAP;
+use crate::log::stripe::Stripe;
 
 /// Entries of a row whose map pages are asked for at once.
 const AHEAD: u32 = 64;
@@ -46,17 +47,18 @@ pub struct Found {
 /// The rows of one stream.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Where the next row may be; `None` at the end.
-    at: Option<At>,
+    /// Where the next row may be, and on which devices its segment lies; `None` at the end.
+    at: Option<(At, Stripe)>,
     /// The segment where the stream went on, if it left that one before its end.
-    ahead: Option<u32>,
+    ahead: Option<(u32, Stripe)>,
     next: Option<Found>,
 }
 
 impl Chain {
     /// There is no row where the next one may be: the stream ended, or had left the segment.
     fn end(&mut self) {
-        self.at = self.ahead.take().map(|segment| At { segment, slot: 0, sector: 0 });
+        let ahead = self.ahead.take();
+        self.at = ahead.map(|(segment, stripe)| (At { segment, slot: 0, sector: 0 }, stripe));
     }
 }
 
@@ -113,17 +115,20 @@ impl Replay {
         self.expected = root.replay_from;
         self.durable = root.durable;
         for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
-            chain.at =
-                begin.map(|Begin { segment, slot, sector, .. }| At { segment, slot, sector });
-            chain.ahead = begin.and_then(|begin| begin.ahead);
+            let on = |members: u16| Stripe::new(members, self.layout.parity);
+            chain.at = begin.map(|Begin { segment, slot, sector, members, .. }| {
+                (At { segment, slot, sector }, on(members))
+            });
+            let ahead = begin.and_then(|begin| begin.ahead);
+            chain.ahead = ahead.map(|(segment, members)| (segment, on(members)));
         }
     }
 
     /// The head of the next row of a stream, if that is what `buf`, read at `lba`, has.
     pub fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
-        let at = self.chains[usize::from(stream)].at?;
-        let sane = self.layout.admits_head(&head, at);
+        let (at, stripe) = self.chains[usize::from(stream)].at?;
+        let sane = self.layout.admits_head(&head, at, stripe);
         let next = sane && head.epoch == self.epoch && head.seq >= self.expected;
         (next && u16::from(head.stream) == stream).then_some(head)
     }
@@ -173,14 +178,16 @@ impl Engine {
         let mut moved = false;
         for stream in 0..STREAMS {
             let chain = &self.replay().chains[stream];
-            let Some(at) = chain.at.filter(|_| chain.next.is_none()) else { continue };
+            let Some((at, stripe)) = chain.at.filter(|_| chain.next.is_none()) else { continue };
             if at.segment >= self.layout.segments || at.slot >= self.layout.slots {
                 self.replay().chains[stream].at = None;
                 continue;
             }
+            // What can't be read there is made from the other members.
+            self.devices.membership_mut().claim_rows(at.segment, stripe.members());
             let buf = self.replay().bufs.pop().expect("a buffer for each chain");
             let pages = self.layout.head_pages(at.sector == 0);
-            let device = self.layout.device(at.segment, at.slot, 0);
+            let device = stripe.device(at.segment, at.slot, 0);
             let lba = self.layout.lba(at);
             let into = Target::Meta { buf, pages };
             let command = Command::Read { device, lba, into, cause: Cause::Map };
@@ -192,10 +199,11 @@ impl Engine {
 
     /// A head was read from its device, or made from the others, or could not be.
     pub(in crate::log) fn head_read(&mut self, stream: u16, buf: MetaBuf) {
-        let at = self.replay().chains[stream as usize].at.expect("the chain goes on");
+        let (at, _) = self.replay().chains[stream as usize].at.expect("the chain goes on");
         let lba = self.layout.lba(at);
         let head = self.replay().next_head(stream, &buf, lba);
         self.journal.row_knows(head.map_or(0, |head| head.journal));
+        self.devices.membership_mut().claim_lack(at.segment, head.map_or(0, |head| head.lacking));
         let replay = self.replay();
         let chain = &mut replay.chains[stream as usize];
         match head {
@@ -257,10 +265,14 @@ impl Engine {
         replay.durable = replay.durable.max(found.head.durable);
         let (after, ahead) =
             (self.layout.after(found.at, found.head.first_sectors), found.head.next);
-        let may_leave = after.is_some() && self.layout.zoned;
+        let on = Stripe::new(found.head.next_members, self.layout.parity);
+        let stripe = self.devices.stripe(found.at.segment);
         let chain = &mut self.replay().chains[stream];
-        chain.at = after.or(Some(At { segment: ahead, slot: 0, sector: 0 }));
-        chain.ahead = may_leave.then_some(ahead);
+        chain.at = after.map(|at| (at, stripe));
+        chain.ahead = Some((ahead, on));
+        if chain.at.is_none() {
+            chain.end();
+        }
         let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
         self.segments.claim_row(segment, of_map, found.head.seq);
         self.replay().queue.push_back(found);

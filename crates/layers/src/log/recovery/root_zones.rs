@@ -31,7 +31,7 @@ impl Engine {
     pub(in crate::log) fn erase_roots(&mut self, cx: &mut Cx) -> bool {
         let (devices, sectors) = (self.layout.devices, u64::from(self.layout.column));
         let it = self.recovery();
-        if it.mode != Mode::Format || it.search.erased == devices || cx.room() < 8 {
+        if it.mode() != Mode::Format || it.search.erased == devices || cx.room() < 8 {
             return false;
         }
         let device = it.search.erased;

@@ -7,6 +7,7 @@ use hostftl_format::log::{Begin, Head, Place, Root};
 use hostftl_core::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::log::layout::{At, Layout};
+use crate::log::stripe::Stripe;
 
 /// No count of anything ever gets there: a billion a second take a century.
 const MOST: u64 = 1 << 62;
@@ -20,7 +21,11 @@ impl Layout {
         let counts = [number, replay_from, durable, everywhere, journal];
         let devices = u32::from(self.devices) + u32::from(self.journal.is_some());
         let begins = |begin: &Begin| {
-            begin.segment < self.segments && begin.slot < self.slots && begin.sector < self.chunk
+            begin.segment < self.segments
+                && begin.slot < self.slots
+                && begin.sector < self.chunk
+                && self.admits_members(begin.members)
+                && begin.ahead.is_none_or(|(_, members)| self.admits_members(members))
         };
         counts.iter().all(|count| *count < MOST)
             && replay_from > 0
@@ -32,13 +37,21 @@ impl Layout {
             && root.streams.iter().flatten().all(begins)
     }
 
-    /// Whether the head of a row at `at` may say this.
-    pub fn admits_head(&self, head: &Head, at: At) -> bool {
+    /// Whether a segment may lie on these devices.
+    pub fn admits_members(&self, members: u16) -> bool {
+        u32::from(members) >> self.devices == 0 && members.count_ones() > u32::from(self.parity)
+    }
+
+    /// Whether the head of a row at `at`, in a segment on these devices, may say this.
+    pub fn admits_head(&self, head: &Head, at: At, stripe: Stripe) -> bool {
         let Head { first_sectors, last_sectors, .. } = *head;
         let chunks = u32::from(head.chunks);
-        let most = if at.sector == 0 { self.width() } else { 1 };
+        let most = if at.sector == 0 { stripe.width() } else { 1 };
         let lengths = [first_sectors, last_sectors];
         head.seq < MOST
+            && head.members == stripe.members()
+            && head.lacking & !head.members == 0
+            && self.admits_members(head.next_members)
             && head.journal < MOST
             && (1..=most).contains(&chunks)
             && lengths.iter().all(|it| it.is_multiple_of(SECTORS_PER_BLOCK) && *it <= self.chunk)

@@ -74,10 +74,12 @@ impl Engine {
 
     /// The device of a chunk of the row, or of its parity.
     fn verified_device(&mut self, chunk: u32) -> u8 {
+        let width = self.layout.width();
         let At { segment, slot, .. } = self.first_found().at;
-        match chunk == self.layout.width() {
-            true => self.layout.parity_device(segment, slot),
-            false => self.layout.device(segment, slot, chunk),
+        let stripe = self.devices.stripe(segment);
+        match chunk == width {
+            true => stripe.parity_device(segment, slot),
+            false => stripe.device(segment, slot, chunk),
         }
     }
 
@@ -91,10 +93,11 @@ impl Engine {
     /// Reads all chunks of the row, and the parity.
     fn read_row(&mut self, cx: &mut Cx) -> bool {
         let (head, at) = (self.first_found().head, self.first_found().at);
-        let (chunks, width, full) = (head.chunks.into(), self.layout.width(), self.layout.chunk);
+        let (width, most) = (self.layout.width(), self.devices.stripe(at.segment).width());
+        let (chunks, full) = (head.chunks.into(), self.layout.chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
         let last = if chunks > 1 && self.layout.parity { full..=full } else { 1..=full };
-        let sane = (1..=width).contains(&chunks)
+        let sane = (1..=most).contains(&chunks)
             && first.contains(&head.first_sectors)
             && last.contains(&head.last_sectors);
         if !sane {
@@ -216,8 +219,9 @@ impl Engine {
             self.verify().step = Step::Entry(index + 1);
             return true;
         }
+        let stripe = self.devices.stripe(at.segment);
         let chunk = (0..u32::from(head.chunks))
-            .find(|chunk| self.layout.device(at.segment, at.slot, *chunk) == entry.place.device());
+            .find(|chunk| stripe.device(at.segment, at.slot, *chunk) == entry.place.device());
         let first = self.layout.lba(at) * SECTOR as u64;
         let byte = entry.place.byte().checked_sub(first);
         let (Some(chunk), Some(byte)) = (chunk, byte) else { return self.end_here() };

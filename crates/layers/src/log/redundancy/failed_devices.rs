@@ -40,8 +40,11 @@ impl Engine {
                 self.with_journal(|it, with| it.failed(error, with, cx))
             };
         }
-        if self.devices.has_lost(device) || !writes && error != DeviceError::Gone {
+        if !writes && error != DeviceError::Gone {
             return;
+        }
+        if self.devices.has_lost(device) {
+            return self.devices.stop_joining(device);
         }
         self.devices.give_up(device, error, cx);
     }
@@ -79,13 +82,14 @@ impl Engine {
     pub(in crate::log) fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let running = self.recovery.is_none();
         let tells = running && self.journal.has_to_tell(&self.durability, &self.rows);
-        if self.devices.is_told() && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
+        let knows = self.devices.is_told() && (!running || self.devices.is_out_told());
+        if knows && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
         let root = *self.checkpoint.root();
         let lost = if tells { self.journal.unneeded() } else { root.lost };
         let root = Root { number: root.number + 1, lost, ..root };
-        self.with_checkpoint(|it, with| it.send(root, with, cx));
+        self.with_checkpoint(|it, with| it.tell(root, with, cx));
         true
     }
 }

@@ -56,7 +56,7 @@ impl Engine {
         (device, lba, pages): (u8, u64, u32),
         cx: &mut Cx,
     ) {
-        if !self.devices.has_lost(device) {
+        if !self.devices.has_lost(device) && !self.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
             cx.tell(Event::Mended { device, lba, sectors });
         }

@@ -64,6 +64,8 @@ pub enum Step {
 pub struct Salvage {
     layout: Layout,
     jobs: VecDeque<Job>,
+    /// Where its segment lies, when that is not known: the guess that is tried.
+    guess: usize,
     /// What is read next of the first job: the parity, or 1 more than a chunk.
     next: u32,
     busy: bool,
@@ -78,6 +80,7 @@ impl Salvage {
         Salvage {
             layout: *layout,
             jobs: VecDeque::with_capacity(32),
+            guess: 0,
             next: 0,
             busy: false,
             sum: MetaBuf::new(pages),
@@ -109,14 +112,19 @@ impl Salvage {
             return Step::None;
         };
         let (segment, slot) = self.layout.slot_of(job.lba);
+        let Some(stripe) = devices.membership().guess(segment, self.guess) else {
+            return self.end(false);
+        };
         let device = match self.next {
-            0 => self.layout.parity_device(segment, slot),
-            chunk => self.layout.device(segment, slot, chunk - 1),
+            0 => stripe.parity_device(segment, slot),
+            chunk => stripe.device(segment, slot, chunk - 1),
         };
         if device == job.device && self.next > 0 {
             self.next += 1;
-            let over = self.next > self.layout.width();
-            return if over { self.end(false) } else { Step::Moved };
+            if self.next > stripe.width() {
+                self.guess_again();
+            }
+            return Step::Moved;
         }
         let buf = self.buf.take().expect("nothing is being read");
         let into = Target::Meta { buf, pages: job.pages };
@@ -132,6 +140,7 @@ impl Salvage {
         &mut self,
         command: Command,
         ended: Ended,
+        devices: &Devices,
         is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
     ) -> Step {
         let Command::Read { into: Target::Meta { buf, pages }, .. } = command else {
@@ -150,29 +159,46 @@ impl Salvage {
         }
         self.buf = Some(buf);
         match ended {
-            Ok(_) => self.look_at_sum(is_wanted),
-            Err(_) => self.end(false),
+            Ok(_) => self.look_at_sum(devices, is_wanted),
+            Err(_) => {
+                self.guess_again();
+                Step::Moved
+            }
         }
     }
 
-    fn look_at_sum(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool) -> Step {
+    fn look_at_sum(
+        &mut self,
+        devices: &Devices,
+        is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
+    ) -> Step {
         let job = self.jobs.front().expect("a rebuild is under way");
         let (segment, slot) = self.layout.slot_of(job.lba);
-        let width = self.layout.width();
-        let lost = (0..width).find(|chunk| self.layout.device(segment, slot, *chunk) == job.device);
-        let Some(lost) = lost else { return self.end(false) };
+        let stripe = devices.membership().guess(segment, self.guess).expect("it was tried");
+        let Some(lost) = stripe.chunk_on(segment, slot, job.device).map(u32::from) else {
+            self.guess_again();
+            return Step::Moved;
+        };
         let folded = self.next - 1;
         let chunks = folded.max(lost + 1);
         if folded >= lost && is_wanted(job.wanted, &self.sum, job.lba, chunks) {
             return self.end(true);
         }
-        if folded >= width { self.end(false) } else { Step::Moved }
+        if folded >= stripe.width() {
+            self.guess_again();
+        }
+        Step::Moved
+    }
+
+    /// The segment does not lie where it was thought to, or what is wanted can't be had.
+    fn guess_again(&mut self) {
+        (self.guess, self.next) = (self.guess + 1, 0);
     }
 
     /// The first rebuild is over.
     fn end(&mut self, well: bool) -> Step {
         let mut job = self.jobs.pop_front().expect("a rebuild is under way");
-        self.next = 0;
+        (self.guess, self.next) = (0, 0);
         if well {
             let pages = job.buf.pages_mut().iter_mut().zip(self.sum.pages());
             pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
@@ -186,11 +212,15 @@ mod tests {
     use super::*;
     use hostftl_core::{DeviceError, Verdict};
 
+    fn devices() -> Devices {
+        Devices::new(Layout::example(3), (0, 0), 1, &[])
+    }
+
     /// A rebuild of one page of the second of three devices, whose chunks hold 1, 2 and their sum.
     fn asked() -> Salvage {
         let mut salvage = Salvage::new(&Layout::example(3));
         let lba = salvage.layout.lba(crate::log::layout::At::default());
-        let device = salvage.layout.device(0, 0, 1);
+        let device = devices().stripe(0).device(0, 0, 1);
         let buf = MetaBuf::new(1);
         salvage.jobs.push_back(Job { wanted: Wanted::Victim, device, lba, pages: 1, buf });
         salvage
@@ -202,7 +232,9 @@ mod tests {
         salvage.busy = true;
         let into = Target::Meta { buf, pages: 1 };
         let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
-        salvage.done(command, ended, |_, sum, _, chunks| sum.pages()[0].0[7] == 2 && chunks == 2)
+        let is_wanted =
+            |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| sum.pages()[0].0[7] == 2 && chunks == 2;
+        salvage.done(command, ended, &devices(), is_wanted)
     }
 
     #[test]
@@ -220,10 +252,11 @@ mod tests {
     fn what_can_not_be_read_or_is_wrong_ends_it() {
         let mut salvage = asked();
         let gone = Err(DeviceError::Gone);
-        assert!(matches!(read(&mut salvage, 3, gone), Step::Over(_, false)));
+        assert!(matches!(read(&mut salvage, 3, gone), Step::Moved));
+        assert_eq!((salvage.guess, salvage.next), (1, 0), "its segment may lie elsewhere");
         let mut salvage = asked();
         assert!(matches!(read(&mut salvage, 7, Ok(Verdict::default())), Step::Moved));
         assert!(matches!(read(&mut salvage, 1, Ok(Verdict::default())), Step::Moved));
-        assert_eq!((salvage.next, salvage.is_idle()), (2, false));
+        assert_eq!((salvage.guess, salvage.next, salvage.is_idle()), (0, 2, false));
     }
 }

@@ -30,8 +30,8 @@ impl Engine {
     fn wanted_chunk(&mut self, index: u8) -> Option<u32> {
         let place = self.op(index).place;
         let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
-        let width = self.layout.width();
-        (0..width).find(|chunk| self.layout.device(segment, slot, *chunk) == place.device())
+        let stripe = self.devices.stripe(segment);
+        stripe.chunk_on(segment, slot, place.device()).map(u32::from)
     }
 
     fn rescue_read(&mut self, index: u8, mut next: u32, cx: &mut Cx) {
@@ -39,14 +39,15 @@ impl Engine {
         if wanted.is_some_and(|chunk| next == chunk + 1) {
             next += 1;
         }
-        if wanted.is_none() || next > self.layout.width() {
-            return self.give_up_record(index, cx);
-        }
         let place = self.op(index).place;
         let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
+        let stripe = self.devices.stripe(segment);
+        if wanted.is_none() || next > stripe.width() {
+            return self.give_up_record(index, cx);
+        }
         let (device, to) = match next {
-            0 => (self.layout.parity_device(segment, slot), 0),
-            chunk => (self.layout.device(segment, slot, chunk - 1), PLAIN),
+            0 => (stripe.parity_device(segment, slot), 0),
+            chunk => (stripe.device(segment, slot, chunk - 1), PLAIN),
         };
         let step = Step::Rescuing(Rescue::Reading(next));
         self.read_range(index, (device, to), step, cx);

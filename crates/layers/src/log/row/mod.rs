@@ -18,6 +18,7 @@ use hostftl_format::log::{Kind, Place};
 
 use crate::log::layout::{At, Layout};
 use crate::log::row::streams::is_of_host;
+use crate::log::stripe::Stripe;
 
 /// Of an item: nothing has taken it over.
 pub const NO_HEIR: u64 = 0;
@@ -87,8 +88,8 @@ pub struct Row {
     pub stream: u8,
     /// Where it lies.
     pub at: At,
-    /// Data chunks that it may have.
-    pub chunks: u8,
+    /// On which devices.
+    pub stripe: Stripe,
     /// Bytes of each chunk.
     pub size: u32,
     /// The chunk that is filled now.
@@ -130,7 +131,7 @@ impl Row {
             first_order: 0,
             stream: 0,
             at: At::default(),
-            chunks: 0,
+            stripe: Stripe::default(),
             size: 0,
             chunk: 0,
             used: [0; 16],
@@ -175,13 +176,12 @@ impl Row {
     }
 
     /// Begins to fill.
-    pub fn open(&mut self, layout: &Layout, at: At, stream: u8, stamp: u64) {
+    pub fn open(&mut self, layout: &Layout, (at, stripe): (At, Stripe), stream: u8, stamp: u64) {
         let full = at.sector == 0;
         self.go(Phase::Filling);
         (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
-        self.at = at;
-        self.chunks = if full { layout.width() as u8 } else { 1 };
+        (self.at, self.stripe) = (at, stripe);
         self.size = (layout.chunk - at.sector) * SECTOR as u32;
         self.chunk = 0;
         (self.used, self.copied, self.has_trims) = ([0; 16], [0; 16], false);
@@ -210,7 +210,7 @@ impl Row {
         }
         let room = len.next_multiple_of(hostftl_format::log::GRAIN);
         while self.used[self.chunk as usize] + room > self.size {
-            if self.chunk + 1 == self.chunks {
+            if u32::from(self.chunk) + 1 == self.most_chunks() {
                 return None;
             }
             self.chunk += 1;
@@ -257,6 +257,11 @@ impl Row {
         }
         let used = self.used[chunk as usize].div_ceil(SECTOR as u32);
         used.next_multiple_of(layout.align).min(self.size / SECTOR as u32)
+    }
+
+    /// Data chunks that it may have.
+    fn most_chunks(&self) -> u32 {
+        if self.at.sector == 0 { self.stripe.width() } else { 1 }
     }
 
     /// Data chunks that have anything.

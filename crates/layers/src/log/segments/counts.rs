@@ -12,10 +12,17 @@ const MOST_GRAINS: u32 = 1 << 31;
 impl Segments {
     /// Bytes that are live, for which free segments have room, and that collection could gain.
     pub fn space(&self) -> (u64, u64, u64) {
-        let (grain, each) = (u64::from(GRAIN), u64::from(self.capacity));
+        let (grain, each) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
         let free = (self.free.len() + self.empty.len()) as u64 * each;
-        let stale = (self.full.count * each).saturating_sub(self.full.grains);
+        let stale = self.full.room.saturating_sub(self.full.grains);
         (self.total * grain, free * grain, stale * grain)
+    }
+
+    /// Bytes that are live in the segments that are `wanted`.
+    pub fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+        let list =
+            self.list.iter().zip(0..).filter(|(it, segment)| it.live > 0 && wanted(*segment));
+        list.map(|(it, _)| u64::from(it.live) * u64::from(GRAIN)).sum()
     }
 
     /// Live grains of the host's data, as they were when the last root was begun.

@@ -11,6 +11,8 @@
 
 mod age;
 mod counts;
+mod found;
+mod room;
 mod victim;
 mod worn;
 
@@ -73,6 +75,8 @@ struct Segment {
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
     level: u8,
+    /// Data chunks of its rows.
+    width: u8,
     /// The number of its last row.
     last: u64,
     /// When what it holds was written by the host, in the mean, and of how many records.
@@ -141,10 +145,11 @@ pub struct Safe {
     pub replay_from: u64,
 }
 
-/// How many they are, and the live grains in them.
+/// How many they are, the grains that they have room for, and the live ones in them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Full {
     count: u64,
+    room: u64,
     grains: u64,
 }
 
@@ -157,7 +162,10 @@ pub struct Segments {
     /// Those that nothing needed when the volume was opened, and that have to be erased.
     dirty: VecDeque<u32>,
     victims: Victims,
-    capacity: u32,
+    /// Grains that a segment has room for, by the data chunks of its rows.
+    rooms: [u32; 17],
+    /// Data chunks of the rows of segments that are opened now.
+    width: u8,
     /// Blocks that the host wrote: the clock of all policies.
     now: u64,
     separator: Separator,
@@ -196,6 +204,7 @@ impl Segments {
             stream: UNKNOWN,
             shunned: false,
             level: 0,
+            width: layout.width() as u8,
             last: 0,
             written: 0.0,
             records: 0,
@@ -208,7 +217,11 @@ impl Segments {
             empty: VecDeque::with_capacity(count as usize),
             dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
             victims: Victims::new(params.gc, count, LEVELS, 1),
-            capacity: layout.row_blocks() as u32 * layout.slots * (4096 / GRAIN),
+            rooms: core::array::from_fn(|width| match width as u32 {
+                width @ 1.. if width <= layout.width() => layout.segment_grains(width),
+                _ => 0,
+            }),
+            width: layout.width() as u8,
             now: BEGIN,
             separator: Separator::new(params.separation, layout.classes),
             total: 0,
@@ -266,32 +279,17 @@ impl Segments {
     /// Takes a free one for a stream.
     pub fn open(&mut self, stream: u8) -> u32 {
         self.changes += 1;
+        let width = self.width;
         let segment = self.free.pop_front().expect("a free segment");
         let it = self.at(segment);
         assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
         it.go(State::Open);
         it.of_map = stream == MAP;
-        it.stream = stream;
+        (it.stream, it.width) = (stream, width);
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;
         segment
-    }
-
-    /// Takes this one, as recovery found it in use.
-    pub fn claim(&mut self, segment: u32, of_map: bool) {
-        let it = self.at(segment);
-        if it.state == State::Free {
-            it.go(State::Open);
-            it.of_map = of_map;
-            it.left = true;
-        }
-    }
-
-    /// As [`Segments::claim`], for one with row `seq`, which replay needs until the next root.
-    pub fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
-        self.claim(segment, of_map);
-        self.at(segment).last = seq;
     }
 
     /// The row with this stamp was opened, and is the youngest.
@@ -334,8 +332,11 @@ impl Segments {
         it.go(State::Full);
         it.level = level;
         let it = *it;
-        self.full.count += u64::from(!it.of_map);
-        self.full.grains += u64::from(it.of_data());
+        if !it.of_map {
+            self.full.count += 1;
+            self.full.room += u64::from(self.room(segment));
+            self.full.grains += u64::from(it.live);
+        }
         if !it.of_map && !it.shunned {
             self.victims.sealed(segment, level.into(), now);
         }
@@ -347,11 +348,6 @@ impl Segments {
         self.at(segment).go(State::Empty);
         self.changes += 1;
         self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
-    }
-
-    fn level(&self, segment: u32) -> u8 {
-        let live = u64::from(self.list[segment as usize].live);
-        (live * u64::from(LEVELS)).div_ceil(self.capacity.into()).min(LEVELS.into()) as u8
     }
 
     /// A record in it is pointed at from now on.
@@ -370,7 +366,10 @@ impl Segments {
             return;
         }
         self.full.grains -= if it.of_map { 0 } else { u64::from(grains) };
-        self.full.count -= u64::from(!it.of_map && it.live == 0);
+        if !it.of_map && it.live == 0 {
+            self.full.count -= 1;
+            self.full.room -= u64::from(self.room(segment));
+        }
         let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
         if live == 0 {
             if offered {
@@ -461,28 +460,6 @@ impl Segments {
             return None;
         }
         all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
-    }
-
-    /// Finds out which are free, after recovery has claimed those in use; those that are `dirty`
-    /// have to be erased first.
-    pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool) {
-        self.changes += 1;
-        self.free.clear();
-        for index in 0..self.list.len() as u32 {
-            let it = self.list[index as usize];
-            // What the images show there was replaced by rows that are durable.
-            let unused = it.live == 0 && it.last == 0;
-            if unused && dirty(index) {
-                self.at(index).found_unused(State::Empty);
-                self.dirty.push_back(index);
-            } else if unused {
-                self.at(index).found_unused(State::Free);
-                self.free.push_back(index);
-            } else {
-                assert_ne!(it.state, State::Free, "what is live was claimed");
-                self.settle(index);
-            }
-        }
     }
 
     /// Whether a segment can't be collected because its device can't read it.

@@ -29,6 +29,7 @@ impl Segments {
     fn take_victim(&mut self, victim: u32) {
         self.victims.freed(victim);
         self.full.count -= 1;
+        self.full.room -= u64::from(self.room(victim));
         self.full.grains -= u64::from(self.list[victim as usize].live);
         self.at(victim).go(State::Victim);
     }
@@ -42,9 +43,15 @@ impl Segments {
         fits
     }
 
+    /// Whether collection may go through a segment now.
+    pub fn can_be_victim(&self, segment: u32) -> bool {
+        self.list[segment as usize].may_be_victim()
+    }
+
     /// Bytes that collecting a segment gains.
     pub fn gain(&self, segment: u32) -> u64 {
-        let gain = self.capacity.saturating_sub(self.list[segment as usize].live);
+        let room = self.room(segment).max(self.rooms[usize::from(self.width)]);
+        let gain = room.saturating_sub(self.list[segment as usize].live);
         u64::from(gain) * u64::from(GRAIN)
     }
 

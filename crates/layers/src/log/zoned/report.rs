@@ -62,7 +62,7 @@ impl Engine {
     fn all_told(&mut self) -> bool {
         let lost = self.devices.lost();
         self.devices.zones_mut().find_open(lost);
-        match self.recovery().mode {
+        match self.recovery().mode() {
             Mode::Open => self.go(Step::Roots(0)),
             Mode::Format => self.clean(),
         }

@@ -115,14 +115,16 @@ impl Rows {
         (stream, floor): (u8, impl Fn(&Rows, &Durability) -> u32),
         len: u32,
         segments: &mut Segments,
-        devices: &Devices,
+        devices: &mut Devices,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
         for _ in 0..2 {
             let row = match self.streams[usize::from(stream)].filling {
                 Some(row) => row,
-                None => self.open(stream, &floor, segments, durability, cx)?,
+                None => {
+                    self.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)?
+                }
             };
             if let Some((chunk, byte)) = self[row].take(len) {
                 return Some((row, chunk, byte));
@@ -146,7 +148,7 @@ impl Rows {
         &mut self,
         stream: u8,
         floor: &impl Fn(&Rows, &Durability) -> u32,
-        segments: &mut Segments,
+        (segments, devices): (&mut Segments, &mut Devices),
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<u8> {
@@ -159,13 +161,13 @@ impl Rows {
             return None; // The other streams must be able to go on.
         }
         let row = self.idle()?;
-        let at = self.next_at(stream, floor(self, durability), segments)?;
+        let at = self.next_at(stream, floor(self, durability), segments, devices)?;
         cx.disturb();
         let stamp = durability.open();
         segments.set_youngest(stamp);
         let ahead = self.ahead(stream).expect("a stream knows its next segment");
         let it = &mut self.list[usize::from(row)];
-        it.open(&self.layout, at, stream, stamp);
+        it.open(&self.layout, (at, devices.stripe(at.segment)), stream, stamp);
         it.ahead = ahead;
         self.unsealed |= 1 << row;
         segments.row_opened(at.segment);
@@ -179,14 +181,20 @@ impl Rows {
     }
 
     /// Sees to it that a stream knows that segment.
-    pub fn look_ahead(&mut self, stream: u8, segments: &mut Segments) {
+    pub fn look_ahead(&mut self, stream: u8, segments: &mut Segments, devices: &mut Devices) {
         let ahead = &mut self.streams[usize::from(stream)].ahead;
-        ahead.get_or_insert_with(|| segments.open(stream));
+        ahead.get_or_insert_with(|| devices.open_segment(stream, segments));
     }
 
     /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
     /// are free.
-    pub fn next_at(&mut self, stream: u8, floor: u32, segments: &mut Segments) -> Option<At> {
+    pub fn next_at(
+        &mut self,
+        stream: u8,
+        floor: u32,
+        segments: &mut Segments,
+        devices: &mut Devices,
+    ) -> Option<At> {
         let it = &mut self.streams[usize::from(stream)];
         if it.next.is_none() {
             // Of the two segments that a stream holds one is always there already.
@@ -194,8 +202,9 @@ impl Rows {
             if segments.free() < floor + wanted {
                 return None;
             }
-            let segment = it.ahead.take().unwrap_or_else(|| segments.open(stream));
-            it.ahead = Some(segments.open(stream));
+            let mut open = || devices.open_segment(stream, segments);
+            let segment = it.ahead.take().unwrap_or_else(&mut open);
+            it.ahead = Some(open());
             it.next = Some(At { segment, slot: 0, sector: 0 });
         }
         Some(it.next.take().expect("there is a place by then"))
@@ -210,11 +219,44 @@ impl Rows {
         segments: &mut Segments,
         devices: &Devices,
     ) {
-        let next = self.layout.after(at, sectors).filter(|_| !devices.is_hurt(at.segment));
+        let goes_on = !devices.is_hurt(at.segment) && !devices.is_exposed(at.segment);
+        let next = self.layout.after(at, sectors).filter(|_| goes_on);
         self.streams[usize::from(stream)].next = next;
         if next.is_none() {
             segments.leave(at.segment);
         }
+    }
+
+    /// Brings one stream on towards a segment that misses no chunk: closes the row that is filled,
+    /// or writes one that lists nothing. False when all streams are there but that of the map, or
+    /// none can be brought on now.
+    pub fn leave_exposed(
+        &mut self,
+        (segments, devices): (&mut Segments, &mut Devices),
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> bool {
+        for stream in 0..MAP {
+            let Stream { next, ahead, filling } = self.streams[usize::from(stream)];
+            let at = filling.map(|row| self[row].at).or(next);
+            let all = at.map(|at| at.segment).into_iter().chain(ahead);
+            if !all.into_iter().any(|segment| devices.is_exposed(segment)) {
+                continue;
+            }
+            if let Some(next) = next.filter(|next| devices.is_exposed(next.segment)) {
+                self.streams[usize::from(stream)].next = None;
+                segments.leave(next.segment);
+                return true;
+            }
+            let floor = |rows: &Rows, _: &Durability| rows.layout.gc_floor();
+            let mut open = |it: &mut Rows| {
+                it.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)
+            };
+            let Some(row) = filling.or_else(|| open(self)) else { continue };
+            self.close(row, segments, devices, cx);
+            return true;
+        }
+        false
     }
 
     /// No stream goes on in a segment.
@@ -228,14 +270,16 @@ impl Rows {
     }
 
     /// Where the first row of a stream lies that is not sealed.
-    pub fn begins(&self, stream: u8) -> Option<Begin> {
+    pub fn begins(&self, stream: u8, devices: &Devices) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
         let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
         let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
         let next = it.next.map(|at| (at, it.ahead));
         let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
         let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
-        Some(Begin { segment, slot, sector, ahead })
+        let members = |segment: u32| devices.stripe(segment).members();
+        let ahead = ahead.map(|segment| (segment, members(segment)));
+        Some(Begin { segment, slot, sector, members: members(segment), ahead })
     }
 
     /// Closes the rows that a flush or a root waits for.
@@ -271,7 +315,7 @@ impl Rows {
     #[inline]
     pub fn place_in(&self, row: u8, chunk: u8, byte: u32, len: u32, generation: u8) -> Place {
         let it = &self[row];
-        let device = self.layout.device(it.at.segment, it.at.slot, chunk.into());
+        let device = it.stripe.device(it.at.segment, it.at.slot, chunk.into());
         let first = self.layout.lba(it.at) * 512 + u64::from(byte);
         Place::new(device, first, len, generation)
     }
@@ -290,7 +334,7 @@ impl Rows {
             let first = self.layout.lba(row.at) * 512;
             let byte = place.byte().checked_sub(first)?;
             let slot = (row.at.segment, row.at.slot);
-            let chunk = self.layout.chunk_on(slot.0, slot.1, place.device())?;
+            let chunk = row.stripe.chunk_on(slot.0, slot.1, place.device())?;
             // Behind a row that was sealed early the slot may hold the next one.
             let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
             inside.then_some((index as u8, chunk, byte as u32))

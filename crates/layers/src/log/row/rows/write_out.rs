@@ -90,6 +90,9 @@ impl Rows {
             last_sectors: it.sectors(&layout, last),
             chunks: last as u8 + 1,
             stream: it.stream,
+            members: it.stripe.members(),
+            next_members: with.devices.stripe(it.ahead).members(),
+            lacking: with.devices.membership().told(it.at.segment).1,
         };
         let protected = layout.parity && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
@@ -221,12 +224,12 @@ impl Rows {
             // Not in the next round: the program may be over before that comes.
             self.go(row, Phase::Programming);
         }
+        let (gather, tally) = self.chunk_of(row, index, with);
         let it = &self[row];
         let (at, parity) = (it.at, index == it.used_chunks());
-        let (gather, tally) = self.chunk_of(row, index, with);
         let device = match parity {
-            true => layout.parity_device(at.segment, at.slot),
-            false => layout.device(at.segment, at.slot, index),
+            true => it.stripe.parity_device(at.segment, at.slot),
+            false => it.stripe.device(at.segment, at.slot, index),
         };
         count_sent(&tally, cx);
         let (lba, placement) = (layout.lba(at), self[row].stream);

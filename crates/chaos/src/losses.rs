@@ -1,0 +1,113 @@
+//! One loss after the other: when a layer made itself able to lose another device, the next one is
+//! chosen.
+//!
+//! Invariant: the victim fails only while the layer says that it can do without it, or since it has
+//! failed already. Earlier victims never come back.
+
+use hostftl_core::{HostError, Layer};
+use hostftl_layers::{AnyLayer, Mode};
+
+use crate::events::Named;
+use crate::fate::Fate;
+use crate::workload::Kind;
+use crate::world::World;
+
+impl World {
+    /// Chooses whether a device comes in the place of one that is lost, before a life that begins
+    /// in `mode`. It stays fresh until the layer believes it.
+    pub(crate) fn replace(&mut self, mode: Mode) {
+        let can = mode == Mode::Open && self.segments.is_none();
+        let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
+        let mut dead = self.buried | if self.gone { 1 << victim } else { 0 };
+        while dead != 0 {
+            let device = dead.trailing_zeros();
+            dead &= dead - 1;
+            if self.config.fresh >> device & 1 == 0 && self.dice.chance(250) {
+                let (size, swarm) = (self.infos[device as usize].sectors, &self.swarm);
+                let disk = &mut self.machine.disks[device as usize];
+                disk.reset(size, swarm.volatile, swarm.destage, None);
+                self.config.fresh |= 1 << device;
+                self.buried &= !(1 << device);
+                self.gone &= device != u32::from(victim);
+                self.secure = false;
+                self.tallies.note(Named::Replaced);
+                if self.trace {
+                    eprintln!("{} device {device} is replaced", self.steps);
+                }
+            }
+        }
+    }
+
+    /// A root is durable: whoever it lets everybody believe is not fresh any more.
+    pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+        let untrusted = layer.fresh_devices();
+        let joined = self.config.fresh & !untrusted;
+        self.config.fresh &= untrusted;
+        self.tallies.note_if(joined != 0, Named::Joined);
+        // Another victim may have damage that nobody has found yet.
+        let of_victim = self.swarm.victim.is_some_and(|it| joined >> it & 1 == 1);
+        if of_victim && layer.lost_devices() & !self.buried == 0 {
+            self.choose_next_victim(joined, fate);
+        }
+    }
+
+    /// The victim missed something, so that it does not belong to the volume any more.
+    pub(crate) fn victim_is_gone(&mut self) {
+        let new = self.swarm.victim.is_some() && !std::mem::replace(&mut self.gone, true);
+        self.gone = self.swarm.victim.is_some();
+        self.tallies.note_if(new && self.buried != 0, Named::SecondLoss);
+    }
+
+    /// Whether what is left of the devices is too small for all that the volume exports: after one
+    /// loss it never is.
+    pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
+        let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
+        changes && error == HostError::NoSpace && self.buried != 0
+    }
+
+    /// A root is durable: another device may fail from now on, if the layer can do without it.
+    pub(crate) fn bury(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+        let Some(victim) = self.swarm.victim else { return };
+        let lost = layer.lost_devices() >> victim & 1 == 1;
+        // A zone that failed stays so, also when the layer can't do without its device any more.
+        let stays = self.segments.is_some() && self.swarm.faults.bad_segment;
+        if !lost || stays || !may_lose_another(layer) {
+            return;
+        }
+        self.buried |= 1 << victim;
+        self.tallies.note(Named::Protected);
+        self.choose_next_victim(1 << victim, fate);
+    }
+
+    /// From now on faults happen to another device, which is not one of `spared`.
+    fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
+        let out = self.buried | spared;
+        let left = (0..self.swarm.devices).map(|it| it as u8).filter(|it| out >> it & 1 == 0);
+        let left: Vec<_> = left.filter(|it| self.swarm.journal != Some(*it)).collect();
+        if left.is_empty() {
+            return;
+        }
+        let dice = &mut self.dice;
+        let next = left[dice.below(left.len() as u64) as usize];
+        (self.swarm.victim, self.gone, self.secure) = (Some(next), false, false);
+        self.victims |= 1 << next;
+        if self.trace {
+            eprintln!("{} the next victim is device {next}", self.steps);
+        }
+        fate.choose_for_next_victim(&mut self.dice);
+    }
+
+    /// Looks whether the layer can still do without the next victim: when what the host writes
+    /// leaves no room, rows go to lost devices again.
+    pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
+        let changed = (self.buried | self.config.fresh) != 0 || !self.secure;
+        if changed && !self.gone {
+            self.secure = may_lose_another(layer);
+        }
+    }
+}
+
+/// Whether the layer can do without one more device than it does already.
+fn may_lose_another(layer: &AnyLayer) -> bool {
+    layer.gauges().is_some_and(|gauges| gauges.may_lose > 0)
+}

@@ -1,0 +1,312 @@
+//! On which devices each segment lies, and on which new ones are opened.
+//!
+//! Segments are opened on all devices, or, after a loss and while there is room for that, on those
+//! that are left: what lies on fewer devices has parity again.
+//!
+//! Invariants
+//! - A segment that is in use has members, which stay the same until it is free.
+//! - `named` is how many segments each device is a member of.
+
+use alloc::vec::Vec;
+
+use hostftl_format::log::SETS;
+
+use crate::log::layout::Layout;
+use crate::log::stripe::Stripe;
+use crate::planted::{Bug, planted};
+
+/// See the module text. Sets of devices are sets of bits.
+#[derive(Debug)]
+pub struct Membership {
+    parity: bool,
+    all: u16,
+    /// Of each segment; 0 for one that is free.
+    members: Vec<u16>,
+    /// Those of its members that lack their chunks though they are not lost: they came later.
+    lacking: Vec<u16>,
+    named: [u32; 16],
+    /// Segments of which each device lacks its chunks.
+    lacks: [u32; 16],
+    /// Whether any does.
+    incomplete: bool,
+    /// The sets on which segments were opened, that of new ones first.
+    sets: [u16; SETS],
+    /// Where the search for a segment to be moved goes on.
+    cursor: u32,
+    /// Whether it is known where all segments lie that are in use.
+    complete: bool,
+}
+
+impl Membership {
+    /// All segments are free; new ones are opened on all devices.
+    pub fn new(layout: &Layout) -> Self {
+        let (all, count) = (((1_u32 << layout.devices) - 1) as u16, layout.segments as usize);
+        let mut sets = [0; SETS];
+        sets[0] = all;
+        let (members, lacking) = (alloc::vec![0; count], alloc::vec![0; count]);
+        let (named, parity) = ([0; 16], layout.parity);
+        let (lacks, cursor, complete) = ([0; 16], 0, false);
+        let incomplete = false;
+        Membership {
+            parity,
+            all,
+            members,
+            lacking,
+            named,
+            lacks,
+            incomplete,
+            sets,
+            cursor,
+            complete,
+        }
+    }
+
+    /// Bytes of what is known of each segment.
+    pub const BYTES: u64 = 4;
+
+    /// All devices.
+    pub fn all(&self) -> u16 {
+        self.all
+    }
+
+    /// The sets on which segments were opened, that of new ones first.
+    pub fn sets(&self) -> [u16; SETS] {
+        self.sets
+    }
+
+    /// Where new segments lie.
+    pub fn current(&self) -> Stripe {
+        Stripe::new(self.sets[0], self.parity)
+    }
+
+    /// New segments lie on this set from now on. Whether that is new.
+    pub fn choose(&mut self, set: u16) -> bool {
+        assert_eq!(set & !self.all, 0, "members are devices of the volume");
+        let new = self.sets[0] != set;
+        if new {
+            let last = self.sets.iter().position(|it| *it == set).unwrap_or(SETS - 1);
+            self.sets[..=last].rotate_right(1);
+            self.sets[0] = set;
+        }
+        new
+    }
+
+    /// As the root says that it was.
+    pub fn restore(&mut self, sets: [u16; SETS]) {
+        let sound = |set: &u16| set & !self.all == 0 && set.count_ones() > u32::from(self.parity);
+        let mut known = [0; SETS];
+        let found = sets.into_iter().filter(sound);
+        known.iter_mut().zip(found).for_each(|(to, set)| *to = set);
+        if known[0] != 0 {
+            self.sets = known;
+        }
+    }
+
+    /// Where a segment lies; where it may lie, as number `guess`, when that is not known. `None`
+    /// when there are no more guesses.
+    pub fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
+        let known = self.members[segment as usize];
+        let set = match (known, guess) {
+            (0, guess) => *self.sets.get(guess)?,
+            (known, 0) => known,
+            _ => 0,
+        };
+        (set != 0).then(|| Stripe::new(set, self.parity))
+    }
+
+    /// Where a segment lies.
+    #[inline]
+    pub fn of(&self, segment: u32) -> Stripe {
+        match self.members[segment as usize] {
+            0 => self.current(),
+            members => Stripe::new(members, self.parity),
+        }
+    }
+
+    /// A segment is opened: where it lies. Those of `lost` lack their chunks of it for good, also
+    /// when others come in their place.
+    pub fn assign(&mut self, segment: u32, lost: u16) -> Stripe {
+        assert_eq!(self.members[segment as usize], 0, "a segment that is opened was free");
+        self.set(segment, self.sets[0], self.sets[0] & lost);
+        self.current()
+    }
+
+    /// Recovery found a segment in use on these members. False when it can't be.
+    pub fn claim(&mut self, segment: u32, members: u16, lacking: u16) -> bool {
+        let sound = members & !self.all == 0
+            && lacking & !members == 0
+            && members.count_ones() > u32::from(self.parity);
+        if sound {
+            self.set(segment, members, lacking);
+        }
+        sound
+    }
+
+    /// Recovery found rows of a segment on these members: what lacks is known of it if it has been
+    /// there before. False when it can't be.
+    pub fn claim_rows(&mut self, segment: u32, members: u16) -> bool {
+        let known = self.members[segment as usize] == members;
+        let lacking = if known { self.lacking[segment as usize] } else { 0 };
+        self.claim(segment, members, lacking)
+    }
+
+    /// A row of a segment says that these members lack their chunks of it.
+    pub fn claim_lack(&mut self, segment: u32, lacking: u16) {
+        let (members, known) = self.told(segment);
+        assert_eq!(lacking & !members, 0, "only members lack their chunks");
+        let told = if planted(Bug::LackUntold) { 0 } else { lacking };
+        self.set(segment, members, known | told);
+    }
+
+    /// Nothing is in a segment any more.
+    pub fn release(&mut self, segment: u32) {
+        self.set(segment, 0, 0);
+    }
+
+    fn set(&mut self, segment: u32, members: u16, lacking: u16) {
+        let at = segment as usize;
+        bits(self.members[at]).for_each(|device| self.named[device] -= 1);
+        bits(members).for_each(|device| self.named[device] += 1);
+        bits(self.lacking[at]).for_each(|device| self.lacks[device] -= 1);
+        bits(lacking).for_each(|device| self.lacks[device] += 1);
+        if (self.lacking[at] | lacking) != 0 {
+            self.incomplete = self.lacks != [0; 16];
+        }
+        (self.members[at], self.lacking[at]) = (members, lacking);
+    }
+
+    /// A device came that has nothing: it lacks its chunks of all segments that name it.
+    pub fn begin_anew(&mut self, device: u8) {
+        for segment in 0..self.members.len() {
+            let (members, lacking) = (self.members[segment], self.lacking[segment]);
+            self.set(segment as u32, members, lacking | members & 1 << device);
+        }
+    }
+
+    /// The members of a segment, and those of them that lack their chunks.
+    pub fn told(&self, segment: u32) -> (u16, u16) {
+        (self.members[segment as usize], self.lacking[segment as usize])
+    }
+
+    /// It is known where all segments lie.
+    pub fn complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// Whether it is known where all segments lie.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// How often segments miss a chunk, when `lost` is lost.
+    pub fn exposed(&self, lost: u16) -> u32 {
+        let of_lost = bits(lost).map(|device| self.named[device]).sum::<u32>();
+        of_lost + bits(!lost).map(|device| self.lacks[device]).sum::<u32>()
+    }
+
+    /// Whether a device is a member of no segment.
+    pub fn is_out(&self, device: u8) -> bool {
+        self.named[usize::from(device)] == 0
+    }
+
+    /// Whether all chunks of all segments are there, when `lost` is lost.
+    pub fn is_whole(&self, lost: u16) -> bool {
+        self.exposed(lost) == 0
+    }
+
+    /// The members of a segment whose chunks are not there, when `lost` is lost.
+    #[inline]
+    pub fn missing(&self, segment: u32, lost: u16) -> u16 {
+        self.members[segment as usize] & lost | self.lacking[segment as usize]
+    }
+
+    /// The devices that lack chunks of segments of which they are members.
+    pub fn lacking(&self) -> u16 {
+        bits(u16::MAX).filter(|at| self.lacks[*at] > 0).fold(0, |set, at| set | 1 << at)
+    }
+
+    /// Whether any device does.
+    #[inline]
+    pub fn any_lacking(&self) -> bool {
+        self.incomplete
+    }
+
+    /// Whether a device lacks its chunks of a segment, because it came later.
+    #[inline]
+    pub fn is_lacking(&self, segment: u32, device: u8) -> bool {
+        self.lacking[segment as usize] >> device & 1 == 1
+    }
+
+    /// The next segment that misses a chunk and that `fits`.
+    pub fn next_missing(&mut self, lost: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.is_whole(lost) {
+            return None;
+        }
+        let count = self.members.len() as u32;
+        let all = (self.cursor..count).chain(0..self.cursor);
+        let found = all.into_iter().find(|it| self.missing(*it, lost) != 0 && fits(*it))?;
+        self.cursor = found;
+        Some(found)
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(set: u16) -> impl Iterator<Item = usize> {
+    (0..16).filter(move |at| set >> at & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_out_when_no_segment_names_it() {
+        let mut it = Membership::new(&Layout::example(4));
+        let wide = it.assign(7, 0);
+        assert_eq!((wide.width(), it.is_out(3), it.is_whole(0b1000)), (3, false, false));
+        assert!(it.choose(0b0111) && !it.choose(0b0111));
+        assert_eq!(it.assign(8, 0b1000).width(), 2);
+        assert_eq!(it.next_missing(0b1000, |_| true), Some(7));
+        assert_eq!(it.next_missing(0b1000, |segment| segment != 7), None);
+        it.release(7);
+        assert!(it.is_out(3) && it.is_whole(0b1000));
+        assert_eq!(it.sets(), [0b0111, 0b1111, 0, 0]);
+    }
+
+    #[test]
+    fn a_device_that_begins_anew_lacks_what_lies_on_it_already() {
+        let mut it = Membership::new(&Layout::example(4));
+        it.assign(2, 0);
+        it.begin_anew(1);
+        it.assign(3, 0);
+        it.assign(4, 0b0010);
+        assert_eq!((it.missing(2, 0), it.missing(3, 0)), (0b0010, 0));
+        assert_eq!(it.missing(4, 0), 0b0010, "it was not written while it was open");
+        it.release(4);
+        assert!(it.claim_rows(2, 0b1111) && it.missing(2, 0) == 0b0010, "it is the same segment");
+        assert!(it.claim_rows(2, 0b1101) && it.is_whole(0), "it was opened again");
+        it.claim_lack(2, 0b0100);
+        assert_eq!(it.missing(2, 0), 0b0100, "its rows say so");
+        assert!(!it.claim(3, 0b1_0000, 0) && !it.claim(3, 0b0001, 0) && !it.claim(3, 0b11, 0b100));
+    }
+
+    #[test]
+    fn where_a_segment_lies_that_nobody_knows_is_guessed() {
+        let mut it = Membership::new(&Layout::example(4));
+        it.choose(0b1110);
+        let guesses = |it: &Membership, segment| {
+            (0..).map_while(|at| it.guess(segment, at)).map(Stripe::members).collect::<Vec<_>>()
+        };
+        assert_eq!(guesses(&it, 5), [0b1110, 0b1111]);
+        it.assign(5, 0);
+        assert_eq!(guesses(&it, 5), [0b1110]);
+    }
+
+    #[test]
+    #[should_panic(expected = "was free")]
+    fn a_segment_in_use_is_not_opened() {
+        let mut it = Membership::new(&Layout::example(2));
+        it.assign(0, 0);
+        it.assign(0, 0);
+    }
+}

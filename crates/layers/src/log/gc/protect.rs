@@ -1,0 +1,96 @@
+//! Protection without a spare: after a loss, what misses a chunk moves to segments on the devices
+//! that are left, with parity, while there is room for that.
+//!
+//! The published name is virtual hot capacity (XDP). Rows of several widths lie side by side: a
+//! segment says on which devices it lies (see [`crate::log::devices`]). What the host writes goes
+//! to such segments too. When they leave too little room, segments are opened on the lost device as
+//! well, as before: the volume never holds less than it exports.
+//!
+//! Invariant: what the volume has to keep free is kept free, or segments are wide.
+
+use crate::log::gc::{Collection, Needs};
+use crate::log::ops::Cx;
+
+/// Checkpoints that may bring nothing on before nothing more is tried.
+const TRIES: u32 = 4;
+/// With less room for outputs, rows are not written for this.
+const ROOM: usize = 16;
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Protection {
+    /// How often segments missed a chunk when a checkpoint was asked for last, and how many were
+    /// asked for since that was more.
+    left: u32,
+    tries: u32,
+}
+
+impl Protection {
+    /// Whether nothing helps, with so much left.
+    fn gave_up(&self, left: u32) -> bool {
+        left == self.left && self.tries > TRIES
+    }
+
+    /// Whether one more checkpoint may help, with so much left.
+    fn tries_again(&mut self, left: u32) -> bool {
+        if left != self.left {
+            *self = Protection { left, tries: 0 };
+        }
+        self.tries += 1;
+        self.tries <= TRIES
+    }
+}
+
+impl Collection {
+    /// Chooses where segments are opened, and what moves next because it misses a chunk.
+    pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
+        if with.devices.is_as_made() {
+            return None;
+        }
+        let fits = with.devices.left_width().is_some_and(|width| {
+            let narrow = with.devices.is_narrow();
+            self.layout.image_segments(width) <= self.layout.map_segments
+                && with.segments.fits(width, &self.layout, narrow)
+        });
+        if with.devices.choose(fits) {
+            with.segments.set_width(with.devices.membership().current().width());
+            cx.wake();
+        }
+        let left = with.devices.exposed();
+        if left == 0 && with.devices.is_lack_outdated() && with.checkpoint.hurry() {
+            cx.wake();
+        }
+        if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
+            return None;
+        }
+        let segments = &mut *with.segments;
+        let victim = with.devices.next_exposed(|it| segments.can_be_victim(it));
+        if let Some(victim) = victim.filter(|it| segments.pick_this(*it)) {
+            return Some(victim);
+        }
+        let media = (&mut *with.segments, &mut *with.devices);
+        if with.rows.leave_exposed(media, with.durability, cx) {
+            cx.wake();
+        } else if with.devices.next_exposed(|_| true).is_some()
+            && with.checkpoint.is_idle()
+            && self.protection.tries_again(left)
+        {
+            // What is empty is free, and images of the map move, with the next root.
+            with.checkpoint.hurry();
+            cx.wake();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_that_bring_nothing_on_end() {
+        let mut it = Protection::default();
+        assert!((0..TRIES).all(|_| it.tries_again(3)) && !it.tries_again(3));
+        assert!(it.tries_again(2), "one came on");
+    }
+}

@@ -1,0 +1,46 @@
+//! How much a segment has room for: rows on fewer devices have fewer chunks of data.
+
+use super::{LEVELS, Segments, State};
+use crate::log::layout::Layout;
+
+impl Segments {
+    /// Grains that a segment has room for.
+    pub(super) fn room(&self, segment: u32) -> u32 {
+        self.rooms[usize::from(self.list[segment as usize].width)]
+    }
+
+    /// Rows of segments that are opened from now on have so many data chunks: what others gain
+    /// when they are collected changes.
+    pub fn set_width(&mut self, width: u32) {
+        if usize::from(self.width) == width as usize {
+            return;
+        }
+        self.width = width as u8;
+        for segment in 0..self.list.len() as u32 {
+            let (level, it) = (self.level(segment), self.list[segment as usize]);
+            if it.state == State::Full && level != it.level {
+                self.at(segment).level = level;
+                if it.may_be_victim() {
+                    self.victims.live_changed(segment, level.into(), self.now);
+                }
+            }
+        }
+        self.changes += 1;
+    }
+
+    /// How full a segment is, as victims are told apart.
+    pub(super) fn level(&self, segment: u32) -> u8 {
+        let live = u64::from(self.list[segment as usize].live);
+        // What lies on few devices gains when it moves to more.
+        let room = self.room(segment).max(self.rooms[usize::from(self.width)]);
+        (live * u64::from(LEVELS)).div_ceil(room.into()).min(LEVELS.into()) as u8
+    }
+
+    /// Whether all that is live fits into segments whose rows have so many data chunks, and leaves
+    /// what must be kept free; somewhat less does where `already` they are opened so.
+    pub fn fits(&self, width: u32, layout: &Layout, already: bool) -> bool {
+        let needed = self.total.div_ceil(self.rooms[width as usize].into());
+        let margin = if already { 0 } else { 2 + layout.segments / 32 };
+        needed + u64::from(layout.kept() + margin) <= u64::from(layout.segments)
+    }
+}

@@ -1,0 +1,102 @@
+//! Which chunk of a row lies on which device: a segment has a set of devices, its members, which
+//! take turns from slot to slot.
+
+/// The members of a segment, and whether its rows have parity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stripe {
+    members: u16,
+    parity: bool,
+}
+
+impl Stripe {
+    /// On these devices, which are a set of bits and not empty.
+    pub fn new(members: u16, parity: bool) -> Self {
+        assert!(members.count_ones() > u32::from(parity), "rows have a chunk of data: {members:b}");
+        Stripe { members, parity }
+    }
+
+    /// The devices, as a set of bits.
+    pub fn members(self) -> u16 {
+        self.members
+    }
+
+    fn count(self) -> u32 {
+        self.members.count_ones()
+    }
+
+    /// Data chunks of a full row.
+    #[inline]
+    pub fn width(self) -> u32 {
+        self.count() - u32::from(self.parity)
+    }
+
+    /// Member number `index`, counted from the lowest.
+    #[inline]
+    fn member(self, index: u32) -> u8 {
+        if self.members & (self.members + 1) == 0 {
+            return index as u8; // None is left out.
+        }
+        let rest = (0..index).fold(self.members, |rest, _| rest & (rest - 1));
+        rest.trailing_zeros() as u8
+    }
+
+    /// The device of data chunk `chunk` of rows in a slot.
+    #[inline]
+    pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {
+        let turn = u64::from(segment) + u64::from(slot);
+        let first = turn + u64::from(self.parity) + u64::from(chunk);
+        self.member((first % u64::from(self.count())) as u32)
+    }
+
+    /// The data chunk of rows in a slot that is on `device`; `None` for the parity, and for a
+    /// device that is no member.
+    #[inline]
+    pub fn chunk_on(self, segment: u32, slot: u32, device: u8) -> Option<u8> {
+        let turns = u64::from(self.count());
+        let first = (u64::from(segment) + u64::from(slot) + u64::from(self.parity)) % turns;
+        let below = self.members & ((1_u16 << device) - 1);
+        let chunk = (u64::from(below.count_ones()) + turns - first) % turns;
+        let is_member = self.members >> device & 1 == 1;
+        (is_member && chunk < self.width().into()).then_some(chunk as u8)
+    }
+
+    /// The device of the parity of rows in a slot.
+    pub fn parity_device(self, segment: u32, slot: u32) -> u8 {
+        let turn = u64::from(segment) + u64::from(slot);
+        self.member((turn % u64::from(self.count())) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_member_has_one_chunk_of_a_row_and_the_others_none() {
+        for (members, parity) in [(0b1, false), (0b101, true), (0b1111, true), (0b1101_0010, false)]
+        {
+            let stripe = Stripe::new(members, parity);
+            for slot in 0..20 {
+                let mut seen = 0_u16;
+                for chunk in 0..stripe.width() {
+                    let device = stripe.device(3, slot, chunk);
+                    assert_eq!(stripe.chunk_on(3, slot, device), Some(chunk as u8));
+                    seen |= 1 << device;
+                }
+                if parity {
+                    let device = stripe.parity_device(3, slot);
+                    assert_eq!((stripe.chunk_on(3, slot, device), seen >> device & 1), (None, 0));
+                    seen |= 1 << device;
+                }
+                assert_eq!(seen, members);
+                assert_eq!(stripe.chunk_on(3, slot, 15), None);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk of data")]
+    fn parity_alone_is_no_row() {
+        Stripe::new(0b100, true);
+    }
+}

@@ -1,0 +1,212 @@
+//! Another device in the place of one of a volume that is not served.
+//!
+//! The order keeps a cut harmless: look at everything; clear the new device; write its superblock,
+//! which says that it holds nothing yet; write those of the others; put the volume file in its
+//! place. A cut in between leaves a volume that misses the device still, and the same command again
+//! ends what was begun. What the device lacks is made while the volume is served.
+
+use std::path::PathBuf;
+
+use hostftl_core::{DeviceKind, Page, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_io::Device;
+use hostftl_layers::LayerConfig;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::create::{Taken, take_device};
+use crate::error::{Error, device};
+use crate::gather::{OpenOptions, gather, refusal};
+use crate::journal;
+use crate::modelled;
+use crate::open::{infos, lock, plan, seat};
+use crate::roster::{stamp, write_ends};
+use crate::sole::Sole;
+use crate::stack::{Assembly, Redundancy};
+
+/// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
+/// not to be taken for something of this volume.
+const HEAD: u64 = 16 << 20;
+/// What has to be typed to go on without others too.
+const FIRST: &str = "hostftl serve --degraded";
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct ReplaceSpec {
+    /// The volume file.
+    pub path: PathBuf,
+    /// The device that goes: its name in the volume file, or its number there.
+    pub old: String,
+    /// The device that comes; a file that does not exist is made, as large as is needed.
+    pub new: String,
+    /// Whether the new device may hold something. What is in use is refused all the same.
+    pub force: bool,
+    /// Whether nothing is written.
+    pub rehearse: bool,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug)]
+pub struct Replaced {
+    /// The number of the device in the volume.
+    pub index: u8,
+    /// What was in its place before.
+    pub old: String,
+    /// What is there now.
+    pub new: String,
+    /// Whether the volume had to do without the old one already.
+    pub was_lost: bool,
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// Puts a device in the place of another.
+///
+/// # Errors
+/// When the volume is served, is not one that can make anew what a device held, or misses others
+/// too; when the new device stands in the way. Nothing was changed then.
+pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
+    let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
+    let mut config = Config::load(&spec.path)?;
+    let _lock = lock(&spec.path)?;
+    let _sole = Sole::take(config.uuid, &spec.path)?;
+    let layer = config.layer_config().map_err(wrong)?;
+    if config.is_memory() || layer.tolerates() == 0 {
+        let why = format!(
+            "layer {} of this volume can't make anew what a device held; only log with parity or a \
+             mirror can",
+            layer.kind
+        );
+        return Err(wrong(why));
+    }
+    let index = find(&config, &spec.old).map_err(wrong)?;
+    if journal::bit(&layer, config.devices.len()) >> index & 1 == 1 {
+        return Err(wrong("the journal's device can't be replaced yet".into()));
+    }
+    let new = modelled::full_name(&spec.new)?;
+    if let Some(at) =
+        config.devices.iter().position(|name| *name == new && new != config.devices[index])
+    {
+        return Err(device(&spec.new, format!("is device {at} of this volume already")));
+    }
+    let found = others(spec, &config, &layer, index)?;
+    let old = config.devices[index].clone();
+    let was_lost = found.unsaid >> index & 1 == 0;
+    let Taken { device: taken, undo, held } = take(spec, &found, &new)?;
+    if spec.rehearse {
+        return Ok(Replaced { index: index as u8, old, new, was_lost, notes: Vec::new() });
+    }
+    let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+    let superblock = superblock(&found, index as u8, &taken);
+    let lost = found.missing() & !(1 << index);
+    let (mut roster, mut devices) = seat(found);
+    devices[index] = taken;
+    let planned = plan(&LayerConfig { missing: lost, ..layer }, &infos(&devices))?;
+    if planned.limits.exported != superblock.exported {
+        return Err(device(&new, "is not one on which the volume would be laid out as it is"));
+    }
+    clear(&devices[index])?;
+    let sectors = superblock.device_sectors;
+    write_ends(&devices[index], sectors, |at| superblock.emit(at))?;
+    roster.replace(index as u8, Record { superblock, sound: [true; 2] });
+    roster.settle(&devices, Standing::of_lost(lost))?;
+    config.deadlines.remove(&old);
+    config.devices[index].clone_from(&new);
+    config.publish_again(&spec.path)?;
+    undo.keep();
+    Ok(Replaced { index: index as u8, old, new, was_lost, notes })
+}
+
+/// The place in the volume file of the device that is called so, or has this number.
+fn find(config: &Config, old: &str) -> Result<usize, String> {
+    let full = modelled::full_name(old).ok();
+    let named = config.devices.iter().position(|name| name == old || Some(name) == full.as_ref());
+    let numbered = || old.parse().ok().filter(|at: &usize| *at < config.devices.len());
+    named.or_else(numbered).ok_or_else(|| {
+        let list = config.devices.iter().enumerate();
+        let list: Vec<String> = list.map(|(at, name)| format!("{at} ({name})")).collect();
+        format!("{old} is none of its devices: {}", list.join(", "))
+    })
+}
+
+/// The members but the one that goes, which must be all that belong and are needed.
+fn others(
+    spec: &ReplaceSpec,
+    config: &Config,
+    layer: &LayerConfig,
+    index: usize,
+) -> Result<Assembly, Error> {
+    let count = config.devices.len();
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
+    let mut names = config.devices.clone();
+    names.remove(index);
+    let found = gather(&names, redundancy, &OpenOptions::default())?;
+    if found.superblock.volume != *config.uuid.as_bytes() {
+        let why = "names another volume than its devices hold".into();
+        return Err(Error::Config { path: spec.path.clone(), why });
+    }
+    let away = Assembly { unsaid: found.unsaid & !(1 << index), ..found };
+    if away.unsaid != 0 {
+        return Err(refusal(&spec.path, &away, &config.devices, FIRST));
+    }
+    let unsaid = away.missing() & 1 << index & !away.superblock.missing;
+    Ok(Assembly { unsaid, ..away })
+}
+
+/// The new device, open for this process alone.
+fn take(spec: &ReplaceSpec, found: &Assembly, name: &str) -> Result<Taken, Error> {
+    let members = found.members.iter().flatten();
+    let size = members.map(|member| member.device.bytes()).min();
+    let taken = take_device(&spec.new, name, size, spec.force)?;
+    let room = data_window(taken.device.bytes() / SECTOR as u64).1;
+    let needed = found.superblock.smallest;
+    if room < needed {
+        let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
+        let why = format!("has room for {room} bytes of data, and the volume needs {needed}");
+        return Err(device(name, why));
+    }
+    if taken.device.info().kind != DeviceKind::Block {
+        return Err(device(name, "is zoned: zoned devices can't be replaced yet"));
+    }
+    Ok(taken)
+}
+
+/// What the new device says of itself.
+fn superblock(found: &Assembly, index: u8, taken: &Device) -> Superblock {
+    let Stamp { change, at } = stamp();
+    let device_sectors = taken.bytes() / SECTOR as u64;
+    let (data_start, data_len) = data_window(device_sectors);
+    let bit = 1 << index;
+    let mut new = Superblock {
+        generation: found.superblock.generation + 1,
+        device: *Uuid::new_v4().as_bytes(),
+        index,
+        missing: found.superblock.missing & !bit,
+        out: found.superblock.out & !bit,
+        fresh: found.superblock.fresh | bit,
+        data_start,
+        data_len,
+        device_sectors,
+        change,
+        parent: found.superblock.change,
+        changed: at,
+        ..found.superblock
+    };
+    new.members[usize::from(index)] = new.device;
+    new.lost[usize::from(index)] = 0;
+    new
+}
+
+/// Leaves nothing on a device that could be taken for something of the volume.
+fn clear(taken: &Device) -> Result<(), Error> {
+    let sectors = taken.bytes() / SECTOR as u64;
+    write_ends(taken, sectors, |_| Page::default())?;
+    taken.clear_window()?;
+    let (start, len) = data_window(sectors);
+    let pages = len.min(HEAD / SECTOR as u64) / u64::from(SECTORS_PER_BLOCK);
+    for page in 0..pages {
+        taken.write_page(start + page * u64::from(SECTORS_PER_BLOCK), &Page::default())?;
+    }
+    Ok(taken.sync()?)
+}

@@ -1,0 +1,151 @@
+//! A volume after the loss of a device: protected without a spare, lost again, and with new devices
+//! in the place of the lost ones.
+
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, MIB, Place};
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_volume::{
+    CheckOptions, CreateSpec, OpenOptions, ReplaceSpec, Space, StartOptions, Verdict, check_with,
+    create, open_with, replace, status,
+};
+
+const BLOCKS: u64 = 600;
+/// How long making anew what is missing may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn made(layer: &str, files: usize) -> Place {
+    let place = Place::new();
+    create(&CreateSpec {
+        allocate: false,
+        path: place.path("v.toml"),
+        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
+        size: Some(48 * MIB),
+        layer: LayerConfig::parse(layer).unwrap(),
+        label: String::new(),
+        force: false,
+    })
+    .unwrap();
+    place
+}
+
+fn spec(place: &Place, old: &str, new: &str) -> ReplaceSpec {
+    let (old, new) = (old.into(), place.name(new));
+    ReplaceSpec { path: place.path("v.toml"), old, new, force: false, rehearse: false }
+}
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 31 + at / 7) as u8).collect()
+}
+
+/// Serves it until nothing is exposed any more, and reads everything. How full it is then.
+fn heal(place: &Place, write: bool) -> Space {
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let (running, port) =
+        open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    if write {
+        (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at), false).unwrap());
+        client.flush();
+    }
+    let begun = Instant::now();
+    let healed = loop {
+        let space = running.status().space.unwrap();
+        if space.exposed_bytes == 0 && space.may_lose == 1 {
+            break space;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{space:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    (0..BLOCKS).for_each(|at| assert_eq!(client.read(at * 8192, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    healed
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+#[test]
+fn devices_are_lost_and_replaced_one_after_the_other() {
+    let place = made("log:parity=yes:compress=none", 4);
+    heal(&place, true);
+    fs::remove_file(place.path("d1")).unwrap();
+    heal(&place, false);
+    fs::remove_file(place.path("d2")).unwrap();
+    heal(&place, false);
+    let done = replace(&spec(&place, "1", "n1")).unwrap();
+    assert_eq!((done.index, done.was_lost), (1, true));
+    heal(&place, false);
+    replace(&spec(&place, &place.name("d2"), "n2")).unwrap();
+    heal(&place, false);
+    assert!(is_sound(&place), "all devices are there");
+    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "good"));
+    // What was there before the losses is gone: the newcomers hold what is needed.
+    fs::remove_file(place.path("d0")).unwrap();
+    heal(&place, false);
+}
+
+#[test]
+fn a_mirror_is_made_again_on_a_new_device() {
+    let place = made("log:parity=yes", 2);
+    heal(&place, true);
+    fs::remove_file(place.path("d0")).unwrap();
+    replace(&spec(&place, "0", "n0")).unwrap();
+    heal(&place, false);
+    fs::remove_file(place.path("d1")).unwrap();
+    replace(&spec(&place, "1", "n1")).unwrap();
+    heal(&place, false);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
+    let place = made("log:parity=yes", 3);
+    heal(&place, true);
+    let before = fs::read(place.path("v.toml")).unwrap();
+    let refused = |old: &str, new: &str, why: &str| {
+        let message = replace(&spec(&place, old, new)).unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+        assert!(!message.contains('\n'), "one line: {message}");
+    };
+    refused("7", "n", "7 is none of its devices: 0 (");
+    refused("0", "d1", "is device 1 of this volume already");
+    File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
+    refused("0", "small", "and the volume needs");
+    let other = made("log:parity=yes", 2);
+    fs::copy(other.path("d0"), place.path("foreign")).unwrap();
+    refused("0", "foreign", "--force would destroy it");
+    fs::remove_file(place.path("d1")).unwrap();
+    refused("0", "n", "number 0, 1 is not here");
+    assert!(!place.path("n").exists(), "what was made is gone again");
+    let rehearsal = ReplaceSpec { rehearse: true, ..spec(&place, "1", "n") };
+    assert_eq!(replace(&rehearsal).unwrap().index, 1);
+    assert!(!place.path("n").exists());
+    assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    let plain = Place::new();
+    create(&plain.spec(LayerKind::Hard)).unwrap();
+    let message = replace(&spec(&plain, "0", "n")).unwrap_err().to_string();
+    assert!(message.contains("layer hard of this volume can't make anew"), "{message}");
+}
+
+#[test]
+fn a_device_that_was_replaced_is_left_out() {
+    let place = made("log:parity=yes", 3);
+    heal(&place, true);
+    fs::rename(place.path("d1"), place.path("old")).unwrap();
+    replace(&spec(&place, "1", "n1")).unwrap();
+    heal(&place, false);
+    // Its old device comes in the place of the new one.
+    fs::remove_file(place.path("n1")).unwrap();
+    fs::rename(place.path("old"), place.path("n1")).unwrap();
+    heal(&place, false);
+    let again = spec(&place, "1", "n1");
+    assert!(replace(&again).unwrap_err().to_string().contains("--force"));
+    replace(&ReplaceSpec { force: true, ..again }).unwrap();
+    heal(&place, false);
+    assert!(is_sound(&place));
+}
