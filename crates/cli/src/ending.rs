@@ -13,7 +13,7 @@ use crate::failure::code;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a stop may take. A device has two minutes to end its commands before it is given up,
 /// and a stop waits for that at most twice: for what clients asked, and for what makes it durable.
-const LIMIT: Duration = Duration::from_secs(300);
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// From now on a panic is told as one line that does not wait for its reader.
 pub fn tell_panics() {

@@ -5,6 +5,7 @@ mod console;
 mod ending;
 mod failure;
 mod interrupt;
+mod notify;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@
 //!   looks after that ends the process. Until then nobody touches the core again.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub struct Engine {
     sleeps: AtomicU64,
     /// Whether a request would be taken.
     pulls: AtomicBool,
+    /// How often somebody had the core.
+    turns: AtomicU64,
     began: Instant,
 }
 
@@ -79,6 +81,7 @@ impl Engine {
             wants: AtomicU64::new(NEVER),
             sleeps: AtomicU64::new(NEVER),
             pulls: AtomicBool::new(true),
+            turns: AtomicU64::new(0),
             began: Instant::now(),
         })
     }
@@ -132,6 +135,7 @@ impl Engine {
                 Err(TryLockError::Poisoned(_)) => return,
             };
             let pace = core.advance();
+            self.turns.fetch_add(1, Relaxed);
             let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
             self.note(pace);
             drop(core);
@@ -178,6 +182,12 @@ impl Engine {
     /// What tells that, also when the engine is gone.
     pub fn broken(&self) -> Arc<AtomicBool> {
         self.broken.clone()
+    }
+
+    /// Asks for a turn, and says how many there were.
+    pub fn pulse(&self) -> u64 {
+        self.waker.ring();
+        self.turns.load(Relaxed)
     }
 
     fn has_jobs(&self) -> bool {

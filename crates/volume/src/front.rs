@@ -267,6 +267,12 @@ impl Port {
         queue.closed || !queue.jobs.is_empty()
     }
 
+    /// Asks whoever drives the volume for a turn, and says how many there were; 0 when it is over.
+    pub(crate) fn pulse(&self) -> u64 {
+        let engine = self.0.engine.get().and_then(Weak::upgrade);
+        engine.map_or(0, |engine| engine.pulse())
+    }
+
     /// From now on whoever has a seat helps `engine`.
     pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         let set = self.0.engine.set(Arc::downgrade(engine));

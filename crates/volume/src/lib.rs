@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod allocate;
+mod beginning;
 mod blank;
 mod busy;
 mod check;
@@ -40,6 +41,7 @@ mod sweep;
 mod tier;
 mod traffic;
 
+pub use beginning::{Beginning, Recovering};
 pub use busy::user_of;
 pub use check::{CheckOptions, Checked, Verdict, check, check_with};
 pub use config::Config;

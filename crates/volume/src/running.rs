@@ -11,6 +11,7 @@ use hostftl_format::roster::Standing;
 use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
+use crate::beginning::Beginning;
 use crate::config::Config;
 use crate::control::Control;
 use crate::counted::counted;
@@ -41,6 +42,8 @@ pub struct StartOptions {
     pub through: bool,
     /// How the process is protected, for the status.
     pub protection: Vec<String>,
+    /// Shows other threads how far the start is.
+    pub beginning: Beginning,
 }
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
@@ -139,6 +142,7 @@ impl Volume {
         notes.extend(machine.note);
         let mut still =
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
+        options.beginning.recovers(driver.shown());
         let recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
         tell_of_reconnects(&self.config.devices, &links, &events);
@@ -300,6 +304,13 @@ impl Running {
     /// process helps.
     pub fn has_panicked(&self) -> bool {
         self.broken.load(SeqCst)
+    }
+
+    /// Asks whoever drives the volume for a turn, and says how many there were. Who asks twice and
+    /// finds the same number knows that nobody answers any more; a device that takes long is no
+    /// reason for that.
+    pub fn pulse(&self) -> u64 {
+        self.port.pulse()
     }
 
     /// Why nothing is written any more until the volume is opened anew; none while all is well.

@@ -24,9 +24,9 @@ pub fn check(root: &Path) -> Vec<Finding> {
 
 /// What is wrong with a tracked file of that name and of `size` bytes.
 pub fn offence(name: &str, size: u64) -> Option<Finding> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@/".contains(c);
     let text = if !name.chars().all(plain) {
-        "a name is made of letters, digits, '.', '_' and '-'; rename or remove it".to_owned()
+        "a name is made of letters, digits, '.', '_', '-' and '@'; rename or remove it".to_owned()
     } else if size > LARGEST {
         format!(
             "{size} bytes are too many to commit ({LARGEST} at most); make it when it is needed"

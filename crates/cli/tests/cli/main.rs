@@ -1,5 +1,6 @@
 //! The command line as users and scripts see it.
 
+mod boot;
 mod documents;
 mod interrupt;
 mod transcripts;

@@ -8,6 +8,7 @@ mod journal;
 mod life;
 mod members;
 mod older;
+mod pulse;
 mod readonly;
 mod refusals;
 mod replace;

@@ -1,5 +1,7 @@
 //! `hostftl serve`: the block device.
 
+mod manager;
+
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,14 +10,18 @@ use std::thread;
 use std::time::Duration;
 
 use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Secure, Served, Server};
-use hostftl_volume::{Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions};
+use hostftl_volume::{
+    Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions,
+};
 
 use crate::console::Console;
 use crate::ending;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::notify;
 use crate::units::{bytes, counted};
 
+use self::manager::{Pulse, Start};
 use super::witness::Tracing;
 
 /// How long the last lines may take on their way to whoever reads them.
@@ -108,6 +114,8 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     // Threads that are started later are protected with this one.
     let protection = hostftl_volume::protect();
     let wait = Duration::from_secs(args.wait_devices);
+    let beginning = Beginning::default();
+    let told = Start::tell(args.volume.display().to_string(), wait, beginning.clone());
     let open = OpenOptions {
         degraded: args.degraded,
         wait,
@@ -119,8 +127,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
     let service = Some(Service { reach, go_on: args.go_on });
     let through = args.ack == Acks::Media;
-    let start = StartOptions { record: args.record, service, through, protection };
+    let start = StartOptions { record: args.record, service, through, protection, beginning };
     let (running, port) = volume.start(&start)?;
+    drop(told);
     // A signal from now on is seen as soon as the server runs, and ends it clean.
     interrupt::then(|| {});
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
@@ -135,10 +144,14 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let server = Server::bind(Options { address, port, tls, witness, events });
     let served = server.map_err(Failure::failed).and_then(|server| {
         running.events().follow(sink);
+        if let Some(trouble) = notify::manager().trouble() {
+            running.events().tell(Level::Warning, "note", trouble);
+        }
         reload_at_hangup(server.secure(), running.events());
         serve(server, &running, args.on_failure, console)
     });
     drop(metrics);
+    manager::stopping();
     // The volume is closed clean also when the server failed.
     let status = running.stop();
     lines.finish(LAST_WORDS);
@@ -206,12 +219,15 @@ fn serve(
     let by_signal = stopper.clone();
     interrupt::then(move || {
         ending::limit_stop();
+        manager::stopping();
         by_signal.stop();
     });
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
+            let mut pulse = Pulse::of(running);
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
+                pulse.look();
                 if running.has_panicked() {
                     ending::after_panic();
                 }
@@ -221,7 +237,7 @@ fn serve(
                 }
             }
         });
-        let served = server.run(&mut Ready { console, said: Vec::new() });
+        let served = server.run(&mut Ready { console, running, said: Vec::new() });
         over.store(true, Ordering::SeqCst);
         watcher.thread().unpark();
         served.map_err(Failure::failed)
@@ -236,12 +252,14 @@ fn to_lines(lines: &Log, volume: String) -> Sink {
 
 /// One line on standard error before anything is served.
 fn log(text: &str) {
+    notify::manager().status(text);
     let _ = writeln!(io::stderr(), "hostftl: note: {text}");
 }
 
 /// Prints the server's `ready` line, as JSON if that is wanted.
 struct Ready<'a> {
     console: &'a mut Console,
+    running: &'a Running,
     said: Vec<u8>,
 }
 
@@ -259,8 +277,9 @@ impl Write for Ready<'_> {
             true => self.console.value(&serde_json::json!({ "ready": uri })),
             false => self.console.line(&line),
         };
-        printed
-            .and_then(|()| self.console.flush())
-            .map_err(|failure| io::Error::other(failure.text))
+        let printed = printed.and_then(|()| self.console.flush());
+        printed.map_err(|failure| io::Error::other(failure.text))?;
+        notify::manager().ready(&manager::serving(self.running));
+        Ok(())
     }
 }

@@ -1,0 +1,131 @@
+//! How the service manager hears of a serving process: each step of the start, that clients can
+//! connect, that the volume still works, and the stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use hostftl_volume::{Beginning, Recovering, Running};
+
+use crate::ending;
+use crate::notify::{Notify, manager};
+use crate::units::bytes;
+
+/// How often the status of a start is told.
+const STEP: Duration = Duration::from_secs(1);
+/// How much longer a start may take each time that recovery went on: more than the two minutes
+/// that a device has for a command.
+const MORE: Duration = Duration::from_secs(300);
+/// How often the status of a volume that is served is told when it changes.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Tells of a start under way until it is dropped.
+pub struct Start {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Start {
+    /// `name` is started, whose devices are waited for `wait` at the longest.
+    pub fn tell(name: String, wait: Duration, beginning: Beginning) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        let tell = move || {
+            manager().working(&format!("{name}: looks for its devices"), wait + MORE);
+            let (begun, mut last) = (Instant::now(), None);
+            while !ended.load(Ordering::SeqCst) {
+                thread::park_timeout(STEP);
+                let now = beginning.recovering();
+                if now != last {
+                    let text = now.map(|now| recovering(&name, begun.elapsed(), now));
+                    text.iter().for_each(|text| manager().working(text, MORE));
+                    last = now;
+                }
+            }
+        };
+        // Nobody hears it without a manager, and a start without a thread is only a silent one.
+        let builder = thread::Builder::new().name("start".into());
+        let thread = manager().is_heard().then(|| builder.spawn(tell).ok()).flatten();
+        Start { over, thread }
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().ok();
+        }
+    }
+}
+
+fn recovering(name: &str, since: Duration, now: Recovering) -> String {
+    let (seconds, read) = (since.as_secs(), bytes(now.read_bytes));
+    match now.sent_bytes {
+        0 => format!("{name}: recovers, {seconds} s, {read} read"),
+        sent => format!("{name}: recovers, {seconds} s, {read} read, {} written", bytes(sent)),
+    }
+}
+
+/// Tells that a volume works for as long as it does.
+pub struct Pulse<'a> {
+    running: &'a Running,
+    notify: &'static Notify,
+    /// How often, and when next.
+    every: Option<Duration>,
+    next: Instant,
+    /// The turns at the last look.
+    turns: Option<u64>,
+    looked: Instant,
+    /// What was said last.
+    said: String,
+}
+
+impl<'a> Pulse<'a> {
+    pub fn of(running: &'a Running) -> Self {
+        let (notify, now) = (manager(), Instant::now());
+        // Three lost datagrams are no reason to kill the process.
+        let every = notify.watchdog().map(|most| most / 4);
+        Pulse { running, notify, every, next: now, turns: None, looked: now, said: String::new() }
+    }
+
+    /// Tells what is to be told now.
+    pub fn look(&mut self) {
+        let now = Instant::now();
+        if let Some(every) = self.every.filter(|_| now >= self.next) {
+            let turns = self.running.pulse();
+            if self.turns.replace(turns).is_some_and(|before| turns != before) {
+                self.notify.alive();
+            }
+            self.next = now + every;
+        }
+        if self.notify.is_heard() && now >= self.looked {
+            self.looked = now + LOOK;
+            let text = serving(self.running);
+            if text != self.said {
+                self.notify.status(&text);
+                self.said = text;
+            }
+        }
+    }
+}
+
+/// What is served, and what somebody should do about it.
+pub fn serving(running: &Running) -> String {
+    let status = running.status();
+    let size = bytes(status.exported_bytes);
+    let state = match status.needs_hand.first() {
+        Some(first) => format!("NEEDS A HAND: {first}"),
+        None if status.degraded => "DEGRADED".into(),
+        None if status.read_only => "only read".into(),
+        None => "all is well".into(),
+    };
+    format!("serves {} ({}, {size}): {state}", status.export, status.layer)
+}
+
+/// The process ends from now on.
+pub fn stopping() {
+    manager().stopping("stops: answers its clients and makes everything durable", ending::LIMIT);
+}

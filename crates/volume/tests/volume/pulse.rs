@@ -1,0 +1,58 @@
+//! Whether the driver of a volume takes its turns, as a watchdog asks.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hostftl_layers::LayerKind::Hard;
+use hostftl_volume::front::{Answer, Answers, Job, JobOp};
+use hostftl_volume::{Running, StartOptions, create, open};
+
+use crate::common::{Client, Place};
+
+/// Holds whoever answers until it is let go.
+struct Holds {
+    came: Sender<()>,
+    go: Mutex<Receiver<()>>,
+}
+
+impl Answers for Holds {
+    fn take(&self, _: Answer) {
+        self.came.send(()).unwrap();
+        self.go.lock().unwrap().recv().ok();
+    }
+}
+
+/// Whether a turn comes within `most` of being asked for.
+fn beats(running: &Running, most: Duration) -> bool {
+    let (before, begun) = (running.pulse(), Instant::now());
+    while begun.elapsed() < most {
+        if running.pulse() > before {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn a_driver_that_is_stuck_takes_no_turns_and_an_idle_one_does() {
+    let place = Place::new();
+    let spec = place.spec(Hard);
+    create(&spec).unwrap();
+    let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    assert!(beats(&running, Duration::from_secs(10)), "nobody asks for anything");
+    let ((came, comes), (let_go, go)) = (channel(), channel());
+    let reply = Arc::new(Holds { came, go: Mutex::new(go) });
+    port.submit(Job { op: JobOp::Flush, offset: 0, bytes: 0, cookie: 1, reply });
+    comes.recv().unwrap();
+    assert!(
+        !beats(&running, Duration::from_millis(300)),
+        "the driver waits for the answer's taker"
+    );
+    let_go.send(()).unwrap();
+    assert!(beats(&running, Duration::from_secs(10)), "it goes on");
+    Client::new(port).flush();
+    running.stop().unwrap();
+}
