@@ -5,10 +5,10 @@ RUNS ?= 1000000
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo test bench chaos fuzz live miri fmt clean
+.PHONY: help setup build wheel demo test test-kernel bench chaos fuzz live miri fmt clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3, Python
 	@scripts/setup.sh
@@ -24,6 +24,9 @@ demo: ## the main job in a few minutes: a real volume under fio, then a comparis
 
 test: ## every check: formatting, lints, tests, real clients, power cuts
 	@scripts/test.sh
+
+test-kernel: build ## volumes under a real kernel that QEMU boots in seconds: NAME="nbd zoned", all without
+	@tests/kernel/run.sh $(NAME)
 
 bench: build ## speed of simulation and of the server, five runs each
 	@bench/run.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients and the
-# Python that the tests use. Quiet and instant when everything is there. Without root it names what is missing: a
+# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients, archivers and
+# the Python that the tests use. Quiet and instant when everything is there. Without root it names what is missing: a
 # missing client skips its tests with a clear line, a missing compiler is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -63,6 +63,8 @@ pub struct Device {
     medium: Medium,
     backing: Backing,
     direct: Direct,
+    /// Bytes of which direct transfers are multiples.
+    unit: usize,
     discard: bool,
     bytes: u64,
     base: u64,
@@ -121,6 +123,7 @@ impl Device {
             medium,
             backing,
             direct,
+            unit: SECTOR,
             discard: false,
             bytes: 0,
             base: 0,
@@ -169,6 +172,13 @@ impl Device {
             }
             Medium::Remote(_) | Medium::Absent => return Err(wrong("it can't be zoned".into())),
         };
+        if let (Medium::File(file), Backing::Block) = (&device.medium, device.backing) {
+            // The page cache would write to its zones in an order of its own.
+            let most = found.gate.shape.write_unit as usize * SECTOR;
+            device.unit = direct::insist(file, most.min(BLOCK))
+                .map_err(|error| system(name, "use its zones", error))?;
+            (device.direct, device.trust) = (Direct::Yes, Trust::new(false));
+        }
         (device.name, device.bytes) = (name.into(), found.bytes());
         let sectors = found.sectors();
         device.zoned = Some(found);
@@ -187,6 +197,7 @@ impl Device {
             medium,
             backing,
             direct,
+            unit: SECTOR,
             discard,
             bytes,
             base: 0,
@@ -211,6 +222,7 @@ impl Device {
             medium,
             backing,
             direct,
+            unit: SECTOR,
             discard: false,
             bytes,
             base: 0,
@@ -246,6 +258,7 @@ impl Device {
             medium,
             backing,
             direct,
+            unit: SECTOR,
             discard,
             bytes,
             base: 0,
@@ -317,6 +330,11 @@ impl Device {
     /// Whether transfers go past the page cache, and if not, why.
     pub fn direct(&self) -> &Direct {
         &self.direct
+    }
+
+    /// The bytes of which direct transfers are multiples.
+    pub(crate) fn unit(&self) -> usize {
+        self.unit
     }
 
     /// Where a page at sector `at` of the whole device lies, in bytes.

@@ -51,6 +51,20 @@ pub fn turn_on(file: &File, block_device: bool) -> Direct {
     }
 }
 
+/// Switches a block device to direct transfers in units of at most `most` bytes, and says in which.
+/// For devices whose writes are never of less: the page cache would change their order.
+///
+/// # Errors
+/// What the system says, or that the units are longer.
+pub fn insist(file: &File, most: usize) -> io::Result<usize> {
+    let unit = unit_from_statx(file).or_else(|| logical_block(file)).unwrap_or(u32::MAX) as usize;
+    if unit == 0 || unit > most {
+        return Err(io::Error::other("it has no direct I/O in units of what is written at once"));
+    }
+    set_direct(file, true)?;
+    Ok(unit.max(SECTOR))
+}
+
 fn set_direct(file: &File, on: bool) -> io::Result<()> {
     // SAFETY: reads and writes the flags of a descriptor that is open.
     let result = unsafe {

@@ -58,6 +58,8 @@ pub struct Transfer {
     bounce: Option<Vec<Page>>,
     /// Where bounced bytes of a read belong.
     home: Vec<libc::iovec>,
+    /// Bytes of a read that come before those at home, because a device reads whole units.
+    lead: usize,
 }
 
 // SAFETY: the pointers are to memory that only this transfer uses until it is over.
@@ -67,7 +69,8 @@ impl Transfer {
     /// A transfer of `len` bytes at byte `offset` of `fd`; `slot` is the driver's name for it.
     pub fn new(slot: u32, fd: RawFd, call: Call, offset: u64, len: u64) -> Self {
         let (iov, home) = (Vec::new(), Vec::new());
-        Transfer { slot, fd, call, offset, len, done: 0, iov, first: 0, bounce: None, home }
+        let (done, first, bounce, lead) = (0, 0, None, 0);
+        Transfer { slot, fd, call, offset, len, done, iov, first, bounce, home, lead }
     }
 
     /// One that makes a range read zeros.
@@ -94,15 +97,26 @@ impl Transfer {
         }
     }
 
-    /// Puts whole, aligned memory in place of pieces that a direct transfer would refuse.
-    pub fn align(&mut self) {
+    /// Puts whole, aligned memory in place of pieces that a direct transfer in units of `unit`
+    /// bytes would refuse; a read becomes longer, if need be.
+    ///
+    /// # Panics
+    /// When a write is not of whole units.
+    pub fn align(&mut self, unit: usize) {
         let odd = |piece: &libc::iovec| {
             let start = piece.iov_base as usize;
-            !start.is_multiple_of(SECTOR) || !piece.iov_len.is_multiple_of(SECTOR)
+            !start.is_multiple_of(SECTOR) || !piece.iov_len.is_multiple_of(unit)
         };
-        if !self.iov.iter().any(odd) {
+        let moves = matches!(self.call, Call::Read | Call::Write);
+        let wide = unit as u64;
+        let whole = self.offset.is_multiple_of(wide) && self.len.is_multiple_of(wide);
+        if !moves || whole && !self.iov.iter().any(odd) {
             return;
         }
+        assert!(whole || self.call == Call::Read, "a write of a part of a unit");
+        self.lead = (self.offset % wide) as usize;
+        self.len = (self.lead as u64 + self.len).next_multiple_of(wide);
+        self.offset -= self.lead as u64;
         let len = self.len as usize;
         let mut pages = vec![Page::default(); len.div_ceil(BLOCK)];
         let start: *mut u8 = pages.as_mut_ptr().cast();
@@ -116,11 +130,11 @@ impl Transfer {
 
     /// Copies between the bounce memory at `start` and the pieces at home.
     fn copy_home(&self, start: *mut u8, to_home: bool) {
-        let mut at = 0;
+        let mut at = self.lead;
         for piece in &self.home {
             let (home, len) = (piece.iov_base.cast::<u8>(), piece.iov_len);
-            // SAFETY: the pieces add up to `len` bytes, which the bounce memory has, and are apart
-            // from it because it is new.
+            // SAFETY: the pieces and `lead` add up to `len` bytes at most, which the bounce memory
+            // has, and are apart from it because it is new.
             unsafe {
                 let bounced = start.add(at);
                 let (from, to) = if to_home { (bounced, home) } else { (home, bounced) };
@@ -272,7 +286,7 @@ impl Transfer {
     /// Copies `bytes` to where a read that has not begun wants them.
     pub fn copy_in(&self, bytes: &[u8]) {
         let home = if self.bounce.is_some() { &self.home } else { &self.iov };
-        let mut at = 0;
+        let mut at = self.lead;
         for piece in home {
             let from = &bytes[at..at + piece.iov_len];
             // SAFETY: as in `copy_out`.
@@ -382,15 +396,22 @@ mod tests {
         let mut write = Transfer::new(0, file.as_raw_fd(), Call::Write, 0, 1024);
         piece(head, &mut write);
         piece(tail, &mut write);
-        write.align();
+        write.align(SECTOR);
         assert_eq!(write.pieces().len(), 1);
         assert_eq!(write.pieces()[0].iov_base as usize % SECTOR, 0);
         run(&mut write).unwrap();
         let mut back = vec![0; 1025];
         let mut read = Transfer::new(0, file.as_raw_fd(), Call::Read, 0, 1024);
         piece(&mut back[1..], &mut read);
-        read.align();
+        read.align(SECTOR);
         run(&mut read).unwrap();
         assert_eq!(back[1..], bytes[1..]);
+        let mut part = vec![0; 700];
+        let mut read = Transfer::new(0, file.as_raw_fd(), Call::Read, 1000 - 700, 700);
+        piece(&mut part, &mut read);
+        read.align(512);
+        assert_eq!(read.range(), (0, 1024), "of whole units");
+        run(&mut read).unwrap();
+        assert_eq!(part[..], bytes[301..1001]);
     }
 }

@@ -269,7 +269,7 @@ impl World {
             _ => Transfer::sync(slot, fd),
         };
         if device.direct().is_on() {
-            transfer.align();
+            transfer.align(device.unit());
         }
         transfer
     }
