@@ -52,7 +52,7 @@ test)
     shift
     build
     # What PyPI has comes first: what can't be had is a skip, a wheel that can't be installed is none.
-    environment "$work/fresh" numpy pytest
+    environment "$work/fresh" matplotlib numpy pandas polars pytest
     "$work/fresh/bin/pip" install --quiet --no-index "$wheel"
     HOSTFTL=$(realpath "${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}")
     [ -x "$HOSTFTL" ] || { echo "wheel: $HOSTFTL is missing; build it with: make build" >&2; exit 1; }

@@ -13,6 +13,8 @@ pub enum WrongKind {
     Usage,
     /// A law that must hold does not.
     Violation,
+    /// The user ended the work early.
+    Interrupted,
 }
 
 /// One line for the user: it names the file, line or device, and says what to do.
@@ -33,6 +35,11 @@ impl Wrong {
     /// What was asked makes no sense.
     pub fn usage(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Usage, text: text.to_string() }
+    }
+
+    /// The user ended the work early.
+    pub fn interrupted(text: impl fmt::Display) -> Self {
+        Wrong { kind: WrongKind::Interrupted, text: text.to_string() }
     }
 
     /// A law that must hold does not.

@@ -78,6 +78,7 @@ impl From<Wrong> for Failure {
             WrongKind::Failed => code::FAILED,
             WrongKind::Usage => code::USAGE,
             WrongKind::Violation => code::VIOLATION,
+            WrongKind::Interrupted => code::INTERRUPTED,
         };
         Failure { code, text: wrong.text }
     }

@@ -17,7 +17,7 @@ fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
 /// What the user can mend, or a broken law.
 pub fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
     let name = match wrong.kind {
-        WrongKind::Failed => "StudyError",
+        WrongKind::Failed | WrongKind::Interrupted => "StudyError",
         WrongKind::Usage => "UsageError",
         WrongKind::Violation => "ViolationError",
     };

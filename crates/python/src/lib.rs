@@ -2,18 +2,31 @@
 //! What users see is in `python/hostftl`; this module takes texts and numbers and gives JSON and
 //! columns, the very ones of the command line.
 
+mod advise;
+mod catalogue;
 mod errors;
+mod eye;
 mod outside;
 mod sheets;
 mod study;
+mod theory;
+mod traces;
 
 /// What `python/hostftl` calls.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use super::advise::advise;
+    #[pymodule_export]
+    use super::catalogue::{drive, drives, layer, layers};
+    #[pymodule_export]
     use super::sheets::{csv, parquet};
     #[pymodule_export]
-    use super::study::{compare, drive, layer, workload};
+    use super::study::compare;
+    #[pymodule_export]
+    use super::theory::forms;
+    #[pymodule_export]
+    use super::traces::{trace_columns, trace_info, trace_write};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

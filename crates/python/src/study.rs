@@ -1,19 +1,15 @@
 //! `compare`: the study that a dictionary asks for, and what it comes to.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
 
-use hostftl_ask::{Question, STATES, Wrong, sheet};
-use hostftl_sim::{Export, LayerChoice, Outcome, Study, Warm, Watch};
-use hostftl_trace::Notes;
+use hostftl_ask::{Question, STATES, Wrong, sheet, units};
+use hostftl_sim::{Export, LayerChoice, Outcome, Study, Warm};
 use pyo3::prelude::*;
 
+use crate::eye::Eye;
 use crate::sheets::{self, Column};
 use crate::{errors, outside};
-
-/// Steps of progress for each row.
-const STEPS: u64 = 1000;
 
 /// What Python asks, in the words of the command line.
 #[derive(FromPyObject)]
@@ -35,75 +31,48 @@ pub struct Asked {
 
 impl Asked {
     fn study(self) -> Result<Study, Wrong> {
-        let layers = self.layers.map(|texts| {
-            texts.iter().map(|text| hostftl_ask::layer(text)).collect::<Result<Vec<_>, _>>()
-        });
-        let layers: Option<Vec<LayerChoice>> = layers.transpose().map_err(Wrong::usage)?;
         let warm = self.warm.iter().map(|text| text.parse::<Warm>());
-        let export = self.export.as_deref().map_or(Ok(Export::Usual), hostftl_ask::export);
-        let memory = self.memory.as_deref().map(hostftl_ask::units::parse_size).transpose();
-        if self.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
-            return Err(Wrong::usage("threads are from 1 to 1024"));
-        }
         let question = Question {
             workloads: self.workloads,
             skip_bad: self.skip_bad,
             drives: self.drives,
-            layers,
+            layers: layers(self.layers)?,
             warm: warm.collect::<Result<_, _>>().map_err(Wrong::usage)?,
-            export: export.map_err(Wrong::usage)?,
+            export: export(self.export)?,
             cache: self.cache,
             closed_loop: self.closed_loop,
             compact: self.compact,
             seed: self.seed,
-            threads: self.threads,
-            memory: memory.map_err(Wrong::usage)?,
+            threads: threads(self.threads)?,
+            memory: size(self.memory)?,
         };
         question.study()
     }
 }
 
-/// Looks on from the study's threads, and is looked at from Python's.
-struct Eye {
-    stop: AtomicBool,
-    /// How far each row is, of [`STEPS`].
-    rows: Vec<AtomicU64>,
-    warnings: Mutex<Vec<String>>,
+/// Layers by their texts.
+pub fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
+    let each = |texts: Vec<String>| -> Result<Vec<_>, String> {
+        texts.iter().map(|text| hostftl_ask::layer(text)).collect()
+    };
+    texts.map(each).transpose().map_err(Wrong::usage)
 }
 
-impl Eye {
-    fn new(rows: usize) -> Self {
-        let rows = (0..rows).map(|_| AtomicU64::new(0)).collect();
-        Eye { stop: AtomicBool::new(false), rows, warnings: Mutex::default() }
-    }
-
-    /// The share of the requests that was played, from 0 to 1.
-    fn share(&self) -> f64 {
-        let steps: u64 = self.rows.iter().map(|row| row.load(Ordering::Relaxed)).sum();
-        steps as f64 / (self.rows.len() as u64 * STEPS).max(1) as f64
-    }
-
-    fn into_warnings(self) -> Vec<String> {
-        self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What is exported, by its text.
+pub fn export(text: Option<String>) -> Result<Export, Wrong> {
+    text.map_or(Ok(Export::Usual), |text| hostftl_ask::export(&text)).map_err(Wrong::usage)
 }
 
-impl Watch for Eye {
-    fn progress(&self, row: usize, done: u64, total: u64) {
-        let steps = done.saturating_mul(STEPS) / total.max(1);
-        self.rows[row].store(steps, Ordering::Relaxed);
-    }
+/// Bytes, by their text.
+pub fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
+    text.map(|text| units::parse_size(&text)).transpose().map_err(Wrong::usage)
+}
 
-    fn noticed(&self, notes: &Notes) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        // That addresses are packed was asked for, and each row says it in its remarks.
-        let mut notes = *notes;
-        notes.compacted = false;
-        warnings.extend(notes.warnings());
-    }
-
-    fn cancelled(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+/// A number of threads.
+pub fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
+    match count {
+        Some(0 | 1025..) => Err(Wrong::usage("threads are from 1 to 1024")),
+        count => Ok(count),
     }
 }
 
@@ -125,12 +94,13 @@ pub struct Answer {
 #[pyo3(signature = (asked, progress=None))]
 pub fn compare(py: Python<'_>, asked: Asked, progress: Option<Py<PyAny>>) -> PyResult<Answer> {
     let study = asked.study().map_err(|why| errors::wrong(py, why))?;
-    let eye = Eye::new(study.rows());
+    let stop = AtomicBool::new(false);
+    let eye = Eye::new(&stop, study.rows());
     let look = |py: Python<'_>| match &progress {
         Some(progress) => progress.call1(py, (eye.share(),)).map(drop),
         None => Ok(()),
     };
-    let outcome = outside::run(py, &eye.stop, look, || hostftl_sim::compare(&study, &eye))?;
+    let outcome = outside::run(py, &stop, look, || hostftl_sim::compare(&study, &eye))?;
     let outcome = outcome.map_err(|why| errors::wrong(py, why.into()))?;
     if outcome.rows.is_empty() {
         outcome.whole().map_err(|why| errors::wrong(py, why.into()))?;
@@ -147,24 +117,6 @@ fn answer(outcome: Outcome, warnings: Vec<String>) -> Result<Answer, Wrong> {
         columns: sheets::columns(sheet::sheet(&outcome)),
         warnings,
     })
-}
-
-/// Whether there is such a drive or stack: gives its name, and raises where there is none.
-#[pyfunction]
-pub fn drive(py: Python<'_>, text: &str) -> PyResult<String> {
-    hostftl_ask::stack(text).map(|it| it.name).map_err(|why| errors::wrong(py, why))
-}
-
-/// Whether there is such a layer: gives its name, and raises where there is none.
-#[pyfunction]
-pub fn layer(py: Python<'_>, text: &str) -> PyResult<String> {
-    hostftl_ask::layer(text).map(|it| it.name).map_err(|why| errors::usage(py, why))
-}
-
-/// Whether the options of a workload make sense: raises where they do not.
-#[pyfunction]
-pub fn workload(py: Python<'_>, text: &str) -> PyResult<()> {
-    hostftl_ask::source(text, false).map(drop).map_err(|why| errors::wrong(py, why))
 }
 
 /// The version of HostFTL, and the states that are compared unless the user says otherwise.

@@ -29,12 +29,12 @@ def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
 
 
 def test_a_run_of_a_trace_is_that_of_the_command_line(cli):
-    row = hostftl.run(TRACE, "hatl-2g", "hatl-auto", compact=True, closed_loop=8)
-    options = ["--layers", "hatl-auto", "--warm", "new", "--compact", "--closed-loop", "8"]
+    row = hostftl.run(TRACE, "hatl-2g", "none", compact=True, closed_loop=8)
+    options = ["--layers", "none", "--warm", "new", "--compact", "--closed-loop", "8"]
     (wanted,) = cli.json("compare", TRACE, "--drive", "hatl-2g", *options)
     assert row == wanted
     assert row.latency_ns.write.p99 == wanted["latency_ns"]["write"]["p99"]
-    assert repr(row).startswith("Row(layer='hatl-auto', drive='hatl-2g', workload='/")
+    assert repr(row).startswith("Row(layer='passthrough', drive='hatl-2g', workload='/")
 
 
 def test_defaults_are_those_of_the_command_line(cli):
@@ -58,6 +58,17 @@ def test_columns_are_arrays(table):
     assert columns["conserved"].dtype == bool and columns["conserved"].all()
     assert columns["waf_total"].tolist() == [row.waf_total for row in table]
     assert np.isnan(columns["read_p99_ns"]).all(), "the workload reads nothing"
+
+
+def test_frames_have_the_same_columns(tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = hostftl.compare(SMALL, "hatl-2g", ["none", "pblk"], warm="new")
+    frame, other = table.to_pandas(), table.to_polars()
+    assert list(frame) == other.columns == list(table.to_numpy())
+    assert frame["requests"].dtype == "Int64" and frame["requests"][1] is pandas.NA
+    assert other["requests"].to_list() == [4000, None]
+    table.write_parquet(tmp_path / "rows.parquet")
+    assert polars.read_parquet(tmp_path / "rows.parquet").equals(other)
 
 
 def test_tables_can_be_sent_and_added(table):

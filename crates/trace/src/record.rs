@@ -53,7 +53,7 @@ impl Record {
 
     /// What a record should be that no device could be asked for; nothing for one that could.
     #[inline]
-    pub(crate) fn fault(&self) -> Option<&'static str> {
+    pub fn fault(&self) -> Option<&'static str> {
         if self.sectors > MOST_SECTORS || self.lba > MOST_SECTORS - self.sectors {
             return Some("a range below 8 EiB");
         }

@@ -1,5 +1,6 @@
 //! `hostftl layers`: what each layer does, on what devices, and its parameters.
 
+use hostftl_ask::catalogue;
 use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
 
 use crate::console::Console;
@@ -23,7 +24,8 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let kinds = if args.layers.is_empty() { LayerKind::ALL } else { &args.layers };
     if console.is_json() {
-        return console.value(&kinds.iter().map(|kind| json(*kind)).collect::<Vec<_>>());
+        return console
+            .value(&kinds.iter().map(|kind| catalogue::layer(*kind)).collect::<Vec<_>>());
     }
     for (index, kind) in kinds.iter().enumerate() {
         if index > 0 {
@@ -41,38 +43,10 @@ fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
     let config = LayerConfig::new(kind);
     for parameter in *parameters {
         let Parameter { key, value, about, .. } = parameter;
-        let default = default(parameter, &config);
+        let default = (parameter.get)(&config);
         let default = default.map_or(String::new(), |word| format!("  [default: {word}]"));
         console.line(format!("  {key}={value}{default}"))?;
         console.indented("      ", about)?;
     }
     Ok(())
-}
-
-/// The word that a parameter has when nothing is said.
-fn default(parameter: &Parameter, config: &LayerConfig) -> Option<String> {
-    (parameter.get)(config)
-}
-
-fn json(kind: LayerKind) -> serde_json::Value {
-    let Registration { name, about, devices, parameters, format, .. } = kind.registration();
-    let config = LayerConfig::new(kind);
-    let parameters: Vec<_> = parameters
-        .iter()
-        .map(|it| {
-            serde_json::json!({
-                "key": it.key,
-                "value": it.value,
-                "about": it.about,
-                "default": default(it, &config),
-            })
-        })
-        .collect();
-    serde_json::json!({
-        "layer": name,
-        "about": about,
-        "devices": devices.to_string(),
-        "format": format,
-        "parameters": parameters,
-    })
 }

@@ -7,13 +7,20 @@ The figures are those of the command ``hostftl``, made by the same code::
     row.waf_total, row.latency_ns.write.p99
 """
 
+from . import pictures, theory
 from ._native import VERSION as __version__
+from .advice import Advice, advise
+from .drives import Drive, drives, layer, layers
 from .errors import Error, FaultError, StudyError, TraceWarning, UsageError, ViolationError
 from .rows import Hole, Record, Row, Table
 from .studies import STATES, compare, run
+from .traces import OPS, Trace
 
 __all__ = [
+    "OPS",
     "STATES",
+    "Advice",
+    "Drive",
     "Error",
     "FaultError",
     "Hole",
@@ -21,9 +28,17 @@ __all__ = [
     "Row",
     "StudyError",
     "Table",
+    "Trace",
     "TraceWarning",
     "UsageError",
     "ViolationError",
+    "__version__",
+    "advise",
     "compare",
+    "drives",
+    "layer",
+    "layers",
+    "pictures",
     "run",
+    "theory",
 ]

@@ -1,5 +1,12 @@
 """Faults as exceptions, with the texts of the command line and its exit codes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .rows import Table
+
 
 class Error(Exception):
     """Every fault that HostFTL tells. The text names the file, line or drive, and says what to do.
@@ -29,7 +36,7 @@ class ViolationError(Error, ArithmeticError):
     """
 
     code = 3
-    table = None
+    table: Table | None = None
 
 
 class FaultError(Error):

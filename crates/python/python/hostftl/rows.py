@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +13,17 @@ from . import _native
 
 
 class Record(dict):
-    """A part of a row: a dictionary whose keys are attributes too."""
+    """A part of a result: a dictionary whose keys are attributes too, with an underscore where the
+    key has a hyphen."""
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"there is no {name!r}; there are: {', '.join(self)}") from None
+        for key in (name, name.replace("_", "-")):
+            if key in self:
+                return self[key]
+        raise AttributeError(f"there is no {name!r}; there are: {', '.join(self)}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self]
+        return [*super().__dir__(), *(key.replace("-", "_") for key in self)]
 
 
 class Row(Record):
@@ -36,6 +38,9 @@ class Row(Record):
 
 class Hole(Record):
     """A combination without a row: its names, and the reason as ``failed``."""
+
+    def __repr__(self) -> str:
+        return f"Hole({self['failed']!r}, warm={self['warm']!r})"
 
 
 def _read(text: str) -> list[Row | Hole]:

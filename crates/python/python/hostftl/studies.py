@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 from . import _native
-from .errors import TraceWarning, UsageError, ViolationError
+from .errors import TraceWarning, ViolationError
 from .rows import Progress, Row, Table
+from .words import maybe, one, share, texts
 
 #: The states of a drive that ``compare`` shows unless told otherwise, as on the command line.
 STATES = tuple(_native.STATES.split(","))
-
-
-def _texts(what: Any) -> list[str]:
-    """One text or several, as the command line takes them."""
-    if isinstance(what, (str, os.PathLike)) or not isinstance(what, Iterable):
-        what = [what]
-    texts = [os.fspath(it) if isinstance(it, os.PathLike) else str(it) for it in what]
-    if not texts:
-        raise UsageError("an empty list: there is nothing to compare")
-    return texts
-
-
-def _share(value: str | float | None) -> str | None:
-    """A share of 0.8 as ``80%``; texts and numbers of bytes as they are."""
-    if isinstance(value, float):
-        if not 0 < value <= 1:
-            raise UsageError(f"`{value}` is no share; write one above 0 and up to 1, as in 0.8")
-        return f"{value * 100:g}%"
-    return None if value is None else str(value)
 
 
 def compare(
@@ -47,7 +28,7 @@ def compare(
     seed: int = 1,
     threads: int | None = None,
     memory: str | int | None = None,
-    warm_cache: str | os.PathLike | None = None,
+    warm_cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Table:
     """Runs each trace through each layer over a model of each drive, in each state.
@@ -56,9 +37,9 @@ def compare(
     interpreter's lock is free meanwhile, and Ctrl-C ends it.
 
     Args:
-        traces: Traces and synthetic workloads, one or several: a path, a text such as
-            ``"file.csv:format=msr,dev=0"`` or ``"synth:uniform:size=4k,span=64m,count=100000"``.
-        drives: Drive models and stacks, one or several: ``"tlc"``, ``"4*tlc"``, a TOML file.
+        traces: Traces and synthetic workloads, one or several: a :class:`Trace`, a path, a text
+            such as ``"file.csv:format=msr,dev=0"`` or ``"synth:uniform:size=4k,span=64m"``.
+        drives: Drive models and stacks, one or several: a :class:`Drive`, ``"tlc"``, ``"4*tlc"``, a TOML file.
         layers: Layers, one or several, perhaps with parameters as in ``"hard:spare=10"``; those
             that suit the drives when it is None.
         warm: What the drive holds before: ``"new"``, ``"fill=70%"``, ``"steady"``, ``"self=70%"``,
@@ -81,18 +62,18 @@ def compare(
         ViolationError: A conservation law does not hold.
     """
     asked = {
-        "workloads": _texts(traces),
-        "drives": _texts(drives),
-        "layers": None if layers is None else _texts(layers),
-        "warm": _texts(warm),
-        "export": _share(export),
+        "workloads": texts(traces),
+        "drives": texts(drives),
+        "layers": None if layers is None else texts(layers),
+        "warm": texts(warm),
+        "export": share(export),
         "cache": warm_cache,
         "closed_loop": closed_loop,
         "compact": compact,
         "skip_bad": skip_bad,
         "seed": seed,
         "threads": threads,
-        "memory": None if memory is None else str(memory),
+        "memory": maybe(memory),
     }
     answer = _native.compare(asked, progress)
     for text in answer["warnings"]:
@@ -114,7 +95,6 @@ def run(
     Raises:
         UsageError, StudyError, ViolationError: As :func:`compare`.
     """
-    for name, value in (("trace", trace), ("drive", drive), ("layer", layer), ("warm", warm)):
-        if len(_texts(value)) != 1:
-            raise UsageError(f"run takes one {name}; compare takes several")
+    trace, drive = one(trace, "trace"), one(drive, "drive")
+    layer, warm = one(layer, "layer"), one(warm, "state")
     return compare(trace, drive, layer, warm=warm, **options)[0]

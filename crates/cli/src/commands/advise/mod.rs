@@ -1,19 +1,17 @@
 //! `hostftl advise`: which layer to take for a workload on a drive, or none.
 
-mod ask;
 mod page;
-mod variants;
 
 use std::path::PathBuf;
 
-use hostftl_sim::{Export, LayerChoice, Limits, Warm};
+use hostftl_ask::advise::{self, Request};
+use hostftl_ask::{Wrong, units};
+use hostftl_sim::{Export, LayerChoice, Limits, Outcome, Study, Warm};
 
+use super::compare::Progress;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units;
-
-/// The layers that are asked unless the user says otherwise, beside none.
-const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
+use crate::interrupt;
 
 /// Which layer to take for a workload on a drive, or none
 ///
@@ -31,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "DRIVE")]
     drive: String,
     /// The share of what is exported that holds data
-    #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = fill)]
+    #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = advise::fill)]
     fill: Warm,
     /// What the host can address: a size, or a share of what the drive exports; 80% unless given
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = super::compare::export)]
@@ -70,15 +68,35 @@ pub struct Args {
     memory: Option<u64>,
 }
 
-/// Reads the share of the data, for clap.
-fn fill(text: &str) -> Result<Warm, String> {
-    let filled = format!("self={text}").parse::<Warm>();
-    filled.map_err(|_| format!("`{text}` is no share; write a percentage up to 100%, as in 70%"))
+impl Args {
+    fn request(&self) -> Request {
+        Request {
+            trace: self.trace.clone(),
+            drive: self.drive.clone(),
+            fill: self.fill,
+            export: self.export.unwrap_or_default(),
+            limits: Limits { memory_bytes: self.ram, p99_ns: self.p99, years: self.life },
+            scale_to: self.scale_to,
+            layers: self.layers.clone(),
+            seeds: self.seeds,
+            seed: self.seed,
+            cache: self.warm_cache.clone(),
+            threads: self.threads,
+            memory: self.memory,
+        }
+    }
 }
 
-impl Args {
-    fn limits(&self) -> Limits {
-        Limits { memory_bytes: self.ram, p99_ns: self.p99, years: self.life }
+/// Runs a study of an advice; what is noticed about its workload is said once.
+fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
+    let progress = Progress::new(study.rows(), watched);
+    let progress = if is_first { progress } else { progress.again() };
+    let result = hostftl_sim::compare(study, &progress);
+    progress.clear();
+    let outcome = result?;
+    match interrupt::asked() {
+        true => Err(Wrong::interrupted("ended by a signal, before there was an answer")),
+        false => Ok(outcome),
     }
 }
 
@@ -87,7 +105,9 @@ impl Args {
 /// # Errors
 /// When the trace or the drive can't be used, nothing keeps the limits, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let answer = ask::all(args, console.is_watched())?;
+    let watched = console.is_watched();
+    let mut run = |study: &Study, is_first| one(study, is_first, watched);
+    let answer = advise::all(&args.request(), &mut run)?;
     match console.is_json() {
         true => console.value(&answer)?,
         false => page::print(&answer, console)?,

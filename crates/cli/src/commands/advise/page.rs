@@ -1,8 +1,8 @@
 //! An advice in words and a table.
 
+use hostftl_ask::advise::{Answer, Told};
 use hostftl_sim::Limit;
 
-use super::ask::{Answer, Told};
 use crate::commands::compare::{NOTHING, aligned, styled, years};
 use crate::console::Console;
 use crate::failure::Failure;

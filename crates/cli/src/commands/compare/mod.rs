@@ -21,7 +21,6 @@ use crate::{interrupt, units};
 pub use progress::Progress;
 pub use report::{NOTHING, aligned, styled};
 pub use scale::years;
-pub use verdict::state;
 
 /// Which layer pays on a workload, and what it costs
 ///

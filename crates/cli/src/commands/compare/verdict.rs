@@ -1,5 +1,6 @@
 //! What the rows come to, in words.
 
+pub use hostftl_ask::state;
 use hostftl_sim::Row;
 
 use crate::units::bytes;
@@ -11,11 +12,6 @@ const CLEARLY_LESS: f64 = 0.95;
 pub fn groups(rows: &[Row]) -> Vec<&[Row]> {
     let place = |row: &Row| (row.workload.clone(), row.drive.clone(), state(row).to_owned());
     rows.chunk_by(|one, other| place(one) == place(other)).collect()
-}
-
-/// The state that a row's drive should have had before: without whether that was reached.
-pub fn state(row: &Row) -> &str {
-    row.warm.strip_suffix(" (not reached)").unwrap_or(&row.warm)
 }
 
 /// What a row of `rows` is called: its layer, and its drive, state and workload where there are

@@ -43,7 +43,7 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source = source(&args.trace, args.skip_bad)?;
     let mut stream = source.open(args.seed, false).map_err(Failure::failed)?;
-    let format = stream.format().map_or("synthetic", |format| format.name());
+    let format = hostftl_ask::traces::format(&stream);
     let mut stats = Stats::default();
     let mut progress = Progress::new(console.is_watched());
     for record in &mut stream {
@@ -73,12 +73,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn json(format: &str, info: &Info, stream: &Stream, console: &mut Console) -> Result<(), Failure> {
-    let mut value = serde_json::to_value(info).map_err(Failure::failed)?;
-    value["format"] = format.into();
-    value["partial"] = interrupt::asked().into();
-    value["notes"] = serde_json::to_value(stream.notes()).map_err(Failure::failed)?;
-    value["warnings"] = stream.notes().warnings().into();
-    console.value(&value)
+    let value = hostftl_ask::traces::info(format, info, &stream.notes(), interrupt::asked());
+    console.value(&value.map_err(Failure::failed)?)
 }
 
 fn print(args: &Args, format: &str, info: &Info, console: &mut Console) -> Result<(), Failure> {

@@ -1,37 +1,93 @@
-//! The studies behind an advice: all layers once, then the first two again.
+//! Which layer to take for a workload on a drive, or none: the studies behind an advice, all layers
+//! once, then the first two again.
+
+mod variants;
+
+use std::path::PathBuf;
 
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Advice, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm, advise,
-    compare, default_memory,
+    Advice, Export, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm,
+    advise, default_memory,
 };
 use hostftl_trace::{Compressibility, Source};
 use serde::Serialize;
 
-use super::{Args, variants};
-use crate::commands::compare::{self, Progress};
-use crate::failure::Failure;
-use crate::interrupt;
+use crate::question::{source, stack};
+use crate::state;
+use crate::wrong::Wrong;
+
+/// The layers that are asked unless the user says otherwise, beside none.
+const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
 
 /// The ratio that is tried when nothing is known of the data.
 const RATIO: Compressibility = Compressibility::Ratio(2000);
 
-/// What `hostftl advise` says.
+/// Runs a study; whether it is the first of a request, in which its workload is read.
+///
+/// When somebody asks to stop, it gives an error.
+pub type Run<'a> = &'a mut dyn FnMut(&Study, bool) -> Result<Outcome, Wrong>;
+
+/// What to advise on.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The workload.
+    pub trace: String,
+    /// The drive.
+    pub drive: String,
+    /// The state of the drive before: the workload itself is repeated, after a share was written.
+    pub fill: Warm,
+    /// What the host can address.
+    pub export: Export,
+    /// What a layer must keep.
+    pub limits: Limits,
+    /// The capacity of the real drive in bytes.
+    pub scale_to: Option<u64>,
+    /// The layers to ask beside none; all that suit the drive unless given.
+    pub layers: Option<Vec<LayerChoice>>,
+    /// How many seeds decide between the first two.
+    pub seeds: u16,
+    /// The first of them.
+    pub seed: u64,
+    /// The folder where aged stacks are kept.
+    pub cache: Option<PathBuf>,
+    /// Rows made at the same time; one for each core unless given.
+    pub threads: Option<u16>,
+    /// Bytes of memory that all rows under way may take.
+    pub memory: Option<u64>,
+}
+
+/// Reads the share of what is exported that holds data, as the state that it means.
+///
+/// # Errors
+/// What was expected.
+pub fn fill(text: &str) -> Result<Warm, String> {
+    let filled = format!("self={text}").parse::<Warm>();
+    filled.map_err(|_| format!("`{text}` is no share; write a percentage up to 100%, as in 70%"))
+}
+
+/// What is advised, and from what.
 #[derive(Serialize)]
 pub struct Answer {
+    /// As the user named it.
     pub workload: String,
+    /// As the user named it.
     pub drive: String,
     /// The state of the drive before.
     pub state: String,
+    /// What the host can address.
     pub exported_bytes: u64,
     /// The capacity that life and memory are said for.
     pub capacity_bytes: u64,
+    /// What a layer must keep.
     pub limits: Limits,
     /// The layer to take: `passthrough` is none.
     pub verdict: Option<String>,
+    /// The next best.
     pub runner_up: Option<String>,
     /// Whether the verdict is ahead of the runner-up with every seed.
     pub is_sure: bool,
+    /// What each layer comes to.
     pub offers: Vec<Told>,
     /// What would be taken without a limit.
     pub without: Vec<(Limit, String)>,
@@ -39,6 +95,7 @@ pub struct Answer {
     pub checks: Vec<Check>,
     /// The best layer that compresses, if the data were twice as long as compressed.
     pub compressed: Option<Check>,
+    /// What makes all of it doubtful, a sentence each.
     pub cautions: Vec<String>,
 }
 
@@ -46,8 +103,11 @@ pub struct Answer {
 #[derive(Serialize)]
 pub struct Told {
     #[serde(flatten)]
+    /// What the layer comes to.
     pub offer: Option<Offer>,
+    /// The layer.
     pub name: String,
+    /// The limits that it breaks.
     pub broken: Vec<Limit>,
     /// Why there is no offer.
     pub failed: Option<String>,
@@ -56,38 +116,42 @@ pub struct Told {
 /// A run beside the first ones.
 #[derive(Serialize)]
 pub struct Check {
+    /// The layer.
     pub layer: String,
+    /// The state of the drive before.
     pub state: String,
+    /// What fixed everything random.
     pub seed: u64,
+    /// Bytes programmed for each byte that the host wrote.
     pub waf: f64,
 }
 
-/// Asks everything.
+/// Asks everything; every study is run by `run`.
 ///
 /// # Errors
-/// When the trace or the drive can't be used, or the user ended it.
-pub fn all(args: &Args, watched: bool) -> Result<Answer, Failure> {
+/// When the trace or the drive can't be used, a law is broken, or `run` gives an error.
+pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     let mut study = study(args)?;
-    let mut outcome = run(&study, Progress::new(study.rows(), watched))?;
+    let mut outcome = done(&study, run, true)?;
     if args.layers.is_none() {
-        refine(&mut study, &mut outcome, watched)?;
+        refine(&mut study, &mut outcome, run)?;
     }
     if outcome.rows.is_empty() {
-        outcome.whole().map_err(compare::failure)?;
-        return Err(Failure::failed("no layer could be asked"));
+        outcome.whole()?;
+        return Err(Wrong::failed("no layer could be asked"));
     }
     let without_clock = outcome.rows.iter().any(|row| row.workload_ns == 0);
-    if args.life.is_some() && without_clock {
-        return Err(Failure::usage(
+    if args.limits.years.is_some() && without_clock {
+        return Err(Wrong::usage(
             "--life needs a workload with a clock, and this one has none: give synth:… an iops=, \
              or leave --life out",
         ));
     }
     let scaled: Vec<Scaled> = outcome.rows.iter().map(|row| scaled(args, &study, row)).collect();
     let offers: Vec<Offer> = outcome.rows.iter().zip(&scaled).map(offer).collect();
-    let advice = advise(&offers, &args.limits());
-    let checks = checks(args, &study, &offers, &advice, watched)?;
-    let compressed = compressed(args, &study, &outcome.rows, watched)?;
+    let advice = advise(&offers, &args.limits);
+    let checks = checks(args, &study, &offers, &advice, run)?;
+    let compressed = compressed(args, &study, &outcome.rows, run)?;
     let name = |index: usize| offers[index].layer.clone();
     let mut cautions = cautions(&scaled);
     if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
@@ -100,7 +164,7 @@ pub fn all(args: &Args, watched: bool) -> Result<Answer, Failure> {
         state: args.fill.to_string(),
         exported_bytes: first.exported_bytes,
         capacity_bytes: scaled[0].capacity_bytes,
-        limits: args.limits(),
+        limits: args.limits,
         verdict: advice.verdict.map(name),
         runner_up: advice.runner_up.map(name),
         is_sure: false,
@@ -143,13 +207,13 @@ impl Answer {
 }
 
 /// The study of all layers, none first.
-fn study(args: &Args) -> Result<Study, Failure> {
-    let source = crate::commands::trace::source(&args.trace, false)?;
+fn study(args: &Request) -> Result<Study, Wrong> {
+    let source = source(&args.trace, false)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let stack = compare::stack(&args.drive)?;
+    let stack = stack(&args.drive)?;
     if stack.devices.len() > 1 {
         let why = "advise asks what to put on one drive; compare takes stacks of several";
-        return Err(Failure::usage(format!("{}: {why}", stack.name)));
+        return Err(Wrong::usage(format!("{}: {why}", stack.name)));
     }
     // Some layers are for one kind of drives only; one that the user named is asked anyway.
     let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
@@ -158,7 +222,7 @@ fn study(args: &Args) -> Result<Study, Failure> {
         (Some(kind), false) => !of_raw[1..].contains(&kind),
         (None, _) => false,
     };
-    let usual = || super::LAYERS.map(|name| LayerChoice::parse(name).expect("it is built in"));
+    let usual = || LAYERS.map(|name| LayerChoice::parse(name).expect("it is built in"));
     let usual = || usual().into_iter().filter(suits).collect();
     let mut layers: Vec<LayerChoice> = args.layers.clone().unwrap_or_else(usual);
     if !stack.is_raw() {
@@ -171,8 +235,8 @@ fn study(args: &Args) -> Result<Study, Failure> {
         drives: vec![stack],
         layers,
         warm: vec![args.fill],
-        export: args.export.unwrap_or_default(),
-        cache: args.warm_cache.clone(),
+        export: args.export,
+        cache: args.cache.clone(),
         closed_loop: None,
         seed: args.seed,
         threads: args.threads.map_or(cores, usize::from),
@@ -181,28 +245,23 @@ fn study(args: &Args) -> Result<Study, Failure> {
 }
 
 /// Asks other parameters of the layers that are near the best. Those that can't be are left out.
-fn refine(study: &mut Study, outcome: &mut Outcome, watched: bool) -> Result<(), Failure> {
+fn refine(study: &mut Study, outcome: &mut Outcome, run: Run) -> Result<(), Wrong> {
     let more = Study { layers: variants::after(&outcome.rows), ..study.clone() };
-    outcome.rows.extend(run(&more, Progress::new(more.rows(), watched).again())?.rows);
+    outcome.rows.extend(done(&more, run, false)?.rows);
     study.layers.extend(more.layers);
     Ok(())
 }
 
-/// Runs a study to its end.
-fn run(study: &Study, progress: Progress) -> Result<Outcome, Failure> {
-    let result = compare(study, &progress);
-    progress.clear();
-    let outcome = result.map_err(compare::failure)?;
-    if interrupt::asked() {
-        return Err(Failure::interrupted("ended by a signal, before there was an answer"));
-    }
+/// Runs a study to its end with `run`.
+fn done(study: &Study, run: Run, is_first: bool) -> Result<Outcome, Wrong> {
+    let outcome = run(study, is_first)?;
     match outcome.holes.iter().find(|hole| hole.is_violation()) {
-        Some(hole) => Err(Failure::violation(hole.reason())),
+        Some(hole) => Err(Wrong::violation(hole.reason())),
         None => Ok(outcome),
     }
 }
 
-fn scaled(args: &Args, study: &Study, row: &Row) -> Scaled {
+fn scaled(args: &Request, study: &Study, row: &Row) -> Scaled {
     let drive = &study.drives[0];
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
     let capacity = args.scale_to.unwrap_or(drive.sectors() * 512);
@@ -240,12 +299,12 @@ fn told(outcome: &Outcome, offers: Vec<Offer>, broken: Vec<Vec<Limit>>) -> Vec<T
 /// The verdict, the runner-up and none with other seeds; and with the first seed on a new drive and
 /// on one that was overwritten at random.
 fn checks(
-    args: &Args,
+    args: &Request,
     study: &Study,
     offers: &[Offer],
     advice: &Advice,
-    watched: bool,
-) -> Result<Vec<Check>, Failure> {
+    run: Run,
+) -> Result<Vec<Check>, Wrong> {
     let is_asked = |layer: &&LayerChoice| {
         let index = offers.iter().position(|offer| offer.layer == layer.name);
         let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
@@ -254,9 +313,9 @@ fn checks(
     let layers: Vec<LayerChoice> = study.layers.iter().filter(is_asked).cloned().collect();
     let steady = args.fill.steady();
     let mut checks = Vec::new();
-    let mut ask = |study: Study| -> Result<bool, Failure> {
+    let mut ask = |study: Study| -> Result<bool, Wrong> {
         let study = Study { layers: layers.clone(), ..study };
-        let outcome = run(&study, Progress::new(study.rows(), watched).again())?;
+        let outcome = done(&study, run, false)?;
         checks.extend(outcome.rows.iter().map(|row| check(row, study.seed)));
         let waf = |row: &Row| offers.iter().find(|it| it.layer == row.layer).map(|it| it.waf);
         Ok(outcome.rows.iter().any(|row| row.waf_total.is_some() && row.waf_total != waf(row)))
@@ -272,20 +331,20 @@ fn checks(
 }
 
 fn check(row: &Row, seed: u64) -> Check {
-    let (layer, state) = (row.layer.clone(), compare::state(row).to_owned());
+    let (layer, state) = (row.layer.clone(), state(row).to_owned());
     Check { layer, state, seed, waf: row.waf_total.unwrap_or(1.0) }
 }
 
 /// What the best of the layers that compress comes to if the data compresses; nothing when the user
 /// or the trace says how well it does, or no layer compresses.
 fn compressed(
-    args: &Args,
+    args: &Request,
     study: &Study,
     rows: &[Row],
-    watched: bool,
-) -> Result<Option<Check>, Failure> {
+    run: Run,
+) -> Result<Option<Check>, Wrong> {
     let mut source = study.workloads[0].source.clone();
-    let stream = source.open(args.seed, study.compact).map_err(Failure::failed)?;
+    let stream = source.open(args.seed, study.compact).map_err(Wrong::failed)?;
     let logs = rows
         .iter()
         .filter(|row| row.layer.starts_with("log") && !row.layer.contains("compress=none"));
@@ -302,7 +361,7 @@ fn compressed(
     let (name, layers) = (args.trace.clone(), layers.collect());
     let workloads = vec![Load { name, source }];
     let study = Study { workloads, layers, ..study.clone() };
-    let outcome = run(&study, Progress::new(study.rows(), watched).again())?;
+    let outcome = done(&study, run, false)?;
     Ok(outcome.rows.first().map(|row| check(row, args.seed)))
 }
 

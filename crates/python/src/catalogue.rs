@@ -1,0 +1,33 @@
+//! What there is to choose from: layers, drives, and what a drive is made of.
+
+use hostftl_drives::DeviceSpec;
+use hostftl_layers::LayerKind;
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// The layers with their parameters, as `hostftl layers --json` prints them.
+#[pyfunction]
+pub fn layers() -> String {
+    let all = LayerKind::ALL.iter().map(|kind| hostftl_ask::catalogue::layer(*kind));
+    serde_json::Value::Array(all.collect()).to_string()
+}
+
+/// The names of the built-in drives.
+#[pyfunction]
+pub fn drives() -> Vec<&'static str> {
+    DeviceSpec::names().collect()
+}
+
+/// What the drive or stack `text` is made of, as JSON.
+#[pyfunction]
+pub fn drive(py: Python<'_>, text: &str) -> PyResult<String> {
+    let stack = hostftl_ask::stack(text).map_err(|why| errors::wrong(py, why))?;
+    Ok(hostftl_ask::catalogue::stack(&stack).to_string())
+}
+
+/// What the layer `text` is called in rows.
+#[pyfunction]
+pub fn layer(py: Python<'_>, text: &str) -> PyResult<String> {
+    hostftl_ask::layer(text).map(|it| it.name).map_err(|why| errors::usage(py, why))
+}

@@ -1,0 +1,56 @@
+//! Who looks at a study from Python's side: how far it is, what was noticed, whether to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hostftl_sim::Watch;
+use hostftl_trace::Notes;
+
+/// Steps of progress for each row.
+const STEPS: u64 = 1000;
+
+/// Looks on from the study's threads, and is looked at from Python's.
+pub struct Eye<'a> {
+    stop: &'a AtomicBool,
+    /// How far each row is, of [`STEPS`].
+    rows: Vec<AtomicU64>,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl<'a> Eye<'a> {
+    /// Looks at a study of so many rows, which ends when `stop` is set.
+    pub fn new(stop: &'a AtomicBool, rows: usize) -> Self {
+        let rows = (0..rows).map(|_| AtomicU64::new(0)).collect();
+        Eye { stop, rows, warnings: Mutex::default() }
+    }
+
+    /// The share of the requests that was played, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let steps: u64 = self.rows.iter().map(|row| row.load(Ordering::Relaxed)).sum();
+        steps as f64 / (self.rows.len() as u64 * STEPS).max(1) as f64
+    }
+
+    /// What was noticed about the workloads.
+    pub fn into_warnings(self) -> Vec<String> {
+        self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Eye<'_> {
+    fn progress(&self, row: usize, done: u64, total: u64) {
+        let steps = done.saturating_mul(STEPS) / total.max(1);
+        self.rows[row].store(steps, Ordering::Relaxed);
+    }
+
+    fn noticed(&self, notes: &Notes) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        // That addresses are packed was asked for, and each row says it in its remarks.
+        let mut notes = *notes;
+        notes.compacted = false;
+        warnings.extend(notes.warnings());
+    }
+
+    fn cancelled(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
