@@ -13,10 +13,11 @@ pub enum Tls {
     Required,
 }
 
-/// What a server exports.
+/// One thing that a server exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The name; the empty name means the same export, unless that is held back.
+    /// The name; where it is the only offer the empty name means the same, unless that is held
+    /// back.
     pub name: String,
     /// Another name of it.
     pub also: Option<String>,
@@ -48,6 +49,8 @@ pub struct Held {
 /// What the two sides have agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
+    /// Which of the server's offers it is about.
+    pub export: usize,
     /// Replies come in chunks, those to reads always.
     pub structured: bool,
     /// The contexts that the client wants: bit 0 is the one with the number 1.
@@ -62,8 +65,9 @@ impl Agreement {
 }
 
 impl Offer {
-    /// Whether `name` means this export; else the code and the words of the refusal.
-    pub(crate) fn answers_to(&self, name: &str) -> Result<(), (Refusal, &str)> {
+    /// Whether `name` means this export where it is the only one; else the code and the words of
+    /// the refusal.
+    fn answers_to(&self, name: &str) -> Result<(), (Refusal, &str)> {
         let held = self.held.as_ref().filter(|held| name.is_empty() || name == held.name);
         match held {
             Some(held) => Err((Refusal::Policy, &held.why)),
@@ -78,18 +82,14 @@ impl Offer {
         self.flags | if agreed.structured { SEND_DF } else { 0 }
     }
 
-    /// Answers `INFO` and `GO`; false when the export is unknown.
+    /// Answers `INFO` and `GO` for this export.
     pub(crate) fn describe(
         &self,
         option: u32,
         ask: &Ask<'_>,
         agreed: Agreement,
         out: &mut Vec<u8>,
-    ) -> bool {
-        if let Err((code, why)) = self.answers_to(ask.name) {
-            refuse(option, code, why, out);
-            return false;
-        }
+    ) {
         let mut tell = |info| OptionReply::Info(info).emit(option, out);
         tell(Info::Export { bytes: self.bytes, flags: self.flags(agreed) });
         // Sent unasked as well, because the smallest block is more than one byte.
@@ -101,7 +101,6 @@ impl Offer {
             tell(Info::Description(&self.description));
         }
         OptionReply::Ack.emit(option, out);
-        true
     }
 
     /// Answers a list of contexts, or a choice when there is an agreement to put it in.
@@ -112,9 +111,6 @@ impl Offer {
         choice: Option<&mut Agreement>,
         out: &mut Vec<u8>,
     ) {
-        if let Err((code, why)) = self.answers_to(wish.name) {
-            return refuse(option, code, why, out);
-        }
         let listing = choice.is_none();
         let all = listing && wish.queries.is_empty();
         let is_wanted = |name: &str| {
@@ -133,6 +129,22 @@ impl Offer {
         }
         OptionReply::Ack.emit(option, out);
     }
+}
+
+/// Which of `offers` is meant by `name`; else the code and the words of the refusal.
+pub(crate) fn find<'a>(offers: &'a [Offer], name: &str) -> Result<usize, (Refusal, &'a str)> {
+    if name.is_empty() && offers.len() > 1 {
+        return Err((Refusal::Unknown, "there are several exports: name one; LIST tells which"));
+    }
+    let mut refusal = (Refusal::Unknown, "there is no such export");
+    for (index, offer) in offers.iter().enumerate() {
+        match offer.answers_to(name) {
+            Ok(()) => return Ok(index),
+            Err(why) if why.0 == Refusal::Policy => refusal = why,
+            Err(_) => {}
+        }
+    }
+    Err(refusal)
 }
 
 /// Says no to an option.

@@ -9,8 +9,8 @@
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
-use crate::offer::{Agreement, Offer, Tls, refuse};
-use crate::option::{ClientOption, OptionFrame};
+use crate::offer::{Agreement, Offer, Tls, find, refuse};
+use crate::option::{Ask, ClientOption, OptionFrame, Wish};
 use crate::reply::{OptionReply, Refusal};
 use crate::wire::{Cursor, Emit};
 
@@ -64,13 +64,14 @@ impl ServerHandshake {
     }
 
     /// Reads whole messages from the front of `input`, appends the answers to `out`, and says how
-    /// many bytes were used. The caller keeps the rest and adds to it.
+    /// many bytes were used. The caller keeps the rest and adds to it. The offers are the same each
+    /// time; whether there is TLS the first one says for all.
     ///
     /// # Errors
     /// When the connection can't go on; what is in `out` should still be sent.
     pub fn feed(
         &mut self,
-        offer: &Offer,
+        offers: &[Offer],
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, Outcome), ProtoError> {
@@ -89,7 +90,7 @@ impl ServerHandshake {
             if self.options > MAX_OPTIONS {
                 return Err(ProtoError::TooManyOptions);
             }
-            let outcome = self.answer(offer, frame, out)?;
+            let outcome = self.answer(offers, frame, out)?;
             if outcome == Outcome::StartTls && used < input.len() {
                 return Err(ProtoError::BeforeTls);
             }
@@ -102,7 +103,7 @@ impl ServerHandshake {
 
     fn answer(
         &mut self,
-        offer: &Offer,
+        offers: &[Offer],
         frame: OptionFrame<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, ProtoError> {
@@ -111,15 +112,17 @@ impl ServerHandshake {
             Ok(option) => option,
             Err(fault) => return malformed(number, fault, out),
         };
-        if offer.tls == Tls::Required && !self.secure {
+        if offers.iter().any(|offer| offer.tls == Tls::Required) && !self.secure {
             return before_tls(&option, out);
         }
         match option {
             ClientOption::ExportName(name) => {
-                offer.answers_to(name).map_err(|(_, why)| ProtoError::UnknownExport {
+                let index = find(offers, name).map_err(|(_, why)| ProtoError::UnknownExport {
                     name: name.to_owned(),
                     why: why.to_owned(),
                 })?;
+                let offer = &offers[index];
+                self.begin(index);
                 out.put_u64(offer.bytes);
                 out.put_u16(offer.flags(self.agreed));
                 if self.no_zeroes != Some(true) {
@@ -132,15 +135,18 @@ impl ServerHandshake {
                 return Ok(Outcome::Aborted);
             }
             ClientOption::List => {
-                let server = OptionReply::Server { name: &offer.name, about: &offer.description };
-                server.emit(number, out);
+                for Offer { name, description, .. } in offers {
+                    OptionReply::Server { name, about: description }.emit(number, out);
+                }
                 OptionReply::Ack.emit(number, out);
             }
-            ClientOption::Info(ask) => drop(offer.describe(number, &ask, self.agreed, out)),
-            ClientOption::Go(ask) if offer.describe(number, &ask, self.agreed, out) => {
-                return Ok(Outcome::Transmission(self.agreed));
+            ClientOption::Info(ask) => drop(self.describe(offers, number, &ask, out)),
+            ClientOption::Go(ask) => {
+                if let Some(index) = self.describe(offers, number, &ask, out) {
+                    self.begin(index);
+                    return Ok(Outcome::Transmission(self.agreed));
+                }
             }
-            ClientOption::Go(_) => {}
             ClientOption::StructuredReply => {
                 self.agreed.structured = true;
                 OptionReply::Ack.emit(number, out);
@@ -150,10 +156,8 @@ impl ServerHandshake {
             {
                 refuse(number, Refusal::Invalid, "ask for structured replies first", out);
             }
-            ClientOption::ListContexts(wish) => offer.tell_contexts(number, &wish, None, out),
-            ClientOption::SetContexts(wish) => {
-                offer.tell_contexts(number, &wish, Some(&mut self.agreed), out);
-            }
+            ClientOption::ListContexts(wish) => self.contexts(offers, number, &wish, false, out),
+            ClientOption::SetContexts(wish) => self.contexts(offers, number, &wish, true, out),
             ClientOption::StartTls if self.secure => {
                 refuse(number, Refusal::Invalid, "TLS has begun already", out);
             }
@@ -165,6 +169,57 @@ impl ServerHandshake {
             }
         }
         Ok(Outcome::More)
+    }
+}
+
+impl ServerHandshake {
+    /// The client wants that export: what it chose for another one does not hold.
+    fn begin(&mut self, export: usize) {
+        if self.agreed.export != export {
+            self.agreed = Agreement { export, contexts: 0, ..self.agreed };
+        }
+    }
+
+    /// Answers `INFO` and `GO`; which export it is, if there is such a one.
+    fn describe(
+        &self,
+        offers: &[Offer],
+        option: u32,
+        ask: &Ask<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        match find(offers, ask.name) {
+            Ok(index) => {
+                offers[index].describe(option, ask, self.agreed, out);
+                Some(index)
+            }
+            Err((code, why)) => {
+                refuse(option, code, why, out);
+                None
+            }
+        }
+    }
+
+    /// Answers a list of contexts, or a choice.
+    fn contexts(
+        &mut self,
+        offers: &[Offer],
+        option: u32,
+        wish: &Wish<'_>,
+        chooses: bool,
+        out: &mut Vec<u8>,
+    ) {
+        match find(offers, wish.name) {
+            Ok(index) => {
+                let agreed = chooses.then_some(&mut self.agreed);
+                let agreed = agreed.map(|agreed| {
+                    agreed.export = index;
+                    agreed
+                });
+                offers[index].tell_contexts(option, wish, agreed, out);
+            }
+            Err((code, why)) => refuse(option, code, why, out),
+        }
     }
 }
 

@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hostftl_nbd_proto::{Agreement, Offer, Outcome, ProtoError, ServerHandshake};
-use hostftl_volume::front::Port;
 use rustls::ServerConfig;
 
-use crate::budget::Budget;
 use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::reader::Reader;
-use crate::registry::{HANDSHAKE, MAX_CONNECTIONS};
+use crate::registry::HANDSHAKE;
+use crate::server::Open;
 use crate::source::{Source, TICK};
 use crate::table::Table;
 use crate::tls::Tls;
-use crate::witness::Witness;
 use crate::writer;
 
 /// Why a connection ended early.
@@ -27,31 +25,35 @@ pub(crate) enum ConnectionError {
     Protocol(#[from] ProtoError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("turned away: {MAX_CONNECTIONS} clients are served already")]
+    #[error("turned away: as many clients as may be are served already")]
     Full,
 }
 
 /// What a client gets.
 pub(crate) struct Service<'a> {
-    pub(crate) port: &'a Port,
-    pub(crate) offer: &'a Offer,
+    /// What there is to be had.
+    pub(crate) exports: &'a [Open],
+    /// The same in the words of the protocol, in the same order.
+    pub(crate) offers: &'a [Offer],
     pub(crate) secure: Option<Arc<ServerConfig>>,
     /// The names that a client's certificate may have; any when there are none.
     pub(crate) allow: &'a [String],
     pub(crate) stopping: &'a AtomicBool,
-    pub(crate) witness: Option<&'a dyn Witness>,
-    /// What all clients share beside the volume's buffers.
-    pub(crate) budget: &'a Budget,
     /// Asked when the client has shaken hands: whether it can be served.
     pub(crate) admit: &'a dyn Fn() -> bool,
 }
 
 impl Service<'_> {
-    /// Serves one client; returns how many requests it made.
+    /// Serves one client; returns how many requests it made. Once it has chosen an export, `chosen`
+    /// says which.
     ///
     /// # Errors
     /// When the client breaks the protocol or the connection.
-    pub(crate) fn serve(&self, socket: &Arc<Socket>) -> Result<u64, ConnectionError> {
+    pub(crate) fn serve(
+        &self,
+        socket: &Arc<Socket>,
+        chosen: &mut usize,
+    ) -> Result<u64, ConnectionError> {
         socket.watch_peer();
         socket.set_read_timeout(Some(HANDSHAKE))?;
         socket.set_write_timeout(Some(HANDSHAKE))?;
@@ -59,17 +61,18 @@ impl Service<'_> {
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let mut inlet = Inlet::new(channel);
-        match (negotiate(&mut server, out, &mut inlet, channel, self.offer)?, &self.secure) {
+        match (negotiate(&mut server, out, &mut inlet, channel, self.offers)?, &self.secure) {
             (Outcome::Transmission(agreed), _) => {
                 socket.set_nonblocking()?;
                 socket.make_room();
-                self.transmit(inlet, channel, self.outlet(agreed, Some(socket.clone())))
+                *chosen = agreed.export;
+                self.transmit(inlet, channel, agreed, Some(socket.clone()))
             }
             (Outcome::StartTls, Some(config)) => {
                 let tls = Tls::begin(socket, config)?;
                 tls.check_names(self.allow)?;
                 server.secured();
-                let taken = self.serve_secure(&mut server, Channel::Secure(&tls));
+                let taken = self.serve_secure(&mut server, Channel::Secure(&tls), chosen);
                 tls.end();
                 taken
             }
@@ -82,39 +85,40 @@ impl Service<'_> {
         &self,
         server: &mut ServerHandshake,
         channel: Channel<'_>,
+        chosen: &mut usize,
     ) -> Result<u64, ConnectionError> {
         let mut inlet = Inlet::new(channel);
-        match negotiate(server, Vec::new(), &mut inlet, channel, self.offer)? {
+        match negotiate(server, Vec::new(), &mut inlet, channel, self.offers)? {
             Outcome::Transmission(agreed) => {
                 channel.socket().set_read_timeout(Some(TICK))?;
                 channel.socket().set_write_timeout(Some(writer::PATIENCE))?;
-                self.transmit(inlet, channel, self.outlet(agreed, None))
+                *chosen = agreed.export;
+                self.transmit(inlet, channel, agreed, None)
             }
             _ => Ok(0),
         }
-    }
-
-    fn outlet(&self, agreed: Agreement, direct: Option<Arc<Socket>>) -> Outlet {
-        Outlet::new(Table::new(agreed, self.budget.clone()), direct)
     }
 
     fn transmit(
         &self,
         inlet: Inlet<Channel<'_>>,
         channel: Channel<'_>,
-        outlet: Outlet,
+        agreed: Agreement,
+        direct: Option<Arc<Socket>>,
     ) -> Result<u64, ConnectionError> {
         if !(self.admit)() {
             return Err(ConnectionError::Full);
         }
-        let outlet = Arc::new(outlet);
-        let inlet = inlet.onto(Source::new(channel, self.port.seat()));
+        let Open { exported, budget, throttle } = &self.exports[agreed.export];
+        let outlet = Arc::new(Outlet::new(Table::new(agreed, budget.clone()), direct));
+        let inlet = inlet.onto(Source::new(channel, exported.port.seat()));
         std::thread::scope(|scope| {
             let shared = &outlet;
             let writer = std::thread::Builder::new().name("writer".into());
             writer.spawn_scoped(scope, move || writer::run(channel, shared))?;
-            let Service { port, stopping, witness, .. } = *self;
-            Reader { inlet, port, outlet: outlet.clone(), stopping, witness }.run()
+            let (port, witness) = (&exported.port, exported.witness.as_deref());
+            let (outlet, stopping) = (outlet.clone(), self.stopping);
+            Reader { inlet, port, outlet, stopping, witness, throttle }.run()
         })
     }
 }
@@ -125,10 +129,10 @@ fn negotiate(
     mut out: Vec<u8>,
     inlet: &mut Inlet<Channel<'_>>,
     mut channel: Channel<'_>,
-    offer: &Offer,
+    offers: &[Offer],
 ) -> Result<Outcome, ConnectionError> {
     loop {
-        let step = server.feed(offer, inlet.peek(), &mut out);
+        let step = server.feed(offers, inlet.peek(), &mut out);
         channel.write_all(&out)?;
         channel.flush()?;
         out.clear();

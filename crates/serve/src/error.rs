@@ -14,6 +14,15 @@ pub enum ServeError {
     /// The address means all networks.
     #[error("{0}: name the one address to listen on, as in 127.0.0.1")]
     Everywhere(String),
+    /// Two volumes would have the same name.
+    #[error(
+        "two volumes would be called {0:?} by their clients: give one of them another `label` in \
+         its volume file, or serve it at another address"
+    )]
+    Alike(String),
+    /// A unix socket can't be given to that group.
+    #[error("there is no group {0:?} in /etc/group; name one of it, or its number")]
+    Group(String),
     /// Not exactly one socket was handed over.
     #[error("{0} sockets were handed over (LISTEN_FDS); exactly one is needed")]
     HandedOver(usize),

@@ -13,7 +13,7 @@ use listenfd::ListenFd;
 use crate::address::{Address, escaped, unix_uri};
 use crate::channel::Socket;
 use crate::error::ServeError;
-use crate::socket::Bound;
+use crate::socket::{Bound, Owner};
 
 /// A socket that listens.
 #[derive(Debug)]
@@ -41,17 +41,17 @@ pub(crate) enum Alarm {
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Listening {
-    /// Listens at `address`.
+    /// Listens at `address`; a unix socket that is made is `owner`'s.
     ///
     /// # Errors
     /// When it is in use or can't be used.
-    pub(crate) fn new(address: &Address) -> Result<Self, ServeError> {
+    pub(crate) fn new(address: &Address, owner: &Owner) -> Result<Self, ServeError> {
         let failed = |doing| {
             let path = PathBuf::from(address.to_string());
             move |error| ServeError::Io { path, doing, error }
         };
         match address {
-            Address::Unix(path) => Bound::new(path).map(Listening::Named),
+            Address::Unix(path) => Bound::new(path, owner).map(Listening::Named),
             Address::Tcp(place) => {
                 let listener = TcpListener::bind(place).map_err(failed("can't listen there"))?;
                 Ok(Listening::Tcp(listener))

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hostftl_core::{HostError, SECTOR};
 use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_REQ_ONE};
@@ -12,11 +14,15 @@ use hostftl_volume::front::{Answer, Answers, Buffer, Job, JobOp, Port};
 use crate::connection::ConnectionError;
 use crate::fault::{Fault, READ_ONLY};
 use crate::inlet::Inlet;
+use crate::limit::Throttle;
 use crate::outlet::Outlet;
 use crate::source::Source;
 use crate::split::parts;
 use crate::table::{Entry, Wants, part_cookie};
 use crate::witness::{Seen, Witness};
+
+/// How often a reader that waits for its export's limit looks whether the server stops.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
@@ -25,6 +31,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
+    /// What all clients of the export may ask.
+    pub(crate) throttle: &'a Throttle,
 }
 
 impl Drop for Reader<'_> {
@@ -61,6 +69,7 @@ impl Reader<'_> {
             self.answer(request, Some(fault));
             return Ok(());
         }
+        self.keep_to_the_limit(request);
         if let (Some(witness), Some(what)) = (self.witness, seen(request.command)) {
             witness.saw(what, request.offset, request.length.into());
         }
@@ -79,6 +88,24 @@ impl Reader<'_> {
             Command::Disconnect | Command::Other(_) => unreachable!("it was refused"),
         }
         Ok(())
+    }
+
+    /// Waits until the export's limit has room for the request, or the server stops. Meanwhile the
+    /// client's payload stays in its socket, and the volume is driven by others.
+    fn keep_to_the_limit(&mut self, request: &Request) {
+        if self.throttle.is_free() {
+            return;
+        }
+        let moves = matches!(request.command, Command::Read | Command::Write);
+        let (bytes, now) = (if moves { request.length } else { 0 }, Instant::now());
+        let until = now + self.throttle.book(bytes.into(), now);
+        let left = || until.saturating_duration_since(Instant::now());
+        if !left().is_zero() {
+            self.inlet.source().seat.leave();
+        }
+        while !left().is_zero() && !self.stopping.load(Ordering::Relaxed) {
+            thread::sleep(left().min(LOOK));
+        }
     }
 
     /// Whether the request can be done at all. The errors are those of the protocol: what reaches

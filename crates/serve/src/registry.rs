@@ -4,7 +4,8 @@
 //! - A connection shakes hands from [`Registry::insert`] to [`Registry::promote`], and is served
 //!   from then to [`Registry::remove`].
 //! - At most [`MAX_HANDSHAKES`] shake hands: strangers who never finish keep nobody out, because
-//!   the oldest of them makes room for the newest. At most [`MAX_CONNECTIONS`] are served.
+//!   the oldest of them makes room for the newest. At most [`MAX_CONNECTIONS`] are served for each
+//!   export that there is.
 //! - A handshake takes no longer than [`HANDSHAKE`], however often a byte of it comes.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::channel::Socket;
 
-/// The most clients that are served at once.
+/// The most clients that are served at once, for each export.
 pub(crate) const MAX_CONNECTIONS: usize = 64;
 /// The most clients that shake hands at once.
 pub(crate) const MAX_HANDSHAKES: usize = 64;
@@ -22,8 +23,10 @@ pub(crate) const MAX_HANDSHAKES: usize = 64;
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// See the module text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
+    /// The most clients that are served at once.
+    most: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -38,6 +41,12 @@ struct State {
 }
 
 impl Registry {
+    /// The registry of a server with so many exports.
+    pub(crate) fn of(exports: usize) -> Self {
+        let most = MAX_CONNECTIONS * exports;
+        Registry { most, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// A client came. The number of the one that has to go for it, if there are too many.
     pub(crate) fn insert(&self, number: u64, stream: Arc<Socket>) -> Option<u64> {
         let mut state = self.lock();
@@ -56,7 +65,7 @@ impl Registry {
     pub(crate) fn promote(&self, number: u64) -> bool {
         let mut state = self.lock();
         let Some((_, stream)) = state.shaking.remove(&number) else { return false };
-        let room = state.served.len() < MAX_CONNECTIONS;
+        let room = state.served.len() < self.most;
         if room {
             state.served.insert(number, stream);
         }
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_makes_room_and_who_is_served_stays() {
-        let registry = Registry::default();
+        let registry = Registry::of(1);
         let (ours, good) = pair();
         assert_eq!(registry.insert(0, ours), None);
         assert!(registry.promote(0));
@@ -159,7 +168,7 @@ mod tests {
 
     #[test]
     fn no_more_are_served_than_may_be() {
-        let registry = Registry::default();
+        let registry = Registry::of(1);
         for number in 0..=MAX_CONNECTIONS as u64 {
             registry.insert(number, pair().0);
             assert_eq!(registry.promote(number), number < MAX_CONNECTIONS as u64);
@@ -168,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_handshake_ends_in_time_though_nobody_else_comes() {
-        let registry = &Registry::default();
+        let registry = &Registry::of(1);
         let (ours, mut theirs) = pair();
         registry.insert(7, ours);
         std::thread::scope(|scope| {

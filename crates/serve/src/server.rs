@@ -5,6 +5,7 @@
 //!   the registry is walked: no connection misses a stop.
 //! - [`Server::run`] returns when every connection is closed and every answer has come.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +18,11 @@ use crate::address::Address;
 use crate::budget::Budget;
 use crate::connection::Service;
 use crate::error::ServeError;
+use crate::limit::{Limits, Throttle};
 use crate::listen::{Alarm, Listening};
 use crate::piece::CONTEXTS;
 use crate::registry::{HANDSHAKE, Registry};
+use crate::socket::Owner;
 use crate::tls::{Certificates, Secure};
 use crate::witness::Witness;
 use hostftl_core::{BLOCK, SECTOR};
@@ -41,23 +44,60 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Where to listen.
     pub address: Address,
-    /// The volume.
-    pub port: Port,
+    /// Who may connect to a unix socket that the server makes.
+    pub owner: Owner,
     /// Whether clients must come under TLS, and with what.
     pub tls: Option<Certificates>,
+    /// The volumes, whose names differ. The first one's events hear of clients that have not chosen
+    /// yet.
+    pub exports: Vec<Exported>,
+}
+
+/// One of the volumes that are served.
+#[derive(Debug)]
+pub struct Exported {
+    /// The volume.
+    pub port: Port,
     /// Sees every request that can be done.
     pub witness: Option<Arc<dyn Witness>>,
     /// Hears of clients that broke the protocol or were turned away.
     pub events: Events,
+    /// How much its clients may ask.
+    pub limits: Limits,
+}
+
+/// A volume with what its clients share.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) exported: Exported,
+    /// What all clients share beside the volume's buffers.
+    pub(crate) budget: Budget,
+    pub(crate) throttle: Throttle,
+}
+
+impl Options {
+    /// One volume, for whoever may connect there.
+    pub fn new(address: Address, port: Port) -> Self {
+        let exports = vec![Exported::new(port)];
+        Options { address, owner: Owner::default(), tls: None, exports }
+    }
+}
+
+impl Exported {
+    /// A volume without limits, whose events nobody hears.
+    pub fn new(port: Port) -> Self {
+        let (events, limits) = (Events::default(), Limits::default());
+        Exported { port, witness: None, events, limits }
+    }
 }
 
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
-    options: Options,
+    address: Address,
+    exports: Vec<Open>,
     listening: Listening,
     secure: Option<Secure>,
-    budget: Budget,
     stopper: Stopper,
 }
 
@@ -101,16 +141,23 @@ impl Server {
     /// # Errors
     /// When the address is in use or can't be used, or a certificate can't.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let secure = options.tls.clone().map(Secure::new).transpose()?;
-        let listening = Listening::new(&options.address)?;
+        let Options { address, owner, tls, exports } = options;
+        refuse_alike(&exports)?;
+        let secure = tls.map(Secure::new).transpose()?;
+        let listening = Listening::new(&address, &owner)?;
         let alarm = listening.alarm().map_err(|error| ServeError::Io {
-            path: options.address.to_string().into(),
+            path: address.to_string().into(),
             doing: "can't share the socket",
             error,
         })?;
-        let (stopping, budget) = (AtomicBool::new(false), Budget::new(CLIENTS_BYTES));
-        let shared = Shared { stopping, registry: Registry::default(), alarm };
-        Ok(Server { options, listening, secure, budget, stopper: Stopper(Arc::new(shared)) })
+        let open = |exported: Exported| {
+            let throttle = Throttle::new(exported.limits);
+            Open { exported, budget: Budget::new(CLIENTS_BYTES), throttle }
+        };
+        let exports: Vec<_> = exports.into_iter().map(open).collect();
+        let (stopping, registry) = (AtomicBool::new(false), Registry::of(exports.len()));
+        let stopper = Stopper(Arc::new(Shared { stopping, registry, alarm }));
+        Ok(Server { address, exports, listening, secure, stopper })
     }
 
     /// What reads the certificates again; none where nobody comes under TLS.
@@ -123,22 +170,20 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Writes the line `ready URI` to `ready` and serves until stopped. Then the socket is gone.
+    /// Writes the line `ready URI` to `ready`, one for each volume, and serves until stopped. Then
+    /// the socket is gone.
     ///
     /// # Errors
     /// When the line can't be written or the socket fails; clients are answered first all the same.
     pub fn run(self, ready: &mut dyn Write) -> Result<Served, ServeError> {
         let failed = |doing| {
-            let path = self.options.address.to_string().into();
+            let path = self.address.to_string().into();
             move |error| ServeError::Io { path, doing, error }
         };
-        let export = self.options.port.export();
-        // Whoever uses the URI means this generation of the volume, and not an earlier one.
-        let name = export.held.as_ref().map_or("", |_| &export.name);
-        let uri = self.listening.uri(self.secure.is_some(), name);
-        let announced = writeln!(ready, "ready {uri}");
+        let mut uris = self.uris().into_iter();
+        let announced = uris.try_for_each(|uri| writeln!(ready, "ready {uri}"));
         announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
-        let offer = offer(self.options.port.export(), self.secure.is_some());
+        let offers: Vec<_> = self.exports.iter().map(|it| self.offer(it)).collect();
         let requests = AtomicU64::new(0);
         let registry = &self.stopper.0.registry;
         let accepted = thread::scope(|scope| {
@@ -150,7 +195,7 @@ impl Server {
             };
             let watching = thread::Builder::new().name("handshakes".into());
             watching.spawn_scoped(scope, watch)?;
-            let accepted = self.accept(scope, &offer, &requests);
+            let accepted = self.accept(scope, &offers, &requests);
             self.stopper.stop();
             registry.wait(GRACE);
             registry.shut(Shutdown::Both);
@@ -161,15 +206,35 @@ impl Server {
         Ok(Served { connections, requests: requests.into_inner() })
     }
 
+    /// What clients take for each volume.
+    fn uris(&self) -> Vec<String> {
+        let alone = self.exports.len() == 1;
+        let uri = |open: &Open| {
+            let export = open.exported.port.export();
+            // Whoever uses the URI means this generation of the volume, and not an earlier one.
+            let name = if alone && export.held.is_none() { "" } else { &export.name };
+            self.listening.uri(self.secure.is_some(), name)
+        };
+        self.exports.iter().map(uri).collect()
+    }
+
+    fn offer(&self, open: &Open) -> Offer {
+        offer(open.exported.port.export(), self.secure.is_some())
+    }
+
     fn tell(&self, text: impl Into<String>) {
-        self.options.events.tell(Level::Info, "client", text);
+        self.tell_of(0, text);
+    }
+
+    fn tell_of(&self, export: usize, text: impl Into<String>) {
+        self.exports[export].exported.events.tell(Level::Info, "client", text);
     }
 
     /// Gives every client a thread; returns how many there were when it is stopped.
     fn accept<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        offer: &'env Offer,
+        offers: &'env [Offer],
         requests: &'env AtomicU64,
     ) -> io::Result<u64> {
         let mut number = 0;
@@ -195,21 +260,21 @@ impl Server {
             }
             let serve = move || {
                 let service = Service {
-                    port: &self.options.port,
-                    offer,
+                    exports: &self.exports,
+                    offers,
                     secure: self.secure.as_ref().map(Secure::now),
                     allow: self.secure.as_ref().map_or(&[], Secure::allow),
                     stopping: &self.stopper.0.stopping,
-                    witness: self.options.witness.as_deref(),
-                    budget: &self.budget,
                     admit: &|| registry.promote(number),
                 };
                 // A panic here is the end of this client; one in the driver ends the process, to
                 // which whoever runs the server sees.
-                match catch_unwind(AssertUnwindSafe(|| service.serve(&stream))) {
+                let mut chosen = 0;
+                let served = || service.serve(&stream, &mut chosen);
+                match catch_unwind(AssertUnwindSafe(served)) {
                     Ok(Ok(taken)) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
-                    Ok(Err(error)) => self.tell(format!("client {number}: {error}")),
-                    Err(_) => self.tell(format!("client {number}: cut off by a panic")),
+                    Ok(Err(error)) => self.tell_of(chosen, format!("client {number}: {error}")),
+                    Err(_) => self.tell_of(chosen, format!("client {number}: cut off by a panic")),
                 }
                 stream.shutdown(Shutdown::Both).ok();
                 registry.remove(number);
@@ -222,6 +287,23 @@ impl Server {
             }
         }
     }
+}
+
+/// Clients tell volumes by their names, so no two may have the same.
+fn refuse_alike(exports: &[Exported]) -> Result<(), ServeError> {
+    assert!(!exports.is_empty(), "a server serves something");
+    let names = |one: &Exported| {
+        let export = one.port.export();
+        let held = export.held.iter().map(|(name, _)| name.clone());
+        held.chain(export.also.clone()).chain([export.name.clone()]).collect::<Vec<_>>()
+    };
+    let mut seen = BTreeSet::new();
+    for name in exports.iter().flat_map(names) {
+        if !seen.insert(name.clone()) {
+            return Err(ServeError::Alike(name));
+        }
+    }
+    Ok(())
 }
 
 /// Whether accepting may work again in a moment.

@@ -1,5 +1,5 @@
-//! A listening unix socket that appears complete: mode 0600 from its first moment, and never in the
-//! place of one that somebody listens on.
+//! A listening unix socket that appears complete: with its mode and group from its first moment,
+//! and never in the place of one that somebody listens on.
 //!
 //! Invariants
 //! - The socket is bound and listening in a private folder before it gets its name, by a link that
@@ -11,7 +11,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,39 @@ use crate::error::ServeError;
 
 /// The longest path of a unix socket in bytes (`sun_path` less its final zero).
 const LONGEST: usize = 107;
+
+/// Who may connect to a unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The permission bits: whoever may write may connect.
+    pub mode: u32,
+    /// The group; that of the process where none is said.
+    pub group: Option<u32>,
+}
+
+impl Default for Owner {
+    /// Whoever runs the server, alone.
+    fn default() -> Self {
+        Owner { mode: 0o600, group: None }
+    }
+}
+
+impl Owner {
+    /// The number of a group by its name or number.
+    ///
+    /// # Errors
+    /// When `/etc/group` does not have it.
+    pub fn group_of(name: &str) -> Result<u32, ServeError> {
+        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+        let number = |line: &str| {
+            let mut fields = line.split(':');
+            let found = fields.next() == Some(name);
+            fields.nth(1).filter(|_| found)?.parse().ok()
+        };
+        let found = name.parse().ok().or_else(|| groups.lines().find_map(number));
+        found.ok_or_else(|| ServeError::Group(name.into()))
+    }
+}
 
 /// A listener under its name; dropping it removes the name.
 #[derive(Debug)]
@@ -30,11 +63,11 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Listens at `path`.
+    /// Listens at `path`, for whom `owner` says.
     ///
     /// # Errors
     /// When the name is taken by a live server or another file, or the kernel refuses.
-    pub(crate) fn new(path: &Path) -> Result<Self, ServeError> {
+    pub(crate) fn new(path: &Path, owner: &Owner) -> Result<Self, ServeError> {
         let nursery = Nursery::beside(path)?;
         let born = nursery.0.join("s");
         if born.as_os_str().as_bytes().len() > LONGEST || path.as_os_str().len() > LONGEST {
@@ -42,8 +75,10 @@ impl Bound {
         }
         let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
         let listener = UnixListener::bind(&born).map_err(failed("can't make the socket"))?;
-        let private = Permissions::from_mode(0o600);
-        fs::set_permissions(&born, private).map_err(failed("can't set its mode"))?;
+        // The folder is private, so nobody connects between the two.
+        chown(&born, None, owner.group).map_err(failed("can't give the socket to its group"))?;
+        let mode = Permissions::from_mode(owner.mode);
+        fs::set_permissions(&born, mode).map_err(failed("can't set its mode"))?;
         let identity = identity(&born).map_err(failed("can't look at the socket"))?;
         loop {
             match fs::hard_link(&born, path) {
@@ -156,7 +191,7 @@ mod tests {
     fn a_socket_is_private_and_goes_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&path).unwrap();
+        let bound = Bound::new(&path, &Owner::default()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(names(folder.path()), ["a.sock"]);
         UnixStream::connect(&path).unwrap();
@@ -169,10 +204,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let live = UnixListener::bind(&path).unwrap();
-        assert!(matches!(Bound::new(&path), Err(ServeError::InUse(_))));
+        assert!(matches!(Bound::new(&path, &Owner::default()), Err(ServeError::InUse(_))));
         UnixStream::connect(&path).unwrap();
         drop(live);
-        let bound = Bound::new(&path).unwrap();
+        let bound = Bound::new(&path, &Owner::default()).unwrap();
         UnixStream::connect(&path).unwrap();
         assert_eq!(names(folder.path()), ["a.sock"]);
         drop(bound);
@@ -183,7 +218,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Bound::new(&path), Err(ServeError::InTheWay(_))));
+        assert!(matches!(Bound::new(&path, &Owner::default()), Err(ServeError::InTheWay(_))));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         assert_eq!(names(folder.path()), ["a.sock"]);
     }
@@ -192,7 +227,7 @@ mod tests {
     fn only_our_own_socket_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&path).unwrap();
+        let bound = Bound::new(&path, &Owner::default()).unwrap();
         fs::remove_file(&path).unwrap();
         let other = UnixListener::bind(&path).unwrap();
         drop(bound);
@@ -203,9 +238,14 @@ mod tests {
     #[test]
     fn impossible_paths_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let missing = Bound::new(&folder.path().join("no/a.sock")).unwrap_err().to_string();
+        let missing = Bound::new(&folder.path().join("no/a.sock"), &Owner::default())
+            .unwrap_err()
+            .to_string();
         assert!(missing.contains("no/a.sock"), "{missing}");
         let long = folder.path().join("x".repeat(110));
-        assert!(matches!(Bound::new(&long), Err(ServeError::TooLong { most: 107, .. })));
+        assert!(matches!(
+            Bound::new(&long, &Owner::default()),
+            Err(ServeError::TooLong { most: 107, .. })
+        ));
     }
 }

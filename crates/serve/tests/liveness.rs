@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use habit::Disk;
 use hostftl_layers::LayerConfig;
 use hostftl_serve::{Options, Server};
-use hostftl_volume::{CreateSpec, Events, Running, StartOptions, check, create, open};
+use hostftl_volume::{CreateSpec, Running, StartOptions, check, create, open};
 
 const MIB: u64 = 1 << 20;
 
@@ -79,9 +79,7 @@ impl Service {
         let volume = open(&folder.join("v.toml")).expect("it opens");
         let (running, port) = volume.start(&StartOptions::default()).expect("it starts");
         let address = format!("unix:{}", sock.display()).parse().expect("an address");
-        let (tls, witness, events) = (None, None, Events::default());
-        let server =
-            Server::bind(Options { address, port, tls, witness, events }).expect("a server");
+        let server = Server::bind(Options::new(address, port)).expect("a server");
         let stopper = server.stopper();
         let thread = std::thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
         Service { running, stopper, thread, sock }

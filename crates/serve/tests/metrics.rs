@@ -29,7 +29,7 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     };
     create(&spec).unwrap();
     let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), running.figures()).unwrap();
+    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), vec![running.figures()]).unwrap();
     let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
@@ -55,7 +55,8 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     drop(metrics);
     assert!(TcpStream::connect(address).is_err(), "it listens no more");
     running.stop().unwrap();
-    let everywhere = Metrics::serve("0.0.0.0:0".parse().unwrap(), figures(&spec)).unwrap_err();
+    let everywhere =
+        Metrics::serve("0.0.0.0:0".parse().unwrap(), vec![figures(&spec)]).unwrap_err();
     assert!(everywhere.to_string().contains("the one address to listen on"), "{everywhere}");
 }
 
@@ -65,4 +66,40 @@ fn figures(spec: &CreateSpec) -> hostftl_volume::Figures {
     let figures = running.figures();
     running.stop().unwrap();
     figures
+}
+
+#[test]
+fn the_figures_of_several_volumes_are_told_metric_by_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |label: &str| {
+        let spec = CreateSpec {
+            allocate: false,
+            path: folder.path().join(format!("{label}.toml")),
+            devices: vec!["mem:64M".into()],
+            size: None,
+            layer: LayerConfig::parse("hard").unwrap(),
+            label: label.into(),
+            force: false,
+        };
+        create(&spec).unwrap();
+        open(&spec.path).unwrap().start(&StartOptions::default()).unwrap().0
+    };
+    let (one, two) = (start("one"), start("two"));
+    let figures = vec![one.figures(), two.figures()];
+    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), figures).unwrap();
+    let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(body.matches("# EOF\n").count(), 1);
+    let heads: Vec<_> = body.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    let mut once = heads.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), heads.len(), "each metric has one head");
+    let lines: Vec<_> = body.lines().collect();
+    let of = |label| {
+        let sample = format!("hostftl_degraded{{volume=\"{label}\",layer=\"hard\"}} 0.0");
+        lines.iter().position(|line| **line == sample).expect("a sample of each")
+    };
+    assert_eq!(of("two"), of("one") + 1, "samples of a metric are side by side");
+    (one.stop().unwrap(), two.stop().unwrap());
 }

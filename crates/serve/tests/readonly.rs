@@ -6,7 +6,7 @@ use client::{Client, send};
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_nbd_proto::{Command, Errno, Request, flags};
 use hostftl_serve::{Options, Server};
-use hostftl_volume::{CreateSpec, Events, OpenOptions, StartOptions, create, open_with};
+use hostftl_volume::{CreateSpec, OpenOptions, StartOptions, create, open_with};
 
 #[test]
 fn clients_are_told_that_it_is_read_only_and_writes_are_not_permitted() {
@@ -25,8 +25,7 @@ fn clients_are_told_that_it_is_read_only_and_writes_are_not_permitted() {
     let volume = open_with(&path, &OpenOptions::read_only()).expect("it opens");
     let (running, port) = volume.start(&StartOptions::default()).expect("it starts");
     let address = format!("unix:{}", sock.display()).parse().expect("an address");
-    let (tls, witness, events) = (None, None, Events::default());
-    let server = Server::bind(Options { address, port, tls, witness, events }).expect("a server");
+    let server = Server::bind(Options::new(address, port)).expect("a server");
     let stopper = server.stopper();
     let thread = std::thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use client::{Client, send};
 use hostftl_nbd_proto::{Command, Errno, Request, flags};
 use hostftl_serve::{Options, Served, Server, Stopper};
-use hostftl_volume::Events;
 use hostftl_volume::ram_port;
 
 const MIB: usize = 1 << 20;
@@ -32,14 +31,7 @@ impl Running {
         let path = folder.path().join("vol.sock");
         let address = format!("unix:{}", path.display()).parse().expect("an address");
         let port = ram_port("vol", SIZE);
-        let server = Server::bind(Options {
-            address,
-            port,
-            tls: None,
-            witness: None,
-            events: Events::default(),
-        })
-        .expect("a server");
+        let server = Server::bind(Options::new(address, port)).expect("a server");
         let stopper = server.stopper();
         let thread = thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
         Running { _folder: folder, path, stopper, thread }
@@ -142,14 +134,7 @@ fn the_ready_line_names_the_socket() {
     let path = folder.path().join("a.sock");
     let address = format!("unix:{}", path.display()).parse().unwrap();
     let port = ram_port("vol", SIZE);
-    let server = Server::bind(Options {
-        address,
-        port,
-        tls: None,
-        witness: None,
-        events: Events::default(),
-    })
-    .unwrap();
+    let server = Server::bind(Options::new(address, port)).unwrap();
     server.stopper().stop();
     let mut line = Vec::new();
     server.run(&mut line).unwrap();

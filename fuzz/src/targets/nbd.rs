@@ -64,7 +64,7 @@ pub fn server_says() -> Vec<Vec<u8>> {
         .map(|input| {
             let mut out = Vec::new();
             let mut server = ServerHandshake::greet(&mut out);
-            server.feed(&offer(Tls::No), input, &mut out).expect("the corpus is good");
+            server.feed(&[offer(Tls::No)], input, &mut out).expect("the corpus is good");
             out
         })
         .collect()
@@ -109,11 +109,13 @@ fn in_pieces(
 
 /// The server's side: whole or in pieces, the same answers.
 pub fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
+    let others = Offer { name: "other".into(), ..offer(Tls::No) };
+    let offers = [offer(Tls::No), others];
     let talk = |piece: usize| {
         let mut out = Vec::new();
         let mut server = ServerHandshake::greet(&mut out);
         let used = in_pieces(input, piece, |bytes| {
-            let (used, outcome) = server.feed(&offer(Tls::No), bytes, &mut out)?;
+            let (used, outcome) = server.feed(&offers, bytes, &mut out)?;
             Ok((used, outcome != Outcome::More))
         });
         (used.map_err(|error| error.to_string()), out)
@@ -131,7 +133,7 @@ fn check_secure(input: &[u8], piece: usize) -> anyhow::Result<()> {
     let mut server = ServerHandshake::greet(&mut out);
     // What it refuses depends on the pieces: nothing may follow the wish for TLS in one of them.
     let _refused = in_pieces(input, piece, |bytes| {
-        let (used, outcome) = server.feed(&offer(Tls::Required), bytes, &mut out)?;
+        let (used, outcome) = server.feed(&[offer(Tls::Required)], bytes, &mut out)?;
         match outcome {
             Outcome::StartTls => {
                 assert!(!secure, "TLS began twice");

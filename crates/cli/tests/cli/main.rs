@@ -3,6 +3,7 @@
 mod boot;
 mod documents;
 mod interrupt;
+mod several;
 mod transcripts;
 mod volume;
 

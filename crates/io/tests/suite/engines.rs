@@ -4,7 +4,6 @@ use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_core::HostError;
 use hostftl_io::Device;
 use hostftl_layers::LayerKind::Passthrough;
-use hostftl_volume::Events;
 
 const MIB: u64 = 1 << 20;
 
@@ -64,8 +63,8 @@ impl Export {
     fn start(bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("unix:{}", folder.path().join("s").display()).parse().unwrap();
-        let (port, events) = (hostftl_volume::ram_port("ram", bytes), Events::default());
-        let options = hostftl_serve::Options { address, port, tls: None, witness: None, events };
+        let port = hostftl_volume::ram_port("ram", bytes);
+        let options = hostftl_serve::Options::new(address, port);
         let server = hostftl_serve::Server::bind(options).unwrap();
         let stopper = server.stopper();
         let serve = move || {

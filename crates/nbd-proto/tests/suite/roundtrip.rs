@@ -175,7 +175,8 @@ proptest! {
             }
             let step = grain.min(to_server.len());
             at_server.extend(to_server.drain(..step));
-            let (used, outcome) = server.feed(&offer, &at_server, &mut to_client).unwrap();
+            let offers = std::slice::from_ref(&offer);
+            let (used, outcome) = server.feed(offers, &at_server, &mut to_client).unwrap();
             at_server.drain(..used);
             begun |= matches!(outcome, Outcome::Transmission(_));
         };
@@ -209,7 +210,7 @@ proptest! {
         let mut wire = vec![0, 0, 0, 3];
         ClientOption::Other(OptionFrame { option: kind % 12, data: &noise }).emit(&mut wire);
         wire.extend_from_slice(&noise);
-        let _ = server.feed(&offer, &wire, &mut out);
+        let _ = server.feed(std::slice::from_ref(&offer), &wire, &mut out);
         let mut wire = out[..18].to_vec();
         wire.extend_from_slice(b"\x00\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07");
         wire.extend_from_slice(&(kind % 5).to_be_bytes());

@@ -22,7 +22,7 @@ struct Talk(ServerHandshake, Tls);
 impl Talk {
     fn new(tls: Tls) -> Self {
         let mut server = ServerHandshake::greet(&mut Vec::new());
-        let step = server.feed(&offer(tls), &[0, 0, 0, 3], &mut Vec::new());
+        let step = server.feed(&[offer(tls)], &[0, 0, 0, 3], &mut Vec::new());
         assert_eq!(step, Ok((4, Outcome::More)));
         Talk(server, tls)
     }
@@ -30,7 +30,7 @@ impl Talk {
     fn say(&mut self, option: &ClientOption<'_>) -> (Result<Outcome, ProtoError>, Vec<u8>) {
         let (mut wire, mut out) = (Vec::new(), Vec::new());
         option.emit(&mut wire);
-        let step = self.0.feed(&offer(self.1), &wire, &mut out);
+        let step = self.0.feed(&[offer(self.1)], &wire, &mut out);
         (step.map(|(_, outcome)| outcome), out)
     }
 
@@ -170,6 +170,71 @@ fn what_comes_between_the_wish_for_tls_and_the_answer_is_an_attack() {
     let mut wire = vec![0, 0, 0, 3];
     ClientOption::StartTls.emit(&mut wire);
     ClientOption::StructuredReply.emit(&mut wire);
-    let step = server.feed(&offer(Tls::Required), &wire, &mut Vec::new());
+    let step = server.feed(&[offer(Tls::Required)], &wire, &mut Vec::new());
     assert_eq!(step, Err(ProtoError::BeforeTls));
+}
+
+/// Two exports, `vol` and `other`, whose plain name is held back.
+fn two() -> [Offer; 2] {
+    let held = Some(Held { name: "other".into(), why: "it died".into() });
+    let other = Offer { name: "other@2".into(), held, bytes: 1 << 20, ..offer(Tls::No) };
+    [offer(Tls::No), other]
+}
+
+/// A handshake with [`two`] and the answer to each option.
+fn talk_of_two(options: &[ClientOption<'_>]) -> (Result<Outcome, ProtoError>, Vec<u8>) {
+    let mut server = ServerHandshake::greet(&mut Vec::new());
+    let mut wire = vec![0, 0, 0, 3];
+    options.iter().for_each(|option| option.emit(&mut wire));
+    let mut out = Vec::new();
+    let step = server.feed(&two(), &wire, &mut out);
+    (step.map(|(_, outcome)| outcome), out)
+}
+
+fn go(name: &str) -> ClientOption<'_> {
+    ClientOption::Go(Ask { name, infos: vec![] })
+}
+
+#[test]
+fn several_exports_are_listed_and_told_apart_by_their_names() {
+    let (_, out) = talk_of_two(&[ClientOption::List]);
+    let names: Vec<_> = frames(&out)
+        .into_iter()
+        .filter_map(|frame| match OptionReply::parse(frame) {
+            Ok(OptionReply::Server { name, .. }) => Some(name.to_owned()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["vol", "other@2"]);
+    for (name, export) in [("vol", 0), ("other@2", 1)] {
+        let agreed = Agreement { export, ..Agreement::default() };
+        let begun = Ok(Outcome::Transmission(agreed));
+        assert_eq!(talk_of_two(&[go(name)]).0, begun);
+        assert_eq!(talk_of_two(&[ClientOption::ExportName(name)]).0, begun);
+    }
+    for (name, why) in [("", "name one"), ("other", "it died"), ("third", "no such export")] {
+        let (step, out) = talk_of_two(&[go(name)]);
+        assert_eq!(step, Ok(Outcome::More), "{name}");
+        assert!(String::from_utf8_lossy(&out).contains(why), "{name}");
+        let step = talk_of_two(&[ClientOption::ExportName(name)]).0;
+        assert!(matches!(step, Err(ProtoError::UnknownExport { .. })), "{name}");
+    }
+}
+
+#[test]
+fn contexts_that_were_chosen_for_another_export_do_not_hold() {
+    let wish = |name| ClientOption::SetContexts(Wish { name, queries: vec!["base:allocation"] });
+    let agreed = |asked, begun| match talk_of_two(&[
+        ClientOption::StructuredReply,
+        wish(asked),
+        go(begun),
+    ])
+    .0
+    {
+        Ok(Outcome::Transmission(agreed)) => (agreed.export, agreed.contexts),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(agreed("other@2", "other@2"), (1, 1));
+    assert_eq!(agreed("vol", "other@2"), (1, 0));
+    assert_eq!(agreed("other@2", "vol"), (0, 0));
 }

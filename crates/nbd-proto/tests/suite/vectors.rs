@@ -45,7 +45,7 @@ fn greeted(client_flags: &str) -> ServerHandshake {
     let mut server = ServerHandshake::greet(&mut out);
     assert_eq!(out, bytes(&["\"NBDMAGIC", "\"IHAVEOPT", "0003"]));
     out.clear();
-    let step = server.feed(&offer(), &bytes(&[client_flags]), &mut out);
+    let step = server.feed(&[offer()], &bytes(&[client_flags]), &mut out);
     assert_eq!(step, Ok((4, Outcome::More)));
     assert!(out.is_empty());
     server
@@ -62,7 +62,7 @@ fn answer_of(
 ) -> (Result<Outcome, ProtoError>, Vec<u8>) {
     let input = bytes(parts);
     let mut out = Vec::new();
-    let step = server.feed(offer, &input, &mut out).map(|(used, outcome)| {
+    let step = server.feed(std::slice::from_ref(offer), &input, &mut out).map(|(used, outcome)| {
         assert_eq!(used, input.len());
         outcome
     });
@@ -204,7 +204,7 @@ fn refusals_leave_the_handshake_open() {
 fn a_client_that_breaks_the_protocol_is_told_apart() {
     let mut out = Vec::new();
     let mut server = ServerHandshake::greet(&mut out);
-    let step = server.feed(&offer(), &bytes(&["00000004"]), &mut out);
+    let step = server.feed(&[offer()], &bytes(&["00000004"]), &mut out);
     assert_eq!(step, Err(ProtoError::ClientFlags(4)));
     let (step, _) = answer(&mut greeted("00000003"), &["\"GET / HTTP/1.1"]);
     assert!(matches!(step, Err(ProtoError::Magic { .. })), "{step:?}");
@@ -227,7 +227,7 @@ fn a_client_can_not_negotiate_for_ever() {
 fn what_follows_the_handshake_is_left_alone() {
     let mut server = greeted("00000003");
     let input = bytes(&["\"IHAVEOPT", "00000007 00000006 00000000 0000", "25609513"]);
-    let step = server.feed(&offer(), &input, &mut Vec::new());
+    let step = server.feed(&[offer()], &input, &mut Vec::new());
     assert_eq!(step, Ok((input.len() - 4, begun())));
 }
 

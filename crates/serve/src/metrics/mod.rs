@@ -1,4 +1,4 @@
-//! `GET /metrics`: the figures of a volume for Prometheus, over plain HTTP.
+//! `GET /metrics`: the figures of volumes for Prometheus, over plain HTTP.
 //!
 //! It answers one request on each connection and closes it, which every scraper understands. Who
 //! reaches the address can read figures, and can't change anything.
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_volume::Figures;
+use hostftl_volume::{Figures, Status};
 
 use crate::error::ServeError;
 
@@ -41,11 +41,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens on `address` and tells the figures of a volume.
+    /// Listens on `address` and tells the figures of volumes.
     ///
     /// # Errors
     /// When the address means all networks, or can't be had.
-    pub fn serve(address: SocketAddr, figures: Figures) -> Result<Self, ServeError> {
+    pub fn serve(address: SocketAddr, figures: Vec<Figures>) -> Result<Self, ServeError> {
         if address.ip().is_unspecified() {
             return Err(ServeError::Everywhere(address.to_string()));
         }
@@ -96,12 +96,12 @@ impl Drop for Metrics {
     }
 }
 
-fn answer(mut stream: TcpStream, figures: &Figures) -> io::Result<()> {
+fn answer(mut stream: TcpStream, figures: &[Figures]) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = read_request(&mut stream)?;
     let mut words = request.split(' ');
     let (status, kind, body) = match (words.next(), words.next().map(path)) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT, text::emit(&figures.status())),
+        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT, text::emit(&statuses(figures))),
         (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "try /metrics\n".into()),
         (Some(_), Some(_)) => ("405 Method Not Allowed", "text/plain", "use GET\n".into()),
         _ => ("400 Bad Request", "text/plain", "this is HTTP/1.1\n".into()),
@@ -113,6 +113,10 @@ fn answer(mut stream: TcpStream, figures: &Figures) -> io::Result<()> {
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
+}
+
+fn statuses(figures: &[Figures]) -> Vec<Status> {
+    figures.iter().map(Figures::status).collect()
 }
 
 /// The path without the question behind it.

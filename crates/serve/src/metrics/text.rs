@@ -1,4 +1,4 @@
-//! A volume's status as metrics. Sizes are in bytes, times in seconds.
+//! The status of volumes as metrics. Sizes are in bytes, times in seconds.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,11 +9,47 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+/// How the lines about a metric begin.
+const BEGIN: &str = "# HELP ";
+/// The last line.
+const END: &str = "# EOF";
+
 type Labels = Vec<(String, String)>;
 type Level = Gauge<f64, AtomicU64>;
 
-/// The text that a scraper gets.
-pub fn emit(status: &Status) -> String {
+/// The text that a scraper gets: each metric once, with the samples of all volumes.
+pub fn emit(all: &[Status]) -> String {
+    let texts: Vec<_> = all.iter().map(emit_one).collect();
+    let mut metrics: Vec<Metric<'_>> = Vec::new();
+    for text in &texts {
+        let mut at = 0;
+        for line in text.lines().filter(|line| *line != END) {
+            if line.starts_with(BEGIN) {
+                let known = metrics.iter().position(|it| it.head.first() == Some(&line));
+                at = known.unwrap_or(metrics.len());
+                metrics.resize_with(metrics.len().max(at + 1), Metric::default);
+            }
+            let Metric { head, samples } = &mut metrics[at];
+            match line.starts_with('#') {
+                true if head.contains(&line) => {}
+                true => head.push(line),
+                false => samples.push(line),
+            }
+        }
+    }
+    let lines = metrics.iter().flat_map(|it| it.head.iter().chain(&it.samples)).copied();
+    lines.chain([END]).map(|line| format!("{line}\n")).collect()
+}
+
+/// The lines about a metric.
+#[derive(Default)]
+struct Metric<'a> {
+    head: Vec<&'a str>,
+    samples: Vec<&'a str>,
+}
+
+/// The same of one volume.
+fn emit_one(status: &Status) -> String {
     let labels = [("volume", name(status)), ("layer", status.layer.clone())];
     let labels = labels.map(|(key, value)| (key.into(), escaped(&value).into()));
     let mut sheet = Sheet(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));

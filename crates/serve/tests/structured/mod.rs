@@ -9,7 +9,6 @@ use hostftl_nbd_proto::{
     CHUNK_BYTES, Chunk, ChunkHead, ClientHandshake, Command, Errno, Request, flags,
 };
 use hostftl_serve::{Options, Server};
-use hostftl_volume::Events;
 use hostftl_volume::ram_port;
 
 /// What a chunk said, with its own bytes.
@@ -27,14 +26,7 @@ fn with_client(contexts: &[&str], test: impl FnOnce(&mut Client)) {
     let path = folder.path().join("vol.sock");
     let address = format!("unix:{}", path.display()).parse().expect("an address");
     let port = ram_port("vol", SIZE);
-    let server = Server::bind(Options {
-        address,
-        port,
-        tls: None,
-        witness: None,
-        events: Events::default(),
-    })
-    .expect("a server");
+    let server = Server::bind(Options::new(address, port)).expect("a server");
     let stopper = server.stopper();
     thread::scope(|scope| {
         let server = scope.spawn(move || server.run(&mut Vec::new()));

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hostftl_volume::{Beginning, Recovering, Running};
+use hostftl_volume::{Beginning, Recovering, Status};
 
 use crate::ending;
 use crate::notify::{Notify, manager};
 use crate::units::bytes;
+
+use super::volumes::Live;
 
 /// How often the status of a start is told.
 const STEP: Duration = Duration::from_secs(1);
@@ -69,41 +71,51 @@ fn recovering(name: &str, since: Duration, now: Recovering) -> String {
     }
 }
 
-/// Tells that a volume works for as long as it does.
+/// Tells that the volumes work for as long as all of them do.
 pub struct Pulse<'a> {
-    running: &'a Running,
+    live: &'a [Live],
     notify: &'static Notify,
     /// How often, and when next.
     every: Option<Duration>,
     next: Instant,
-    /// The turns at the last look.
-    turns: Option<u64>,
+    /// The turns of each at the last look.
+    turns: Vec<u64>,
     looked: Instant,
     /// What was said last.
     said: String,
 }
 
 impl<'a> Pulse<'a> {
-    pub fn of(running: &'a Running) -> Self {
+    pub fn of(live: &'a [Live]) -> Self {
         let (notify, now) = (manager(), Instant::now());
         // Three lost datagrams are no reason to kill the process.
         let every = notify.watchdog().map(|most| most / 4);
-        Pulse { running, notify, every, next: now, turns: None, looked: now, said: String::new() }
+        Pulse {
+            live,
+            notify,
+            every,
+            next: now,
+            turns: Vec::new(),
+            looked: now,
+            said: String::new(),
+        }
     }
 
     /// Tells what is to be told now.
     pub fn look(&mut self) {
         let now = Instant::now();
         if let Some(every) = self.every.filter(|_| now >= self.next) {
-            let turns = self.running.pulse();
-            if self.turns.replace(turns).is_some_and(|before| turns != before) {
+            let turns: Vec<_> = self.live.iter().map(|one| one.running.pulse()).collect();
+            let before = std::mem::replace(&mut self.turns, turns);
+            let all = before.iter().zip(&self.turns).all(|(before, now)| before != now);
+            if all && !before.is_empty() {
                 self.notify.alive();
             }
             self.next = now + every;
         }
         if self.notify.is_heard() && now >= self.looked {
             self.looked = now + LOOK;
-            let text = serving(self.running);
+            let text = serving(self.live);
             if text != self.said {
                 self.notify.status(&text);
                 self.said = text;
@@ -113,8 +125,16 @@ impl<'a> Pulse<'a> {
 }
 
 /// What is served, and what somebody should do about it.
-pub fn serving(running: &Running) -> String {
-    let status = running.status();
+pub fn serving(live: &[Live]) -> String {
+    let texts: Vec<_> = live.iter().map(|one| serving_one(&one.running.status())).collect();
+    // Whoever needs a hand comes first, where there is no room for all.
+    let (bad, good): (Vec<_>, Vec<_>) = texts.into_iter().partition(|text| text.1);
+    let texts: Vec<_> = bad.into_iter().chain(good).map(|text| text.0).collect();
+    format!("serves {}", texts.join("; "))
+}
+
+/// The same of one volume, and whether it needs a hand.
+fn serving_one(status: &Status) -> (String, bool) {
     let size = bytes(status.exported_bytes);
     let state = match status.needs_hand.first() {
         Some(first) => format!("NEEDS A HAND: {first}"),
@@ -122,7 +142,8 @@ pub fn serving(running: &Running) -> String {
         None if status.read_only => "only read".into(),
         None => "all is well".into(),
     };
-    format!("serves {} ({}, {size}): {state}", status.export, status.layer)
+    let text = format!("{} ({}, {size}): {state}", status.export, status.layer);
+    (text, !status.needs_hand.is_empty())
 }
 
 /// The process ends from now on.

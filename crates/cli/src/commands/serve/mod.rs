@@ -1,6 +1,9 @@
 //! `hostftl serve`: the block device.
 
+mod limits;
 mod manager;
+mod ready;
+mod volumes;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -9,10 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Secure, Served, Server};
-use hostftl_volume::{
-    Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions,
-};
+use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Owner, Secure, Served, Server};
+use hostftl_volume::{Events, Level, Status};
 
 use crate::console::Console;
 use crate::ending;
@@ -21,22 +22,27 @@ use crate::interrupt;
 use crate::notify;
 use crate::units::{bytes, counted};
 
-use self::manager::{Pulse, Start};
-use super::witness::Tracing;
+use self::limits::Limit;
+use self::manager::Pulse;
+use self::ready::Ready;
+use self::volumes::Live;
+use super::witness::Traced;
 
 /// How long the last lines may take on their way to whoever reads them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often to look whether the volume still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Serve a volume as a block device
+/// Serve a volume as a block device, or several
 ///
-/// Prints one line, `ready URI`, when clients can connect. SIGTERM or Ctrl-C answers what is in
-/// flight, makes everything durable, closes the volume clean, and ends with exit code 0.
+/// Prints one line, `ready URI`, for each volume when clients can connect. SIGTERM or Ctrl-C
+/// answers what is in flight, makes everything durable, closes the volumes clean, and ends with
+/// exit code 0.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The volume's file
-    volume: PathBuf,
+    /// The volume's file; several files, or a folder with files, are several exports of one server
+    #[arg(required = true, value_name = "VOLUME")]
+    volumes: Vec<PathBuf>,
     /// Serve without the members that are missing, DEGRADED: they are out for good, because they
     /// miss writes from now on. Needed once: the other members remember it
     #[arg(long)]
@@ -67,6 +73,20 @@ pub struct Args {
     /// systemd for the socket that the service manager hands over (LISTEN_FDS)
     #[arg(long, value_name = "ADDRESS")]
     nbd: Address,
+    /// Who may connect to the unix socket that is made: permissions in octal; 0600, or 0660 with
+    /// --socket-group
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    socket_mode: Option<u32>,
+    /// The group of that socket, by name or number
+    #[arg(long, value_name = "GROUP")]
+    socket_group: Option<String>,
+    /// How many requests a second all clients of an export may make together; more wait. For each
+    /// export, or for the one that is named; may be said several times
+    #[arg(long, value_name = "[EXPORT=]NUMBER", value_parser = limits::requests)]
+    limit_requests: Vec<Limit>,
+    /// How many bytes a second they may read and write together, as in 200M or disk=50M
+    #[arg(long, value_name = "[EXPORT=]SIZE", value_parser = limits::bytes)]
+    limit_bytes: Vec<Limit>,
     /// Require TLS, with server-cert.pem and server-key.pem from this folder; without it, whoever
     /// reaches a TCP port reads and writes the volume
     #[arg(long, value_name = "DIR")]
@@ -107,74 +127,120 @@ enum OnFailure {
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume or the socket can't be used, or a device fails beyond repair.
+/// When the volumes or the socket can't be used, or a device fails beyond repair.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+    let files = volumes::files(&args.volumes)?;
+    let owner = args.owner()?;
+    args.check_for(files.len())?;
     ending::tell_panics();
     interrupt::then(|| ending::before_ready());
-    // Threads that are started later are protected with this one.
-    let protection = hostftl_volume::protect();
-    let wait = Duration::from_secs(args.wait_devices);
-    let beginning = Beginning::default();
-    let told = Start::tell(args.volume.display().to_string(), wait, beginning.clone());
-    let open = OpenOptions {
-        degraded: args.degraded,
-        wait,
-        tell: log,
-        deadlines: args.deadline,
-        ..if args.read_only { OpenOptions::read_only() } else { OpenOptions::default() }
-    };
-    let volume = hostftl_volume::open_with(&args.volume, &open)?;
-    let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
-    let service = Some(Service { reach, go_on: args.go_on });
-    let through = args.ack == Acks::Media;
-    let start = StartOptions { record: args.record, service, through, protection, beginning };
-    let (running, port) = volume.start(&start)?;
-    drop(told);
+    let live = volumes::start(&files, &args)?;
     // A signal from now on is seen as soon as the server runs, and ends it clean.
     interrupt::then(|| {});
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
-    let events = running.events();
-    let sink = to_lines(&lines, port.export().name.clone());
-    let tracing = args.record_trace.as_deref().map(|path| Tracing::begin(path, &events));
-    let tracing = tracing.transpose()?;
-    let metrics = args.metrics.map(|address| metrics(address, &running)).transpose()?;
-    let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow);
-    let tls = args.tls_certificates.map(|folder| Certificates { folder, verify_peer, allow });
-    let (address, witness) = (args.nbd, tracing.as_ref().map(Tracing::witness));
-    let server = Server::bind(Options { address, port, tls, witness, events });
-    let served = server.map_err(Failure::failed).and_then(|server| {
-        running.events().follow(sink);
-        if let Some(trouble) = notify::manager().trouble() {
-            running.events().tell(Level::Warning, "note", trouble);
-        }
-        reload_at_hangup(server.secure(), running.events());
-        serve(server, &running, args.on_failure, console)
+    let served = bind(&args, owner, &live).and_then(|(server, metrics)| {
+        live.iter().for_each(|one| one.follow(&lines));
+        reload_at_hangup(server.secure(), live[0].events());
+        let served = serve(server, &live, args.on_failure, console);
+        drop(metrics);
+        served
     });
-    drop(metrics);
     manager::stopping();
-    // The volume is closed clean also when the server failed.
-    let status = running.stop();
+    // The volumes are closed clean also when the server failed.
+    let stopped: Vec<_> = live.into_iter().map(Live::stop).collect();
     lines.finish(LAST_WORDS);
-    let traced = tracing.map(Tracing::finish).transpose();
-    let (served, status, traced) = (served?, status?, traced?);
-    let written = status.traffic.as_ref().map_or(0, |traffic| traffic.host_write_bytes);
-    match console.is_json() {
-        true => console.value(&serde_json::json!({
-            "stopped": { "clients": served.connections, "requests": served.requests },
-            "status": status,
-            "trace": traced,
+    let served = served?;
+    let stopped: Vec<_> = stopped.into_iter().collect::<Result<_, _>>()?;
+    tell_end(served, &stopped, args.read_only, console)
+}
+
+/// Listens, for clients and for scrapers.
+fn bind(args: &Args, owner: Owner, live: &[Live]) -> Result<(Server, Option<Metrics>), Failure> {
+    let names: Vec<_> = live.iter().map(Live::name).collect();
+    limits::check(&args.limit_requests, &names)?;
+    limits::check(&args.limit_bytes, &names)?;
+    let metrics = volumes::metrics(args, live)?;
+    let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow.clone());
+    let folder = args.tls_certificates.clone();
+    let tls = folder.map(|folder| Certificates { folder, verify_peer, allow });
+    let exports = live.iter().map(|one| one.exported(args)).collect();
+    let server = Server::bind(Options { address: args.nbd.clone(), owner, tls, exports });
+    Ok((server.map_err(Failure::failed)?, metrics))
+}
+
+/// What was done, when all is over.
+fn tell_end(
+    served: Served,
+    stopped: &[(Status, Option<Traced>)],
+    read_only: bool,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let traffic = stopped.iter().filter_map(|(status, _)| status.traffic.as_ref());
+    let written = traffic.map(|traffic| traffic.host_write_bytes).sum();
+    let Served { connections, requests } = served;
+    let totals = serde_json::json!({ "clients": connections, "requests": requests });
+    match (console.is_json(), stopped) {
+        (true, [(status, trace)]) => console.value(&serde_json::json!({
+            "stopped": totals, "status": status, "trace": trace,
         })),
-        false => {
-            traced.iter().try_for_each(|traced| console.line(traced.text()))?;
-            let requests = counted(served.requests, "request");
-            let traffic = format!("{requests} by {}", counted(served.connections, "client"));
-            if args.read_only {
-                return console
-                    .line(format!("stopped: {traffic}, nothing was written to the devices"));
+        (true, several) => {
+            let all: Vec<_> = several.iter().map(|(status, _)| status).collect();
+            console.value(&serde_json::json!({ "stopped": totals, "volumes": all }))
+        }
+        (false, stopped) => {
+            let mut traced = stopped.iter().filter_map(|(_, traced)| traced.as_ref());
+            traced.try_for_each(|traced| console.line(traced.text()))?;
+            let clients = counted(connections, "client");
+            let traffic = format!("{} by {clients}", counted(requests, "request"));
+            match read_only {
+                true => {
+                    console.line(format!("stopped: {traffic}, nothing was written to the devices"))
+                }
+                false => {
+                    console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
+                }
             }
-            console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
         }
     }
+}
+
+impl Args {
+    /// Who may connect to the unix socket.
+    fn owner(&self) -> Result<Owner, Failure> {
+        let said = self.socket_mode.is_some() || self.socket_group.is_some();
+        if said && !matches!(self.nbd, Address::Unix(_)) {
+            let text = "--socket-mode and --socket-group are for --nbd unix:PATH; a socket of the \
+                        service manager has its own";
+            return Err(Failure::usage(text));
+        }
+        let group = self.socket_group.as_deref().map(Owner::group_of).transpose();
+        let group = group.map_err(Failure::usage)?;
+        let usual = if group.is_some() { 0o660 } else { Owner::default().mode };
+        Ok(Owner { mode: self.socket_mode.unwrap_or(usual), group })
+    }
+
+    /// Whether everything that was said makes sense for so many volumes.
+    fn check_for(&self, volumes: usize) -> Result<(), Failure> {
+        let said = [
+            ("--degraded", self.degraded),
+            ("--deadline", !self.deadline.is_empty()),
+            ("--record", self.record.is_some()),
+            ("--record-trace", self.record_trace.is_some()),
+        ];
+        match said.iter().find(|(_, said)| *said && volumes > 1) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let text = format!("{option} is for one volume, and {volumes} are to be served");
+                Err(Failure::usage(text))
+            }
+        }
+    }
+}
+
+/// The permission bits of a socket, as chmod takes them.
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
+    mode.ok_or_else(|| "write permissions in octal, as in 0660".into())
 }
 
 /// A device and seconds.
@@ -184,14 +250,6 @@ fn deadline(text: &str) -> Result<(String, u64), String> {
         text.rsplit_once('=').and_then(|(name, seconds)| Some((name, seconds.parse().ok()?)));
     let (name, seconds) = parts.ok_or("write DEVICE=SECONDS, as in /dev/sdb=300")?;
     Ok((name.into(), seconds))
-}
-
-/// Answers scrapers from now on.
-fn metrics(address: SocketAddr, running: &Running) -> Result<Metrics, Failure> {
-    let metrics = Metrics::serve(address, running.figures()).map_err(Failure::failed)?;
-    let text = format!("figures for Prometheus at http://{}/metrics", metrics.address());
-    running.events().tell(Level::Info, "note", text);
-    Ok(metrics)
 }
 
 /// SIGHUP ends nothing from now on; certificates are read again.
@@ -208,10 +266,10 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
     });
 }
 
-/// Serves until a signal comes, the volume's driver ends, or the layer has failed for good.
+/// Serves until a signal comes, a volume's driver ends, or a layer has failed for good.
 fn serve(
     server: Server,
-    running: &Running,
+    live: &[Live],
     on_failure: OnFailure,
     console: &mut Console,
 ) -> Result<Served, Failure> {
@@ -224,62 +282,30 @@ fn serve(
     });
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut pulse = Pulse::of(running);
+            let mut pulse = Pulse::of(live);
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
                 pulse.look();
-                if running.has_panicked() {
-                    ending::after_panic();
-                }
-                let failed = on_failure == OnFailure::Exit && running.failure().is_some();
-                if failed || !running.is_alive() {
-                    stopper.stop();
+                for Live { running, .. } in live {
+                    if running.has_panicked() {
+                        ending::after_panic();
+                    }
+                    let failed = on_failure == OnFailure::Exit && running.failure().is_some();
+                    if failed || !running.is_alive() {
+                        stopper.stop();
+                    }
                 }
             }
         });
-        let served = server.run(&mut Ready { console, running, said: Vec::new() });
+        let served = server.run(&mut Ready::new(console, live));
         over.store(true, Ordering::SeqCst);
         watcher.thread().unpark();
         served.map_err(Failure::failed)
     })
 }
 
-/// A line on standard error for each event.
-fn to_lines(lines: &Log, volume: String) -> Sink {
-    let lines = lines.clone();
-    Box::new(move |event| lines.line(event.level, &volume, &event.text))
-}
-
 /// One line on standard error before anything is served.
 fn log(text: &str) {
     notify::manager().status(text);
     let _ = writeln!(io::stderr(), "hostftl: note: {text}");
-}
-
-/// Prints the server's `ready` line, as JSON if that is wanted.
-struct Ready<'a> {
-    console: &'a mut Console,
-    running: &'a Running,
-    said: Vec<u8>,
-}
-
-impl Write for Ready<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.said.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let line = String::from_utf8_lossy(&self.said).trim_end().to_owned();
-        self.said.clear();
-        let uri = line.strip_prefix("ready ").unwrap_or(&line);
-        let printed = match self.console.is_json() {
-            true => self.console.value(&serde_json::json!({ "ready": uri })),
-            false => self.console.line(&line),
-        };
-        let printed = printed.and_then(|()| self.console.flush());
-        printed.map_err(|failure| io::Error::other(failure.text))?;
-        notify::manager().ready(&manager::serving(self.running));
-        Ok(())
-    }
 }

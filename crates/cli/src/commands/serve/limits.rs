@@ -1,0 +1,88 @@
+//! What the clients of each export may ask in a second, as the command line says it.
+
+use hostftl_serve::Limits;
+
+use crate::failure::Failure;
+use crate::units;
+
+/// A limit for one export, or for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    export: Option<String>,
+    value: u64,
+}
+
+/// `[EXPORT=]NUMBER` of requests a second.
+pub fn requests(text: &str) -> Result<Limit, String> {
+    let number = |text: &str| {
+        text.parse().map_err(|_| format!("{text:?} is no number of requests a second"))
+    };
+    limit(text, number)
+}
+
+/// `[EXPORT=]SIZE` of bytes a second.
+pub fn bytes(text: &str) -> Result<Limit, String> {
+    limit(text, units::parse_size)
+}
+
+fn limit(text: &str, value: impl Fn(&str) -> Result<u64, String>) -> Result<Limit, String> {
+    let (export, text) = match text.rsplit_once('=') {
+        Some((export, text)) => (Some(export.to_owned()), text),
+        None => (None, text),
+    };
+    match value(text)? {
+        0 => Err("a limit of 0 would let nothing through".into()),
+        value => Ok(Limit { export, value }),
+    }
+}
+
+/// The limits of the export `name`: those of its own, else those of each.
+pub fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
+    let find = |limits: &[Limit]| {
+        let own = limits.iter().rev().find(|limit| limit.export.as_deref() == Some(name));
+        let each = || limits.iter().rev().find(|limit| limit.export.is_none());
+        own.or_else(each).map(|limit| limit.value)
+    };
+    Limits { requests: find(requests), bytes: find(bytes) }
+}
+
+/// Whether each limit is for one of `names`.
+///
+/// # Errors
+/// When there is no such export.
+pub fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
+    let unknown = |limit: &&Limit| limit.export.as_ref().is_some_and(|it| !names.contains(it));
+    match limits.iter().find(unknown).and_then(|limit| limit.export.as_ref()) {
+        None => Ok(()),
+        Some(name) => {
+            let names = names.join(", ");
+            Err(Failure::usage(format!("a limit for {name:?}: what is served is {names}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_has_its_own_limit_or_that_of_each() {
+        let counts = ["500", "a=20", "a=30"].map(|text| requests(text).unwrap());
+        let sizes = [bytes("b=4M").unwrap()];
+        let limits = |requests, bytes| Limits { requests, bytes };
+        assert_eq!(of("a", &counts, &sizes), limits(Some(30), None));
+        assert_eq!(of("b", &counts, &sizes), limits(Some(500), Some(4 << 20)));
+        assert_eq!(of("c", &[], &sizes), Limits::default());
+        let names = ["a".to_owned(), "c".to_owned()];
+        assert!(check(&counts, &names).is_ok());
+        assert!(check(&sizes, &names).unwrap_err().text.contains("\"b\""));
+    }
+
+    #[test]
+    fn limits_that_let_nothing_through_are_refused() {
+        for text in ["0", "a=0", "", "a=", "-1", "1.5"] {
+            assert!(requests(text).is_err(), "{text:?}");
+        }
+        assert!(bytes("x=0").is_err() && bytes("many").is_err());
+    }
+}

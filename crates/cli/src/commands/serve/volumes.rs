@@ -1,0 +1,175 @@
+//! The volumes that one server has: found, opened and recovered side by side, watched, and stopped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use hostftl_serve::{Exported, Log, Metrics, Witness};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, Status,
+};
+
+use crate::commands::witness::{Traced, Tracing};
+use crate::failure::Failure;
+use crate::notify;
+
+use super::manager::Start;
+use super::{Acks, Args, limits, log};
+
+/// One volume that runs.
+pub struct Live {
+    pub running: Running,
+    port: Port,
+    tracing: Option<Tracing>,
+}
+
+/// The volume files that are meant: those that are named, and those in folders that are named.
+///
+/// # Errors
+/// When a folder has none or can't be read, or the same is named twice.
+pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            if file.extension().is_some_and(|ending| ending == "toml") && file.is_file() {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            let text = format!("{}: no volume file (*.toml) in this folder", path.display());
+            return Err(Failure::failed(text));
+        }
+        found.sort();
+        files.append(&mut found);
+    }
+    let full = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    for (index, file) in files.iter().enumerate() {
+        if files[..index].iter().any(|other| full(other) == full(file)) {
+            return Err(Failure::usage(format!("{}: it is named twice", file.display())));
+        }
+    }
+    Ok(files)
+}
+
+/// Opens and recovers all at once; the time that it takes is that of the slowest.
+///
+/// # Errors
+/// The first thing that is wrong with one of them: then the others are closed clean again.
+pub fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure> {
+    // Threads that are started later are protected with this one.
+    let protection = hostftl_volume::protect();
+    let started: Vec<_> = thread::scope(|scope| {
+        let start = |file: &PathBuf| {
+            let (file, protection) = (file.clone(), protection.clone());
+            let thread = thread::Builder::new().name(format!("start of {}", file.display()));
+            thread.spawn_scoped(scope, move || start_one(&file, args, protection))
+        };
+        let threads: Vec<_> = files.iter().map(start).collect();
+        let ended = threads.into_iter().map(|thread| match thread.map(|thread| thread.join()) {
+            Ok(Ok(started)) => started,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => Err(Failure::failed(format!("can't start a thread: {error}"))),
+        });
+        ended.collect()
+    });
+    let (mut live, mut failure) = (Vec::new(), None);
+    for started in started {
+        match started {
+            Ok(one) => live.push(one),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        None => Ok(live),
+        Some(failure) => {
+            // Dropping them closes them.
+            drop(live);
+            Err(failure)
+        }
+    }
+}
+
+fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, Failure> {
+    let (wait, beginning) = (Duration::from_secs(args.wait_devices), Beginning::default());
+    let told = Start::tell(file.display().to_string(), wait, beginning.clone());
+    let open = OpenOptions {
+        degraded: args.degraded,
+        wait,
+        tell: log,
+        deadlines: args.deadline.clone(),
+        ..if args.read_only { OpenOptions::read_only() } else { OpenOptions::default() }
+    };
+    let volume = hostftl_volume::open_with(file, &open)?;
+    let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
+    let service = Some(Service { reach, go_on: args.go_on });
+    let through = args.ack == Acks::Media;
+    let record = args.record.clone();
+    let (running, port) =
+        volume.start(&StartOptions { record, service, through, protection, beginning })?;
+    drop(told);
+    let tracing = args.record_trace.as_deref();
+    let tracing = tracing.map(|path| Tracing::begin(path, &running.events())).transpose()?;
+    Ok(Live { running, port, tracing })
+}
+
+impl Live {
+    /// What clients call it.
+    pub fn name(&self) -> String {
+        self.port.export().name.clone()
+    }
+
+    /// What a server needs of it.
+    pub fn exported(&self, args: &Args) -> Exported {
+        let witness: Option<Arc<dyn Witness>> = self.tracing.as_ref().map(Tracing::witness);
+        let limits = limits::of(&self.name(), &args.limit_requests, &args.limit_bytes);
+        Exported { witness, events: self.events(), limits, ..Exported::new(self.port.clone()) }
+    }
+
+    pub fn events(&self) -> Events {
+        self.running.events()
+    }
+
+    /// From now on each event is a line.
+    pub fn follow(&self, lines: &Log) {
+        let (lines, name) = (lines.clone(), self.name());
+        let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.text));
+        self.events().follow(sink);
+        if let Some(trouble) = notify::manager().trouble() {
+            self.events().tell(Level::Warning, "note", trouble);
+        }
+    }
+
+    /// Closes the volume clean.
+    ///
+    /// # Errors
+    /// As [`Running::stop`], or when the trace could not be written.
+    pub fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
+        let status = self.running.stop().map_err(Failure::from);
+        let traced = self.tracing.map(Tracing::finish).transpose();
+        Ok((status?, traced?))
+    }
+}
+
+/// Answers scrapers from now on, if that is wanted.
+///
+/// # Errors
+/// When the address can't be had.
+pub fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
+    let Some(address) = args.metrics else { return Ok(None) };
+    let figures = live.iter().map(|one| one.running.figures()).collect();
+    let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;
+    let text = format!("figures for Prometheus at http://{}/metrics", metrics.address());
+    live[0].events().tell(Level::Info, "note", text);
+    Ok(Some(metrics))
+}
