@@ -211,11 +211,10 @@ impl ServerHandshake {
     ) {
         match find(offers, wish.name) {
             Ok(index) => {
-                let agreed = chooses.then_some(&mut self.agreed);
-                let agreed = agreed.map(|agreed| {
+                let mut agreed = chooses.then_some(&mut self.agreed);
+                if let Some(agreed) = &mut agreed {
                     agreed.export = index;
-                    agreed
-                });
+                }
                 offers[index].tell_contexts(option, wish, agreed, out);
             }
             Err((code, why)) => refuse(option, code, why, out),
