@@ -101,5 +101,6 @@ fn the_figures_of_several_volumes_are_told_metric_by_metric() {
         lines.iter().position(|line| **line == sample).expect("a sample of each")
     };
     assert_eq!(of("two"), of("one") + 1, "samples of a metric are side by side");
-    (one.stop().unwrap(), two.stop().unwrap());
+    one.stop().unwrap();
+    two.stop().unwrap();
 }
