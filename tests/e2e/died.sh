@@ -20,7 +20,7 @@ die() {
     # Without a flush: qemu-io would flush at its end, so the server dies first.
     qemu-io -f raw -t writeback "$to" >"$dir/io.out" 2>&1 < <(
         echo 'write -P 7 0 64k'
-        for _ in $(seq 200); do
+        for _ in $(seq 1000); do
             grep -q wrote "$dir/io.out" && break
             sleep 0.05
         done

@@ -45,7 +45,11 @@ stop
 serve vol --metrics 127.0.0.1:0 2>"$dir/serve.err"
 qemu-io -f raw "$uri" >/dev/null 2>&1 < <(sleep 60) &
 others+=($!)
-port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$dir/serve.err")
+for _ in $(seq 600); do
+    port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$dir/serve.err")
+    [ -z "$port" ] || break
+    sleep 0.05
+done
 exec 4<>"/dev/tcp/127.0.0.1/$port"
 sleep 0.3
 stop
