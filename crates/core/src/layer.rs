@@ -8,6 +8,7 @@ use crate::few::Few;
 use crate::gauges::Gauges;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
+use crate::verb::{Answer, Refusal, Task, TaskEnd, TaskKind, Verb};
 use crate::words::Nanos;
 
 /// The most outputs of one step.
@@ -99,6 +100,17 @@ pub enum Event {
     CheckpointDone,
     /// Every sector that the layer exports is mapped.
     Full,
+    /// A task of the background is over.
+    Over {
+        /// Which.
+        task: TaskKind,
+        /// How it ended.
+        end: TaskEnd,
+        /// What it found that nothing can mend, and what it mended: counts.
+        beyond: u64,
+        /// See `beyond`.
+        mended: u64,
+    },
 }
 
 /// How much a driver may send, asked before each request is pulled.
@@ -219,6 +231,18 @@ impl Out {
 pub trait Layer {
     /// Takes one input. The first is `Timer`; requests come only after `Event::Ready`.
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out);
+    /// Does what an operator wants, or refuses it; only between `Event::Ready` and `Input::Stop`. A
+    /// step with `Input::Timer` follows at once.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
+        Err(Refusal::Unable)
+    }
+    /// The tasks that are under way in the background, or rest.
+    fn tasks(&self) -> Few<Task, 5> {
+        Few::new()
+    }
     /// How much more the host may send now.
     fn credits(&self) -> Credits;
     /// When the layer wants `Input::Timer`; a time that has passed means at once.

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Event, Input, Layer, Nanos, Out, Output};
+use hostftl_core::{Answer, Event, Input, Layer, Nanos, Out, Output, Refusal, Verb};
 
 use crate::arena::Arena;
 use crate::device::Device;
@@ -323,6 +323,24 @@ impl<L: Layer> Driver<L> {
         }
     }
 
+    /// Lets the layer do what an operator wants.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn operate(&mut self, verb: Verb, host: &mut impl Host) -> Result<Answer, Refusal> {
+        if self.phase != Phase::Ready {
+            return Err(Refusal::Because("the volume is not open"));
+        }
+        let now = self.now();
+        if let Some(tap) = &mut self.tap {
+            tap.verb(now, verb);
+        }
+        let answer = self.layer.operate(verb);
+        self.step(Input::Timer, host);
+        self.show(now);
+        answer
+    }
+
     /// Requests that are not answered yet.
     fn waiting(&self) -> u64 {
         self.world.stats.requests_in - self.world.stats.requests_out
@@ -347,7 +365,18 @@ impl<L: Layer> Driver<L> {
             true => shown.lost_ranges.clone(),
             false => self.layer.lost_ranges().into(),
         };
-        *shown = Snapshot { stats, counters, map_bytes, gauges, facts, lost, failed, lost_ranges };
+        let tasks = self.layer.tasks().into_iter().collect();
+        *shown = Snapshot {
+            stats,
+            counters,
+            map_bytes,
+            gauges,
+            facts,
+            tasks,
+            lost,
+            failed,
+            lost_ranges,
+        };
         drop(shown);
         self.shown_at = now;
     }

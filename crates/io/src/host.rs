@@ -1,6 +1,6 @@
 //! The two ends of a driver: where requests come from, and who listens in.
 
-use hostftl_core::{Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request};
+use hostftl_core::{Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request, Verb};
 
 /// What a host has for a driver.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub trait Host {
 pub trait Tap: Send {
     /// The layer is about to take `input`.
     fn input(&mut self, now: Nanos, input: &Input);
+    /// The layer is about to be told what an operator wants.
+    fn verb(&mut self, now: Nanos, verb: Verb);
     /// The layer made `output` from the last input.
     fn output(&mut self, now: Nanos, output: &Output);
 }

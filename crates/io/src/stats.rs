@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Tally};
+use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Tally, Task};
 
 /// Totals since the driver started. Lengths are in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Snapshot {
     pub gauges: Option<Gauges>,
     /// What else the layer shows of its state: see `Layer::facts`.
     pub facts: Vec<(&'static str, u64)>,
+    /// What goes on in the background: see `Layer::tasks`.
+    pub tasks: Vec<Task>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
     /// Whether the layer writes nothing any more: see `Layer::has_failed`.

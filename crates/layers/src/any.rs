@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+    Answer, Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
+    Refusal, Task, Verb,
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
@@ -79,6 +80,14 @@ impl AnyLayer {
 impl Layer for AnyLayer {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         self.0.step(now, input, out)
+    }
+
+    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+        self.0.operate(verb)
+    }
+
+    fn tasks(&self) -> Few<Task, 5> {
+        self.0.tasks()
     }
 
     fn credits(&self) -> Credits {

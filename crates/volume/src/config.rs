@@ -128,6 +128,26 @@ impl Config {
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
+    /// The name of the layer, without its parameters.
+    pub(crate) fn layer_name(&self) -> &str {
+        self.layer.split(':').next().unwrap_or_default()
+    }
+
+    /// The place of the device that is called so here, or has this number.
+    ///
+    /// # Errors
+    /// In words, when there is none.
+    pub(crate) fn find_device(&self, wanted: &str) -> Result<usize, String> {
+        let full = modelled::full_name(wanted).ok();
+        let is = |name: &String| name == wanted || Some(name) == full.as_ref();
+        let numbered = || wanted.parse().ok().filter(|at: &usize| *at < self.devices.len());
+        self.devices.iter().position(is).or_else(numbered).ok_or_else(|| {
+            let list = self.devices.iter().enumerate();
+            let list: Vec<String> = list.map(|(at, name)| format!("{at} ({name})")).collect();
+            format!("{wanted} is none of its devices: {}", list.join(", "))
+        })
+    }
+
     /// Whether the volume lives in memory, and so only while it is served.
     pub fn is_memory(&self) -> bool {
         self.devices.iter().any(|name| Device::is_memory(name))

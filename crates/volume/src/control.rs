@@ -1,4 +1,5 @@
-//! The socket on which a served volume tells its status: connect, and read one JSON object.
+//! The socket on which a served volume tells its status and takes wishes: connect, send a question
+//! as one JSON object, shut the sending half down, and read one JSON object.
 //!
 //! It is named after the volume's UUID, in the folder of [`crate::place`], because the path of the
 //! volume file may be longer than a socket's name can be.
@@ -9,7 +10,7 @@
 //! - Closing takes a bounded time, whatever becomes of the socket's name and of its readers.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -21,11 +22,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, file};
 use crate::events::Event;
+use crate::operate::{Operator, Outcome, Wish};
 use crate::place;
 use crate::running::Live;
 use crate::status::Status;
@@ -34,6 +37,8 @@ use crate::status::Status;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a thread that still tells a slow reader is waited for at the end.
 const GRACE: Duration = Duration::from_secs(1);
+/// The longest question, in bytes.
+const LONGEST: u64 = 64 << 10;
 /// How long to wait when no reader can be let in, for want of descriptors as a rule.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,7 +58,7 @@ pub struct Control {
 impl Control {
     /// Answers with the status of `live` until it is closed. The caller has the volume's lock, so a
     /// socket that is there and answers nothing is left over from a process that was killed.
-    pub fn listen(volume: Uuid, live: Live) -> Result<Self, Error> {
+    pub fn listen(volume: Uuid, live: Live, operator: Operator) -> Result<Self, Error> {
         place::prepare()?;
         let path = place::of(volume, "sock");
         if UnixStream::connect(&path).is_ok() {
@@ -69,7 +74,7 @@ impl Control {
         let listening = UnixStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
         let (ends, (says, thread)) = (over.clone(), channel());
-        let answer = move || answer(&listener, &live, &ends, says);
+        let answer = move || answer(&listener, (&live, &operator), &ends, says);
         let builder = thread::Builder::new().name("control".into());
         builder.spawn(answer).map_err(file(&path, "start the control thread"))?;
         Ok(Control { path, identity, over, listening, thread: Mutex::new(Some(thread)) })
@@ -94,20 +99,33 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Tells every reader until it is over; `_alive` is dropped then.
-fn answer(listener: &UnixListener, live: &Live, over: &AtomicBool, _alive: Sender<()>) {
+/// Answers every question until it is over; `_alive` is dropped then.
+fn answer(
+    listener: &UnixListener,
+    told: (&Live, &Operator),
+    over: &AtomicBool,
+    _alive: Sender<()>,
+) {
     for stream in listener.incoming() {
         if over.load(SeqCst) {
             return;
         }
         match stream {
-            // A reader that went away misses nothing.
-            Ok(stream) => {
-                drop(tell(stream, &Told { status: live.status(), events: live.events() }));
-            }
+            // Who went away misses nothing.
+            Ok(stream) => drop(reply(stream, told)),
             Err(_) => thread::sleep(PAUSE),
         }
     }
+}
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Question {
+    /// How things stand: answered by a [`Told`].
+    Status,
+    /// Somebody wants something: answered by what came of it, or by why nothing did.
+    Wish(Wish),
 }
 
 /// What a reader is told.
@@ -119,17 +137,40 @@ pub struct Told {
     pub events: Vec<Event>,
 }
 
-fn tell(mut stream: UnixStream, told: &Told) -> io::Result<()> {
+/// Answers one question.
+fn reply(mut stream: UnixStream, (live, operator): (&Live, &Operator)) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&serde_json::to_vec(told)?)
+    let mut text = Vec::new();
+    (&stream).take(LONGEST).read_to_end(&mut text)?;
+    let answer = match serde_json::from_slice(&text)? {
+        Question::Status => {
+            serde_json::to_vec(&Told { status: live.status(), events: live.events() })?
+        }
+        Question::Wish(wish) => serde_json::to_vec(&operator.act(&wish))?,
+    };
+    stream.write_all(&answer)
 }
 
 /// What the process that serves a volume of this UUID tells, perhaps from another volume file;
 /// `None` when there is none.
 pub fn ask(volume: Uuid) -> Option<Told> {
+    put(volume, &Question::Status)
+}
+
+/// What the process that serves a volume of this UUID made of a wish, or why it made nothing of it;
+/// `None` when there is none.
+pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
+    put(volume, &Question::Wish(wish.clone()))
+}
+
+fn put<A: DeserializeOwned>(volume: Uuid, question: &Question) -> Option<A> {
     let mut stream = UnixStream::connect(place::of(volume, "sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(&serde_json::to_vec(question).ok()?).ok()?;
+    stream.shutdown(Shutdown::Write).ok()?;
     let mut text = Vec::new();
-    io::Read::read_to_end(&mut stream, &mut text).ok()?;
+    stream.read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use hostftl_core::{Answer, Refusal, Verb};
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -182,6 +183,23 @@ impl Engine {
     /// What tells that, also when the engine is gone.
     pub fn broken(&self) -> Arc<AtomicBool> {
         self.broken.clone()
+    }
+
+    /// Lets the layer do what an operator wants, between two of its steps.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
+        let closed = Err(Refusal::Because("the volume is being closed"));
+        let _alarm = Alarm(self);
+        let Ok(mut core) = self.core.lock() else { return closed };
+        let is_over = core.end.is_some();
+        let Some((driver, jobs)) = core.parts.as_mut().filter(|_| !is_over) else { return closed };
+        let answer = driver.operate(verb, jobs);
+        drop(core);
+        self.help();
+        self.waker.ring();
+        answer
     }
 
     /// Asks for a turn, and says how many there were.

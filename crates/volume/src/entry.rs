@@ -12,7 +12,7 @@
 
 use hostftl_core::{
     BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos, Page, Target,
-    Verdict,
+    Verb, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,7 @@ pub enum Entry<'a> {
     Done { token: u64, result: Result<Verdict, DeviceError>, meta: &'a [u8] },
     Timer,
     Stop,
+    Verb(Verb),
 }
 
 const KINDS: [Kind; 5] = [Kind::Read, Kind::Write, Kind::Flush, Kind::Trim, Kind::Zeroes];
@@ -101,6 +102,8 @@ const STOP: u64 = 1;
 const HOST: u64 = 2;
 /// A success; the errors follow.
 const DONE: u64 = 12;
+/// What an operator wants.
+const VERB: u64 = 32;
 
 /// The record of `input`, `since` nanoseconds after the one before.
 pub fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
@@ -123,6 +126,11 @@ pub fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
         }
         Input::Done(done) => emit_done(done, out),
     }
+}
+
+/// The record of a verb, `since` nanoseconds after the one before.
+pub fn emit_verb(since: Nanos, verb: Verb, out: &mut Vec<u8>) {
+    [since, VERB].into_iter().chain(verb.to_numbers()).for_each(|number| put(out, number));
 }
 
 fn emit_done(done: &Done, out: &mut Vec<u8>) {
@@ -162,6 +170,7 @@ pub fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
             let (ticket, lba, sectors) = (take(bytes)?, take(bytes)?, take(bytes)?);
             Entry::Host { kind, fua, ticket, lba, sectors }
         }
+        VERB => Entry::Verb(Verb::from_numbers([take(bytes)?, take(bytes)?, take(bytes)?])?),
         code => {
             let result = match (code - DONE) as usize {
                 0 => {
@@ -204,7 +213,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostftl_core::{Cause, MetaBuf, Request, Tally, Ticket, Token};
+    use hostftl_core::{Cause, MetaBuf, Request, Scrub, Tally, Ticket, Token};
 
     #[test]
     fn numbers_of_any_size_come_back() {
@@ -231,6 +240,8 @@ mod tests {
         emit(0, &input, &mut bytes);
         let Input::Host(request) = input else { unreachable!() };
         request.ticket.close();
+        let verb = Verb::Scrub(Scrub::Start(300));
+        emit_verb(2, verb, &mut bytes);
         emit(1, &Input::Stop, &mut bytes);
         let rest = &mut &bytes[..];
         let Some((7, Entry::Done { token, result, meta })) = parse(rest) else { panic!("no end") };
@@ -238,6 +249,7 @@ mod tests {
         let (kind, sectors) = (Kind::Zeroes, 1 << 33);
         let host = Entry::Host { kind, fua: true, ticket: 77, lba: 3, sectors };
         assert_eq!(parse(rest), Some((0, host)));
+        assert_eq!(parse(rest), Some((2, Entry::Verb(verb))));
         assert_eq!(parse(rest), Some((1, Entry::Stop)));
         assert!(rest.is_empty());
     }

@@ -64,6 +64,14 @@ pub enum Error {
         /// The volume file that is served.
         theirs: String,
     },
+    /// What an operator wants can't be done; nothing was changed.
+    #[error("{}: {why}", path.display())]
+    Refused {
+        /// The volume file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A file is there already that `create` or `import` would have to replace.
     #[error("{} exists; remove it or choose another name", path.display())]
     Exists {

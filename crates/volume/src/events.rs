@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 17] = [
+pub const KINDS: [(&str, Level, &str, &str); 20] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -122,6 +122,19 @@ pub const KINDS: [(&str, Level, &str, &str); 17] = [
         "data does not match its checksum and can't be rebuilt; reads of the range fail",
         "restore the range from a backup: writing it ends the error",
     ),
+    (
+        "scrub-over",
+        Level::Info,
+        "a scrub is over and found nothing that can't be mended",
+        "nothing; look at `mended` when it found something",
+    ),
+    (
+        "scrub-damage",
+        Level::Error,
+        "a scrub is over and found what can't be rebuilt",
+        "restore the ranges that events of the kind `corrupt` name",
+    ),
+    ("task-over", Level::Info, "other work in the background is over", "nothing"),
     (
         "sectors-lost",
         Level::Error,

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use hostftl_core::{HostError, SECTOR};
+use hostftl_core::{HostError, Refusal, SECTOR, Verb};
 use hostftl_io::{Arena, Lease, Waker};
 
 use crate::engine::Engine;
@@ -271,6 +271,16 @@ impl Port {
     pub(crate) fn pulse(&self) -> u64 {
         let engine = self.0.engine.get().and_then(Weak::upgrade);
         engine.map_or(0, |engine| engine.pulse())
+    }
+
+    /// Lets the layer do what an operator wants.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub(crate) fn operate(&self, verb: Verb) -> Result<hostftl_core::Answer, Refusal> {
+        let engine = self.0.engine.get().and_then(Weak::upgrade);
+        let closed = Err(Refusal::Because("the volume is being closed"));
+        engine.map_or(closed, |engine| engine.operate(verb))
     }
 
     /// From now on whoever has a seat helps `engine`.

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use hostftl_core::{Credits, DeviceError, Event, Payload, Reply, SECTOR};
+use hostftl_core::{Credits, DeviceError, Event, Payload, Reply, SECTOR, TaskEnd, TaskKind};
 use hostftl_io::{Device, Host, IoError, Pull};
 
 use crate::counted::counted;
@@ -142,8 +142,36 @@ impl Host for Quiet {
                 );
                 self.tell(Level::Warning, "mended", text);
             }
+            Event::Over { task, end, beyond, mended } => {
+                let (level, kind, text) = over(task, end, beyond, mended);
+                self.events.tell(level, kind, text);
+            }
             _ => {}
         }
+    }
+}
+
+/// What came of a task, in words.
+fn over(task: TaskKind, end: TaskEnd, beyond: u64, mended: u64) -> (Level, &'static str, String) {
+    let found = match (mended, end) {
+        (0, TaskEnd::Done) => "all that lives was read and is right".into(),
+        (0, TaskEnd::Stopped) => "it was ended before it was through".into(),
+        (_, TaskEnd::Done) => format!("{} mended", counted(mended, "place")),
+        (_, TaskEnd::Stopped) => {
+            format!("it was ended before it was through; {} mended", counted(mended, "place"))
+        }
+    };
+    match (task, beyond) {
+        (TaskKind::Scrub, 0) => (Level::Info, "scrub-over", format!("the scrub is over: {found}")),
+        (TaskKind::Scrub, _) => {
+            let lost = counted(beyond, "block");
+            let text = format!(
+                "the scrub is over: {lost} of the volume can't be rebuilt, which events of the \
+                 kind corrupt name by range"
+            );
+            (Level::Error, "scrub-damage", text)
+        }
+        (task, _) => (Level::Info, "task-over", format!("{} is over", task.name())),
     }
 }
 

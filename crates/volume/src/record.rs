@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use hostftl_core::{DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest};
+use hostftl_core::{DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest, Verb};
 use hostftl_format::page::crc32c;
 use hostftl_io::Tap;
 use hostftl_layers::{LayerConfig, Mode};
 
-use crate::entry::{END, Head, HeadDevice, MAGIC, emit};
+use crate::entry::{END, Head, HeadDevice, MAGIC, emit, emit_verb};
 use crate::error::{Error, file};
 use crate::private::new_private;
 
@@ -118,6 +118,16 @@ impl Pen {
         }
     }
 
+    /// Adds the record of what the layer is told.
+    fn note(&mut self, now: Nanos, emit: impl FnOnce(Nanos, &mut Vec<u8>)) {
+        let since = now - self.last;
+        (self.last, self.steps, self.records) = (now, self.steps + 1, self.records + 1);
+        emit(since, &mut self.batch);
+        if self.batch.len() >= BATCH {
+            self.write_batch();
+        }
+    }
+
     fn write_batch(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         if !batch.is_empty() {
@@ -146,13 +156,11 @@ impl Pen {
 
 impl Tap for Listener {
     fn input(&mut self, now: Nanos, input: &Input) {
-        let mut pen = lock(&self.0);
-        let since = now - pen.last;
-        (pen.last, pen.steps, pen.records) = (now, pen.steps + 1, pen.records + 1);
-        emit(since, input, &mut pen.batch);
-        if pen.batch.len() >= BATCH {
-            pen.write_batch();
-        }
+        lock(&self.0).note(now, |since, batch| emit(since, input, batch));
+    }
+
+    fn verb(&mut self, now: Nanos, verb: Verb) {
+        lock(&self.0).note(now, |since, batch| emit_verb(since, verb, batch));
     }
 
     fn output(&mut self, now: Nanos, output: &Output) {

@@ -80,7 +80,7 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
         );
         return Err(wrong(why));
     }
-    let index = find(&config, &spec.old).map_err(wrong)?;
+    let index = config.find_device(&spec.old).map_err(wrong)?;
     if journal::bit(&layer, config.devices.len()) >> index & 1 == 1 {
         return Err(wrong("the journal's device can't be replaced yet".into()));
     }
@@ -116,18 +116,6 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     config.publish_again(&spec.path)?;
     undo.keep();
     Ok(Replaced { index: index as u8, old, new, was_lost, notes })
-}
-
-/// The place in the volume file of the device that is called so, or has this number.
-fn find(config: &Config, old: &str) -> Result<usize, String> {
-    let full = modelled::full_name(old).ok();
-    let named = config.devices.iter().position(|name| name == old || Some(name) == full.as_ref());
-    let numbered = || old.parse().ok().filter(|at: &usize| *at < config.devices.len());
-    named.or_else(numbered).ok_or_else(|| {
-        let list = config.devices.iter().enumerate();
-        let list: Vec<String> = list.map(|(at, name)| format!("{at} ({name})")).collect();
-        format!("{old} is none of its devices: {}", list.join(", "))
-    })
 }
 
 /// The members but the one that goes, which must be all that belong and are needed.

@@ -186,6 +186,11 @@ impl Stage {
             self.now = now.ok_or_else(|| {
                 format!("record {number} is nothing that a driver tells the layer at this point")
             })?;
+            if let Entry::Verb(verb) = entry {
+                self.steps += 1;
+                self.layer.operate(verb).ok();
+                continue;
+            }
             let input = self.input(entry).ok_or_else(|| {
                 format!("record {number} ends a command that the layer did not submit this time")
             })?;
@@ -198,6 +203,7 @@ impl Stage {
     fn allows(&self, entry: &Entry<'_>) -> bool {
         match *entry {
             Entry::Timer => true,
+            Entry::Verb(_) => self.phase == Phase::Ready,
             Entry::Done { token, result, .. } => {
                 let in_memory = matches!(
                     self.commands.get(&token),
@@ -227,6 +233,7 @@ impl Stage {
         Some(match entry {
             Entry::Timer => Input::Timer,
             Entry::Stop => Input::Stop,
+            Entry::Verb(_) => return None,
             Entry::Host { kind, fua, ticket, lba, sectors } => {
                 let op = match kind {
                     Kind::Read => HostOp::Read(self.payload(sectors)?),

@@ -24,12 +24,15 @@ use crate::journal;
 use crate::keeper::Keeper;
 use crate::latency::Latencies;
 use crate::open::{Volume, assemble_machine};
+use crate::operate::Operator;
 use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
 use crate::roster::{Roster, standing};
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
 use crate::status::{Status, Still};
+use crate::tasks::Meters;
+use crate::watch::{Watch, Watched};
 
 /// How a volume is started.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,8 @@ pub struct Running {
     port: Port,
     thread: Option<JoinHandle<Result<(), IoError>>>,
     control: Control,
+    /// Ends with the volume.
+    _watch: Watch,
     live: Live,
     recording: Option<Recording>,
     /// Whether a thread panicked in the driver.
@@ -70,6 +75,7 @@ pub(crate) struct Live {
     news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
     events: Events,
+    meters: Arc<Mutex<Meters>>,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
 }
@@ -82,6 +88,9 @@ impl Live {
         let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut status = self.still.with(&snapshot, &news, &latencies);
         drop((news, latencies));
+        let meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        status.tasks = meters.tell(&snapshot.tasks);
+        drop(meters);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(Link { reconnects, trouble }) = watch.as_ref().map(LinkWatch::link) {
                 (device.reconnects, device.trouble) = (Some(reconnects), trouble);
@@ -149,23 +158,13 @@ impl Volume {
         let fresh = self.layer.fresh;
         let lost = settle(&self.layer, (!reads).then_some(&mut self.roster), &driver)?;
         let news = Arc::new(Mutex::new(recovery));
-        let limits = self.plan.limits;
-        let longest =
-            limits.max_transfer.saturating_mul(SECTOR as u32).min(machine.arena.longest());
+        let longest = self.plan.limits.max_transfer.saturating_mul(SECTOR as u32);
+        let longest = longest.min(machine.arena.longest());
         let name = export_name(&self.path, &self.config);
         let session = Session::of(options, &self.config, driver.devices(), lost);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
-        let export = Export {
-            name,
-            also: None,
-            held: None,
-            bytes: limits.exported * SECTOR as u64,
-            max_transfer: longest,
-            align: limits.align * SECTOR as u32,
-            fast_zeroes: driver.layer().has_fast_zeroes(),
-            read_only: reads,
-        };
+        let export = export_of(name, driver.layer(), longest, reads);
         let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
@@ -180,8 +179,11 @@ impl Volume {
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         let (still, shown) = (Arc::new(still), driver.shown());
-        let live = Live { still, shown, news, latencies, events, links };
-        let control = Control::listen(self.config.uuid, live.clone())?;
+        let meters = Arc::new(Mutex::new(Meters::default()));
+        let watched = Watched { shown: shown.clone(), meters: meters.clone() };
+        let live = Live { still, shown, news, latencies, events, meters, links };
+        let operator = Operator::new(port.clone(), self.config.clone());
+        let control = Control::listen(self.config.uuid, live.clone(), operator)?;
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
         if let Some(session) = &session {
@@ -191,9 +193,34 @@ impl Volume {
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
         let (port_too, thread) = (port.clone(), Some(spawn(engine, session, reads)?));
-        let running =
-            Running { port: port_too, thread, control, live, recording, broken, _lock, _sole };
+        let _watch = Watch::begin(watched)?;
+        let running = Running {
+            port: port_too,
+            thread,
+            control,
+            _watch,
+            live,
+            recording,
+            broken,
+            _lock,
+            _sole,
+        };
         Ok((running, port))
+    }
+}
+
+/// The block device that clients see of a layer, with requests of so many bytes at the longest.
+fn export_of(name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
+    let limits = layer.limits();
+    Export {
+        name,
+        also: None,
+        held: None,
+        bytes: limits.exported * SECTOR as u64,
+        max_transfer: longest,
+        align: limits.align * SECTOR as u32,
+        fast_zeroes: layer.has_fast_zeroes(),
+        read_only: reads,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::open::open_with;
 use crate::quiet::Quiet;
 use crate::running::StartOptions;
 use crate::session;
+use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
 
 /// Ranges that a note names.
@@ -79,6 +80,9 @@ pub struct Status {
     /// What the layer holds; none when it keeps no account, or the volume is not served.
     #[serde(default)]
     pub space: Option<Space>,
+    /// What goes on in the background, or rests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskStatus>,
     /// What else the layer shows of its state, by name.
     #[serde(default)]
     pub facts: BTreeMap<String, u64>,

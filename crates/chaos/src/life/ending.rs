@@ -46,6 +46,7 @@ impl Life<'_> {
                 w.tallies.note(Named::Checkpoint);
                 Ok(())
             }
+            Event::Over { .. } => Ok(()),
             Event::Older { .. } | Event::GcStarted | Event::Full => {
                 w.tallies.note(match event {
                     Event::Older { .. } => Named::OlderTold,

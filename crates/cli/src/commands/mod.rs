@@ -12,10 +12,12 @@ pub mod memory;
 pub mod paper;
 pub mod probe;
 pub mod replay;
+pub mod scrub;
 pub mod serve;
 pub mod status;
 pub mod targets;
 pub mod trace;
+pub mod wait;
 mod witness;
 
 use hostftl_io::IoError;

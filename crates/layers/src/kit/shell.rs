@@ -15,8 +15,9 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use hostftl_core::{
-    Codec, Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer, Limits,
-    MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Piece, Request, Token, Verdict, View, ViewMut,
+    Answer, Codec, Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer,
+    Limits, MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Piece, Refusal, Request, Task, Token, Verb,
+    Verdict, View, ViewMut,
 };
 
 use super::cx::{Common, Cx};
@@ -93,6 +94,17 @@ pub trait Core: Debug {
     /// A round after a failure or after the end, whether anything moved: requests are brought to
     /// their end.
     fn wind_down(&mut self, cx: &mut CxOf<Self>) -> bool;
+    /// As [`Layer::operate`], of an engine that runs and works.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
+        Err(Refusal::Unable)
+    }
+    /// As [`Layer::tasks`].
+    fn tasks(&self) -> Few<Task, 5> {
+        Few::new()
+    }
     /// A step is over, whatever it did.
     fn after_step(&mut self, _cx: &mut CxOf<Self>) {}
 
@@ -269,6 +281,18 @@ impl<C: Core> Layer for Shell<C> {
         self.with(now, out, MAX_OUTPUTS, |core, cx| core.after_step(cx));
         let touched = self.common.touched();
         assert!(touched <= MAX_TOUCH, "a step touched {touched} map entries");
+    }
+
+    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+        match (self.common.life(), self.common.health()) {
+            (Life::Running, Health::Good) => self.core.operate(verb),
+            (Life::Running, _) => Err(Refusal::Because("nothing can be written any more")),
+            _ => Err(Refusal::Because("the volume is not open")),
+        }
+    }
+
+    fn tasks(&self) -> Few<Task, 5> {
+        self.core.tasks()
     }
 
     fn credits(&self) -> Credits {

@@ -8,6 +8,7 @@ mod journal;
 mod life;
 mod members;
 mod older;
+mod operate;
 mod pulse;
 mod readonly;
 mod refusals;

@@ -1,0 +1,127 @@
+//! `hostftl wait`: waits for what goes on in the background of a volume.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hostftl_volume::{Event, Running, Status, TaskStatus};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::units::bytes;
+
+/// How often a volume is asked, and how often a line is printed.
+const LOOK: Duration = Duration::from_millis(100);
+const TELL: Duration = Duration::from_secs(5);
+
+/// Wait until work in the background of a served volume is over: protect, join, evacuate, restripe,
+/// scrub
+#[derive(clap::Args)]
+pub struct Args {
+    /// The volume's file
+    volume: PathBuf,
+    /// Only for this; all that goes on unless it is said
+    #[arg(value_parser = ["protect", "join", "evacuate", "restripe", "scrub"])]
+    verb: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the volume is not served, or what was waited for found something that can't be mended.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    served(&args.volume, args.verb.as_deref(), console)
+}
+
+/// Waits for a task of a volume that another process serves.
+pub fn served(volume: &Path, task: Option<&str>, console: &mut Console) -> Result<(), Failure> {
+    let mut look = || {
+        let status = hostftl_volume::status(volume)?;
+        let events = hostftl_volume::events(volume)?;
+        let name = volume.display();
+        let gone = || Failure::failed(format!("{name}: it is not served, so nothing goes on"));
+        Ok((status, events.ok_or_else(gone)?))
+    };
+    watch(volume, task, &mut look, console)
+}
+
+/// Waits for a task of a volume that this process has open, and closes it.
+pub fn here(
+    volume: &Path,
+    running: Running,
+    task: &str,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let mut look = || Ok((running.status(), running.events().since(0)));
+    let waited = watch(volume, Some(task), &mut look, console);
+    running.stop()?;
+    waited
+}
+
+type Look<'a> = &'a mut dyn FnMut() -> Result<(Status, Vec<Event>), Failure>;
+
+fn watch(
+    volume: &Path,
+    wanted: Option<&str>,
+    look: Look,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let mut told: Option<Instant> = None;
+    loop {
+        let (status, events) = look()?;
+        let wants = |task: &&TaskStatus| wanted.is_none_or(|wanted| wanted == task.task);
+        let mut tasks = status.tasks.iter().filter(wants).peekable();
+        if tasks.peek().is_none() {
+            return end(volume, wanted, &events, console);
+        }
+        if let Some(rests) = status.tasks.iter().find(|task| wants(task) && task.paused) {
+            let (name, task) = (volume.display(), &rests.task);
+            let next = format!("`hostftl {task} {name} --resume` goes on");
+            return Err(Failure::failed(format!("{name}: {task} rests; {next}")));
+        }
+        if !console.is_json() && told.is_none_or(|told| told.elapsed() >= TELL) {
+            tasks.try_for_each(|task| console.line(line(task)))?;
+            console.flush()?;
+            told = Some(Instant::now());
+        }
+        if interrupt::asked() {
+            let name = volume.display();
+            return Err(Failure::interrupted(format!("{name}: no longer waited for")));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// How far a task is, in a line.
+pub fn line(task: &TaskStatus) -> String {
+    let all = task.done_bytes + task.left_bytes;
+    let percent = 100.0 * task.done_bytes as f64 / all.max(1) as f64;
+    let (done, all) = (bytes(task.done_bytes), bytes(all));
+    let rate = task.rate.map_or(String::new(), |rate| format!(", {}/s", bytes(rate)));
+    let left = |seconds| humantime::format_duration(Duration::from_secs(seconds));
+    let left = task.eta_seconds.map_or(String::new(), |it| format!(", {} left", left(it)));
+    let rests = if task.paused { ", rests" } else { "" };
+    format!("{}: {done} of {all} ({percent:.1} %){rate}{left}{rests}", task.task)
+}
+
+/// What came of it: the newest event that says so.
+fn end(
+    volume: &Path,
+    wanted: Option<&str>,
+    events: &[Event],
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let is = |event: &&Event| wanted.is_some_and(|wanted| event.kind.contains(wanted));
+    let last = events.iter().rev().find(is);
+    if console.is_json() {
+        console.value(&serde_json::json!({"volume": volume, "over": wanted, "event": last}))?;
+    } else {
+        let text = last.map_or("nothing goes on", |event| event.text.as_str());
+        console.line(format!("{}: {text}", volume.display()))?;
+    }
+    match last.filter(|event| event.level == hostftl_volume::Level::Error) {
+        Some(event) => Err(Failure::needs_hand(format!("{}: {}", volume.display(), event.text))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,184 @@
+//! What an operator wants of a layer that serves, and how far the layer is with it.
+
+/// What an operator wants. Devices are indices in the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Do without a device from now on, as if it had failed.
+    Offline(u8),
+    /// Take a device back that was done without.
+    Online(u8),
+    /// Move what lies on a device elsewhere, then do without it.
+    Remove(u8),
+    /// Leave off what was begun with a device.
+    Cancel(u8),
+    /// Read and check everything that is live.
+    Scrub(Scrub),
+    /// Another value of a parameter.
+    Set(Setting),
+}
+
+/// What is to become of a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scrub {
+    /// Begin one at this place; one that is under way or rests goes on where it is. Places are the
+    /// layer's own: see [`Task::place`].
+    Start(u64),
+    /// Rest, and keep the place.
+    Pause,
+    /// Go on after a rest.
+    Resume,
+    /// End it where it is.
+    Stop,
+}
+
+/// A parameter that can change while a layer serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// How much of the devices' time background work may take beside a host, in percent.
+    RebuildShare(u8),
+    /// The victim policy with this place in the layers' list of them.
+    Gc(u8),
+}
+
+/// What came of a verb that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done, or begun: then [`crate::Layer::tasks`] tells how far it is.
+    Begun,
+    /// There was nothing to do: it was so already.
+    WasSo,
+}
+
+/// Why a verb was not taken; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// This layer can't do that.
+    Unable,
+    /// It can't now, or not so; the text says why.
+    Because(&'static str),
+}
+
+/// Work that goes on in the background, in the order in which it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskKind {
+    /// What misses a chunk is made anew.
+    Protect,
+    /// A device that came gets what it lacks.
+    Join,
+    /// What lies on a device moves elsewhere.
+    Evacuate,
+    /// Rows are made as wide as they can be.
+    Restripe,
+    /// What is live is read and checked.
+    Scrub,
+}
+
+impl TaskKind {
+    /// All, in order.
+    pub const ALL: [TaskKind; 5] = [
+        TaskKind::Protect,
+        TaskKind::Join,
+        TaskKind::Evacuate,
+        TaskKind::Restripe,
+        TaskKind::Scrub,
+    ];
+
+    /// The word for users.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TaskKind::Protect => "protect",
+            TaskKind::Join => "join",
+            TaskKind::Evacuate => "evacuate",
+            TaskKind::Restripe => "restripe",
+            TaskKind::Scrub => "scrub",
+        }
+    }
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// What it does.
+    pub kind: TaskKind,
+    /// Whether an operator lets it rest.
+    pub is_paused: bool,
+    /// Bytes that are done, and that are left: what is live, as it lies on the devices.
+    pub done: u64,
+    /// See `done`.
+    pub left: u64,
+    /// Where it is, for a start that goes on there.
+    pub place: u64,
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskEnd {
+    /// All is done.
+    Done,
+    /// Somebody ended it before.
+    Stopped,
+}
+
+impl Verb {
+    /// The verb as three numbers, for recordings.
+    pub fn to_numbers(self) -> [u64; 3] {
+        match self {
+            Verb::Offline(device) => [0, device.into(), 0],
+            Verb::Online(device) => [1, device.into(), 0],
+            Verb::Remove(device) => [2, device.into(), 0],
+            Verb::Cancel(device) => [3, device.into(), 0],
+            Verb::Scrub(Scrub::Start(place)) => [4, 0, place],
+            Verb::Scrub(Scrub::Pause) => [4, 1, 0],
+            Verb::Scrub(Scrub::Resume) => [4, 2, 0],
+            Verb::Scrub(Scrub::Stop) => [4, 3, 0],
+            Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
+            Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
+        }
+    }
+
+    /// The verb that has these numbers; none when there is none.
+    pub fn from_numbers([verb, which, value]: [u64; 3]) -> Option<Self> {
+        let (device, small) = (u8::try_from(which), u8::try_from(value));
+        let found = match (verb, which) {
+            (0, _) => Verb::Offline(device.ok()?),
+            (1, _) => Verb::Online(device.ok()?),
+            (2, _) => Verb::Remove(device.ok()?),
+            (3, _) => Verb::Cancel(device.ok()?),
+            (4, 0) => Verb::Scrub(Scrub::Start(value)),
+            (4, 1) => Verb::Scrub(Scrub::Pause),
+            (4, 2) => Verb::Scrub(Scrub::Resume),
+            (4, 3) => Verb::Scrub(Scrub::Stop),
+            (5, 0) => Verb::Set(Setting::RebuildShare(small.ok()?)),
+            (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
+            _ => return None,
+        };
+        (found.to_numbers() == [verb, which, value]).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verb_is_its_numbers() {
+        let verbs = [
+            Verb::Offline(3),
+            Verb::Online(15),
+            Verb::Remove(0),
+            Verb::Cancel(1),
+            Verb::Scrub(Scrub::Start(1 << 40)),
+            Verb::Scrub(Scrub::Pause),
+            Verb::Scrub(Scrub::Resume),
+            Verb::Scrub(Scrub::Stop),
+            Verb::Set(Setting::RebuildShare(30)),
+            Verb::Set(Setting::Gc(2)),
+        ];
+        for verb in verbs {
+            assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
+        }
+        for wrong in [[6, 0, 0], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]] {
+            assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
+        }
+    }
+}
