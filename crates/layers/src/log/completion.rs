@@ -89,7 +89,7 @@ impl Engine {
     fn salvage_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
         let Engine { salvage, recovery, pages, collection, devices, .. } = self;
         let replay = recovery.as_ref().map(|recovery| &recovery.replay);
-        let step = salvage.done(command, ended, devices, |wanted, buf, lba, chunks| match wanted {
+        let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
                 let head = replay.and_then(|replay| replay.next_head(stream, buf, lba));
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)

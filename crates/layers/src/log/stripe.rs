@@ -40,6 +40,12 @@ impl Stripe {
         rest.trailing_zeros() as u8
     }
 
+    /// Which member is the first of rows in a slot: rows with the same turn lie on the devices in
+    /// the same way.
+    pub fn turn(self, segment: u32, slot: u32) -> u8 {
+        ((u64::from(segment) + u64::from(slot)) % u64::from(self.count())) as u8
+    }
+
     /// The device of data chunk `chunk` of rows in a slot.
     #[inline]
     pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {

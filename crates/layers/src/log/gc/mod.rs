@@ -33,6 +33,7 @@ use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::metadata::{Salvage, Wanted};
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::rows::Rows;
 use crate::log::segments::Segments;
 
@@ -438,7 +439,12 @@ impl Collection {
         let (from, sectors) = self.live_range(chunk).expect("it has live records");
         match self.layout.parity {
             true => {
-                let mend = Mend::new(self.at, (from, sectors), (chunk, self.chunks.count()));
+                let At { segment, slot, .. } = self.at;
+                let (stripe, chunks) = (with.devices.stripe(segment), self.chunks.count());
+                let wanted = Chunk::Data(chunk);
+                let rebuild = Rebuild::new(stripe, (segment, slot), wanted, chunks);
+                let lba = self.layout.lba(self.at);
+                let mend = Mend::new(lba, (from, sectors), chunk, rebuild);
                 self.go(Phase::Mending(mend));
             }
             false => self.chunk_mended(chunk, false, with, cx),

@@ -4,55 +4,49 @@ use hostftl_core::{Cause, Command, DeviceError, Few, Target, Verdict};
 
 use crate::log::buffers::Buffer;
 use crate::log::gc::{Collection, Needs};
-use crate::log::layout::At;
 use crate::log::ops::{Cx, Op};
+use crate::log::redundancy::rebuild::Rebuild;
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mend {
-    at: At,
+    /// Where the row begins on its devices.
+    lba: u64,
     /// The first sector of the chunk that is wanted, and how many.
     from: u32,
     sectors: u32,
     chunk: u8,
-    /// Chunks of the row.
-    chunks: u32,
-    /// What is read next: 0 is the parity, `n` is chunk `n − 1`.
-    next: u32,
+    rebuild: Rebuild,
     /// Whether a command is under way.
     busy: bool,
 }
 
 impl Mend {
-    /// Makes `sectors` sectors from `from` on of a chunk of the row at `at`, which has so many.
-    pub fn new(at: At, (from, sectors): (u32, u32), (chunk, chunks): (u8, u32)) -> Self {
-        Mend { at, from, sectors, chunk, chunks, next: 0, busy: false }
+    /// Makes `sectors` sectors from `from` on of a chunk of the row that begins at `lba`.
+    pub fn new(lba: u64, (from, sectors): (u32, u32), chunk: u8, rebuild: Rebuild) -> Self {
+        Mend { lba, from, sectors, chunk, rebuild, busy: false }
+    }
+
+    /// What was read is in the sum.
+    fn folded(self) -> Self {
+        Mend { busy: false, rebuild: self.rebuild.fold(), ..self }
     }
 }
 
 impl Collection {
     /// Reads the next chunk; the first goes where the sum will be.
-    pub fn pump_mend(&mut self, mut mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn pump_mend(&mut self, mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
         if mend.busy || cx.command_room() == 0 {
             return false;
         }
-        if mend.next == u32::from(mend.chunk) + 1 {
-            mend.next += 1;
-        }
-        if mend.next > mend.chunks {
+        let Some(device) = mend.rebuild.next_device() else {
             self.chunk_mended(mend.chunk, true, with, cx);
             return true;
-        }
-        let At { segment, slot, .. } = mend.at;
-        let stripe = with.devices.stripe(segment);
-        let device = match mend.next {
-            0 => stripe.parity_device(segment, slot),
-            chunk => stripe.device(segment, slot, chunk - 1),
         };
         self.mend_goes_on(Mend { busy: true, ..mend });
         let buffer = self.mend_buffer();
         let view = with.buffers.at(buffer).view_mut_sectors(mend.from, mend.sectors);
-        let lba = self.layout.lba(mend.at) + u64::from(mend.from);
+        let lba = mend.lba + u64::from(mend.from);
         let command = Command::Read { device, lba, into: Target::Data(view), cause: Cause::Gc };
         with.devices.submit(Op::GcMend, command, cx);
         true
@@ -61,7 +55,7 @@ impl Collection {
     /// The buffer into which a chunk is read.
     pub fn mend_buffer(&self) -> Buffer {
         let mend = self.mending();
-        if mend.next == 0 { Buffer::Gc(mend.chunk) } else { Buffer::Other }
+        if mend.rebuild.is_begin() { Buffer::Gc(mend.chunk) } else { Buffer::Other }
     }
 
     /// A chunk was read, or is folded in.
@@ -77,13 +71,13 @@ impl Collection {
         let other = Buffer::Other;
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                let first = mend.next == 0;
+                let first = mend.rebuild.is_begin();
                 with.buffers.at(if first { sum } else { other }).repay_mut(view);
                 if result.is_err() {
                     return self.chunk_mended(mend.chunk, false, with, cx);
                 }
                 if first {
-                    return self.mend_goes_on(Mend { busy: false, next: 1, ..mend });
+                    return self.mend_goes_on(mend.folded());
                 }
                 let mut from = Few::new();
                 from.push(with.buffers.at(other).view_sectors(mend.from, mend.sectors));
@@ -94,7 +88,7 @@ impl Collection {
             Command::Fold { from, into, .. } => {
                 from.into_iter().for_each(|view| with.buffers.at(other).repay(view));
                 with.buffers.at(sum).repay_mut(into);
-                self.mend_goes_on(Mend { busy: false, next: mend.next + 1, ..mend });
+                self.mend_goes_on(mend.folded());
             }
             other => unreachable!("{other:?} mends nothing"),
         }

@@ -3,18 +3,20 @@
 use hostftl_core::SECTORS_PER_BLOCK;
 use hostftl_format::log::Place;
 
+use crate::log::redundancy::rebuild::Rebuild;
+
 /// Of an operation: no request waits for it.
 pub const NOBODY: u16 = u16::MAX;
 
-/// How far a rescue has come. Number 0 is the parity, `n` chunk `n − 1`.
+/// How far a rescue has come, and what comes into the sum next, or is on its way there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescue {
-    /// This one is read.
-    Reading(u32),
+    /// It is read.
+    Reading(Rebuild),
     /// It is folded into the sum.
-    Folding(u32),
+    Folding(Rebuild),
     /// The checksum of the sum is made.
-    Checking(u32),
+    Checking(Rebuild),
 }
 
 /// What an operation is doing.

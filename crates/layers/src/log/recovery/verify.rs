@@ -18,6 +18,7 @@ use crate::log::Engine;
 use crate::log::buffers::Buffer;
 use crate::log::layout::At;
 use crate::log::ops::{Cx, count_sent, fail};
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
 /// How far it has come. Chunk `width` is the parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,8 @@ enum Step {
     Begin,
     /// Chunks are being read.
     Reading,
-    /// The sum of all others goes into this chunk, from that one on.
-    Folding(u32, u32),
+    /// A chunk is made from the others.
+    Folding(Rebuild),
     /// This entry is next.
     Entry(u32),
     /// What the row lacks is written.
@@ -62,7 +63,7 @@ impl Engine {
         match self.verify().step {
             Step::Begin => self.read_row(cx),
             Step::Reading => self.row_came(cx),
-            Step::Folding(into, from) => self.fold_others((into, from), cx),
+            Step::Folding(rebuild) => self.fold_others(rebuild, cx),
             Step::Entry(index) => self.check_entry(index, cx),
             Step::Writing => {
                 self.verify().step = Step::Over;
@@ -176,31 +177,48 @@ impl Engine {
 
     /// Makes a chunk from the others.
     fn mend_chunk(&mut self, chunk: u32) {
-        let verify = self.verify();
-        verify.mended = Some(chunk);
-        verify.step = Step::Folding(chunk, 0);
+        self.verify().mended = Some(chunk);
+        self.make_chunk(Chunk::Data(chunk as u8));
     }
 
-    /// Folds the chunks from `from` on into chunk `into`, a few at a time.
-    fn fold_others(&mut self, (into, from): (u32, u32), cx: &mut Cx) -> bool {
-        let (chunks, width) = (u32::from(self.first_found().head.chunks), self.layout.width());
-        let all = (0..chunks).chain([width]).filter(|chunk| *chunk != into);
-        let mut next = all.clone().filter(|chunk| *chunk >= from);
-        let sectors = self.verified_sectors(into);
-        let mut sources = Few::new();
-        for chunk in next.by_ref().take(MAX_PIECES) {
-            let buffer = Buffer::row(0, chunk);
-            sources.push(self.buffers.at(buffer).view_sectors(0, sectors));
+    fn make_chunk(&mut self, wanted: Chunk) {
+        let At { segment, slot, .. } = self.first_found().at;
+        let (stripe, chunks) = (self.devices.stripe(segment), self.first_found().head.chunks);
+        let rebuild = Rebuild::new(stripe, (segment, slot), wanted, chunks.into());
+        self.verify().step = Step::Folding(rebuild);
+    }
+
+    /// The buffer of a chunk of the row.
+    fn buffer_of(&self, chunk: Chunk) -> Buffer {
+        Buffer::row(0, self.number_of(chunk))
+    }
+
+    /// The number of a chunk of the row, that of the parity being the greatest.
+    fn number_of(&self, chunk: Chunk) -> u32 {
+        match chunk {
+            Chunk::Data(chunk) => chunk.into(),
+            Chunk::Parity => self.layout.width(),
         }
-        let rest = next.next();
-        let keep = from > 0;
-        self.verify().step = match rest {
-            Some(rest) => Step::Folding(into, rest),
-            None if into == width => Step::Writing,
-            None => Step::Entry(0),
+    }
+
+    /// Folds the next chunks into the one that is wanted, a few at a time.
+    fn fold_others(&mut self, mut rebuild: Rebuild, cx: &mut Cx) -> bool {
+        let wanted = rebuild.wanted();
+        let into = self.number_of(wanted);
+        let sectors = self.verified_sectors(into);
+        let keep = !rebuild.is_begin();
+        let mut sources = Few::new();
+        while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
+            let buffer = self.buffer_of(chunk);
+            sources.push(self.buffers.at(buffer).view_sectors(0, sectors));
+            rebuild = rebuild.fold();
+        }
+        self.verify().step = match (rebuild.next(), wanted) {
+            (Some(_), _) => Step::Folding(rebuild),
+            (None, Chunk::Parity) => Step::Writing,
+            (None, Chunk::Data(_)) => Step::Entry(0),
         };
-        let buffer = Buffer::row(0, into);
-        let target = self.buffers.at(buffer).view_mut_sectors(0, sectors);
+        let target = self.buffers.at(self.buffer_of(wanted)).view_mut_sectors(0, sectors);
         let command = Command::Fold { from: sources, into: target, keep };
         self.recover(into as u16, command, cx);
         true
@@ -252,7 +270,7 @@ impl Engine {
             }
             Some(_) => unreachable!("the parity is made last"),
             // The parity is always made anew: whether it arrived costs as much to find out.
-            None => self.verify().step = Step::Folding(width, 0),
+            None => self.make_chunk(Chunk::Parity),
         }
         true
     }

@@ -1,8 +1,7 @@
 //! Rebuilds metadata that can't be read from its device, from parity.
 //!
-//! How many chunks a row has is not known beforehand: the parity is folded with one chunk after the
-//! other, until the sum is what was wanted. Heads and images have checksums, so that what is wrong
-//! is never taken.
+//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`]. Heads
+//! and images have checksums, so that what is wrong is never taken.
 //!
 //! Invariant: one rebuild at a time; the others wait with their buffers.
 
@@ -14,6 +13,7 @@ use crate::kit::shell::Ended;
 use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, Op};
+use crate::log::redundancy::rebuild::Rebuild;
 
 /// Who wants metadata back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub struct Salvage {
     jobs: VecDeque<Job>,
     /// Where its segment lies, when that is not known: the guess that is tried.
     guess: usize,
-    /// What is read next of the first job: the parity, or 1 more than a chunk.
-    next: u32,
+    /// How far that has come; `None` before it is begun.
+    rebuild: Option<Rebuild>,
     busy: bool,
     sum: MetaBuf,
     buf: Option<MetaBuf>,
@@ -81,7 +81,7 @@ impl Salvage {
             layout: *layout,
             jobs: VecDeque::with_capacity(32),
             guess: 0,
-            next: 0,
+            rebuild: None,
             busy: false,
             sum: MetaBuf::new(pages),
             buf: Some(MetaBuf::new(pages)),
@@ -111,21 +111,17 @@ impl Salvage {
         let Some(job) = self.jobs.front().filter(|_| !self.busy && cx.command_room() > 0) else {
             return Step::None;
         };
-        let (segment, slot) = self.layout.slot_of(job.lba);
-        let Some(stripe) = devices.membership().guess(segment, self.guess) else {
-            return self.end(false);
-        };
-        let device = match self.next {
-            0 => stripe.parity_device(segment, slot),
-            chunk => stripe.device(segment, slot, chunk - 1),
-        };
-        if device == job.device && self.next > 0 {
-            self.next += 1;
-            if self.next > stripe.width() {
-                self.guess_again();
-            }
-            return Step::Moved;
+        if self.rebuild.is_none() {
+            let (segment, slot) = self.layout.slot_of(job.lba);
+            let Some(stripe) = devices.membership().guess(segment, self.guess) else {
+                return self.end(false);
+            };
+            self.rebuild = Rebuild::on_device(stripe, (segment, slot), job.device);
         }
+        let Some(device) = self.rebuild.and_then(|rebuild| rebuild.next_device()) else {
+            self.guess_again();
+            return Step::Moved;
+        };
         let buf = self.buf.take().expect("nothing is being read");
         let into = Target::Meta { buf, pages: job.pages };
         let command = Command::Read { device, lba: job.lba, into, cause: Cause::Map };
@@ -140,7 +136,6 @@ impl Salvage {
         &mut self,
         command: Command,
         ended: Ended,
-        devices: &Devices,
         is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
     ) -> Step {
         let Command::Read { into: Target::Meta { buf, pages }, .. } = command else {
@@ -148,8 +143,10 @@ impl Salvage {
         };
         assert!(self.busy, "a chunk that comes was asked for");
         self.busy = false;
-        let first = self.next == 0;
-        self.next += 1;
+        let rebuild = self.rebuild.expect("a rebuild is under way");
+        let first = rebuild.is_begin();
+        let rebuild = rebuild.fold();
+        self.rebuild = Some(rebuild);
         let pairs = self.sum.pages_mut().iter_mut().zip(buf.pages()).take(pages as usize);
         for (sum, page) in pairs {
             match first {
@@ -158,33 +155,16 @@ impl Salvage {
             }
         }
         self.buf = Some(buf);
-        match ended {
-            Ok(_) => self.look_at_sum(devices, is_wanted),
-            Err(_) => {
-                self.guess_again();
-                Step::Moved
-            }
-        }
-    }
-
-    fn look_at_sum(
-        &mut self,
-        devices: &Devices,
-        is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
-    ) -> Step {
-        let job = self.jobs.front().expect("a rebuild is under way");
-        let (segment, slot) = self.layout.slot_of(job.lba);
-        let stripe = devices.membership().guess(segment, self.guess).expect("it was tried");
-        let Some(lost) = stripe.chunk_on(segment, slot, job.device).map(u32::from) else {
+        if ended.is_err() {
             self.guess_again();
             return Step::Moved;
-        };
-        let folded = self.next - 1;
-        let chunks = folded.max(lost + 1);
-        if folded >= lost && is_wanted(job.wanted, &self.sum, job.lba, chunks) {
+        }
+        let job = self.jobs.front().expect("a rebuild is under way");
+        let may_be = rebuild.may_be_over();
+        if may_be && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks()) {
             return self.end(true);
         }
-        if folded >= stripe.width() {
+        if rebuild.next().is_none() {
             self.guess_again();
         }
         Step::Moved
@@ -192,13 +172,13 @@ impl Salvage {
 
     /// The segment does not lie where it was thought to, or what is wanted can't be had.
     fn guess_again(&mut self) {
-        (self.guess, self.next) = (self.guess + 1, 0);
+        (self.guess, self.rebuild) = (self.guess + 1, None);
     }
 
     /// The first rebuild is over.
     fn end(&mut self, well: bool) -> Step {
         let mut job = self.jobs.pop_front().expect("a rebuild is under way");
-        (self.guess, self.next) = (0, 0);
+        (self.guess, self.rebuild) = (0, None);
         if well {
             let pages = job.buf.pages_mut().iter_mut().zip(self.sum.pages());
             pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
@@ -220,7 +200,9 @@ mod tests {
     fn asked() -> Salvage {
         let mut salvage = Salvage::new(&Layout::example(3));
         let lba = salvage.layout.lba(crate::log::layout::At::default());
-        let device = devices().stripe(0).device(0, 0, 1);
+        let stripe = devices().stripe(0);
+        let device = stripe.device(0, 0, 1);
+        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device);
         let buf = MetaBuf::new(1);
         salvage.jobs.push_back(Job { wanted: Wanted::Victim, device, lba, pages: 1, buf });
         salvage
@@ -234,7 +216,7 @@ mod tests {
         let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
         let is_wanted =
             |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| sum.pages()[0].0[7] == 2 && chunks == 2;
-        salvage.done(command, ended, &devices(), is_wanted)
+        salvage.done(command, ended, is_wanted)
     }
 
     #[test]
@@ -253,10 +235,10 @@ mod tests {
         let mut salvage = asked();
         let gone = Err(DeviceError::Gone);
         assert!(matches!(read(&mut salvage, 3, gone), Step::Moved));
-        assert_eq!((salvage.guess, salvage.next), (1, 0), "its segment may lie elsewhere");
+        assert_eq!((salvage.guess, salvage.rebuild), (1, None), "its segment may lie elsewhere");
         let mut salvage = asked();
         assert!(matches!(read(&mut salvage, 7, Ok(Verdict::default())), Step::Moved));
         assert!(matches!(read(&mut salvage, 1, Ok(Verdict::default())), Step::Moved));
-        assert_eq!((salvage.guess, salvage.next, salvage.is_idle()), (0, 2, false));
+        assert_eq!((salvage.guess, salvage.rebuild, salvage.is_idle()), (1, None, false));
     }
 }

@@ -3,5 +3,6 @@
 pub(in crate::log) mod failed_devices;
 pub(in crate::log) mod faults;
 pub(in crate::log) mod metadata;
+pub(in crate::log) mod rebuild;
 pub(in crate::log) mod record;
 pub(in crate::log) mod timed_out;

@@ -1,7 +1,7 @@
 //! Rebuilds a record that can't be read, or is wrong, from parity.
 //!
-//! How many chunks the row has is not known: the parity is folded with one chunk after the other,
-//! until the sum has the checksum that the map knows. Sectors that a short row has not written are
+//! How many chunks the row has is not known: see [`crate::log::redundancy::rebuild`]. The sum is
+//! right when it has the checksum that the map knows. Sectors that a short row has not written are
 //! never touched, because a row of more than one chunk is written to its end.
 
 use hostftl_core::{Command, Few, SECTOR, Verdict, View};
@@ -11,6 +11,7 @@ use crate::log::Engine;
 use crate::log::host::blocks::PLAIN;
 use crate::log::host::op::{Rescue, Step};
 use crate::log::ops::Cx;
+use crate::log::redundancy::rebuild::Rebuild;
 
 impl Engine {
     /// Whether an operation whose command failed may get its record in another way.
@@ -22,34 +23,20 @@ impl Engine {
     }
 
     pub(in crate::log) fn begin_rescue(&mut self, index: u8, cx: &mut Cx) {
-        self.op(index).rescued = Some(self.op(index).place);
-        self.rescue_read(index, 0, cx);
-    }
-
-    /// The chunk of the row that is wanted; `None` for what lies where no chunk is.
-    fn wanted_chunk(&mut self, index: u8) -> Option<u32> {
         let place = self.op(index).place;
+        self.op(index).rescued = Some(place);
         let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
         let stripe = self.devices.stripe(segment);
-        stripe.chunk_on(segment, slot, place.device()).map(u32::from)
+        match Rebuild::on_device(stripe, (segment, slot), place.device()) {
+            Some(rebuild) => self.rescue_read(index, rebuild, cx),
+            None => self.give_up_record(index, cx), // No chunk is there.
+        }
     }
 
-    fn rescue_read(&mut self, index: u8, mut next: u32, cx: &mut Cx) {
-        let wanted = self.wanted_chunk(index);
-        if wanted.is_some_and(|chunk| next == chunk + 1) {
-            next += 1;
-        }
-        let place = self.op(index).place;
-        let (segment, slot) = self.layout.slot_of(place.byte() / SECTOR as u64);
-        let stripe = self.devices.stripe(segment);
-        if wanted.is_none() || next > stripe.width() {
-            return self.give_up_record(index, cx);
-        }
-        let (device, to) = match next {
-            0 => (stripe.parity_device(segment, slot), 0),
-            chunk => (stripe.device(segment, slot, chunk - 1), PLAIN),
-        };
-        let step = Step::Rescuing(Rescue::Reading(next));
+    fn rescue_read(&mut self, index: u8, rebuild: Rebuild, cx: &mut Cx) {
+        let Some(device) = rebuild.next_device() else { return self.give_up_record(index, cx) };
+        let to = if rebuild.is_begin() { 0 } else { PLAIN };
+        let step = Step::Rescuing(Rescue::Reading(rebuild));
         self.read_range(index, (device, to), step, cx);
     }
 
@@ -60,18 +47,19 @@ impl Engine {
         (step, verdict): (Rescue, Verdict),
         cx: &mut Cx,
     ) {
-        let wanted = self.wanted_chunk(index).expect("it was looked for before");
         match step {
-            Rescue::Reading(next) if next > 0 => self.rescue_fold(index, next, cx),
-            // All chunks before the one that is wanted are in every sum.
-            Rescue::Reading(next) | Rescue::Folding(next) if next < wanted => {
-                self.rescue_read(index, next + 1, cx);
+            Rescue::Reading(rebuild) if !rebuild.is_begin() => {
+                self.rescue_fold(index, rebuild, cx);
             }
-            Rescue::Reading(next) | Rescue::Folding(next) => {
+            Rescue::Reading(rebuild) | Rescue::Folding(rebuild) => {
+                let rebuild = rebuild.fold();
+                if !rebuild.may_be_over() {
+                    return self.rescue_read(index, rebuild, cx);
+                }
                 let it = *self.op(index);
                 let from = self.record_view(index);
                 let seed = seed(it.block, it.place.generation());
-                let step = Step::Rescuing(Rescue::Checking(next));
+                let step = Step::Rescuing(Rescue::Checking(rebuild));
                 self.send(index, step, Command::Digest { from, seed }, cx);
             }
             Rescue::Checking(_) if verdict.crc == self.op(index).crc => {
@@ -79,17 +67,17 @@ impl Engine {
                 let from = self.record_view(index);
                 self.expand(index, from, cx);
             }
-            Rescue::Checking(next) => self.rescue_read(index, next + 1, cx),
+            Rescue::Checking(rebuild) => self.rescue_read(index, rebuild, cx),
         }
     }
 
-    fn rescue_fold(&mut self, index: u8, next: u32, cx: &mut Cx) {
+    fn rescue_fold(&mut self, index: u8, rebuild: Rebuild, cx: &mut Cx) {
         let bytes = self.range_bytes(index);
         let (scratch, at) = self.buffers.scratch(index);
         let mut from = Few::new();
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
-        let step = Step::Rescuing(Rescue::Folding(next));
+        let step = Step::Rescuing(Rescue::Folding(rebuild));
         self.send(index, step, Command::Fold { from, into, keep: true }, cx);
     }
 
