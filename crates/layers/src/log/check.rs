@@ -2,42 +2,44 @@
 
 use hostftl_format::log::{GRAIN, Place};
 
-use crate::log::Engine;
+use crate::log::checkpoint::Checkpoint;
+use crate::log::layout::Layout;
 use crate::log::map::Where;
+use crate::log::map::pages::Pages;
+use crate::log::segments::Segments;
 
-impl Engine {
-    /// Whether the live counts are the sums of what the map and the directory point at. Of pages
-    /// that are away nothing is known: with any, no sum may be greater than its count.
-    pub(in crate::log) fn check_live(&self) -> Result<(), &'static str> {
-        let mut live = alloc::vec![0_u32; self.layout.segments as usize];
-        let mut add = |place: Place| {
-            let segment = self.layout.segment_of(place.byte());
-            live[segment as usize] += place.len().div_ceil(GRAIN);
-        };
-        let tops = (0..self.layout.tops()).map(|at| self.checkpoint.top(at).0);
-        let images = (0..self.layout.pages).map(|page| self.pages.directory().place(page));
-        tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
-        let blocks = (0..self.pages.map().len()).filter_map(|block| self.pages.map().look(block));
-        let mapped =
-            blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
-        let away =
-            |page: u32| self.pages.map().state(page) != Where::Here && !self.pages.is_blank(page);
-        let all = !(0..self.layout.pages).any(away);
-        let fits = |(segment, sum): (usize, &u32)| {
-            let live = self.segments.live(segment as u32);
-            *sum == live || !all && *sum < live
-        };
-        if !live.iter().enumerate().all(fits) {
-            return Err("a segment's live count is not the sum of its live records");
-        }
-        if !self.segments.check() {
-            return Err("what is counted of full segments is not what they have");
-        }
-        match mapped as u64 == self.pages.map().mapped()
-            || !all && (mapped as u64) < self.pages.map().mapped()
-        {
-            true => self.pages.map().check(),
-            false => Err("the number of mapped blocks is not that of the map"),
-        }
+/// Whether the live counts are the sums of what the map and the directory point at. Of pages
+/// that are away nothing is known: with any, no sum may be greater than its count.
+pub fn check_live(
+    pages: &Pages,
+    segments: &Segments,
+    checkpoint: &Checkpoint,
+    layout: &Layout,
+) -> Result<(), &'static str> {
+    let mut live = alloc::vec![0_u32; layout.segments as usize];
+    let mut add = |place: Place| {
+        let segment = layout.segment_of(place.byte());
+        live[segment as usize] += place.len().div_ceil(GRAIN);
+    };
+    let tops = (0..layout.tops()).map(|at| checkpoint.top(at).0);
+    let images = (0..layout.pages).map(|page| pages.directory().place(page));
+    tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
+    let blocks = (0..pages.map().len()).filter_map(|block| pages.map().look(block));
+    let mapped = blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
+    let away = |page: u32| pages.map().state(page) != Where::Here && !pages.is_blank(page);
+    let all = !(0..layout.pages).any(away);
+    let fits = |(segment, sum): (usize, &u32)| {
+        let live = segments.live(segment as u32);
+        *sum == live || !all && *sum < live
+    };
+    if !live.iter().enumerate().all(fits) {
+        return Err("a segment's live count is not the sum of its live records");
+    }
+    if !segments.check() {
+        return Err("what is counted of full segments is not what they have");
+    }
+    match mapped as u64 == pages.map().mapped() || !all && (mapped as u64) < pages.map().mapped() {
+        true => pages.map().check(),
+        false => Err("the number of mapped blocks is not that of the map"),
     }
 }

@@ -1,66 +1,97 @@
 //! Hands a completed command to its owner.
 
-use hostftl_core::{Command, MetaBuf, Target};
+use hostftl_core::{Command, DeviceError, Event, MetaBuf, SECTORS_PER_BLOCK, Target, Token};
 
 use crate::kit::shell::Ended;
-use crate::log::Engine;
+use crate::log::journal::Done;
 use crate::log::map::pages::Image;
-use crate::log::ops::{Cx, Op, give_up, works};
+use crate::log::ops::{Cx, Op, Part, give_up, tell_corrupt, works};
+use crate::log::recovery::Recovery;
+use crate::log::recovery::replay::Replay;
 use crate::log::redundancy::metadata::{Step, Wanted};
+use crate::log::{Array, Engine};
 
 impl Engine {
     /// A command is over: what its error means comes first.
-    pub(in crate::log) fn command_done(
-        &mut self,
-        op: Op,
-        command: Command,
-        ended: Ended,
-        cx: &mut Cx,
-    ) {
+    pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         Self::disturbed_by(op, &command, ended, cx);
-        if self.layout.zoned {
-            self.devices.left_zone(&command, cx);
+        if self.array.layout.zoned {
+            self.array.devices.left_zone(&command, cx);
         }
         if let Err(error) = ended {
-            self.judge(op, &command, error, cx);
+            self.array.judge(op, &command, error, cx);
         }
         self.finish(op, command, ended, cx);
     }
 
     /// A command is over, sent or not.
     #[inline]
-    pub(in crate::log) fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
+    pub fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
         match op {
-            Op::Block { index } => self.block_done(index, command, result, cx),
-            Op::Seal { row } => self.with_rows(|rows, with| rows.seal_done(row, command, with)),
+            Op::Block { index } => {
+                self.blocks.block_done(index, command, result, &mut self.array, cx);
+            }
+            Op::Seal { row } => {
+                self.array.with_rows(|rows, with| rows.seal_done(row, command, with))
+            }
             Op::Chunk { row, .. } => {
-                self.with_rows(|rows, with| rows.chunk_done(row, command, with, cx));
+                self.array.with_rows(|rows, with| rows.chunk_done(row, command, with, cx));
             }
-            Op::Flush => self.flush_done(cx),
+            Op::Flush => self.array.flush_done(cx),
             Op::Images { chunk } => {
-                self.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
+                self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
             }
-            Op::GcHead => self.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
+            Op::GcHead => self.array.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
             Op::GcRead { chunk } => {
-                self.with_gc(|gc, with| gc.read_done(chunk, command, result, with));
+                self.array.with_gc(|gc, with| gc.read_done(chunk, command, result, with));
             }
-            Op::GcMend => self.with_gc(|gc, with| gc.mend_done(command, result, with, cx)),
-            Op::GcMove => self.gc_move_done(command, result, cx),
-            Op::Root { .. } => self.with_checkpoint(|it, with| it.root_over(command, with, cx)),
+            Op::GcMend => self.array.with_gc(|gc, with| gc.mend_done(command, result, with, cx)),
+            Op::GcMove => self.array.gc_move_done(command, result, cx),
+            Op::Root { .. } => {
+                self.array.with_checkpoint(|it, with| it.root_over(command, with, cx))
+            }
             Op::Discard { segment } => {
-                self.devices.reclaim_done(segment, &command, result, &mut self.segments, cx);
+                self.array.devices.reclaim_done(
+                    segment,
+                    &command,
+                    result,
+                    &mut self.array.segments,
+                    cx,
+                );
             }
-            Op::Fill { segment, device } => self.filled(segment, device, cx),
-            Op::Settle { segment } => self.settled(segment, cx),
-            Op::Turn => self.checkpoint.turned(&command, result, &mut self.devices, cx),
-            Op::Recover { index } => self.recover_done(index, command, result, cx),
-            Op::Load { index } => self.load_done(index, command, result, cx),
-            Op::Salvage => self.salvage_done(command, result, cx),
-            Op::Journal(part) => self.journal_done(part, command, result, cx),
+            Op::Fill { segment, device } => self.array.filled(segment, device, cx),
+            Op::Settle { segment } => self.array.settled(segment, cx),
+            Op::Turn => self.array.checkpoint.turned(&command, result, &mut self.array.devices, cx),
+            Op::Recover { index } => {
+                let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+                recovery.done(index, command, result, &mut self.array, cx);
+            }
+            Op::Load { index } => self.array.load_done(index, command, result, cx),
+            Op::Salvage => {
+                let replay = self.recovery.as_mut().map(Recovery::replay);
+                self.array.salvage_done(command, result, replay, cx);
+            }
+            Op::Journal(part) => self.array.journal_done(part, command, result, cx),
         }
     }
+
+    /// A command that was given up is back.
+    pub fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
+        cx.disturb();
+        cx.wake();
+        if self.array.hung.was_waiting(token) {
+            return self.finish(op, command, Err(DeviceError::Gone), cx);
+        }
+        if let Op::Block { index } = op {
+            self.blocks.scratch_is_back(index);
+        }
+        self.array.with_hung(|it, with| it.take_back(op, command, with));
+    }
+}
+
+impl Array {
     /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
-    fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
+    pub fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         self.devices.filled(segment, device, cx);
         if !self.devices.zones().is_filled(segment) {
             self.segments.rests(segment);
@@ -68,7 +99,7 @@ impl Engine {
     }
 
     /// A device has flushed since a segment was closed.
-    fn settled(&mut self, segment: u32, cx: &mut Cx) {
+    pub fn settled(&mut self, segment: u32, cx: &mut Cx) {
         if let Some(erased) = self.devices.zones_mut().settled(segment) {
             if erased {
                 self.devices.end_reclaim(segment, &mut self.segments, cx);
@@ -78,20 +109,25 @@ impl Engine {
     }
 
     /// Goes on with what is rebuilt of metadata.
-    pub(in crate::log) fn pump_salvage(&mut self, cx: &mut Cx) -> bool {
+    pub fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
         let step = self.salvage.pump(&mut self.devices, cx);
         let moved = !matches!(step, Step::None);
-        self.salvage_goes_on(step, cx);
+        self.salvage_goes_on(step, replay, cx);
         moved
     }
 
     /// Metadata of another chunk was read.
-    fn salvage_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
-        let Engine { salvage, recovery, pages, collection, devices, .. } = self;
-        let replay = recovery.as_ref().map(|recovery| &recovery.replay);
+    pub fn salvage_done(
+        &mut self,
+        command: Command,
+        ended: Ended,
+        replay: Option<&mut Replay>,
+        cx: &mut Cx,
+    ) {
+        let Array { salvage, pages, collection, devices, .. } = self;
         let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
-                let head = replay.and_then(|replay| replay.next_head(stream, buf, lba));
+                let head = replay.as_ref().and_then(|replay| replay.next_head(stream, buf, lba));
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
             Wanted::Image(index) => pages.loads().is_image(index, buf),
@@ -100,11 +136,11 @@ impl Engine {
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
         });
-        self.salvage_goes_on(step, cx);
+        self.salvage_goes_on(step, replay, cx);
     }
 
     /// Hands metadata that was rebuilt, or can't be, to whoever wanted it.
-    fn salvage_goes_on(&mut self, step: Step, cx: &mut Cx) {
+    fn salvage_goes_on(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
         let Step::Over(job, well) = step else { return };
         self.gauges.repaired += u64::from(well);
         let range = job.range();
@@ -114,7 +150,9 @@ impl Engine {
             self.metadata_mended(range, cx);
         }
         match wanted {
-            Wanted::Chain(stream) => self.head_read(stream, buf),
+            Wanted::Chain(stream) => {
+                replay.expect("chains are followed in replay").head_read(stream, buf, self);
+            }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim => self.with_gc(|gc, with| gc.head_salvaged(buf, well, with, cx)),
         }
@@ -122,7 +160,7 @@ impl Engine {
     }
 
     /// The device has answered: is that the image, or what it should have been?
-    fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
+    pub fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
         };
@@ -150,7 +188,7 @@ impl Engine {
     }
 
     /// One device has flushed.
-    fn flush_done(&mut self, cx: &mut Cx) {
+    pub fn flush_done(&mut self, cx: &mut Cx) {
         if !self.durability.device_flushed() {
             return;
         }
@@ -158,5 +196,39 @@ impl Engine {
         if works(cx) {
             self.answer_flushed(cx);
         }
+    }
+
+    /// A command of the journal is over.
+    pub fn journal_done(&mut self, part: Part, command: Command, ended: Ended, cx: &mut Cx) {
+        match self.with_journal(|it, with| it.done(part, command, ended, with, cx)) {
+            Done::Nothing => {}
+            Done::Durable => {
+                self.answer_flushed(cx);
+            }
+            Done::Restored(row, item) => {
+                self.publish(row, item, None, cx);
+                let it = &mut self.rows[row];
+                it.placing -= 1;
+                self.durability.host_published(it.stamp);
+            }
+        }
+    }
+
+    /// Metadata was made from the other chunks of its row.
+    fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
+        if !self.devices.has_lost(device) && !self.devices.lacks(device, lba) {
+            let sectors = pages * SECTORS_PER_BLOCK;
+            cx.tell(Event::Mended { device, lba, sectors });
+        }
+    }
+
+    /// A map page is nowhere to be had: nobody knows where its blocks are.
+    fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
+        if self.devices.has_lost(device) || !works(cx) {
+            return;
+        }
+        let first = page.checked_sub(1).map_or(0, |before| self.pages.map().end_of(before));
+        let end = self.pages.map().end_of(page).min(self.pages.map().len());
+        tell_corrupt(first, (end - first) as u32, cx);
     }
 }

@@ -21,13 +21,13 @@ use crate::planted::{Bug, planted};
 impl Engine {
     /// Whether the rest of a round finds nothing to do.
     #[inline]
-    pub(in crate::log) fn is_calm(&self, cx: &Cx) -> bool {
-        cx.is_calm() && self.segments.is_unchanged() && !self.pages.map().is_crowded()
+    pub fn is_calm(&self, cx: &Cx) -> bool {
+        cx.is_calm() && self.array.segments.is_unchanged() && !self.array.pages.map().is_crowded()
     }
 
     /// A command is over: only the computations of blocks leave the layer calm.
     #[inline]
-    pub(in crate::log) fn disturbed_by(op: Op, command: &Command, ended: Ended, cx: &mut Cx) {
+    pub fn disturbed_by(op: Op, command: &Command, ended: Ended, cx: &mut Cx) {
         let of_block = matches!(op, Op::Block { .. }) && command.device().is_none();
         if !of_block || ended.is_err() {
             cx.disturb();
@@ -35,16 +35,17 @@ impl Engine {
     }
 
     /// A round begins in which everything is looked for.
-    pub(in crate::log) fn begin_to_calm(&mut self, cx: &mut Cx) {
-        self.segments.mark_unchanged();
+    pub fn begin_to_calm(&mut self, cx: &mut Cx) {
+        self.array.segments.mark_unchanged();
         cx.become_calm();
     }
 
     /// That round is over, and whether anything `moved`.
-    pub(in crate::log) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
-        let quiet = self.hung.is_quiet() && self.devices.is_quiet();
+    pub fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
+        let quiet = self.array.hung.is_quiet() && self.array.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
-        let waits = self.waits_for_more(cx) || self.may_collect() || !self.durability.all_closed();
+        let waits =
+            self.waits_for_more(cx) || self.may_collect() || !self.array.durability.all_closed();
         if moved || !sound || waits || cx.room() < FULL_ROUND {
             cx.disturb();
         }
@@ -53,14 +54,15 @@ impl Engine {
     /// Whether a block waits for its page or for room, or a request for more than that one of the
     /// blocks ends: each end is followed by a round, calm or not, that begins another.
     #[inline]
-    pub(in crate::log) fn waits_for_more(&self, cx: &mut Cx) -> bool {
-        let of_request = cx.requests().any_unbegun() && self.may_begin_block();
-        let of_block = !self.blocks.waiting.is_empty() || self.blocks.mapping.any();
+    pub fn waits_for_more(&self, cx: &mut Cx) -> bool {
+        let of_request = cx.requests().any_unbegun() && self.blocks.may_begin_block(&self.array);
+        let of_block = self.blocks.any_waits();
         (of_request || of_block) && !planted(Bug::WaitForgotten)
     }
 
     /// Whether a block may bring about that there is a victim.
     fn may_collect(&self) -> bool {
-        self.collection.is_idle() && self.collection.wants_collection(&self.segments)
+        self.array.collection.is_idle()
+            && self.array.collection.wants_collection(&self.array.segments)
     }
 }

@@ -16,6 +16,7 @@
 //! - A segment is written again only when a root is durable that needs nothing of it.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
+mod array;
 mod buffers;
 mod check;
 mod checkpoint;
@@ -56,7 +57,7 @@ use checkpoint::Checkpoint;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
-use host::blocks::Blocks;
+use host::Blocks;
 use journal::Journal;
 pub use layout::{At, Layout};
 use map::pages::Pages;
@@ -66,7 +67,7 @@ use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
 use row::rows::Rows;
 use segments::Segments;
-use volume::Volume;
+use volume::{Generation, Volume};
 
 /// The layer.
 pub type Log = Shell<Engine>;
@@ -74,22 +75,29 @@ pub type Log = Shell<Engine>;
 /// See the module text.
 #[derive(Debug)]
 pub struct Engine {
+    blocks: Blocks,
+    array: Array,
+    recovery: Option<Recovery>,
+}
+
+/// See [`array`].
+#[derive(Debug)]
+pub struct Array {
     layout: Layout,
     volume: Volume,
+    generation: Generation,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
     pages: Pages,
     segments: Segments,
     devices: Devices,
     rows: Rows,
     buffers: Buffers,
-    blocks: Blocks,
     hung: Hung,
     journal: Journal,
     salvage: Salvage,
     durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
-    recovery: Option<Recovery>,
     gauges: Gauges,
 }
 
@@ -123,23 +131,27 @@ impl Log {
             return Err(PlanError("too many devices are missing"));
         }
         let plan = layout.plan(config.log.gc, Buffers::needed(&layout));
-        let engine = Engine {
+        let array = Array {
             layout,
             volume: Volume { uuid: config.uuid, life: 0 },
+            generation: Generation::default(),
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
-            blocks: Blocks::new(config.log.compress),
             hung: Hung::new(&layout),
             journal,
             salvage: Salvage::new(&layout),
             durability: Durability::new(1),
             collection: Collection::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
-            recovery: Some(Recovery::new(&layout, config.uuid, mode)),
             gauges: Gauges::default(),
+        };
+        let engine = Engine {
+            blocks: Blocks::new(config.log.compress),
+            array,
+            recovery: Some(Recovery::new(&layout, config.uuid, mode)),
         };
         Ok(Shell::over(engine, plan, OPS, config.patience()))
     }
@@ -152,7 +164,7 @@ impl Core for Engine {
     const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
-        self.accept_request(request, cx);
+        self.blocks.accept_request(request, &mut self.array, cx);
     }
 
     fn packed(
@@ -164,14 +176,16 @@ impl Core for Engine {
         cx: &mut Cx,
     ) {
         match op {
-            Op::Block { index } => self.pack_done(index, views, verdict, cx),
+            Op::Block { index } => {
+                self.blocks.pack_done(index, views, verdict, &mut self.array, cx);
+            }
             other => unreachable!("{other:?} packs nothing"),
         }
     }
 
     fn placed(&mut self, op: Op, from: View, into: ViewMut, cx: &mut Cx) {
         if let Op::Block { index } = op {
-            return self.place_done(index, (from, into), cx);
+            return self.blocks.place_done(index, (from, into), &mut self.array, cx);
         }
         cx.disturb();
         let command = Command::Place { from: Piece::Data(from), into };
@@ -187,11 +201,17 @@ impl Core for Engine {
     }
 
     fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
-        late && self.give_up_late(cx)
+        late && self.array.give_up_late(cx)
     }
 
     fn start(&mut self, cx: &mut Cx) -> bool {
-        self.go_on_without_devices(cx) | self.pump_recovery(cx)
+        let moved = self.go_on_without_devices(cx);
+        let recovery = self.recovery.as_mut().expect("the volume is being recovered");
+        let moved = recovery.pump(&mut self.array, cx) | moved;
+        if cx.life() != Life::Starting {
+            self.recovery = None;
+        }
+        moved
     }
 
     #[inline]
@@ -211,7 +231,7 @@ impl Core for Engine {
     }
 
     fn after_step(&mut self, cx: &mut Cx) {
-        if let Some(device) = self.segments.take_disproved() {
+        if let Some(device) = self.array.segments.take_disproved() {
             match cx.life() {
                 Life::Starting => give_up("the counts of segments are not what the map needs", cx),
                 _ => cx.fail(device, DeviceError::Media, false),
@@ -220,53 +240,60 @@ impl Core for Engine {
     }
 
     fn is_idle(&self) -> bool {
-        self.hung.is_quiet() && self.devices.is_quiet()
+        self.array.hung.is_quiet() && self.array.devices.is_quiet()
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        self.check_live()
+        let Array { pages, segments, checkpoint, layout, .. } = &self.array;
+        check::check_live(pages, segments, checkpoint, layout)
     }
 
     fn gauges(&self) -> Option<Gauges> {
-        let (live, free, stale) = self.segments.space();
-        let mapped = self.pages.map().mapped() * BLOCK as u64;
-        let exposed = match self.devices.exposed() {
+        let (live, free, stale) = self.array.segments.space();
+        let mapped = self.array.pages.map().mapped() * BLOCK as u64;
+        let exposed = match self.array.devices.exposed() {
             0 => 0,
-            _ => self.segments.live_in(|segment| self.devices.is_missing_a_chunk(segment)),
+            _ => self
+                .array
+                .segments
+                .live_in(|segment| self.array.devices.is_missing_a_chunk(segment)),
         };
-        let may_lose = self.devices.may_lose();
-        Some(Gauges { mapped, live, free, stale, exposed, may_lose, ..self.gauges })
+        let may_lose = self.array.devices.may_lose();
+        Some(Gauges { mapped, live, free, stale, exposed, may_lose, ..self.array.gauges })
     }
 
     fn lost_devices(&self) -> u16 {
-        self.devices.lost() & !self.devices.untrusted() | self.journal.lost()
+        self.array.devices.lost() & !self.array.devices.untrusted() | self.array.journal.lost()
     }
 
     fn out_devices(&self) -> u16 {
-        self.devices.told_out()
+        self.array.devices.told_out()
     }
 
     fn fresh_devices(&self) -> u16 {
-        self.devices.untrusted()
+        self.array.devices.untrusted()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        let (used, frames) = self.pages.map().use_of_frames();
-        let pages = self.layout.pages.into();
+        let (used, frames) = self.array.pages.map().use_of_frames();
+        let pages = self.array.layout.pages.into();
         let mut facts = Few::new();
-        self.journal.tell(&mut facts);
+        self.array.journal.tell(&mut facts);
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));
-        facts.push(("replay_bytes", self.checkpoint.delta(&self.durability, &self.pages)));
-        facts.push(("start_read_bytes", self.devices.read_at_start()));
-        facts.push(("map_warmed_percent", self.pages.loads().warmed() * 100 / pages));
+        facts.push((
+            "replay_bytes",
+            self.array.checkpoint.delta(&self.array.durability, &self.array.pages),
+        ));
+        facts.push(("start_read_bytes", self.array.devices.read_at_start()));
+        facts.push(("map_warmed_percent", self.array.pages.loads().warmed() * 100 / pages));
         facts
     }
 
     fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         let per = u64::from(SECTORS_PER_BLOCK);
-        let is = |block: u64| self.may_be_mapped(block);
+        let is = |block: u64| self.array.may_be_mapped(block);
         let (first, last) = (lba / per, (lba + sectors - 1) / per);
         let mapped = is(first);
         let most = last.min(first + MAX_TOUCH as u64 - 1);
@@ -279,15 +306,7 @@ impl Core for Engine {
     }
 
     fn power_off(&mut self) {
-        self.devices.void();
-        self.buffers.void();
-    }
-}
-
-impl Engine {
-    /// Whether a block may hold something other than zeros: only a page that is here can tell.
-    fn may_be_mapped(&self, block: u64) -> bool {
-        let away = || !self.pages.directory().place(self.pages.map().page_of(block)).is_nowhere();
-        self.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
+        self.array.devices.void();
+        self.array.buffers.void();
     }
 }

@@ -1,6 +1,6 @@
 //! What the commands of the engine are for, and how its parts fail.
 
-use hostftl_core::{Cause, DeviceError, Tally};
+use hostftl_core::{Cause, DeviceError, Event, SECTORS_PER_BLOCK, Tally};
 
 use crate::kit::{self, Life};
 
@@ -112,4 +112,11 @@ pub fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
         cx.give_up(why);
     }
+}
+
+/// Tells that nothing gives blocks back.
+pub fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
+    let lba = first * u64::from(SECTORS_PER_BLOCK);
+    let sectors = blocks * SECTORS_PER_BLOCK;
+    cx.tell(Event::Corrupt { lba, sectors });
 }

@@ -1,4 +1,6 @@
-//! Which volume it is, and which of its lives.
+//! Which volume it is, which of its lives, and how blocks are told from their older versions.
+
+use hostftl_format::log::GENERATIONS;
 
 /// What heads, roots and records carry, so that nobody takes them for another volume's, or for an
 /// earlier life's.
@@ -8,4 +10,26 @@ pub struct Volume {
     pub uuid: [u8; 16],
     /// The number of this life; each start begins one.
     pub life: u32,
+}
+
+/// The version that a block was given last; it goes into checksums and the map.
+#[derive(Debug, Default)]
+pub struct Generation(u8);
+
+impl Generation {
+    /// The version that was given last.
+    pub fn last(&self) -> u8 {
+        self.0
+    }
+
+    /// Recovery found this to be the last version.
+    pub fn go_on_behind(&mut self, generation: u8) {
+        self.0 = generation;
+    }
+
+    /// The version of the next block.
+    pub fn next(&mut self) -> u8 {
+        self.0 = self.0.wrapping_add(1) % GENERATIONS;
+        self.0
+    }
 }

@@ -3,8 +3,7 @@
 use hostftl_core::Event;
 
 use crate::log::gc::{Checked, Collection, Live, Needs};
-use crate::log::ops::Cx;
-use crate::log::redundancy::faults::tell_corrupt;
+use crate::log::ops::{Cx, tell_corrupt};
 
 /// With less room for outputs, telling waits.
 const TELLS: usize = 12;

@@ -1,5 +1,325 @@
-//! What the host asks: requests, and the block operations of which they are made.
+//! What the host asks for: requests, cut into blocks, and the operations on these.
+//!
+//! Invariants
+//! - At most one operation writes a block, so that the order of items in rows is the order of
+//!   versions.
+//! - An operation has one command under way, or waits for its page or for room in a row.
+//! - An operation that writes keeps its page in memory to its end.
+//! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
 
-pub(in crate::log) mod blocks;
 pub(in crate::log) mod op;
-pub(in crate::log) mod requests;
+mod requests;
+mod rescue;
+mod steps;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use hostftl_core::{BLOCK, Codec, HostError, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_format::log::Place;
+
+use crate::log::Array;
+use crate::log::host::op::{BlockOp, NOBODY, Step};
+use crate::log::layout::BLOCK_OPS;
+use crate::log::map::Where;
+use crate::log::ops::{Cx, OWN_OPS, works};
+use crate::planted::{Bug, planted};
+
+/// Where the plain block begins in the scratch, in bytes.
+pub const PLAIN: u32 = 16 * SECTOR as u32;
+/// Where the packed block begins.
+pub const PACKED: u32 = PLAIN + BLOCK as u32;
+/// Operations that are not begun while every device answers, so that those of one that does not can
+/// go on.
+const KEPT: usize = 8;
+/// A packed block is no longer than this, or it stays as it is.
+const MOST_PACKED: u32 = BLOCK as u32 - 64;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Blocks {
+    /// How blocks are compressed.
+    codec: Codec,
+    /// The map page that is kept for the first trim.
+    trimming: Option<u32>,
+    list: Vec<Option<BlockOp>>,
+    free: Vec<u8>,
+    /// The blocks that are written, in no order.
+    writing: Vec<u64>,
+    waiting: VecDeque<u8>,
+    /// Those whose pages are to come.
+    mapping: Mapping,
+}
+
+/// Operations that wait for the page that says where their record is.
+#[derive(Debug)]
+pub struct Mapping {
+    waiting: VecDeque<u8>,
+    /// Loads that were over when these were last looked at.
+    seen: u64,
+    /// Whether one of them has no page that is coming.
+    refused: bool,
+}
+
+impl Mapping {
+    pub fn new() -> Self {
+        Mapping { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
+    }
+
+    /// Whether an operation waits for its page.
+    pub fn any(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+impl Blocks {
+    /// No operation.
+    pub fn new(codec: Codec) -> Self {
+        Blocks {
+            codec,
+            trimming: None,
+            list: alloc::vec![None; BLOCK_OPS],
+            free: (0..BLOCK_OPS as u8).rev().collect(),
+            writing: Vec::with_capacity(BLOCK_OPS),
+            waiting: VecDeque::with_capacity(BLOCK_OPS),
+            mapping: Mapping::new(),
+        }
+    }
+
+    /// An operation is number `index` from now on.
+    pub fn put(&mut self, index: u8, op: BlockOp) {
+        let slot = &mut self.list[usize::from(index)];
+        assert!(slot.is_none(), "an operation has a number of its own");
+        *slot = Some(op);
+    }
+
+    /// Whether a block in `first..end` is being written.
+    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+        self.writing.iter().any(|block| (first..end).contains(block))
+    }
+
+    fn written(&mut self, block: u64) {
+        let at = self.writing.iter().position(|it| *it == block);
+        self.writing.swap_remove(at.expect("it was being written"));
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.list.iter().all(Option::is_none)
+    }
+
+    #[inline]
+    fn op(&mut self, index: u8) -> &mut BlockOp {
+        self.list[index as usize].as_mut().expect("an operation under way")
+    }
+
+    /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
+    pub fn begin_read(
+        &mut self,
+        req: u16,
+        from: u64,
+        sectors: u32,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) -> bool {
+        if !self.may_begin_block(array) || cx.command_room() <= OWN_OPS {
+            return false;
+        }
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        let page = array.pages.map().page_of(block);
+        array.pages.map_mut().try_again(page);
+        let index = self.begin(req, block, (from, sectors), (false, true), array, cx);
+        self.look_up(index, array, cx);
+        true
+    }
+
+    /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
+    pub fn begin_write(
+        &mut self,
+        req: u16,
+        (from, sectors): (u64, u32),
+        data: bool,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) -> bool {
+        let block = from / u64::from(SECTORS_PER_BLOCK);
+        if !self.may_begin_block(array)
+            || cx.command_room() <= OWN_OPS
+            || self.any_write_in(block, block + 1)
+        {
+            return false;
+        }
+        let page = array.pages.map().page_of(block);
+        array.pages.map_mut().try_again(page);
+        if array.hold_page(array.pages.map().page_of(block), array.pages.map().reserve(), cx)
+            == Where::Away
+        {
+            return false;
+        }
+        let index = self.begin(req, block, (from, sectors), (true, data), array, cx);
+        self.writing.push(block);
+        self.look_up(index, array, cx);
+        true
+    }
+
+    /// What a block operation does once it is known where its record is.
+    fn go_on(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = self.op(index);
+        if it.writes && it.is_whole() {
+            self.pack(index, array, cx);
+        } else {
+            self.fetch(index, array, cx);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        req: u16,
+        block: u64,
+        (from, sectors): (u64, u32),
+        (writes, data): (bool, bool),
+        array: &mut Array,
+        cx: &mut Cx,
+    ) -> u8 {
+        let index = self.free.pop().expect("a free operation was seen");
+        let active = cx.requests().at(req);
+        let at = active.cursor as u32;
+        active.cursor += u64::from(sectors);
+        active.outstanding += 1;
+        let generation = array.generation.next();
+        cx.touch(1);
+        let op = BlockOp {
+            req,
+            block,
+            from: (from % u64::from(SECTORS_PER_BLOCK)) as u32,
+            sectors,
+            at,
+            writes,
+            data,
+            pinned: writes,
+            generation,
+            place: Place::NOWHERE,
+            crc: 0,
+            row: None,
+            holds: false,
+            rescued: None,
+            flawed: false,
+            step: Step::Mapping,
+        };
+        self.put(index, op);
+        index
+    }
+
+    /// Finds out where the record of an operation is, or lets it wait for that.
+    fn look_up(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = self.op(index);
+        let (block, replaces) = (it.block, it.writes && it.is_whole());
+        if replaces && array.pages.map().state(array.pages.map().page_of(block)) == Where::Here {
+            // It is buried when the new one is there.
+            array.pages.map().look_ahead(core::iter::once(block));
+            return self.pack(index, array, cx);
+        }
+        if let Some((place, crc)) = array.pages.pair(block) {
+            let it = self.op(index);
+            (it.place, it.crc) = (place, crc);
+            return self.go_on(index, array, cx);
+        }
+        let state = array.fetch_page(array.pages.map().page_of(block), cx);
+        self.op(index).step = Step::Mapping;
+        self.mapping.refused |= state != Where::Coming;
+        self.mapping.waiting.push_back(index);
+    }
+
+    /// Goes on with the operations whose pages have come.
+    #[inline]
+    pub fn pump_mapping(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        self.mapping.any() && self.map_some(array, cx)
+    }
+
+    fn map_some(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        let mapping = &mut self.mapping;
+        let seen = core::mem::replace(&mut mapping.seen, array.pages.loads().arrivals());
+        if seen == mapping.seen && !mapping.refused {
+            return false;
+        }
+        mapping.refused = false;
+        let count = mapping.waiting.len();
+        for _ in 0..count {
+            let index = self.mapping.waiting.pop_front().expect("it was counted");
+            let block = self.op(index).block;
+            let page = array.pages.map().page_of(block);
+            if cx.room() <= 12 {
+                self.mapping.refused = true;
+                self.mapping.waiting.push_back(index);
+            } else if array.pages.map().state(page) == Where::Bad {
+                self.end_block(index, Some(HostError::Io), array, cx);
+            } else {
+                self.look_up(index, array, cx);
+            }
+        }
+        self.mapping.waiting.len() < count
+    }
+
+    /// The operation that has waited longest gets no room.
+    pub fn refuse_block(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        let Some(index) = self.waiting.pop_front() else { return false };
+        let why = array.why_full();
+        self.end_block(index, Some(why), array, cx);
+        true
+    }
+
+    /// A record that was rescued moves to where all of its row is whole.
+    pub fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
+        if array.devices.has_lost(it.place.device()) || !works(cx) {
+            return self.free.push(index);
+        }
+        let (page, spare) = (array.pages.map().page_of(it.block), array.pages.map().reserve());
+        if array.pages.map().state(page) != Where::Here || !array.pages.map_mut().pin(page, spare) {
+            return self.free.push(index);
+        }
+        let step = Step::Waiting { len: it.place.len(), crc: it.crc };
+        let repair = BlockOp { req: NOBODY, data: false, pinned: true, step, ..it };
+        self.put(index, repair);
+        self.waiting.push_back(index);
+    }
+
+    pub fn wait_for_row(&mut self, index: u8, step: Step) {
+        self.op(index).step = step;
+        self.waiting.push_back(index);
+    }
+
+    /// Whether an operation may be begun.
+    pub fn may_begin_block(&self, array: &Array) -> bool {
+        let may_hang = array.layout.parity && array.devices.lost() == 0;
+        self.free.len() > if may_hang { KEPT } else { 0 }
+    }
+
+    /// An operation whose device timed out goes on in another scratch. False when there is none.
+    pub fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
+        let reused = planted(Bug::HungScratchReused).then_some(index);
+        let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
+        let it = self.list[index as usize].take().expect("an operation under way");
+        self.put(to, it);
+        match self.can_be_rescued(to, array) {
+            true => self.begin_rescue(to, array, cx),
+            false => self.end_block(to, Some(HostError::Io), array, cx),
+        }
+        true
+    }
+
+    /// The command came back for which an operation had moved to another scratch.
+    pub fn scratch_is_back(&mut self, index: u8) {
+        self.free.push(index);
+    }
+
+    /// Whether an operation waits for room in a row.
+    pub fn any_waits_for_row(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether an operation waits for its page or for room in a row.
+    #[inline]
+    pub fn any_waits(&self) -> bool {
+        !self.waiting.is_empty() || self.mapping.any()
+    }
+}

@@ -9,7 +9,8 @@ use hostftl_core::{HostError, HostOp, Request, SECTORS_PER_BLOCK};
 
 use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
-use crate::log::Engine;
+use crate::log::Array;
+use crate::log::host::Blocks;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, Mark};
 
@@ -26,73 +27,73 @@ fn part(active: &Active<Mark>) -> (u64, u32) {
     (from, (to - from) as u32)
 }
 
-impl Engine {
+impl Blocks {
     /// Takes a request in.
     #[inline]
-    pub(in crate::log) fn accept_request(&mut self, request: Request, cx: &mut Cx) {
+    pub fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
-        let pending = !self.durability.has_host(self.durability.host());
+        let pending = !array.durability.has_host(array.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if is_flush {
-            self.complete(req, cx);
+            self.complete(req, array, cx);
         }
     }
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
-    fn complete(&mut self, req: u16, cx: &mut Cx) {
-        let mark = self.durability.host();
-        let flushed = self.durability.has_host(mark);
-        let (moment, logged) = (self.journal.moment(), self.journal.has_all());
-        let is_durable = (flushed || logged) && self.devices.is_told();
+    fn complete(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
+        let mark = array.durability.host();
+        let flushed = array.durability.has_host(mark);
+        let (moment, logged) = (array.journal.moment(), array.journal.has_all());
+        let is_durable = (flushed || logged) && array.devices.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
             cx.disturb();
-            if !self.journal.ask() {
-                self.durability.want_host(mark);
+            if !array.journal.ask() {
+                array.durability.want_host(mark);
             }
         }
     }
 
     /// A block of a request is done, or nothing of it is left to begin.
     #[inline]
-    pub(in crate::log) fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
+    pub fn complete_if_over(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
-            self.complete(req, cx);
+            self.complete(req, array, cx);
         }
     }
 
     /// Begins one block of the first read and one of the first write or trim.
     #[inline]
-    pub(in crate::log) fn pump_requests(&mut self, cx: &mut Cx) -> bool {
-        self.pump_read(cx) | self.pump_write(cx)
+    pub fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        self.pump_read(array, cx) | self.pump_write(array, cx)
     }
 
-    fn pump_read(&mut self, cx: &mut Cx) -> bool {
+    fn pump_read(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         let failed = cx.health() == Health::Dead;
         let active = cx.requests().at(req);
         if !active.is_begun() && !failed {
             let (from, sectors) = part(active);
-            if !self.begin_read(req, from, sectors, cx) {
+            if !self.begin_read(req, from, sectors, array, cx) {
                 return false;
             }
         }
         if failed || cx.requests().at(req).is_begun() {
             cx.requests().end_read();
-            self.complete_if_over(req, cx);
+            self.complete_if_over(req, array, cx);
         }
         true
     }
 
-    fn pump_write(&mut self, cx: &mut Cx) -> bool {
+    fn pump_write(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         let failed = !cx.is_good();
         let active = cx.requests().at(req);
         if !active.is_begun() && !failed {
             let (from, sectors) = part(active);
             let moved = match active.kind {
-                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(req, from, cx),
-                Kind::Trim => self.begin_write(req, (from, sectors), false, cx),
-                _ => self.begin_write(req, (from, sectors), true, cx),
+                Kind::Trim if sectors == SECTORS_PER_BLOCK => self.trim_some(req, from, array, cx),
+                Kind::Trim => self.begin_write(req, (from, sectors), false, array, cx),
+                _ => self.begin_write(req, (from, sectors), true, array, cx),
             };
             if !moved {
                 return false;
@@ -100,92 +101,92 @@ impl Engine {
         }
         if failed || cx.requests().at(req).is_begun() {
             cx.requests().end_write();
-            self.complete_if_over(req, cx);
+            self.complete_if_over(req, array, cx);
         }
         true
     }
 
     /// Unmaps whole blocks of a trim, of one map page, and lists that in a row.
-    fn trim_some(&mut self, req: u16, from: u64, cx: &mut Cx) -> bool {
+    fn trim_some(&mut self, req: u16, from: u64, array: &mut Array, cx: &mut Cx) -> bool {
         let active = cx.requests().at(req);
         let block = u64::from(SECTORS_PER_BLOCK);
         let first = from / block;
         let last = first + (active.lba + active.sectors - from) / block;
-        let blank = self.blank_until(first, last, cx);
+        let blank = self.blank_until(first, last, array, cx);
         if blank > first {
             cx.requests().at(req).cursor += (blank - first) * block;
             return true;
         }
-        let page = self.pages.map().page_of(first);
-        let end = last.min(self.pages.map().end_of(page));
-        if self.blocks.any_write_in(first, end) {
+        let page = array.pages.map().page_of(first);
+        let end = last.min(array.pages.map().end_of(page));
+        if self.any_write_in(first, end) {
             return false;
         }
-        self.ask_ahead(page, last, cx);
-        match self.hold_for_trim(page, cx) {
+        self.ask_ahead(page, last, array, cx);
+        match self.hold_for_trim(page, array, cx) {
             Where::Away | Where::Coming => return false,
             Where::Bad => cx.requests().at(req).error = Some(HostError::Io),
             Where::Here => {
                 cx.touch((end - first) as usize);
-                let mapped = (first..end).any(|it| !self.pages.map().place(it).is_nowhere());
-                if mapped && !self.append_trim(first, end - first, cx) {
+                let mapped = (first..end).any(|it| !array.pages.map().place(it).is_nowhere());
+                if mapped && !array.append_trim(first, end - first, cx) {
                     return false;
                 }
             }
         }
-        self.end_hold();
+        self.end_hold(array);
         cx.requests().at(req).cursor += (end - first) * block;
         true
     }
 
     /// The first block from `first` on, but not beyond `last`, whose page may map something. A page
     /// that is being written is not blank.
-    fn blank_until(&mut self, first: u64, last: u64, cx: &mut Cx) -> u64 {
+    fn blank_until(&mut self, first: u64, last: u64, array: &mut Array, cx: &mut Cx) -> u64 {
         let mut at = first;
         for _ in 0..BLANK_STEP {
-            if at == last || !self.pages.is_blank(self.pages.map().page_of(at)) {
+            if at == last || !array.pages.is_blank(array.pages.map().page_of(at)) {
                 break;
             }
             cx.touch(1);
-            at = last.min(self.pages.map().end_of(self.pages.map().page_of(at)));
+            at = last.min(array.pages.map().end_of(array.pages.map().page_of(at)));
         }
         at
     }
 
     /// Gets the pages that a trim will need next.
-    fn ask_ahead(&mut self, page: u32, last: u64, cx: &mut Cx) {
-        for next in page + 1..(page + AHEAD).min(self.pages.map().page_of(last)) {
-            if !self.pages.is_blank(next) {
-                self.fetch_page(next, cx);
+    fn ask_ahead(&mut self, page: u32, last: u64, array: &mut Array, cx: &mut Cx) {
+        for next in page + 1..(page + AHEAD).min(array.pages.map().page_of(last)) {
+            if !array.pages.is_blank(next) {
+                array.fetch_page(next, cx);
             }
         }
     }
 
     /// Keeps a page until the first trim is through with it.
-    fn hold_for_trim(&mut self, page: u32, cx: &mut Cx) -> Where {
-        if self.blocks.trimming == Some(page) {
-            return self.pages.map().state(page);
+    fn hold_for_trim(&mut self, page: u32, array: &mut Array, cx: &mut Cx) -> Where {
+        if self.trimming == Some(page) {
+            return array.pages.map().state(page);
         }
-        self.end_hold();
-        self.pages.map_mut().try_again(page);
-        let state = self.hold_page(page, self.pages.map().reserve(), cx);
-        self.blocks.trimming = (state != Where::Away).then_some(page);
+        self.end_hold(array);
+        array.pages.map_mut().try_again(page);
+        let state = array.hold_page(page, array.pages.map().reserve(), cx);
+        self.trimming = (state != Where::Away).then_some(page);
         state
     }
 
-    fn end_hold(&mut self) {
-        if let Some(page) = self.blocks.trimming.take() {
-            self.pages.map_mut().unpin(page);
+    fn end_hold(&mut self, array: &mut Array) {
+        if let Some(page) = self.trimming.take() {
+            array.pages.map_mut().unpin(page);
         }
     }
 
     /// The first trim gets no room to be listed.
-    pub(in crate::log) fn refuse_trim(&mut self, cx: &mut Cx) -> bool {
+    pub fn refuse_trim(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
-        self.end_hold();
-        cx.requests().at(req).error = Some(self.why_full());
+        self.end_hold(array);
+        cx.requests().at(req).error = Some(array.why_full());
         cx.requests().end_write();
-        self.complete_if_over(req, cx);
+        self.complete_if_over(req, array, cx);
         true
     }
 }

@@ -16,7 +16,6 @@ pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
 pub(in crate::log) mod pages;
 pub(in crate::log) mod size;
-pub(in crate::log) mod updates;
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -3,10 +3,10 @@
 use hostftl_core::{BLOCK, Command, MetaBuf};
 
 use crate::config::Mode;
-use crate::log::Engine;
+use crate::log::Array;
 use crate::log::layout::ROOT_ZONES;
 use crate::log::ops::Cx;
-use crate::log::recovery::Step;
+use crate::log::recovery::{Recovery, Step};
 
 /// How far reading the roots has come.
 #[derive(Debug)]
@@ -26,60 +26,59 @@ impl Search {
     pub const NEW: Search = Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
 }
 
-impl Engine {
+impl Recovery {
     /// Erases the next zone of roots of a new volume; false when there is none.
-    pub(in crate::log) fn erase_roots(&mut self, cx: &mut Cx) -> bool {
-        let (devices, sectors) = (self.layout.devices, u64::from(self.layout.column));
-        let it = self.recovery();
-        if it.mode() != Mode::Format || it.search.erased == devices || cx.room() < 8 {
+    pub fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        let (devices, sectors) = (array.layout.devices, u64::from(array.layout.column));
+        if self.mode() != Mode::Format || self.search.erased == devices || cx.room() < 8 {
             return false;
         }
-        let device = it.search.erased;
-        it.search.erased += 1;
+        let device = self.search.erased;
+        self.search.erased += 1;
         let mut from = 0;
-        while let Some(zone) = self.checkpoint.roots_mut().written(device, from) {
-            let lba = self.checkpoint.roots().copy_at(zone, 0);
-            self.recover(0, Command::Reset { device, lba, sectors }, cx);
+        while let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
+            let lba = array.checkpoint.roots().copy_at(zone, 0);
+            self.sent.send(0, Command::Reset { device, lba, sectors }, &mut array.devices, cx);
             from = zone + 1;
         }
         true
     }
 
     /// Reads the roots of each zone from its end until one is sound; `index` counts zones.
-    pub(in crate::log) fn read_root_back(&mut self, index: u32, cx: &mut Cx) -> bool {
-        if self.recovery().pending > 0 {
+    pub fn read_root_back(&mut self, index: u32, array: &mut Array, cx: &mut Cx) -> bool {
+        if !self.sent.is_empty() {
             return false;
         }
-        if index == ROOT_ZONES * u32::from(self.layout.devices) {
-            return self.choose_root(cx);
+        if index == ROOT_ZONES * u32::from(array.layout.devices) {
+            return self.choose_root(array, cx);
         }
         let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-        let copies = self.checkpoint.roots_mut().copies(device, zone);
-        let next = self.recovery().search.next.unwrap_or(copies);
+        let copies = array.checkpoint.roots_mut().copies(device, zone);
+        let next = self.search.next.unwrap_or(copies);
         if next == 0 {
-            let doubtful = self.recovery().search.doubtful;
-            self.recovery().search = Search { doubtful, ..Search::NEW };
+            let doubtful = self.search.doubtful;
+            self.search = Search { doubtful, ..Search::NEW };
             return self.go(Step::Roots(index + 1));
         }
-        self.recovery().search.next = Some(next - 1);
-        let lba = self.checkpoint.roots().copy_at(zone, next - 1);
-        self.ask_root(index, (device, lba), cx);
+        self.search.next = Some(next - 1);
+        let lba = array.checkpoint.roots().copy_at(zone, next - 1);
+        self.ask_root(index, (device, lba), array, cx);
         true
     }
 
     /// A root was read: the newest of its zone, and `newer` than all before it of its device.
-    pub(in crate::log) fn root_found(&mut self, index: u32, newer: bool) {
-        self.recovery().search.next = Some(0);
+    pub fn root_found(&mut self, index: u32, newer: bool, array: &mut Array) {
+        self.search.next = Some(0);
         if newer {
             let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-            self.checkpoint.roots_mut().go_on_in(device, zone);
+            array.checkpoint.roots_mut().go_on_in(device, zone);
         }
     }
 
     /// A copy was read that is no root; a blank one was left out.
-    pub(in crate::log) fn no_root(&mut self, index: u32, blank: bool) {
+    pub fn no_root(&mut self, index: u32, blank: bool) {
         let device = (index / ROOT_ZONES) as u8;
-        let search = &mut self.recovery().search;
+        let search = &mut self.search;
         let second = search.next.expect("a copy was read") % 2 == 1;
         // A root of which one copy was never written was not durable.
         let both = !second && !blank && search.damaged_behind;
@@ -89,10 +88,10 @@ impl Engine {
 
     /// Whether the newest root that is sound is the newest that was made, as far as a device knows
     /// on which it is.
-    pub(in crate::log) fn is_newest(&mut self, number: u64) -> bool {
-        let doubtful = self.recovery().search.doubtful;
-        let newest = self.recovery().newest;
-        (0..usize::from(self.layout.devices))
+    pub fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
+        let doubtful = self.search.doubtful;
+        let newest = self.newest;
+        (0..usize::from(array.layout.devices))
             .any(|device| newest[device] == number && doubtful >> device & 1 == 0)
     }
 }

@@ -3,26 +3,14 @@
 use hostftl_core::{Command, DeviceError};
 use hostftl_format::log::Root;
 
-use crate::log::Engine;
+use crate::kit::Life;
+use crate::log::Array;
 use crate::log::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
-impl Engine {
-    /// Lets one command fail that was not sent.
-    pub(in crate::log) fn pump_unsent(&mut self, cx: &mut Cx) -> bool {
-        let Some((op, command, error)) = self.devices.next_unsent() else { return false };
-        self.finish(op, command, Err(error), cx);
-        true
-    }
-
+impl Array {
     /// A command failed: is its zone, its device or the volume lost?
-    pub(in crate::log) fn judge(
-        &mut self,
-        op: Op,
-        command: &Command,
-        error: DeviceError,
-        cx: &mut Cx,
-    ) {
+    pub fn judge(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) {
         let Some(device) = command.device() else { return };
         if self.layout.zoned && self.zone_failed(op, command, error, cx) {
             return;
@@ -79,8 +67,8 @@ impl Engine {
     }
 
     /// Writes a root that says who is lost, when none does.
-    pub(in crate::log) fn pump_told(&mut self, cx: &mut Cx) -> bool {
-        let running = self.recovery.is_none();
+    pub fn pump_told(&mut self, cx: &mut Cx) -> bool {
+        let running = cx.life() != Life::Starting;
         let tells = running && self.journal.has_to_tell(&self.durability, &self.rows);
         let knows = self.devices.is_told() && (!running || self.devices.is_out_told());
         if knows && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {

@@ -1,7 +1,7 @@
 //! Rebuilds metadata that can't be read from its device, from parity.
 //!
-//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`]. Heads
-//! and images have checksums, so that what is wrong is never taken.
+//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`].
+//! Heads and images have checksums, so that what is wrong is never taken.
 //!
 //! Invariant: one rebuild at a time; the others wait with their buffers.
 

@@ -1,8 +1,6 @@
-//! Doing without a device, and making what it had from the other devices: a record, metadata.
+//! Doing without a device, and making what it had from the other devices.
 
 pub(in crate::log) mod failed_devices;
-pub(in crate::log) mod faults;
 pub(in crate::log) mod metadata;
 pub(in crate::log) mod rebuild;
-pub(in crate::log) mod record;
 pub(in crate::log) mod timed_out;

@@ -13,28 +13,45 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, HostError, MetaBuf, Piece, SECTOR,
-    SECTORS_PER_BLOCK, Tally, Target, Token,
+    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTOR, SECTORS_PER_BLOCK, Tally,
+    Target, Token,
 };
 
-use crate::log::Engine;
-use crate::log::buffers::Buffer;
+use crate::kit::Life;
+use crate::log::buffers::{Buffer, Buffers};
+use crate::log::checkpoint::Checkpoint;
+use crate::log::devices::Devices;
+use crate::log::gc::Collection;
+use crate::log::journal::Journal;
 use crate::log::layout::{Layout, ROWS};
-use crate::log::map::pages::LOADS;
+use crate::log::map::pages::{LOADS, Pages};
 use crate::log::ops::{Cx, OPS, Op, works};
 use crate::log::row::Phase;
+use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
-use crate::planted::{Bug, planted};
 
-/// Block operations that are not begun while every device answers, so that those of one that does
-/// not can go on.
-const KEPT: usize = 8;
 /// Heads of rows that may be read at once: one for collection, one for what is salvaged.
 const HEADS: usize = 2;
+
+/// The parts that had lent something to a command that was given up.
+#[derive(Debug)]
+pub struct With<'a> {
+    /// Images are read for them.
+    pub pages: &'a Pages,
+    /// It reads its victim.
+    pub collection: &'a Collection,
+    /// It writes images and roots.
+    pub checkpoint: &'a mut Checkpoint,
+    /// Rows are written.
+    pub rows: &'a mut Rows,
+    /// Data is read and written.
+    pub buffers: &'a mut Buffers,
+}
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Hung {
+    layout: Layout,
     /// The commands for which nothing has gone on yet: what each was for, and its device.
     waiting: VecDeque<(Token, Op, u8)>,
     /// Rows that are not used: the others may have their idle buffers.
@@ -55,6 +72,7 @@ impl Hung {
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Hung {
+            layout: *layout,
             waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
             pages: (0..some(LOADS)).map(|_| MetaBuf::new(1)).collect(),
@@ -68,88 +86,79 @@ impl Hung {
     pub fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
     }
-}
 
-impl Engine {
-    /// Whether no command is in flight but those that were given up.
-    pub(in crate::log) fn all_back(&self, cx: &Cx) -> bool {
-        cx.is_quiet() && self.hung.is_quiet()
+    /// For how many commands that were given up nothing has gone on yet.
+    pub fn count(&self) -> usize {
+        self.waiting.len()
     }
 
-    /// Whether a block operation may be begun.
-    pub(in crate::log) fn may_begin_block(&self) -> bool {
-        let may_hang = self.layout.parity && self.devices.lost() == 0;
-        self.blocks.free.len() > if may_hang { KEPT } else { 0 }
+    /// The first of these: what it was for, and its device.
+    pub fn pop(&mut self) -> (Token, Op, u8) {
+        self.waiting.pop_front().expect("they were counted")
+    }
+
+    /// It goes on later.
+    pub fn push_back(&mut self, given_up: (Token, Op, u8)) {
+        self.waiting.push_back(given_up);
+    }
+
+    /// A command is back that was given up. Whether nothing has gone on for it: it fails now.
+    pub fn was_waiting(&mut self, token: Token) -> bool {
+        let at = self.waiting.iter().position(|(waiting, ..)| *waiting == token);
+        at.is_some_and(|at| self.waiting.remove(at).is_some())
     }
 
     /// Gives up the devices that are late, if parity makes up for them.
-    pub(in crate::log) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
+    pub fn give_up_late(&mut self, devices: &mut Devices, journal: &Journal, cx: &mut Cx) -> bool {
         let late = cx.late_devices();
-        let works = works(cx) && self.recovery.is_none() && !self.layout.zoned;
-        if !works || late & self.journal.bit() != 0 || !self.devices.can_do_without(late) {
+        let works = works(cx) && cx.life() != Life::Starting && !self.layout.zoned;
+        if !works || late & journal.bit() != 0 || !devices.can_do_without(late) {
             return false;
         }
-        self.devices.lose(late);
+        devices.lose(late);
         cx.counters().device_errors += 1;
         for device in (0..self.layout.devices).filter(|device| late >> device & 1 == 1) {
             let error = DeviceError::Gone;
             cx.tell(Event::DeviceFailed { device, error, abandoned: true });
         }
-        let waiting = &mut self.hung.waiting;
+        let waiting = &mut self.waiting;
         cx.give_up_commands(late, |token, op, device| waiting.push_back((token, op, device)));
         cx.wake();
         true
     }
 
-    /// Goes on with something for which a command was given up.
-    pub(in crate::log) fn pump_hung(&mut self, cx: &mut Cx) -> bool {
-        for _ in 0..self.hung.waiting.len() {
-            let given_up = self.hung.waiting.pop_front().expect("they were counted");
-            let (_, op, device) = given_up;
-            if self.go_on_without(op, device, cx) {
-                return true;
-            }
-            self.hung.waiting.push_back(given_up);
-        }
-        false
-    }
-
-    /// Lets `op` fail without its command. False when that has to wait.
-    fn go_on_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
-        let command = match op {
-            Op::Block { index } => return self.move_block(index, cx),
-            Op::Chunk { row, .. } => {
-                self.with_rows(|rows, with| rows.chunk_over(row, with, cx));
-                return true;
-            }
+    /// What comes back in the place of a command that was given up, as if it had failed; `None`
+    /// when that has to wait.
+    pub fn stand_in(&mut self, op: Op, device: u8, with: &mut With) -> Option<Command> {
+        Some(match op {
             Op::Load { index } => {
-                let lba = self.pages.loads().place(index).byte() / SECTOR as u64;
-                let buf = self.hung.pages.pop().expect("a page for each load");
+                let lba = with.pages.loads().place(index).byte() / SECTOR as u64;
+                let buf = self.pages.pop().expect("a page for each load");
                 read(device, lba, Target::Meta { buf, pages: 1 })
             }
             Op::GcHead => {
-                let at = self.collection.at();
+                let at = with.collection.at();
                 let pages = self.layout.head_pages(at.sector == 0);
-                let buf = self.hung.heads.pop().expect("one for collection");
+                let buf = self.heads.pop().expect("one for collection");
                 read(device, self.layout.lba(at), Target::Meta { buf, pages })
             }
             Op::Salvage => {
-                let buf = self.hung.heads.pop().expect("one for what is salvaged");
+                let buf = self.heads.pop().expect("one for what is salvaged");
                 read(device, 0, Target::Meta { buf, pages: 1 })
             }
             Op::GcRead { .. } | Op::GcMend => {
                 let buffer = match op {
                     Op::GcRead { chunk } => Buffer::Gc(chunk),
-                    _ => self.collection.mend_buffer(),
+                    _ => with.collection.mend_buffer(),
                 };
-                if !self.replace(buffer) {
-                    return false;
+                if !self.replace(buffer, with.rows, with.buffers) {
+                    return None;
                 }
-                let view = self.buffers.at(buffer).view_mut_sectors(0, 1);
+                let view = with.buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }
             Op::Images { .. } => {
-                let buf = self.hung.images.take().expect("one row of images at a time");
+                let buf = self.images.take().expect("one row of images at a time");
                 let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
                 let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
                 Command::Program { device, lba: 0, gather, tally, placement: MAP }
@@ -157,138 +166,28 @@ impl Engine {
             // These hold nothing that is needed: a device that is lost gets no root.
             Op::Flush | Op::Root { .. } | Op::Discard { .. } => Command::Flush { device },
             other => unreachable!("{other:?} is no command of a device that parity makes up for"),
-        };
-        self.finish(op, command, Err(DeviceError::Gone), cx);
-        true
+        })
     }
 
-    /// A block operation goes on in another scratch.
-    fn move_block(&mut self, index: u8, cx: &mut Cx) -> bool {
-        let reused = planted(Bug::HungScratchReused).then_some(index);
-        let Some(to) = reused.or_else(|| self.blocks.free.pop()) else { return false };
-        let it = self.blocks.list[index as usize].take().expect("an operation under way");
-        self.blocks.put(to, it);
-        match self.can_be_rescued(to) {
-            true => self.begin_rescue(to, cx),
-            false => self.end_block(to, Some(HostError::Io), cx),
-        }
-        true
-    }
-
-    /// Another buffer comes in the place of one that is held. False when none is idle now.
-    fn replace(&mut self, buffer: Buffer) -> bool {
-        let idle = self.rows.idle();
-        let Some(spare) = self.spare_buffers(0).next() else {
-            let Some(row) = idle else { return false };
-            self.rows.go(row, Phase::Draining);
-            self.break_row(row);
-            return self.replace(buffer);
-        };
-        self.buffers.exchange(buffer, spare);
-        true
-    }
-
-    /// The idle buffers of rows that are not used, but not those of the rows in `but`.
-    fn spare_buffers(&self, but: u32) -> impl Iterator<Item = Buffer> + '_ {
-        let rows = (0..ROWS as u8).filter(move |row| (self.hung.broken & !but) >> row & 1 == 1);
-        let buffers = rows.flat_map(|row| self.buffers.of_row(row));
-        buffers.filter(|buffer| self.buffers.is_idle(*buffer))
-    }
-
-    /// A row that is over is not used for now. It counts as one of the host's, of which there are
-    /// many.
-    fn break_row(&mut self, row: u8) {
-        self.hung.broken |= 1 << row;
-        self.rows[row].stream = 0;
-    }
-
-    /// A row whose buffers nobody has is idle.
-    pub(in crate::log) fn retire(&mut self, row: u8, cx: &Cx) -> bool {
-        let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
-        let idle = !held && (self.is_whole(row) || self.make_whole(row, cx));
-        if idle {
-            self.rows.go(row, Phase::Idle);
-            self.hung.broken &= !(1 << row);
-        }
-        idle
-    }
-
-    fn is_whole(&self, row: u8) -> bool {
-        let idle = self.buffers.of_row(row).all(|buffer| self.buffers.is_idle(buffer));
-        idle && self.rows[row].heads.len() == 2
-    }
-
-    /// Gives a row that is over what it lacks, from rows that are not used, or makes it one of
-    /// them.
-    fn make_whole(&mut self, row: u8, cx: &Cx) -> bool {
-        if !cx.has_given_up() && self.hung.broken == 0 && self.hung.row_heads.is_empty() {
-            return false;
-        }
-        let own = 1 << row;
-        let others = self.hung.broken & !own;
-        let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
-        let heads = donors.map(|it| self.rows[it].heads.len()).sum::<usize>();
-        let lacks = self.buffers.of_row(row).filter(|it| !self.buffers.is_idle(*it)).count();
-        let lacks_heads = 2 - self.rows[row].heads.len();
-        if self.spare_buffers(own).count() < lacks
-            || heads + self.hung.row_heads.len() < lacks_heads
-        {
-            self.break_row(row);
-            return false;
-        }
-        for buffer in self.buffers.of_row(row) {
-            if !self.buffers.is_idle(buffer) {
-                let spare = self.spare_buffers(own).next().expect("they were counted");
-                self.buffers.exchange(buffer, spare);
-            }
-        }
-        for _ in 0..lacks_heads {
-            let head = self.hung.row_heads.pop().or_else(|| {
-                let donors = self.rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
-                donors.into_iter().find_map(|(donor, _)| donor.heads.pop())
-            });
-            self.rows[row].heads.push(head.expect("they were counted"));
-        }
-        true
-    }
-
-    /// A command that was given up is back.
-    pub(in crate::log) fn given_up_done(
-        &mut self,
-        token: Token,
-        op: Op,
-        command: Command,
-        cx: &mut Cx,
-    ) {
-        cx.disturb();
-        cx.wake();
-        let at = self.hung.waiting.iter().position(|(waiting, ..)| *waiting == token);
-        if let Some(at) = at {
-            self.hung.waiting.remove(at);
-            return self.finish(op, command, Err(DeviceError::Gone), cx);
-        }
+    /// What a command that was given up had been lent is back; something else came in its place.
+    pub fn take_back(&mut self, op: Op, command: Command, with: &mut With) {
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                self.buffers.named(view.id()).repay_mut(view);
-                if let Op::Block { index } = op {
-                    self.blocks.free.push(index);
-                }
+                with.buffers.named(view.id()).repay_mut(view);
             }
             Command::Read { into: Target::Meta { buf, .. }, .. } => match op {
-                Op::Load { .. } => self.hung.pages.push(buf),
-                _ => self.hung.heads.push(buf),
+                Op::Load { .. } => self.pages.push(buf),
+                _ => self.heads.push(buf),
             },
             Command::Program { gather, .. } => {
                 for piece in gather {
                     match (piece, op) {
-                        (Piece::Data(view), _) => self.buffers.named(view.id()).repay(view),
+                        (Piece::Data(view), _) => with.buffers.named(view.id()).repay(view),
                         (Piece::Meta { buf, .. }, Op::Root { .. }) => {
-                            self.checkpoint.take_back(buf)
+                            with.checkpoint.take_back(buf);
                         }
-                        (Piece::Meta { buf, .. }, Op::Images { .. }) => {
-                            self.hung.images = Some(buf)
-                        }
-                        (Piece::Meta { buf, .. }, _) => self.hung.row_heads.push(buf),
+                        (Piece::Meta { buf, .. }, Op::Images { .. }) => self.images = Some(buf),
+                        (Piece::Meta { buf, .. }, _) => self.row_heads.push(buf),
                         (Piece::Zeros(_), _) => {}
                     }
                 }
@@ -296,6 +195,84 @@ impl Engine {
             _ => {}
         }
     }
+
+    /// Another buffer comes in the place of one that is held. False when none is idle now.
+    fn replace(&mut self, buffer: Buffer, rows: &mut Rows, buffers: &mut Buffers) -> bool {
+        let idle = rows.idle();
+        let Some(spare) = self.spare_buffers(0, buffers).next() else {
+            let Some(row) = idle else { return false };
+            rows.go(row, Phase::Draining);
+            self.break_row(row, rows);
+            return self.replace(buffer, rows, buffers);
+        };
+        buffers.exchange(buffer, spare);
+        true
+    }
+
+    /// The idle buffers of rows that are not used, but not those of the rows in `but`.
+    fn spare_buffers(&self, but: u32, buffers: &Buffers) -> impl Iterator<Item = Buffer> {
+        let broken = self.broken & !but;
+        let rows = (0..ROWS as u8).filter(move |row| broken >> row & 1 == 1);
+        let all = rows.flat_map(|row| buffers.of_row(row));
+        all.filter(|buffer| buffers.is_idle(*buffer))
+    }
+
+    /// A row that is over is not used for now. It counts as one of the host's, of which there are
+    /// many.
+    fn break_row(&mut self, row: u8, rows: &mut Rows) {
+        self.broken |= 1 << row;
+        rows[row].stream = 0;
+    }
+
+    /// A row that nothing needs any more is idle if nobody has its buffers.
+    pub fn retire(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
+        let idle = is_whole(row, rows, buffers) || self.make_whole(row, rows, buffers, cx);
+        if idle {
+            rows.go(row, Phase::Idle);
+            self.broken &= !(1 << row);
+        }
+        idle
+    }
+
+    /// Gives a row that is over what it lacks, from rows that are not used, or makes it one of
+    /// them.
+    fn make_whole(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
+        if !cx.has_given_up() && self.broken == 0 && self.row_heads.is_empty() {
+            return false;
+        }
+        let own = 1 << row;
+        let others = self.broken & !own;
+        let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
+        let heads = donors.map(|it| rows[it].heads.len()).sum::<usize>();
+        let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
+        let lacks_heads = 2 - rows[row].heads.len();
+        if self.spare_buffers(own, buffers).count() < lacks
+            || heads + self.row_heads.len() < lacks_heads
+        {
+            self.break_row(row, rows);
+            return false;
+        }
+        for buffer in buffers.of_row(row) {
+            if !buffers.is_idle(buffer) {
+                let spare = self.spare_buffers(own, buffers).next().expect("they were counted");
+                buffers.exchange(buffer, spare);
+            }
+        }
+        for _ in 0..lacks_heads {
+            let head = self.row_heads.pop().or_else(|| {
+                let donors = rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
+                donors.into_iter().find_map(|(donor, _)| donor.heads.pop())
+            });
+            rows[row].heads.push(head.expect("they were counted"));
+        }
+        true
+    }
+}
+
+/// Whether a row has all that it needs.
+fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
+    let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
+    idle && rows[row].heads.len() == 2
 }
 
 fn read(device: u8, lba: u64, into: Target) -> Command {

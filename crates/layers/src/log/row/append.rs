@@ -7,8 +7,9 @@
 use hostftl_core::Command;
 use hostftl_format::log::{GRAIN, Kind, Place};
 
+use crate::kit::Life;
 use crate::kit::shell::Ended;
-use crate::log::Engine;
+use crate::log::Array;
 use crate::log::durability::Durability;
 use crate::log::gc::Live;
 use crate::log::journal::ring::segments_for;
@@ -37,22 +38,22 @@ fn copies_floor(layout: &Layout, rows: &Rows, durability: &Durability) -> u32 {
     }
 }
 
-impl Engine {
+impl Array {
     /// Where a write of a block goes.
-    pub(in crate::log) fn to_write(&self, block: u64) -> To {
+    pub fn to_write(&self, block: u64) -> To {
         let old = self.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout.segment_of(old.byte()));
         To { stream: self.segments.stream_of_write(segment), copy: false }
     }
 
     /// Where a copy of what lies at `place` goes.
-    pub(in crate::log) fn to_copy(&self, place: Place) -> To {
+    pub fn to_copy(&self, place: Place) -> To {
         let segment = self.layout.segment_of(place.byte());
         To { stream: self.segments.stream_of_copy(segment), copy: true }
     }
 
     /// Where recovery puts what only the journal has.
-    pub(in crate::log) fn to_restore(&self) -> To {
+    pub fn to_restore(&self) -> To {
         To { stream: self.segments.stream_of_write(None), copy: true }
     }
 
@@ -67,13 +68,13 @@ impl Engine {
         if self.must_wait(to) {
             return None;
         }
-        let (layout, starting) = (self.layout, self.recovery.is_some());
+        let (layout, starting) = (self.layout, cx.life() == Life::Starting);
         let floor = |rows: &Rows, durability: &Durability| match to.copy {
             true if starting => layout.restore_floor(),
             true => copies_floor(&layout, rows, durability),
             false => layout.reserve,
         };
-        let Engine { rows, segments, devices, durability, .. } = self;
+        let Array { rows, segments, devices, durability, .. } = self;
         rows.take_room((to.stream, floor), len, segments, devices, durability, cx)
     }
 
@@ -93,7 +94,7 @@ impl Engine {
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
-    pub(in crate::log) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
+    pub fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
         let it = &self.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
@@ -109,7 +110,7 @@ impl Engine {
     }
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
-    pub(in crate::log) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
+    pub fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.rows[row].items[item as usize].block;
         if self.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
@@ -120,7 +121,7 @@ impl Engine {
 
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
-    pub(in crate::log) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
+    pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let to = To { stream: self.segments.stream_of_write(None), copy: false };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row];
@@ -148,7 +149,7 @@ impl Engine {
     }
 
     /// Takes room for a record and notes it; the data must follow. The row and the item.
-    pub(in crate::log) fn append(
+    pub fn append(
         &mut self,
         to: To,
         (block, len, generation): (u64, u32, u8),
@@ -173,7 +174,7 @@ impl Engine {
     }
 
     /// Moves the next records of the victim, as many as lie in one chunk and go to one.
-    pub(in crate::log) fn move_some(&mut self, cx: &mut Cx) -> bool {
+    pub fn move_some(&mut self, cx: &mut Cx) -> bool {
         if !self.collection.may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
@@ -217,7 +218,7 @@ impl Engine {
     }
 
     /// A batch of collection is in its row.
-    pub(in crate::log) fn gc_move_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
+    pub fn gc_move_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
         let (row, right, records) = self.collection.moved(command, ended, &mut self.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {
             let Live { block, place, .. } = self.collection.record(record, index < right);

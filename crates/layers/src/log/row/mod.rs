@@ -7,7 +7,6 @@
 //! - A row gets its sequence number when it is sealed; from then on no item changes.
 
 pub(in crate::log) mod append;
-pub(in crate::log) mod place;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
 

@@ -1,0 +1,124 @@
+//! Rebuilds a record that can't be read, or is wrong, from parity.
+//!
+//! How many chunks the row has is not known: see [`crate::log::redundancy::rebuild`]. The sum is
+//! right when it has the checksum that the map knows. Sectors that a short row has not written are
+//! never touched, because a row of more than one chunk is written to its end.
+
+use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict};
+use hostftl_format::log::seed;
+
+use crate::log::Array;
+use crate::log::host::op::{Rescue, Step};
+use crate::log::host::{Blocks, PLAIN};
+use crate::log::ops::{Cx, tell_corrupt};
+use crate::log::redundancy::rebuild::Rebuild;
+use crate::planted::{Bug, planted};
+
+impl Blocks {
+    /// Whether an operation whose command failed may get its record in another way.
+    pub fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
+        let it = *self.op(index);
+        let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
+        let from_device = it.row.is_none() && !it.place.is_nowhere();
+        array.layout.parity && reads && from_device && it.rescued.is_none()
+    }
+
+    pub fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let place = self.op(index).place;
+        self.op(index).rescued = Some(place);
+        let (segment, slot) = array.layout.slot_of(place.byte() / SECTOR as u64);
+        let stripe = array.devices.stripe(segment);
+        match Rebuild::on_device(stripe, (segment, slot), place.device()) {
+            Some(rebuild) => self.rescue_read(index, rebuild, array, cx),
+            None => self.give_up_record(index, array, cx), // No chunk is there.
+        }
+    }
+
+    fn rescue_read(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
+        let Some(device) = rebuild.next_device() else {
+            return self.give_up_record(index, array, cx);
+        };
+        let to = if rebuild.is_begin() { 0 } else { PLAIN };
+        let step = Step::Rescuing(Rescue::Reading(rebuild));
+        self.read_range(index, (device, to), step, array, cx);
+    }
+
+    /// A step of a rescue went well.
+    pub fn rescue_goes_on(
+        &mut self,
+        index: u8,
+        (step, verdict): (Rescue, Verdict),
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        match step {
+            Rescue::Reading(rebuild) if !rebuild.is_begin() => {
+                self.rescue_fold(index, rebuild, array, cx);
+            }
+            Rescue::Reading(rebuild) | Rescue::Folding(rebuild) => {
+                let rebuild = rebuild.fold();
+                if !rebuild.may_be_over() {
+                    return self.rescue_read(index, rebuild, array, cx);
+                }
+                let it = *self.op(index);
+                let from = self.record_view(index, array);
+                let seed = seed(it.block, it.place.generation());
+                let step = Step::Rescuing(Rescue::Checking(rebuild));
+                self.send(index, step, Command::Digest { from, seed }, array, cx);
+            }
+            Rescue::Checking(_) if verdict.crc == self.op(index).crc => {
+                self.record_mended(index, array, cx);
+                let from = self.record_view(index, array);
+                self.expand(index, from, array, cx);
+            }
+            Rescue::Checking(rebuild) => self.rescue_read(index, rebuild, array, cx),
+        }
+    }
+
+    fn rescue_fold(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
+        let bytes = self.range_bytes(index);
+        let (scratch, at) = array.buffers.scratch(index);
+        let mut from = Few::new();
+        from.push(scratch.view(at + PLAIN, bytes));
+        let into = scratch.view_mut(at, bytes);
+        let step = Step::Rescuing(Rescue::Folding(rebuild));
+        self.send(index, step, Command::Fold { from, into, keep: true }, array, cx);
+    }
+
+    /// A command of a block operation failed: its record is made in another way, or given up.
+    pub fn block_failed(&mut self, index: u8, error: DeviceError, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        let fetches =
+            matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
+        self.op(index).flawed |= fetches && error == DeviceError::Media;
+        if self.can_be_rescued(index, array) {
+            return self.begin_rescue(index, array, cx);
+        }
+        match self.stopped(it.writes, cx) {
+            Some(stopped) => self.end_block(index, Some(stopped), array, cx),
+            None => self.give_up_record(index, array, cx),
+        }
+    }
+
+    /// Nothing gives the record of an operation back.
+    pub fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        if it.flawed && !planted(Bug::CorruptUntold) {
+            tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, cx);
+        }
+        self.end_block(index, Some(HostError::Io), array, cx);
+    }
+
+    /// The record of an operation was made from the other chunks of its row.
+    pub fn record_mended(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        array.gauges.repaired += 1;
+        let it = *self.op(index);
+        if it.flawed && planted(Bug::MendedAsCorrupt) {
+            tell_corrupt(it.block, 1, cx);
+        } else if it.flawed {
+            let sectors = self.range_bytes(index) / SECTOR as u32;
+            let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
+            cx.tell(Event::Mended { device, lba, sectors });
+        }
+    }
+}

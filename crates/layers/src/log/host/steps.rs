@@ -1,0 +1,465 @@
+//! The steps of a block operation: its record is read, checked and expanded; or its block is
+//! compressed, gets room in the open row of its stream, is copied there and published.
+
+use hostftl_core::{
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, HostError, Piece, SECTOR, SECTORS_PER_BLOCK, Target,
+    Verdict, View, ViewMut,
+};
+use hostftl_format::log::seed;
+
+use crate::kit::Health;
+use crate::kit::shell::Ended;
+use crate::log::Array;
+use crate::log::buffers::Buffer;
+use crate::log::host::op::{BlockOp, NOBODY, Step};
+use crate::log::host::{Blocks, MOST_PACKED, PACKED, PLAIN};
+use crate::log::ops::{Cx, Op};
+use crate::log::row::Phase;
+use crate::planted::{Bug, planted};
+
+impl Blocks {
+    #[inline]
+    pub fn send(
+        &mut self,
+        index: u8,
+        step: Step,
+        command: Command,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        self.op(index).step = step;
+        array.devices.submit(Op::Block { index }, command, cx);
+    }
+
+    /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
+    pub fn fetch(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        if it.place.is_nowhere() {
+            return self.fetch_zeros(index, array, cx);
+        }
+        if let Some((row, chunk, byte)) = array.rows.holding(it.place, &array.segments) {
+            self.op(index).row = Some(row);
+            let buffer = Buffer::row(row, chunk.into());
+            let from = array.buffers.at(buffer).view(byte, it.place.len());
+            return self.expand(index, from, array, cx);
+        }
+        self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
+    }
+
+    /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
+    pub fn read_range(
+        &mut self,
+        index: u8,
+        (device, to): (u8, u32),
+        step: Step,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        let place = self.op(index).place;
+        if !core::mem::replace(&mut self.op(index).holds, true) {
+            array.segments.pin(array.layout.segment_of(place.byte()));
+        }
+        let lba = place.byte() / SECTOR as u64;
+        let bytes = self.range_bytes(index);
+        let (scratch, at) = array.buffers.scratch(index);
+        let into = Target::Data(scratch.view_mut(at + to, bytes));
+        let command = Command::Read { device, lba, into, cause: Cause::Host };
+        self.send(index, step, command, array, cx);
+    }
+
+    fn fetch_zeros(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        let (step, into, sectors) = if it.writes {
+            let (scratch, at) = array.buffers.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
+        } else {
+            let data = cx.requests().data(it.req);
+            (Step::Giving, data.view_mut_sectors(it.at, it.sectors), it.sectors)
+        };
+        let command = Command::Place { from: Piece::zero_sectors(sectors), into };
+        self.send(index, step, command, array, cx);
+    }
+
+    /// Checks and expands a record.
+    pub fn expand(&mut self, index: u8, from: View, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        let whole = it.is_whole() && !it.writes;
+        let (step, into) = if whole {
+            let data = cx.requests().data(it.req);
+            (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
+        } else {
+            let (scratch, at) = array.buffers.scratch(index);
+            (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
+        };
+        let raw = it.place.len() == BLOCK as u32;
+        let codec = if raw { Codec::Raw } else { self.codec };
+        let seed = seed(it.block, it.place.generation());
+        let command = Command::Unpack { from, into, codec, seed, crc: it.crc };
+        self.send(index, step, command, array, cx);
+    }
+
+    /// Compresses the block that is to be written.
+    pub fn pack(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let (it, codec) = (*self.op(index), self.codec);
+        let (scratch, at) = array.buffers.scratch(index);
+        // What can't be packed fits nowhere, but whether it is zeros is seen.
+        let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
+        let into = scratch.view_mut(at + PACKED, most);
+        let from = if it.is_whole() && it.data {
+            cx.requests().data(it.req).view_sectors(it.at, it.sectors)
+        } else {
+            let (scratch, at) = array.buffers.scratch(index);
+            scratch.view(at + PLAIN, BLOCK as u32)
+        };
+        let seed = seed(it.block, it.generation);
+        self.op(index).step = Step::Packing;
+        cx.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed });
+    }
+
+    /// What is written, as it came.
+    pub fn plain_view(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> View {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            return cx.requests().data(it.req).view_sectors(it.at, it.sectors);
+        }
+        let (scratch, at) = array.buffers.scratch(index);
+        scratch.view(at + PLAIN, BLOCK as u32)
+    }
+
+    fn repay_plain(&mut self, index: u8, view: View, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        if it.is_whole() && it.data {
+            cx.requests().data(it.req).repay(view);
+        } else {
+            array.buffers.scratch(index).0.repay(view);
+        }
+    }
+
+    /// A command of an operation is over.
+    #[inline]
+    pub fn block_done(
+        &mut self,
+        index: u8,
+        command: Command,
+        ended: Ended,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        self.repay(index, command, array, cx);
+        match ended {
+            Ok(verdict) => self.block_goes_on(index, verdict, array, cx),
+            Err(error) => self.block_failed(index, error, array, cx),
+        }
+    }
+
+    /// The block of an operation is compressed.
+    #[inline]
+    pub fn pack_done(
+        &mut self,
+        index: u8,
+        (from, into): (View, ViewMut),
+        verdict: Verdict,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        self.repay_plain(index, from, array, cx);
+        array.buffers.scratch(index).0.repay_mut(into);
+        self.block_goes_on(index, verdict, array, cx);
+    }
+
+    /// What an operation wanted to be copied is copied.
+    #[inline]
+    pub fn place_done(
+        &mut self,
+        index: u8,
+        (from, into): (View, ViewMut),
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        self.repay_place(index, Piece::Data(from), into, array, cx);
+        self.block_goes_on(index, Verdict::default(), array, cx);
+    }
+
+    /// Why an operation does not go on, if it does not.
+    #[inline]
+    pub fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
+        let health = cx.health();
+        health.error().filter(|_| writes || health == Health::Dead)
+    }
+
+    /// What a command of an operation did is done.
+    fn block_goes_on(&mut self, index: u8, verdict: Verdict, array: &mut Array, cx: &mut Cx) {
+        let it = self.op(index);
+        let (step, writes) = (it.step, it.writes);
+        if let Some(error) = self.stopped(writes, cx) {
+            return self.end_block(index, Some(error), array, cx);
+        }
+        match step {
+            Step::Reading => {
+                let from = self.record_view(index, array);
+                self.expand(index, from, array, cx);
+            }
+            Step::Rescuing(step) => self.rescue_goes_on(index, (step, verdict), array, cx),
+            Step::Expanding => {
+                self.let_go(index, array);
+                self.end_block(index, None, array, cx);
+            }
+            Step::Giving => self.end_block(index, None, array, cx),
+            Step::Plain => {
+                self.let_go(index, array);
+                match writes {
+                    true => self.merge(index, array, cx),
+                    false => self.give(index, array, cx),
+                }
+            }
+            Step::Merging => self.pack(index, array, cx),
+            Step::Packing => self.packed(index, verdict, array),
+            Step::Placing { row, item } => {
+                self.placed(index, row, item, array, cx);
+                self.end_block(index, None, array, cx);
+            }
+            Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
+                unreachable!("it has no command")
+            }
+        }
+    }
+
+    /// What was read is right: nothing else of its segment is needed.
+    fn let_go(&mut self, index: u8, array: &mut Array) {
+        let it = self.op(index);
+        let place = it.place;
+        if core::mem::take(&mut it.holds) {
+            array.segments.unpin(array.layout.segment_of(place.byte()));
+        }
+    }
+
+    /// Takes back what a command borrowed.
+    #[inline]
+    fn repay(&mut self, index: u8, command: Command, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        match command {
+            Command::Read { into: Target::Data(view), .. } => {
+                array.buffers.scratch(index).0.repay_mut(view);
+            }
+            Command::Unpack { from, into, .. } => {
+                match it.row {
+                    Some(row) => {
+                        cx.disturb(); // The row's buffers may be idle.
+                        array.buffers.repay_row(row, from);
+                    }
+                    None => array.buffers.scratch(index).0.repay(from),
+                }
+                if it.step == Step::Expanding {
+                    cx.requests().data(it.req).repay_mut(into);
+                } else {
+                    array.buffers.scratch(index).0.repay_mut(into);
+                }
+            }
+            Command::Pack { from, into, .. } => {
+                self.repay_plain(index, from, array, cx);
+                array.buffers.scratch(index).0.repay_mut(into);
+            }
+            Command::Fold { from, into, .. } => {
+                from.into_iter().for_each(|view| array.buffers.scratch(index).0.repay(view));
+                array.buffers.scratch(index).0.repay_mut(into);
+            }
+            Command::Digest { from, .. } => array.buffers.scratch(index).0.repay(from),
+            Command::Place { from, into } => self.repay_place(index, from, into, array, cx),
+            other => unreachable!("{other:?} is no step of a block"),
+        }
+    }
+
+    fn repay_place(
+        &mut self,
+        index: u8,
+        from: Piece,
+        into: ViewMut,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        let it = *self.op(index);
+        match it.step {
+            Step::Giving => cx.requests().data(it.req).repay_mut(into),
+            Step::Placing { row, item } => {
+                let chunk = array.rows[row].items[item as usize].chunk;
+                let buffer = Buffer::row(row, chunk.into());
+                array.buffers.at(buffer).repay_mut(into);
+            }
+            _ => array.buffers.scratch(index).0.repay_mut(into),
+        }
+        let Piece::Data(from) = from else { return };
+        match it.step {
+            Step::Merging => cx.requests().data(it.req).repay(from),
+            Step::Placing { .. } if it.place.len() == BLOCK as u32 => {
+                self.repay_plain(index, from, array, cx)
+            }
+            _ => array.buffers.scratch(index).0.repay(from),
+        }
+    }
+
+    /// The host's part, or zeros, into the plain block.
+    fn merge(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        let from = if it.data {
+            Piece::Data(cx.requests().data(it.req).view_sectors(it.at, it.sectors))
+        } else {
+            Piece::zero_sectors(it.sectors)
+        };
+        let (scratch, at) = array.buffers.scratch(index);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
+        self.send(index, Step::Merging, Command::Place { from, into }, array, cx);
+    }
+
+    /// The part that the host wants out of the plain block.
+    fn give(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+        let it = *self.op(index);
+        let into = cx.requests().data(it.req).view_mut_sectors(it.at, it.sectors);
+        let bytes = |sectors: u32| sectors * SECTOR as u32;
+        let (scratch, at) = array.buffers.scratch(index);
+        let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
+        self.send(index, Step::Giving, Command::Place { from, into }, array, cx);
+    }
+
+    fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict, array: &mut Array) {
+        if bytes == ALL_ZEROS {
+            array.gauges.zeros += 1;
+            return self.wait_for_row(index, Step::Unmapping);
+        }
+        // What does not fit stays as it is.
+        let len = if bytes == 0 { BLOCK as u32 } else { bytes };
+        array.count_packed(len);
+        self.wait_for_row(index, Step::Waiting { len, crc });
+    }
+
+    pub fn end_block(
+        &mut self,
+        index: u8,
+        error: Option<HostError>,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        let it = self.list[index as usize].take().expect("an operation under way");
+        if error.is_some()
+            && let Step::Placing { row, .. } = it.step
+        {
+            array.rows[row].placing -= 1;
+        }
+        if it.holds {
+            array.segments.unpin(array.layout.segment_of(it.place.byte()));
+        }
+        if it.writes {
+            self.written(it.block);
+        }
+        if it.pinned {
+            let page = array.pages.map().page_of(it.block);
+            array.pages.map_mut().unpin(page);
+        }
+        if it.req == NOBODY {
+            return self.free.push(index);
+        }
+        match error.is_none() && it.rescued.is_some() && !it.writes {
+            true => self.begin_repair(index, it, array, cx),
+            false => self.free.push(index),
+        }
+        let active = cx.requests().at(it.req);
+        active.outstanding -= 1;
+        active.error = active.error.or(error);
+        self.complete_if_over(it.req, array, cx);
+    }
+
+    /// The bytes of the sectors in which the record lies.
+    pub fn range_bytes(&mut self, index: u8) -> u32 {
+        let place = self.op(index).place;
+        let first = place.byte() / SECTOR as u64;
+        let end = (place.byte() + u64::from(place.len())).div_ceil(SECTOR as u64);
+        (end - first) as u32 * SECTOR as u32
+    }
+
+    /// The record, where it was read to.
+    pub fn record_view(&mut self, index: u8, array: &mut Array) -> View {
+        let place = self.op(index).place;
+        let skip = (place.byte() % SECTOR as u64) as u32;
+        let (scratch, at) = array.buffers.scratch(index);
+        scratch.view(at + skip, place.len())
+    }
+
+    /// Gives the operation that has waited longest its room in a row.
+    pub fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        let Some(&index) = self.waiting.front() else { return false };
+        if let Some(error) = cx.health().error() {
+            self.waiting.pop_front();
+            self.end_block(index, Some(error), array, cx);
+            return true;
+        }
+        let it = *self.op(index);
+        match it.step {
+            Step::Unmapping => {
+                let mapped = !array.pages.map().place(it.block).is_nowhere();
+                if mapped && !array.append_trim(it.block, 1, cx) {
+                    return false;
+                }
+                self.waiting.pop_front();
+                self.end_block(index, None, array, cx);
+            }
+            Step::Waiting { len, crc } if it.req == NOBODY => {
+                self.waiting.pop_front();
+                let record = (it.block, len, it.place.generation());
+                match array.append(array.to_copy(it.place), record, crc, cx) {
+                    Some((row, item)) => self.put_in(index, (row, item, len), array, cx),
+                    None => self.end_block(index, None, array, cx),
+                }
+            }
+            Step::Waiting { len, crc } => {
+                let record = (it.block, len, it.generation);
+                let to = array.to_write(it.block);
+                let Some((row, item)) = array.append(to, record, crc, cx) else { return false };
+                self.waiting.pop_front();
+                self.put_in(index, (row, item, len), array, cx);
+            }
+            other => unreachable!("an operation that is {other:?} does not wait"),
+        }
+        true
+    }
+
+    fn put_in(
+        &mut self,
+        index: u8,
+        (row, item, len): (u8, u32, u32),
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
+        let from = if self.op(index).req == NOBODY {
+            self.record_view(index, array)
+        } else if len == BLOCK as u32 {
+            self.plain_view(index, array, cx)
+        } else {
+            let (scratch, at) = array.buffers.scratch(index);
+            scratch.view(at + PACKED, len)
+        };
+        let noted = array.rows[row].items[item as usize];
+        self.op(index).place = noted.place;
+        let buffer = Buffer::row(row, noted.chunk.into());
+        let into = array.buffers.at(buffer).view_mut(noted.byte, len);
+        self.op(index).step = Step::Placing { row, item };
+        let command = || Command::Place { from: Piece::Data(from), into };
+        cx.compute(Op::Block { index }, command);
+    }
+
+    /// A record is in its row.
+    pub fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
+        let BlockOp { req, rescued, .. } = *self.op(index);
+        match rescued.filter(|_| req == NOBODY) {
+            Some(from) => array.publish_copy(row, item, from, cx),
+            None => array.publish(row, item, None, cx),
+        }
+        let it = &mut array.rows[row];
+        it.placing -= 1;
+        if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
+            cx.disturb(); // It may be sealed.
+        }
+        if it.of_host {
+            array.durability.host_published(it.stamp);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Does once more what rows and records of the journal list: the map points where it did, and
+//! segments are as full as they were.
+
+use hostftl_format::log::{self, Entry, Kind, Place};
+
+use crate::log::Array;
+use crate::log::journal::Turn;
+use crate::log::map::Where;
+use crate::log::ops::{Cx, give_up};
+use crate::log::recovery::replay::Found;
+
+/// Entries of a row whose map pages are asked for at once.
+const AHEAD: u32 = 64;
+
+/// What became of an entry.
+pub enum Applied {
+    /// It was applied, or there is nothing to do.
+    Yes,
+    /// Its page is to come.
+    Later,
+    /// It can't be.
+    Never(&'static str),
+}
+
+/// Asks for the map pages of the next entries of a row.
+pub fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
+    let entries = from..found.head.entries.min(from + AHEAD);
+    for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
+        let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
+        if changes && entry.block < array.pages.map().len() {
+            array.fetch_page(array.pages.map().page_of(entry.block), cx);
+        }
+    }
+}
+
+/// Applies an entry of a row.
+pub fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
+    if entry.kind == Kind::Data && !array.layout.admits_place(entry.place) {
+        return Applied::Never("a row lists what can't be");
+    }
+    apply_sound(entry, array, cx)
+}
+
+/// Applies an entry whose place is known to be one.
+fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
+    let Entry { kind, block, place, crc } = entry;
+    cx.touch(1);
+    let end = match kind {
+        Kind::Map | Kind::Directory | Kind::Counts => return Applied::Yes,
+        Kind::Trim => block.saturating_add(place.bits()),
+        Kind::Data => block + 1,
+    };
+    let page = array.pages.map().page_of(block);
+    let sound =
+        block < end && end <= array.pages.map().len() && array.pages.map().page_of(end - 1) == page;
+    if !sound {
+        return Applied::Never("a row lists what can't be");
+    }
+    match array.fetch_page(page, cx) {
+        Where::Here => {}
+        Where::Bad => return Applied::Never("an image of the map can't be read"),
+        Where::Away if array.pages.loads().is_idle() && array.pages.may_load(cx) => {
+            return Applied::Never("replay needs more map memory than there is");
+        }
+        Where::Away | Where::Coming => return Applied::Later,
+    }
+    let place = if kind == Kind::Data { place } else { Place::NOWHERE };
+    (block..end).for_each(|block| point(block, place, crc, array));
+    cx.touch((end - block) as usize);
+    Applied::Yes
+}
+
+/// Points a block somewhere else.
+fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
+    if array.pages.map().place(block).is_nowhere() && place.is_nowhere() {
+        return;
+    }
+    let old = array.pages.map_mut().set(block, place, crc);
+    if !place.is_nowhere() && !array.journal.is_place(place) {
+        let segment = array.layout.segment_of(place.byte());
+        array.segments.claim(segment, false);
+        array.segments.add(segment, place);
+    }
+    if !old.is_nowhere() && !array.journal.is_place(old) {
+        array.segments.kill(array.layout.segment_of(old.byte()), old);
+    }
+}
+
+/// Plays the next record if its turn comes before row `row`; `None` when it does not.
+pub fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
+    match array.with_journal(|it, with| it.play(row, with, cx)) {
+        Turn::None => None,
+        Turn::Waits => Some(false),
+        Turn::Moved => Some(true),
+        Turn::Apply(entry, place) => Some(apply_record(entry, place, array, cx)),
+    }
+}
+
+fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> bool {
+    let place = if entry.kind == Kind::Data { place } else { entry.place };
+    // What its row has too stays there.
+    let known = entry.kind == Kind::Data
+        && entry.block < array.pages.map().len()
+        && array.pages.pair(entry.block) == Some((entry.place, entry.crc));
+    let applied = match known {
+        true => Applied::Yes,
+        false => apply_sound(Entry { place, ..entry }, array, cx),
+    };
+    match applied {
+        Applied::Yes => array.journal.applied(&entry),
+        Applied::Later => return false,
+        Applied::Never(why) => give_up(why, cx),
+    }
+    matches!(applied, Applied::Yes)
+}
