@@ -11,7 +11,7 @@ initrd() {
     cp "$here/init" "$root/init"
     chmod +x "$root/init"
     for module in virtio_pci 9pnet_virtio 9p overlay; do
-        modprobe -d "$cache/kernel" -S "$release" --show-depends "$module" || return 1
+        modules modprobe "$cache" -d "$cache/kernel" -S "$release" --show-depends "$module" || return 1
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$root/modules/paths"
     while read -r path; do
         plain=$(basename "$path" | sed 's/\.\(xz\|zst\|gz\)$//')
@@ -22,8 +22,22 @@ initrd() {
         esac >"$root/modules/$plain"
         echo "$plain" >>"$root/modules/order"
     done <"$root/modules/paths"
-    (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$file"
+    (cd "$root" && find . | bin/busybox cpio -o -H newc 2>/dev/null | gzip -1) >"$file"
     rm -rf "$root"
+}
+
+# modules NAME CACHE [ARGUMENT…]: a program of kmod, of the machine or of the cache.
+modules() {
+    local name=$1 cache=$2
+    shift 2
+    if PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null; then
+        PATH=$PATH:/usr/sbin:/sbin "$name" "$@"
+        return
+    fi
+    (
+        export LD_LIBRARY_PATH=$cache/tools/usr/lib/x86_64-linux-gnu
+        exec -a "$name" "$cache/tools/usr/bin/kmod" "$@"
+    )
 }
 
 # tool CACHE NAME: where a program is, of the machine or of the cache.

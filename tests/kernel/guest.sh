@@ -1,7 +1,7 @@
 # What the suites share, inside the guest. A suite ends with its last line: what it found.
 # shellcheck shell=bash
 set -euo pipefail
-trap 'echo "failed in line $LINENO: $BASH_COMMAND"' ERR
+trap 'echo "failed in line $LINENO: $BASH_COMMAND"; tail -n 8 serve.err 2>/dev/null' ERR
 server=
 mkdir -p /run/t
 cd /run/t
@@ -48,8 +48,25 @@ serve() {
     until_true 60 is_ready || { cat serve.err && fail "the server is not ready"; }
 }
 
+# serve_ublk VOLUME [OPTION…]: as a block device, which is $device.
+serve_ublk() {
+    "$HOSTFTL" serve "$1" --ublk "${@:2}" >serve.out 2>>serve.err &
+    server=$!
+    until_true 60 is_ready || { cat serve.err && fail "the server is not ready"; }
+    device=$(sed -n 's/^ready //p' serve.out | head -n 1)
+}
+
 is_ready() {
     kill -0 "$server" && grep -qs '^ready ' serve.out
+}
+
+# Whether a process has ended.
+gone() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+missing() {
+    [ ! -e "$1" ]
 }
 
 # Ends the server as a service manager would.

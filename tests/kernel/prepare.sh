@@ -4,6 +4,8 @@
 # Exit code 77, with a line that says why, where the packages can't be had.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=boot.sh
+source "$here/boot.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hostftl-kernel
 # Another text of this script is another preparation.
 stamp=$(sha256sum "$here/prepare.sh" | cut -c 1-16)
@@ -11,7 +13,7 @@ stamp=$(sha256sum "$here/prepare.sh" | cut -c 1-16)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=${HOSTFTL_MIRROR:-http://deb.debian.org/debian}
 # What suites use and a machine may not have; what is installed is taken from the machine.
-tools="busybox-static kmod nbd-client util-linux e2fsprogs xfsprogs btrfs-progs f2fs-tools nvme-cli fio"
+tools="busybox-static kmod nbd-client util-linux e2fsprogs xfsprogs btrfs-progs f2fs-tools nvme-cli cryptsetup-bin fio"
 
 cannot() {
     echo "$*" >&2
@@ -45,10 +47,14 @@ missing() {
     apt get -s install --no-install-recommends "$@" | awk '$1 == "Inst" && $3 !~ /^\[/ { print $2 }'
 }
 
-# emulator: QEMU's packages of the same suite as the kernel. An older one that is installed is left alone.
+# emulator: QEMU's packages of the same suite as the kernel, and what they need of any suite, each in the
+# version that fits. An older one that is installed is left alone.
 emulator() {
     apt get -s install --no-install-recommends -t "$suite" qemu-system-x86 |
-        awk '$1 == "Inst" && $2 !~ /^qemu-utils$/ { print $2 "/" s }' s="$suite"
+        awk '$1 == "Inst" && $2 != "qemu-utils" {
+            version = $3 ~ /^\[/ ? $4 : $3
+            print $2 "=" substr(version, 2)
+        }'
 }
 
 # unpack FOLDER PACKAGE…
@@ -99,7 +105,7 @@ prepare() {
     local new=$1 kernel version
     [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] && [ -e "$keyring" ] ||
         cannot "the kernel tier needs Debian on amd64, or its keyring ($keyring)"
-    for tool in od xz zstd cpio; do
+    for tool in od xz zstd; do
         command -v "$tool" >/dev/null || cannot "$tool is not installed (see scripts/setup.sh)"
     done
     set_up_apt "$new"
@@ -114,7 +120,7 @@ prepare() {
     merge "$new/tools"
     version=$(ls "$new/kernel/lib/modules")
     extract "$new/kernel/boot/vmlinuz-$version" "$new/vmlinux"
-    PATH=$PATH:/usr/sbin:/sbin depmod -b "$new/kernel" "$version"
+    modules depmod "$new" -b "$new/kernel" "$version"
     rm -rf "$new/apt"
     echo "$version" >"$new/version"
     echo "$stamp" >"$new/stamp"

@@ -53,6 +53,7 @@ enum Command {
     Import(commands::import::Args),
     Replay(commands::replay::Args),
     Trace(commands::trace::Args),
+    Ublk(commands::ublk::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::Import(args) => commands::import::run(&args, &mut console),
         Command::Replay(args) => commands::replay::run(&args, &mut console),
         Command::Trace(args) => commands::trace::run(&args, &mut console),
+        Command::Ublk(args) => commands::ublk::run(&args, &mut console),
     });
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,

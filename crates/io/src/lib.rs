@@ -25,6 +25,7 @@ mod stats;
 mod stream;
 mod transfer;
 mod trust;
+pub mod ublk;
 mod waker;
 mod world;
 mod zoned;

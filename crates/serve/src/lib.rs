@@ -1,4 +1,5 @@
-//! Serves a volume to the outside: the NBD server on a unix socket or a TCP port.
+//! Serves a volume to the outside: the NBD server on a unix socket or a TCP port, and block devices
+//! of the kernel by ublk.
 //!
 //! A connection has two threads. The reader takes requests from the socket, payload straight into
 //! the volume's buffers, hands them to the volume's [`Port`](hostftl_volume::front::Port), and does
@@ -14,6 +15,7 @@ mod address;
 mod budget;
 mod channel;
 mod connection;
+mod disk;
 mod error;
 mod fault;
 mod inlet;
@@ -35,6 +37,7 @@ mod witness;
 mod writer;
 
 pub use address::Address;
+pub use disk::{Disk, DiskOptions, Found, Left, delete, list};
 pub use error::ServeError;
 pub use limit::Limits;
 pub use log::Log;

@@ -213,15 +213,20 @@ impl Engine {
     }
 
     /// Waits until `fd` has something to read, or for `most`, and does what is to be done
-    /// meanwhile; whether it has. The caller leads.
-    pub fn wait_readable(&self, fd: RawFd, most: Option<Duration>) -> bool {
+    /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads.
+    pub fn wait_readable(
+        &self,
+        fd: RawFd,
+        most: Option<Duration>,
+        done: impl Fn() -> bool,
+    ) -> bool {
         let until = most.map(|most| Instant::now() + most);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if self.wait_once(Some(fd), left) {
                 return true;
             }
-            if left.is_some_and(|left| left.is_zero()) {
+            if done() || left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
         }

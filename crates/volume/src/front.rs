@@ -1,4 +1,4 @@
-//! What a front end (NBD, later ublk) sees of a volume that is being served.
+//! What a front end (NBD, ublk) sees of a volume that is being served.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,6 +36,10 @@ pub fn set_send_room(fd: BorrowedFd<'_>, bytes: u32) {
 /// The block device that a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
+    /// The UUID of the volume.
+    pub volume: [u8; 16],
+    /// Whether what is durable is there for the next process: not so in memory.
+    pub lasts: bool,
     /// Its name for clients.
     pub name: String,
     /// Another name that means the same.
@@ -332,13 +336,27 @@ impl Seat {
 
     /// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
     pub fn wait_readable(&mut self, fd: BorrowedFd<'_>, most: Option<Duration>) -> bool {
+        self.wait_until(fd, most, || false)
+    }
+
+    /// As [`Seat::wait_readable`], and not after something that this thread did made `done` true.
+    /// What others do must make `fd` readable.
+    pub fn wait_until(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        most: Option<Duration>,
+        done: impl Fn() -> bool,
+    ) -> bool {
         self.help();
+        if done() {
+            return false;
+        }
         let Some(engine) = self.engine() else {
             return hostftl_io::wait_readable(fd.as_raw_fd(), most);
         };
         self.leads = self.leads || engine.lead();
         match self.leads {
-            true => engine.wait_readable(fd.as_raw_fd(), most),
+            true => engine.wait_readable(fd.as_raw_fd(), most, done),
             false => hostftl_io::wait_readable(fd.as_raw_fd(), most),
         }
     }

@@ -344,6 +344,8 @@ mod tests {
     fn export(max_transfer: u32) -> Export {
         let (name, bytes) = ("v".into(), 1 << 20);
         Export {
+            volume: [7; 16],
+            lasts: false,
             name,
             also: None,
             held: None,

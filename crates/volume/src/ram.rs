@@ -13,6 +13,8 @@ use crate::front::{Answer, Buffer, Export, Extent, Inbox, Job, JobOp, MAX_EXTENT
 /// When the kernel gives no memory or no thread.
 pub fn ram_port(name: &str, bytes: u64) -> Port {
     let export = Export {
+        volume: [0; 16],
+        lasts: false,
         name: name.into(),
         also: None,
         held: None,

@@ -164,7 +164,7 @@ impl Volume {
         let session = Session::of(options, &self.config, driver.devices(), lost);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
-        let export = export_of(name, driver.layer(), longest, reads);
+        let export = export_of(&self.config, name, driver.layer(), longest, reads);
         let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
@@ -210,9 +210,11 @@ impl Volume {
 }
 
 /// The block device that clients see of a layer, with requests of so many bytes at the longest.
-fn export_of(name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
+fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
     let limits = layer.limits();
     Export {
+        volume: config.uuid.into_bytes(),
+        lasts: !config.is_memory(),
         name,
         also: None,
         held: None,

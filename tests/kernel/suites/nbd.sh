@@ -1,5 +1,5 @@
 # A volume of `log` reached by the kernel's own NBD client: ext4 on it, files, fsck, trim.
-# seconds: 90
+# seconds: 300
 need nbd-client mkfs.ext4 e2fsck fstrim
 module nbd nbds_max=2
 

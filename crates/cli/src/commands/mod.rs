@@ -17,6 +17,7 @@ pub mod serve;
 pub mod status;
 pub mod targets;
 pub mod trace;
+pub mod ublk;
 pub mod wait;
 mod witness;
 

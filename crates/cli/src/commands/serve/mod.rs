@@ -1,5 +1,6 @@
 //! `hostftl serve`: the block device.
 
+mod doors;
 mod limits;
 mod manager;
 mod ready;
@@ -8,8 +9,6 @@ mod volumes;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Owner, Secure, Served, Server};
@@ -23,8 +22,6 @@ use crate::notify;
 use crate::units::{bytes, counted};
 
 use self::limits::Limit;
-use self::manager::Pulse;
-use self::ready::Ready;
 use self::volumes::Live;
 use super::witness::Traced;
 
@@ -58,9 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE=SECONDS", value_parser = deadline)]
     deadline: Vec<(String, u64)>,
     /// When writes are answered: once they are buffered, so that a flush makes them durable, or, as
-    /// on a write-through device, only once they are durable on the media
-    #[arg(long, value_enum, default_value_t = Acks::Buffer)]
-    ack: Acks,
+    /// on a write-through device, only once they are durable on the media. With --ublk `media` if
+    /// nothing is said, else `buffer`
+    #[arg(long, value_enum)]
+    ack: Option<Acks>,
     /// Serve under the plain name again after an unclean end: the operator's word that no client is
     /// left which believes that its unflushed writes are there
     #[arg(long)]
@@ -71,8 +69,20 @@ pub struct Args {
     on_failure: OnFailure,
     /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
     /// systemd for the socket that the service manager hands over (LISTEN_FDS)
-    #[arg(long, value_name = "ADDRESS")]
-    nbd: Address,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "ublk")]
+    nbd: Option<Address>,
+    /// Make a block device of this machine, /dev/ublkbN, for each volume, and /dev/hostftl/NAME
+    /// that leads to it. With --ack media it outlives this process: its requests wait for the next
+    /// server
+    #[arg(long)]
+    ublk: bool,
+    /// The most queues of each such device, each with a thread
+    #[arg(long, value_name = "NUMBER", requires = "ublk", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    queues: u16,
+    /// Use ublk of a kernel that is known to fail
+    #[arg(long, requires = "ublk")]
+    force: bool,
     /// Who may connect to the unix socket that is made: permissions in octal; 0600, or 0660 with
     /// --socket-group
     #[arg(long, value_name = "MODE", value_parser = mode)]
@@ -140,8 +150,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
     let served = bind(&args, owner, &live).and_then(|(server, metrics)| {
         live.iter().for_each(|one| one.follow(&lines));
-        reload_at_hangup(server.secure(), live[0].events());
-        let served = serve(server, &live, args.on_failure, console);
+        reload_at_hangup(server.as_ref().and_then(Server::secure), live[0].events());
+        let disks = doors::attach(&args, &live)?;
+        let served = doors::serve(server, disks, &live, args.on_failure, console);
         drop(metrics);
         served
     });
@@ -155,7 +166,11 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Listens, for clients and for scrapers.
-fn bind(args: &Args, owner: Owner, live: &[Live]) -> Result<(Server, Option<Metrics>), Failure> {
+fn bind(
+    args: &Args,
+    owner: Owner,
+    live: &[Live],
+) -> Result<(Option<Server>, Option<Metrics>), Failure> {
     let names: Vec<_> = live.iter().map(Live::name).collect();
     limits::check(&args.limit_requests, &names)?;
     limits::check(&args.limit_bytes, &names)?;
@@ -163,9 +178,10 @@ fn bind(args: &Args, owner: Owner, live: &[Live]) -> Result<(Server, Option<Metr
     let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow.clone());
     let folder = args.tls_certificates.clone();
     let tls = folder.map(|folder| Certificates { folder, verify_peer, allow });
+    let Some(address) = args.nbd.clone() else { return Ok((None, metrics)) };
     let exports = live.iter().map(|one| one.exported(args)).collect();
-    let server = Server::bind(Options { address: args.nbd.clone(), owner, tls, exports });
-    Ok((server.map_err(Failure::failed)?, metrics))
+    let server = Server::bind(Options { address, owner, tls, exports });
+    Ok((Some(server.map_err(Failure::failed)?), metrics))
 }
 
 /// What was done, when all is over.
@@ -208,7 +224,7 @@ impl Args {
     /// Who may connect to the unix socket.
     fn owner(&self) -> Result<Owner, Failure> {
         let said = self.socket_mode.is_some() || self.socket_group.is_some();
-        if said && !matches!(self.nbd, Address::Unix(_)) {
+        if said && !matches!(self.nbd, Some(Address::Unix(_))) {
             let text = "--socket-mode and --socket-group are for --nbd unix:PATH; a socket of the \
                         service manager has its own";
             return Err(Failure::usage(text));
@@ -219,8 +235,23 @@ impl Args {
         Ok(Owner { mode: self.socket_mode.unwrap_or(usual), group })
     }
 
+    /// When writes are answered.
+    fn acks(&self) -> Acks {
+        // The users of a block device that outlives its server hear nothing of the server's death.
+        let usual = if self.ublk && !self.read_only { Acks::Media } else { Acks::Buffer };
+        self.ack.unwrap_or(usual)
+    }
+
     /// Whether everything that was said makes sense for so many volumes.
     fn check_for(&self, volumes: usize) -> Result<(), Failure> {
+        if self.ublk && !(self.limit_requests.is_empty() && self.limit_bytes.is_empty()) {
+            let text = "--limit-requests and --limit-bytes are for NBD clients; limit the users of \
+                        a block device with the control groups of the system (io.max)";
+            return Err(Failure::usage(text));
+        }
+        if self.nbd.is_none() && self.tls_certificates.is_some() {
+            return Err(Failure::usage("--tls-certificates is for --nbd"));
+        }
         let said = [
             ("--degraded", self.degraded),
             ("--deadline", !self.deadline.is_empty()),
@@ -264,44 +295,6 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
             }
         }
     });
-}
-
-/// Serves until a signal comes, a volume's driver ends, or a layer has failed for good.
-fn serve(
-    server: Server,
-    live: &[Live],
-    on_failure: OnFailure,
-    console: &mut Console,
-) -> Result<Served, Failure> {
-    let (stopper, over) = (server.stopper(), AtomicBool::new(false));
-    let by_signal = stopper.clone();
-    interrupt::then(move || {
-        ending::limit_stop();
-        manager::stopping();
-        by_signal.stop();
-    });
-    thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut pulse = Pulse::of(live);
-            while !over.load(Ordering::SeqCst) {
-                thread::park_timeout(LOOK);
-                pulse.look();
-                for Live { running, .. } in live {
-                    if running.has_panicked() {
-                        ending::after_panic();
-                    }
-                    let failed = on_failure == OnFailure::Exit && running.failure().is_some();
-                    if failed || !running.is_alive() {
-                        stopper.stop();
-                    }
-                }
-            }
-        });
-        let served = server.run(&mut Ready::new(console, live));
-        over.store(true, Ordering::SeqCst);
-        watcher.thread().unpark();
-        served.map_err(Failure::failed)
-    })
 }
 
 /// One line on standard error before anything is served.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Exported, Log, Metrics, Witness};
+use hostftl_serve::{Address, Exported, Log, Metrics, Witness};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, Status,
@@ -111,9 +111,10 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
         ..if args.read_only { OpenOptions::read_only() } else { OpenOptions::default() }
     };
     let volume = hostftl_volume::open_with(file, &open)?;
-    let reach = if args.nbd.is_local() { Reach::Machine } else { Reach::Beyond };
+    let local = args.nbd.as_ref().is_none_or(Address::is_local);
+    let reach = if local { Reach::Machine } else { Reach::Beyond };
     let service = Some(Service { reach, go_on: args.go_on });
-    let through = args.ack == Acks::Media;
+    let through = args.acks() == Acks::Media;
     let record = args.record.clone();
     let (running, port) =
         volume.start(&StartOptions { record, service, through, protection, beginning })?;

@@ -1,0 +1,82 @@
+//! `hostftl ublk`: the block devices of volumes, also those whose server is gone.
+
+use serde_json::json;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::bytes;
+
+/// Block devices that `serve --ublk` made
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Say which there are, and which of them wait for a server
+    List,
+    /// Delete one, with the requests that wait there; a server that has it ends
+    Delete {
+        /// The block device or its number, as in /dev/ublkb0 or 0
+        #[arg(value_parser = number)]
+        device: u32,
+    },
+}
+
+/// The number of a block device.
+fn number(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("/dev/ublkb").unwrap_or(text);
+    digits.parse().map_err(|_| "write /dev/ublkbN or N".into())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the kernel has no ublk, or refuses.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match args.command {
+        Command::List => list(console),
+        Command::Delete { device } => {
+            let ours = hostftl_serve::list().map_err(Failure::failed)?;
+            if !ours.iter().any(|found| found.id == device) {
+                let text = format!("/dev/ublkb{device} is no block device of a volume");
+                return Err(Failure::failed(text));
+            }
+            hostftl_serve::delete(device).map_err(Failure::failed)?;
+            match console.is_json() {
+                true => console.value(&json!({ "deleted": format!("/dev/ublkb{device}") })),
+                false => console.line(format!("/dev/ublkb{device} is deleted")),
+            }
+        }
+    }
+}
+
+fn list(console: &mut Console) -> Result<(), Failure> {
+    let all = hostftl_serve::list().map_err(Failure::failed)?;
+    if console.is_json() {
+        let value = |found: &hostftl_serve::Found| {
+            json!({
+                "device": found.path, "state": found.state, "orphan": found.is_orphan,
+                "bytes": found.bytes, "pid": found.pid, "volume": found.volume,
+            })
+        };
+        return console.value(&all.iter().map(value).collect::<Vec<_>>());
+    }
+    if all.is_empty() {
+        return console.line("there is no block device of a volume");
+    }
+    for found in &all {
+        let by = if found.is_orphan { "was served" } else { "is served" };
+        console.line(format!(
+            "{}: {}, {}, of the volume whose UUID begins with {}, {by} by process {}",
+            found.path,
+            found.state,
+            bytes(found.bytes),
+            found.volume,
+            found.pid
+        ))?;
+    }
+    Ok(())
+}

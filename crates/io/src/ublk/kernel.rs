@@ -1,0 +1,73 @@
+//! What is known of kernels whose ublk fails.
+//!
+//! From reports of others: `ADD_DEV` is an oops on Linux 6.18.4 and 6.18.5 and never returns, and
+//! so on some distributions' 6.17; on 6.18.40 and 7.0 control commands get lost.
+
+use std::fs;
+
+/// The release of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    release: String,
+    number: (u32, u32, u32),
+}
+
+/// What is known of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing bad.
+    Nothing,
+    /// It may fail, and may not.
+    Doubtful(&'static str),
+    /// It fails.
+    Bad(&'static str),
+}
+
+impl Kernel {
+    /// The kernel of this machine.
+    pub fn running() -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Kernel::of(release.trim())
+    }
+
+    /// The kernel that calls itself `release`, as in `6.12.57+deb12-amd64`.
+    pub fn of(release: &str) -> Self {
+        let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+        let mut next = || parts.next().flatten().unwrap_or(0);
+        Kernel { release: release.into(), number: (next(), next(), next()) }
+    }
+
+    /// As it calls itself.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// What is known of its ublk.
+    pub fn known(&self) -> Known {
+        match self.number {
+            (6, 18, 4 | 5) => Known::Bad("adding a ublk device fails in the kernel and never ends"),
+            (6, 18, 40) | (7, 0, _) => Known::Bad("it is known to lose ublk's control commands"),
+            (6, 17, _) => Known::Doubtful(
+                "with some distributions' kernels of this line adding a ublk device never ends",
+            ),
+            _ => Known::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_fail_are_known_by_their_release() {
+        let known = |release| Kernel::of(release).known();
+        for release in ["6.12.57+deb12-amd64", "6.5.0", "6.18.3", "6.18.6-arch1-1", "7.1", ""] {
+            assert_eq!(known(release), Known::Nothing, "{release}");
+        }
+        for release in ["6.18.4", "6.18.5-generic", "6.18.40-lts", "7.0", "7.0.3-rc1"] {
+            assert!(matches!(known(release), Known::Bad(_)), "{release}");
+        }
+        assert!(matches!(known("6.17.0-14-generic"), Known::Doubtful(_)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the answers for one queue of a block device come together, from whichever thread has them:
+//! the queue's own thread alone may hand them to the kernel.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
+
+use hostftl_io::Waker;
+use hostftl_volume::front::{Answer, Answers};
+
+/// See the module text.
+pub(super) struct Desk {
+    answers: Mutex<Vec<Answer>>,
+    /// The queue's thread, which looks here after everything that it does.
+    owner: ThreadId,
+    waker: Arc<Waker>,
+}
+
+impl Desk {
+    /// A desk of the calling thread, which sleeps on `waker`.
+    pub(super) fn new(waker: Arc<Waker>) -> Arc<Self> {
+        let owner = thread::current().id();
+        Arc::new(Desk { answers: Mutex::default(), owner, waker })
+    }
+
+    /// Takes what came since the last call.
+    pub(super) fn drain(&self) -> Vec<Answer> {
+        std::mem::take(&mut self.lock())
+    }
+
+    /// Whether something came.
+    pub(super) fn has_some(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Answer>> {
+        self.answers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Answers for Desk {
+    fn take(&self, answer: Answer) {
+        self.lock().push(answer);
+    }
+
+    fn flush(&self) {
+        if thread::current().id() != self.owner {
+            self.waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn answers_of_other_threads_wake_the_owner() {
+        let waker = Arc::new(Waker::new().unwrap());
+        let desk = Desk::new(waker.clone());
+        let theirs = desk.clone();
+        let answer = move || {
+            thread::sleep(Duration::from_millis(10));
+            theirs.take(Answer::new(7, Ok(()), None));
+            theirs.flush();
+        };
+        let other = thread::spawn(answer);
+        while !desk.has_some() {
+            waker.sleep(None, || desk.has_some());
+        }
+        other.join().unwrap();
+        assert_eq!(desk.drain().iter().map(|answer| answer.cookie).collect::<Vec<_>>(), [7]);
+        assert!(!desk.has_some());
+    }
+}

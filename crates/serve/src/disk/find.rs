@@ -1,0 +1,196 @@
+//! Which block devices of ublk are those of volumes, and which of them wait for a server.
+//!
+//! The kernel keeps a number of the server's own with each device; here it is the mark of the
+//! volume. So a device is known after the death of its server without a file that might be wrong.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hostftl_io::ublk::{Attributes, Control, DeviceInfo, State, UblkError, devices};
+
+use super::{NEEDED, RECOVERS, Wanted};
+
+/// How long the kernel may take over the end of a server.
+const END: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+/// The bits of a mark that say that it is one: the letters of HF.
+const OURS: u64 = 0x4846 << 48;
+const OURS_MASK: u64 = 0xffff << 48;
+
+/// What tells the devices of the volume with this UUID from all others.
+pub(super) fn mark_of(uuid: [u8; 16]) -> u64 {
+    let front = u64::from_be_bytes(uuid[..8].try_into().expect("eight bytes"));
+    OURS | front >> 16
+}
+
+/// A block device of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub id: u32,
+    /// The block device.
+    pub path: String,
+    /// How it stands, in words.
+    pub state: String,
+    /// Whether its server is gone.
+    pub is_orphan: bool,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The process that serves or served it.
+    pub pid: i32,
+    /// How the UUID of its volume begins, in 12 hexadecimal digits.
+    pub volume: String,
+}
+
+/// All block devices of volumes on this machine.
+///
+/// # Errors
+/// When the kernel has no ublk, or does not tell.
+pub fn list() -> Result<Vec<Found>, UblkError> {
+    let control = Control::open()?;
+    let mut found = Vec::new();
+    for id in devices() {
+        let Some(info) = control.info(id)?.filter(|info| info.mark & OURS_MASK == OURS) else {
+            continue;
+        };
+        let bytes = control.attributes(id).map_or(0, |attributes| attributes.sectors * 512);
+        found.push(Found {
+            id,
+            path: info.path(),
+            state: info.state.to_string(),
+            is_orphan: info.state != State::Live,
+            bytes,
+            pid: info.pid,
+            volume: format!("{:012x}", info.mark & !OURS_MASK),
+        });
+    }
+    Ok(found)
+}
+
+/// Deletes a block device, with what waits there.
+///
+/// # Errors
+/// When there is no such device, or the kernel refuses.
+pub fn delete(id: u32) -> Result<(), UblkError> {
+    let control = Control::open()?;
+    control.stop(id)?;
+    control.delete(id)
+}
+
+/// The device of the volume that waits for a server, if there is one.
+///
+/// # Errors
+/// When this server can't be it.
+pub(super) fn waiting(control: &Control, wanted: &Wanted) -> Result<Option<DeviceInfo>, UblkError> {
+    for id in devices() {
+        let of_volume = |info: &DeviceInfo| info.mark == wanted.mark;
+        let Some(info) = control.info(id)?.filter(of_volume) else { continue };
+        match settled(control, info)? {
+            Some(info) if info.state == State::Dead => {
+                // It was never started, or its server died over its end.
+                control.stop(id).ok();
+                control.delete(id)?;
+            }
+            Some(info) => {
+                fits(&info, control.attributes(id)?, wanted)?;
+                return Ok(Some(info));
+            }
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The device once the kernel has seen that its server is gone; none when it is gone too.
+fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>, UblkError> {
+    let until = Instant::now() + END;
+    while info.state == State::Live {
+        if Instant::now() >= until {
+            let why = format!("process {} serves this volume there", info.pid);
+            return Err(refused(&info, "take it over", why));
+        }
+        thread::sleep(LOOK);
+        let Some(now) = control.info(info.id)? else { return Ok(None) };
+        info = now;
+    }
+    Ok(Some(info))
+}
+
+/// Whether this server can be the next one of a device.
+fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), UblkError> {
+    let (path, ours) = (info.path(), &wanted.of);
+    let why = if info.state != State::Quiesced || !info.features.has(NEEDED.and(RECOVERS)) {
+        format!("{path} {}: delete it with `hostftl ublk delete {}`", info.state, info.id)
+    } else if !wanted.recovers {
+        "whoever uses it believes that what was answered is there: start with --ack media".into()
+    } else if there.sectors != ours.sectors || there.read_only != ours.read_only {
+        format!(
+            "it was made with {} sectors{}, and the volume is served with {}{}",
+            there.sectors,
+            if there.read_only { ", only read" } else { "" },
+            ours.sectors,
+            if ours.read_only { ", only read" } else { "" },
+        )
+    } else if there.longest > ours.longest {
+        format!("its requests have up to {} bytes, and {} are taken", there.longest, ours.longest)
+    } else {
+        return Ok(());
+    };
+    Err(refused(info, "take it over", why))
+}
+
+/// The device of a server that died gets this one.
+pub(super) fn begin_recovery(control: &Control, id: u32) -> Result<(), UblkError> {
+    let until = Instant::now() + END;
+    loop {
+        match control.begin_recovery(id) {
+            Err(error) if error.number() == Some(libc::EBUSY) && Instant::now() < until => {
+                thread::sleep(LOOK);
+            }
+            begun => return begun,
+        }
+    }
+}
+
+fn refused(info: &DeviceInfo, what: &'static str, why: String) -> UblkError {
+    UblkError::System { name: info.path(), what, source: std::io::Error::other(why) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_io::ublk::Features;
+
+    fn info(state: State, features: Features) -> DeviceInfo {
+        let (id, queues, depth, longest, pid, mark) = (3, 1, 64, 1 << 20, 9, 5);
+        DeviceInfo { id, queues, depth, longest, state, pid, features, mark }
+    }
+
+    #[test]
+    fn a_mark_is_of_one_volume_and_says_that_it_is_one() {
+        let [one, other] = [mark_of([0xab; 16]), mark_of([0xac; 16])];
+        assert_ne!(one, other);
+        assert_eq!(format!("{one:x}"), "4846abababababab");
+    }
+
+    #[test]
+    fn a_device_is_taken_over_only_by_a_server_like_the_last() {
+        let ours = Attributes { sectors: 8, longest: 1 << 20, best: 4096, read_only: false };
+        let wanted = Wanted { mark: 5, recovers: true, of: ours };
+        let all = NEEDED.and(RECOVERS);
+        let waits = info(State::Quiesced, all);
+        fits(&waits, ours, &wanted).unwrap();
+        let refusals = [
+            (waits, ours, Wanted { recovers: false, ..wanted }, "--ack media"),
+            (waits, Attributes { sectors: 16, ..ours }, wanted, "16 sectors"),
+            (waits, Attributes { read_only: true, ..ours }, wanted, "only read"),
+            (waits, Attributes { longest: 2 << 20, ..ours }, wanted, "2097152 bytes"),
+            (info(State::FailIo, all), ours, wanted, "hostftl ublk delete 3"),
+            (info(State::Quiesced, NEEDED), ours, wanted, "hostftl ublk delete 3"),
+        ];
+        for (info, there, wanted, word) in refusals {
+            let text = fits(&info, there, &wanted).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

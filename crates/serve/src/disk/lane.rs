@@ -1,0 +1,195 @@
+//! One queue of a block device and its thread: takes requests from the kernel, hands them to the
+//! volume, does them itself when no other thread does, and gives the kernel the answers.
+//!
+//! Invariants
+//! - The thread never waits for memory while it holds answers: whoever has the memory may wait for
+//!   just those. A request without a buffer waits until an answer brings one.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use hostftl_core::HostError;
+use hostftl_io::Waker;
+use hostftl_io::ublk::{Op, Queue, Request};
+use hostftl_volume::front::{Answer, Buffer, Job, JobOp, Port, Seat};
+
+use super::desk::Desk;
+use crate::witness::{Seen, Witness};
+
+/// Where the length of a read or write stands in a cookie, above its tag.
+const LENGTH_SHIFT: u32 = 16;
+
+/// See the module text.
+pub(super) struct Lane {
+    queue: Queue,
+    port: Port,
+    seat: Seat,
+    desk: Arc<Desk>,
+    witness: Option<Arc<dyn Witness>>,
+    /// Requests that have no buffer yet, in their order.
+    waiting: VecDeque<Request>,
+    /// Requests that the volume has.
+    flying: usize,
+    /// How many came.
+    requests: u64,
+    quit: Arc<AtomicBool>,
+}
+
+impl Lane {
+    /// Queue `number` with `depth` tags, for the calling thread, which ends without answers when
+    /// `quit` is set and `waker` wakes it.
+    ///
+    /// # Errors
+    /// As [`Queue::new`].
+    pub(super) fn new(
+        node: Arc<File>,
+        number: u16,
+        depth: u16,
+        waker: Arc<Waker>,
+        port: Port,
+        witness: Option<Arc<dyn Witness>>,
+        quit: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let queue = Queue::new(node, number, depth, waker.clone())?;
+        let (seat, desk, waiting) = (port.seat(), Desk::new(waker), VecDeque::new());
+        let (flying, requests) = (0, 0);
+        Ok(Lane { queue, port, seat, desk, witness, waiting, flying, requests, quit })
+    }
+
+    /// Serves the queue until its device goes away, or the server does; how many requests came.
+    pub(super) fn run(mut self) -> u64 {
+        let mut came = Vec::new();
+        loop {
+            self.queue.collect(&mut came);
+            self.requests += came.len() as u64;
+            came.drain(..).for_each(|request| self.take(request));
+            self.seat.help();
+            self.settle();
+            self.begin_waiting();
+            if self.quit.load(SeqCst) || self.queue.is_over() {
+                return self.requests;
+            }
+            match self.queue.has_answers() {
+                // What the kernel has for them comes with the same call.
+                true => self.queue.submit(),
+                false => self.sleep(),
+            }
+        }
+    }
+
+    /// Until a request, an answer or the end comes.
+    fn sleep(&mut self) {
+        let (desk, seat, quit) = (&self.desk, &mut self.seat, &self.quit);
+        let has_work = || desk.has_some() || quit.load(SeqCst);
+        self.queue.sleep(has_work, |fd| {
+            seat.wait_until(fd, None, has_work);
+        });
+    }
+
+    /// Takes a request that came from the kernel.
+    fn take(&mut self, request: Request) {
+        let Request { tag, op, fua, offset, bytes } = request;
+        if let (Some(witness), Some(what)) = (&self.witness, seen(op)) {
+            witness.saw(what, offset, bytes);
+        }
+        match op {
+            Op::Read | Op::Write if bytes > self.port.export().max_transfer.into() => {
+                self.queue.answer(tag, -libc::EINVAL);
+            }
+            Op::Read | Op::Write if !self.waiting.is_empty() => self.waiting.push_back(request),
+            Op::Read | Op::Write => match self.port.try_buffer(bytes as u32) {
+                Some(buffer) => self.transfer(request, buffer),
+                None => self.waiting.push_back(request),
+            },
+            Op::Flush => self.push(tag, JobOp::Flush, 0, 0, 0),
+            Op::Discard => self.push(tag, JobOp::Trim { fua }, offset, bytes, 0),
+            Op::WriteZeroes => self.push(tag, JobOp::Zeroes { fua }, offset, bytes, 0),
+            Op::Other(_) => self.queue.answer(tag, -libc::EOPNOTSUPP),
+        }
+    }
+
+    /// Begins what waited for a buffer.
+    fn begin_waiting(&mut self) {
+        while let Some(request) = self.waiting.front() {
+            let bytes = request.bytes as u32;
+            let buffer = match self.port.try_buffer(bytes) {
+                Some(buffer) => buffer,
+                // An answer will bring one, and no buffer lies at the desk unless one flies.
+                None if self.flying > 0 => return,
+                None => {
+                    self.seat.leave();
+                    self.port.buffer(bytes)
+                }
+            };
+            let request = self.waiting.pop_front().expect("the one in front");
+            self.transfer(request, buffer);
+        }
+    }
+
+    /// Hands over a read or a write.
+    fn transfer(&mut self, request: Request, mut buffer: Buffer) {
+        let Request { tag, op, fua, offset, bytes } = request;
+        let op = match op {
+            Op::Read => JobOp::Read(buffer),
+            _ => match self.queue.take_payload(tag, &mut buffer) {
+                Ok(()) => JobOp::Write { data: buffer, fua },
+                Err(_) => return self.queue.answer(tag, -libc::EIO),
+            },
+        };
+        self.push(tag, op, offset, bytes, bytes);
+    }
+
+    /// Hands over a job whose answer counts `transferred` bytes.
+    fn push(&mut self, tag: u16, op: JobOp, offset: u64, bytes: u64, transferred: u64) {
+        let (cookie, reply) = (transferred << LENGTH_SHIFT | u64::from(tag), self.desk.clone());
+        self.flying += 1;
+        self.seat.push(Job { op, offset, bytes, cookie, reply });
+    }
+
+    /// Gives the kernel the answers that came.
+    fn settle(&mut self) {
+        for answer in self.desk.drain() {
+            let Answer { cookie, result, data, .. } = answer;
+            self.flying -= 1;
+            let (tag, bytes) = (cookie as u16, (cookie >> LENGTH_SHIFT) as i32);
+            let given = match (result, &data) {
+                // Of a write the kernel has no use for the buffer.
+                (Ok(()), Some(data)) => self.give(tag, data),
+                (result, _) => result.map_err(errno),
+            };
+            self.queue.answer(tag, given.map_or_else(|number| -number, |()| bytes));
+        }
+    }
+
+    /// Gives the kernel what a read found.
+    fn give(&self, tag: u16, data: &Buffer) -> Result<(), i32> {
+        match self.queue.op(tag) {
+            Op::Read => self.queue.give_payload(tag, data).map_err(|_| libc::EIO),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn errno(error: HostError) -> i32 {
+    match error {
+        HostError::Io => libc::EIO,
+        HostError::NoSpace => libc::ENOSPC,
+        HostError::Range => libc::EINVAL,
+        HostError::ReadOnly => libc::EPERM,
+    }
+}
+
+/// What a witness is told of a request.
+fn seen(op: Op) -> Option<Seen> {
+    match op {
+        Op::Read => Some(Seen::Read),
+        Op::Write => Some(Seen::Write),
+        Op::Flush => Some(Seen::Flush),
+        Op::Discard => Some(Seen::Trim),
+        Op::WriteZeroes => Some(Seen::Zeroes),
+        Op::Other(_) => None,
+    }
+}

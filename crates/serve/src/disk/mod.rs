@@ -1,0 +1,367 @@
+//! A volume as a block device of the kernel, by ublk: made or taken over from a server that died,
+//! served by a thread for each queue, and stopped, or left for the next server.
+//!
+//! Invariants
+//! - A device that recovers belongs to a volume whose answers outlive the process: whoever uses it
+//!   hears nothing of the death of its server.
+//! - A device is answered only by the threads of one [`Disk`], and those end before it is deleted.
+
+mod desk;
+mod find;
+mod lane;
+mod link;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use hostftl_core::SECTOR;
+use hostftl_io::Waker;
+use hostftl_io::ublk::{Attributes, Control, DeviceInfo, Features, Kernel, Known, Spec, UblkError};
+use hostftl_volume::Level;
+use hostftl_volume::front::Export;
+
+use crate::server::Exported;
+
+use self::lane::Lane;
+use self::link::Link;
+
+use self::find::mark_of;
+pub use self::find::{Found, delete, list};
+
+/// Requests under way in a queue.
+const DEPTH: u16 = 128;
+/// How long the nodes of a device may take to appear.
+const NODES: Duration = Duration::from_secs(10);
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(5);
+/// What a device that recovers is made with.
+const RECOVERS: Features = Features::RECOVERY.and(Features::REISSUE);
+const NEEDED: Features = Features::USER_COPY.and(Features::IOCTL_ENCODE);
+
+/// How a volume becomes a block device.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskOptions {
+    /// The most queues.
+    pub queues: u16,
+    /// Whether the device of a volume that lasts waits for the next server when this process dies.
+    /// Only where what was answered is not lost then.
+    pub recovers: bool,
+    /// Go on with a kernel that is known to fail.
+    pub force: bool,
+}
+
+/// What the device of a volume is to be.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// What tells it from all others.
+    mark: u64,
+    recovers: bool,
+    of: Attributes,
+}
+
+/// A block device that is served.
+#[derive(Debug)]
+pub struct Disk {
+    control: Control,
+    info: DeviceInfo,
+    recovers: bool,
+    taken_over: bool,
+    lanes: Vec<JoinHandle<u64>>,
+    wakers: Vec<Arc<Waker>>,
+    quit: Arc<AtomicBool>,
+    /// Whether a thread panicked.
+    broken: Arc<AtomicBool>,
+    link: Option<Link>,
+}
+
+/// How a device was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is deleted.
+    Deleted,
+    /// Somebody uses it, so it waits for the next server of its volume.
+    Waits,
+}
+
+impl Disk {
+    /// The volume as a block device, which is there when this returns.
+    ///
+    /// # Errors
+    /// When the kernel has no ublk or not enough of it, is known to fail, or refuses; when a device
+    /// of the volume waits for a server, and this one can't be it.
+    pub fn attach(exported: &Exported, options: &DiskOptions) -> Result<Disk, UblkError> {
+        judge(&Kernel::running(), options.force, exported)?;
+        let control = Control::open()?;
+        let features = control.features()?;
+        if !features.has(NEEDED) {
+            return Err(UblkError::Lacks("user copy"));
+        }
+        let export = exported.port.export();
+        let recovers = options.recovers && export.lasts;
+        if recovers && !features.has(RECOVERS) {
+            return Err(UblkError::Lacks("recovery"));
+        }
+        let wanted = Wanted { mark: mark_of(export.volume), recovers, of: attributes(export) };
+        let (info, taken_over) = match find::waiting(&control, &wanted)? {
+            Some(info) => (info, true),
+            None => (add(&control, options.queues, &wanted)?, false),
+        };
+        let mut disk = Disk {
+            control,
+            info,
+            recovers,
+            taken_over,
+            lanes: Vec::new(),
+            wakers: Vec::new(),
+            quit: Arc::default(),
+            broken: Arc::default(),
+            link: None,
+        };
+        match disk.begin(exported) {
+            Ok(()) => Ok(disk),
+            Err(error) => {
+                disk.undo();
+                Err(error)
+            }
+        }
+    }
+
+    /// The block device.
+    pub fn path(&self) -> String {
+        self.info.path()
+    }
+
+    /// The name of it that stays the same, where one could be made.
+    pub fn link(&self) -> Option<PathBuf> {
+        self.link.as_ref().map(|link| link.path().into())
+    }
+
+    /// Whether the device was there, and waited for a server.
+    pub fn was_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    /// Whether somebody deleted the device.
+    pub fn is_over(&self) -> bool {
+        self.lanes.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Whether one of its threads panicked: its requests are not answered any more, and only ending
+    /// the process lets another server have them.
+    pub fn has_panicked(&self) -> bool {
+        self.broken.load(SeqCst)
+    }
+
+    /// Ends the service: deletes the device, after what is under way. One that somebody has mounted
+    /// or otherwise claimed, and that recovers, waits for the next server. How it was left, and how
+    /// many requests there were.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn detach(mut self) -> Result<(Left, u64), UblkError> {
+        if self.recovers && !self.is_over() && is_claimed(&self.path()) {
+            let requests = self.quit();
+            return Ok((Left::Waits, requests));
+        }
+        // A stop of a device that recovers fails what the kernel still has in its cache.
+        File::open(self.path()).and_then(|device| device.sync_all()).ok();
+        self.control.stop(self.info.id)?;
+        let requests = self.join();
+        self.control.delete(self.info.id)?;
+        self.link.take().map_or(Ok(()), Link::remove).ok();
+        Ok((Left::Deleted, requests))
+    }
+
+    /// Starts the threads, then the device.
+    fn begin(&mut self, exported: &Exported) -> Result<(), UblkError> {
+        let id = self.info.id;
+        if self.taken_over {
+            find::begin_recovery(&self.control, id)?;
+        }
+        let path = format!("/dev/ublkc{id}");
+        let node = open_soon(&path, OpenOptions::new().read(true).write(true));
+        let node = Arc::new(node.map_err(system(&path, "open it"))?);
+        for number in 0..self.info.queues {
+            self.start_lane(&node, number, exported).map_err(system(&path, "serve it"))?;
+        }
+        match self.taken_over {
+            true => self.control.end_recovery(id)?,
+            false => self.control.start(id)?,
+        }
+        let path = self.path();
+        open_soon(&path, OpenOptions::new().read(true)).map_err(system(&path, "open it"))?;
+        let (name, events) = (&exported.port.export().name, &exported.events);
+        match Link::make(name, &path) {
+            Ok(link) => self.link = Some(link),
+            Err(error) => {
+                let text = format!("{path} has no name in {}: {error}", link::FOLDER);
+                events.tell(Level::Warning, "note", text);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread for queue `number`, whose tags are with the kernel when this returns.
+    fn start_lane(&mut self, node: &Arc<File>, number: u16, exported: &Exported) -> io::Result<()> {
+        let waker = Arc::new(Waker::new()?);
+        let (node, depth, their_waker) = (node.clone(), self.info.depth, waker.clone());
+        let (port, witness) = (exported.port.clone(), exported.witness.clone());
+        let (quit, (begun, begins)) = (self.quit.clone(), channel());
+        let broken = self.broken.clone();
+        let run = move || {
+            let _alarm = Alarm(broken);
+            match Lane::new(node, number, depth, their_waker, port, witness, quit) {
+                Ok(lane) => {
+                    begun.send(Ok(())).ok();
+                    lane.run()
+                }
+                Err(error) => {
+                    begun.send(Err(error)).ok();
+                    0
+                }
+            }
+        };
+        let lane = thread::Builder::new().name(format!("ublk {number}")).spawn(run)?;
+        self.wakers.push(waker);
+        self.lanes.push(lane);
+        begins.recv().unwrap_or_else(|_| Err(io::Error::other("its thread failed")))
+    }
+
+    /// The threads end without answers to what is under way; how many requests there were.
+    fn quit(&mut self) -> u64 {
+        self.quit.store(true, SeqCst);
+        self.wakers.iter().for_each(|waker| waker.ring());
+        self.join()
+    }
+
+    fn join(&mut self) -> u64 {
+        let joined = |lane: JoinHandle<u64>| match lane.join() {
+            Ok(requests) => requests,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        self.lanes.drain(..).map(joined).sum()
+    }
+
+    /// A device that could not be started goes away again; one that waited goes on waiting.
+    fn undo(mut self) {
+        if !self.taken_over {
+            self.control.stop(self.info.id).ok();
+        }
+        self.quit();
+        if !self.taken_over {
+            self.control.delete(self.info.id).ok();
+        }
+    }
+}
+
+/// Tells that the thread which has it panicked.
+struct Alarm(Arc<AtomicBool>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, SeqCst);
+        }
+    }
+}
+
+/// Says what is known of the kernel.
+fn judge(kernel: &Kernel, force: bool, exported: &Exported) -> Result<(), UblkError> {
+    let release = kernel.release();
+    let why = match kernel.known() {
+        Known::Nothing => return Ok(()),
+        Known::Bad(why) if !force => {
+            return Err(UblkError::Known { release: release.into(), why });
+        }
+        Known::Bad(why) | Known::Doubtful(why) => why,
+    };
+    exported.events.tell(Level::Warning, "note", format!("Linux {release}: {why}"));
+    Ok(())
+}
+
+/// What users of the device are told of the volume.
+fn attributes(export: &Export) -> Attributes {
+    let longest = export.max_transfer;
+    // Only a power of two can be told; what is best for the volume is a multiple of what is told.
+    let best = 1 << export.align.max(SECTOR as u32).trailing_zeros();
+    let (sectors, read_only) = (export.bytes / SECTOR as u64, export.read_only);
+    Attributes { sectors, longest, best, read_only }
+}
+
+fn add(control: &Control, queues: u16, wanted: &Wanted) -> Result<DeviceInfo, UblkError> {
+    let features = if wanted.recovers { NEEDED.and(RECOVERS) } else { NEEDED };
+    let (longest, mark) = (wanted.of.longest, wanted.mark);
+    let info = control.add(&Spec { queues, depth: DEPTH, longest, features, mark })?;
+    match control.set_attributes(info.id, &wanted.of) {
+        Ok(()) => Ok(info),
+        Err(error) => {
+            control.delete(info.id).ok();
+            Err(error)
+        }
+    }
+}
+
+/// Whether a file system, a mapping or the like has the block device for itself.
+fn is_claimed(path: &str) -> bool {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
+    opened.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+}
+
+/// Opens a node that is about to be there, with the rights that udev gives it.
+fn open_soon(path: &str, how: &OpenOptions) -> io::Result<File> {
+    let until = Instant::now() + NODES;
+    loop {
+        match how.open(path) {
+            Err(error) if is_soon(&error) && Instant::now() < until => thread::sleep(LOOK),
+            opened => return opened,
+        }
+    }
+}
+
+fn is_soon(error: &io::Error) -> bool {
+    const SOON: [i32; 4] = [libc::ENOENT, libc::EACCES, libc::EBUSY, libc::ENXIO];
+    error.raw_os_error().is_some_and(|number| SOON.contains(&number))
+}
+
+fn system(path: &str, what: &'static str) -> impl Fn(io::Error) -> UblkError {
+    move |source| UblkError::System { name: path.into(), what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_volume::front::Port;
+
+    fn exported() -> Exported {
+        Exported::new(hostftl_volume::ram_port("ram", 1 << 20))
+    }
+
+    #[test]
+    fn a_kernel_that_fails_needs_force_and_a_doubtful_one_a_word() {
+        let exported = exported();
+        let refused = judge(&Kernel::of("6.18.4-arch1"), false, &exported).unwrap_err();
+        assert!(refused.to_string().contains("6.18.4-arch1"), "{refused}");
+        assert!(exported.events.since(0).is_empty());
+        for (release, notes) in [("6.18.4-arch1", 1), ("6.17.9-generic", 2), ("6.12.57", 2)] {
+            judge(&Kernel::of(release), true, &exported).unwrap();
+            assert_eq!(exported.events.since(0).len(), notes, "{release}");
+        }
+    }
+
+    #[test]
+    fn what_is_best_is_told_as_a_power_of_two_that_divides_it() {
+        let port: Port = hostftl_volume::ram_port("ram", 1 << 20);
+        for (align, best) in [(4096, 4096), (192 << 10, 64 << 10), (512, 512)] {
+            let export = Export { align, ..port.export().clone() };
+            let told = attributes(&export);
+            assert_eq!((told.best, told.sectors, told.longest), (best, 2048, 1 << 20));
+        }
+    }
+}
