@@ -93,6 +93,8 @@ show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact
 
 title "Next"
 cat <<'TEXT'
+  scripts/rehearsal.sh
+       a minute in which a device dies under a client, the volume heals, a new device comes, and a scrub is clean
   target/release/hostftl compare traces/mariadb-oltp-head.csv.zst --compact --drive hatl-1g
        the same on a smaller drive
   target/release/hostftl compare YOUR.csv --drive hatl-32g --layers passthrough,hard

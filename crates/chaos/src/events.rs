@@ -93,6 +93,11 @@ events! {
     FlushLost "what a failed flush covered was lost" "hpto",
     NoSpace "device full" "hpto",
     RefusedForNow "volume refused for a fault that passes" "",
+    Verb "verb of an operator" "",
+    Scrubbed "scrub through to the end" "",
+    ScrubMended "scrub found what had rotted" "",
+    ScrubThenNext "another device harmed after a scrub" "",
+    OutOfRoom "no space on a thin volume" "",
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 

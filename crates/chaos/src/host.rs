@@ -289,7 +289,9 @@ impl Host {
         // What was damaged is found when it is needed, which may be long after the start.
         let excused = errors.excuses() > 0 || w.damaged || given_up;
         let untold = || heard.untold(wish, error, layer, w).filter(|_| wish.kind == Kind::Read);
-        if w.is_too_small(wish.kind, error) {
+        if w.is_out_of_room(wish.kind, error, layer) {
+            w.tallies.note(Named::OutOfRoom);
+        } else if w.is_too_small(wish.kind, error) {
             w.tallies.note(Named::TooSmall);
         } else if !excused || error == HostError::Range {
             return Err(format!("{wish:?} was answered {error:?} and no device had failed"));

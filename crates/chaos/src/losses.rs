@@ -4,13 +4,16 @@
 //! Invariant: the victim fails only while the layer says that it can do without it, or since it has
 //! failed already. Earlier victims never come back.
 
-use hostftl_core::{HostError, Layer};
+use hostftl_core::{BLOCK, Gauges, HostError, Layer};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::events::Named;
 use crate::fate::Fate;
 use crate::workload::Kind;
 use crate::world::World;
+
+/// So many blocks may be on their way to a layer's devices at once, and as many be answered since.
+const WRITES: u64 = 256;
 
 impl World {
     /// Chooses whether a device comes in the place of one that is lost, before a life that begins
@@ -77,6 +80,26 @@ impl World {
         self.buried |= 1 << victim;
         self.tallies.note(Named::Protected);
         self.choose_next_victim(1 << victim, fate);
+    }
+
+    /// A scrub went through all that lives, and left nothing wrong: what was harmed before it began
+    /// is mended, so another device may be harmed.
+    pub(crate) fn scrubbed(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+        let Some(victim) = self.swarm.victim.filter(|_| self.swarm.journal.is_none()) else {
+            return;
+        };
+        if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose_another(layer) {
+            self.tallies.note(Named::ScrubThenNext);
+            self.choose_next_victim(1 << victim, fate);
+        }
+    }
+
+    /// Whether a volume that exports more than fits has no room for a write.
+    pub(crate) fn is_out_of_room(&self, kind: Kind, error: HostError, layer: &AnyLayer) -> bool {
+        let near = |gauges: Gauges| {
+            gauges.most_live > 0 && gauges.live + WRITES * BLOCK as u64 > gauges.most_live
+        };
+        kind == Kind::Write && error == HostError::NoSpace && layer.gauges().is_some_and(near)
     }
 
     /// From now on faults happen to another device, which is not one of `spared`.

@@ -10,6 +10,9 @@ use crate::matrix::{Claim, Claims, Row};
 /// What keeps the dice of [`Swarm::perhaps_large`] apart from others.
 const LARGE: u64 = 0x6c61_7267_6520_6f6e;
 
+/// And those of [`Swarm::perhaps_operated`].
+const VERBS: u64 = 0x776f_7264_7320_6f66;
+
 /// Which command in flight completes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -74,6 +77,14 @@ impl Faults {
             bad_segment: some(Row::BadSegment, 300),
             ..Faults::default() // The rest has dice of its own.
         }
+    }
+
+    /// Whether nothing is harmed but data, and only between two lives.
+    pub fn are_of_data_alone(&self) -> bool {
+        let Faults { hang, dead, metadata_rot, log_rot, lost, misdirected, .. } = *self;
+        let Faults { stale, bad_segment, write_error, flush_error, no_space, .. } = *self;
+        let others = [hang, dead, metadata_rot, log_rot, lost, misdirected, stale, bad_segment];
+        !others.into_iter().chain([write_error, flush_error, no_space]).any(|it| it)
     }
 }
 
@@ -146,6 +157,8 @@ pub struct Swarm {
     pub audit: u32,
     /// Whether a large volume has what its layer then has now and then, whatever else is drawn.
     pub also: bool,
+    /// Chance that an operator wants something, whenever there is a choice.
+    pub verbs: u32,
     /// What else may go wrong.
     pub faults: Faults,
 }
@@ -251,6 +264,7 @@ impl Swarm {
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
             also: false,
+            verbs: 0,
             faults,
         };
         if choices.stacks_flushes && swarm.stacked {
@@ -267,6 +281,15 @@ impl Swarm {
             (self.mix[4], self.fua, self.depth) = (0, 0, 1);
         }
     }
+    /// How often an operator wants something. The dice are its own, so that seeds of layers without
+    /// verbs stay as they are.
+    pub fn perhaps_operated(&mut self, seed: u64, layer: LayerKind) {
+        let mut dice = Dice::new(seed.rotate_left(24) ^ VERBS, layer as u64);
+        if dice.chance(layer.registration().chaos.verbs) {
+            self.verbs = dice.pick(&[1, 1, 5, 20]);
+        }
+    }
+
     /// One seed in 80 has a volume on which the queues and reserves of a layer fill that no small
     /// one fills, with many small writes between the cuts. The dice are its own, so that all other
     /// seeds stay as they are.

@@ -120,6 +120,7 @@ impl World {
         let mut claims = Claims::of(layer, stack.parity)?;
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
         swarm.perhaps_large(seed, layer);
+        swarm.perhaps_operated(seed, layer);
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);

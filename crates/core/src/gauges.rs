@@ -24,6 +24,9 @@ pub struct Gauges {
     pub beyond_repair: u64,
     /// What of [`Gauges::live`] lies where a chunk is missing: the next loss would take it along.
     pub exposed: u64,
+    /// How much of [`Gauges::live`] there may be before writes are refused; 0 where the host sees
+    /// no more than fits.
+    pub most_live: u64,
     /// How many more devices the volume can do without now.
     pub may_lose: u32,
 }

@@ -36,8 +36,8 @@ pub enum Scrub {
 pub enum Setting {
     /// How much of the devices' time background work may take beside a host, in percent.
     RebuildShare(u8),
-    /// The victim policy with this place in the layers' list of them.
-    Gc(u8),
+    /// The victim policy that has this number among the layers'.
+    Gc(u16),
 }
 
 /// What came of a verb that was taken.
@@ -138,7 +138,7 @@ impl Verb {
 
     /// The verb that has these numbers; none when there is none.
     pub fn from_numbers([verb, which, value]: [u64; 3]) -> Option<Self> {
-        let (device, small) = (u8::try_from(which), u8::try_from(value));
+        let (device, small) = (u8::try_from(which), u16::try_from(value));
         let found = match (verb, which) {
             (0, _) => Verb::Offline(device.ok()?),
             (1, _) => Verb::Online(device.ok()?),
@@ -148,7 +148,7 @@ impl Verb {
             (4, 1) => Verb::Scrub(Scrub::Pause),
             (4, 2) => Verb::Scrub(Scrub::Resume),
             (4, 3) => Verb::Scrub(Scrub::Stop),
-            (5, 0) => Verb::Set(Setting::RebuildShare(small.ok()?)),
+            (5, 0) => Verb::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             _ => return None,
         };

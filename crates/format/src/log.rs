@@ -372,10 +372,14 @@ pub fn count(page: &Page, index: usize) -> Counted {
     Counted { grains: u32_at(page, index * 8), members, lacking }
 }
 
+/// What the checksum of an image begins with.
+pub fn page_seed(uuid: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(uuid[..8].try_into().expect("eight bytes"))
+}
+
 /// The CRC-32C of an image.
 pub fn page_crc(page: &Page, uuid: &[u8; 16]) -> u32 {
-    let seed = u64::from_le_bytes(uuid[..8].try_into().expect("eight bytes"));
-    crc32c(seed, &page.0)
+    crc32c(page_seed(uuid), &page.0)
 }
 
 /// Whether an image is that of page `number`.

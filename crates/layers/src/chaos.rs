@@ -58,6 +58,8 @@ pub struct Chaos {
     pub events: &'static str,
     /// The share of a time limit, against that of other layers.
     pub weight: u32,
+    /// How often an operator wants something of it while it serves.
+    pub verbs: u32,
     /// Draws what only this layer can be told.
     pub vary: fn(&mut LayerConfig, &mut dyn Chance),
 }
@@ -118,6 +120,7 @@ impl Chaos {
         segments: None,
         events: "ob",
         weight: 3,
+        verbs: 0,
         vary: |_, _| {},
     };
 }

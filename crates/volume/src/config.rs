@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::error::{Error, file};
 use crate::modelled;
 use crate::private::new_private;
+use crate::set;
 use crate::stack::MISSING;
 
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
@@ -49,6 +50,9 @@ pub struct Config {
     /// that are not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deadlines: BTreeMap<String, u64>,
+    /// Parameters of the layer that were changed since the volume was made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -124,7 +128,10 @@ impl Config {
     /// # Errors
     /// In words, when there is no such layer, or a parameter makes no sense.
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
-        let layer = LayerConfig::parse(&self.layer)?;
+        let mut layer = LayerConfig::parse(&self.layer)?;
+        for (key, value) in &self.settings {
+            set::change(&mut layer, key, value)?;
+        }
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
@@ -240,6 +247,7 @@ mod tests {
             layer: "passthrough".into(),
             devices: vec!["/dev/null".into()],
             deadlines: [("/dev/null".into(), 7)].into(),
+            settings: BTreeMap::new(),
         }
     }
 

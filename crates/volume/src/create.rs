@@ -178,7 +178,14 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
             "the label has characters that are not seen, or turn what follows".into(),
         ));
     }
-    Ok(Config { uuid: Uuid::new_v4(), label, layer, devices, deadlines: BTreeMap::new() })
+    Ok(Config {
+        uuid: Uuid::new_v4(),
+        label,
+        layer,
+        devices,
+        deadlines: BTreeMap::new(),
+        settings: BTreeMap::new(),
+    })
 }
 
 fn config_error(path: &Path, why: String) -> Error {

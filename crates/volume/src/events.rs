@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 20] = [
+pub const KINDS: [(&str, Level, &str, &str); 21] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -146,6 +146,12 @@ pub const KINDS: [(&str, Level, &str, &str); 20] = [
         Level::Warning,
         "a host got an error for a request",
         "look at the events before it",
+    ),
+    (
+        "space-low",
+        Level::Warning,
+        "a volume that exports more than fits is nearly full",
+        "trim, or add devices, before writes are refused",
     ),
     (
         "no-space",

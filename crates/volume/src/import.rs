@@ -45,6 +45,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         layer: superblock.layer.as_str().into(),
         devices: members.iter().map(name).collect(),
         deadlines: BTreeMap::new(),
+        settings: BTreeMap::new(),
     };
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;

@@ -3,7 +3,7 @@
 //! A [`Wish`] goes as JSON to the process that serves the volume, whose [`Operator`] makes a verb
 //! of it. When nobody serves the volume, this process opens it, without clients, and asks itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hostftl_core::{Answer, Refusal, Scrub, Verb};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use crate::front::Port;
 use crate::gather::OpenOptions;
 use crate::open::open_with;
 use crate::running::{Running, StartOptions};
+use crate::set;
 
 /// What an operator wants. A device is named as in the volume file, or by its number there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,13 @@ pub enum Wish {
     ResumeScrub,
     /// End the scrub where it is.
     StopScrub,
+    /// Another value of a parameter.
+    Set {
+        /// Its name.
+        key: String,
+        /// The value, as `create --layer` takes it.
+        value: String,
+    },
 }
 
 /// What came of a wish.
@@ -49,13 +57,15 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Operator {
     port: Port,
+    /// The volume's file, and what it has.
+    path: PathBuf,
     config: Config,
 }
 
 impl Operator {
     /// The one of a volume that takes jobs at `port`.
-    pub fn new(port: Port, config: Config) -> Self {
-        Operator { port, config }
+    pub fn new(port: Port, path: &Path, config: Config) -> Self {
+        Operator { port, path: path.into(), config }
     }
 
     /// Does what somebody wants.
@@ -73,7 +83,17 @@ impl Operator {
             Wish::PauseScrub => Verb::Scrub(Scrub::Pause),
             Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
             Wish::StopScrub => Verb::Scrub(Scrub::Stop),
+            Wish::Set { key, value } => {
+                self.ask(set::verb(&self.config, key, value)?)?;
+                // The lock stays on the file that was replaced; that of the volume's UUID holds.
+                let kept = set::keep(&self.path, key, value).map_err(|error| error.to_string());
+                return kept.map(|is_new| Outcome { is_new });
+            }
         };
+        self.ask(verb)
+    }
+
+    fn ask(&self, verb: Verb) -> Result<Outcome, String> {
         match self.port.operate(verb) {
             Ok(answer) => Ok(Outcome { is_new: answer == Answer::Begun }),
             Err(Refusal::Unable) => {
@@ -103,7 +123,7 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
     let volume = open_with(path, &OpenOptions::default())?;
     let config = volume.config.clone();
     let (running, port) = volume.start(&StartOptions::default())?;
-    match Operator::new(port, config).act(wish) {
+    match Operator::new(port, path, config).act(wish) {
         Ok(outcome) => Ok((running, outcome)),
         Err(why) => {
             running.stop()?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Layer, SECTOR};
 use hostftl_format::roster::Standing;
-use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Snapshot, Tap};
+use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Tap};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::beginning::Beginning;
@@ -28,10 +28,10 @@ use crate::operate::Operator;
 use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
 use crate::roster::{Roster, standing};
+use crate::scrubbing::Scrubbing;
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
 use crate::status::{Status, Still};
-use crate::tasks::Meters;
 use crate::watch::{Watch, Watched};
 
 /// How a volume is started.
@@ -45,6 +45,8 @@ pub struct StartOptions {
     pub through: bool,
     /// How the process is protected, for the status.
     pub protection: Vec<String>,
+    /// How long after a scrub the next one is begun; without it none is.
+    pub scrub_every: Option<Duration>,
     /// Shows other threads how far the start is.
     pub beginning: Beginning,
 }
@@ -71,11 +73,9 @@ pub struct Running {
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     still: Arc<Still>,
-    shown: Arc<Mutex<Snapshot>>,
     news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
-    events: Events,
-    meters: Arc<Mutex<Meters>>,
+    watched: Watched,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
 }
@@ -83,14 +83,21 @@ pub(crate) struct Live {
 impl Live {
     /// The status now.
     pub fn status(&self) -> Status {
-        let snapshot = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let snapshot =
+            self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut status = self.still.with(&snapshot, &news, &latencies);
         drop((news, latencies));
-        let meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         status.tasks = meters.tell(&snapshot.tasks);
         drop(meters);
+        let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = &mut status.space {
+            let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
+            space.full_in_seconds = space.capacity_bytes.and_then(full_in);
+        }
+        drop(filling);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(Link { reconnects, trouble }) = watch.as_ref().map(LinkWatch::link) {
                 (device.reconnects, device.trouble) = (Some(reconnects), trouble);
@@ -101,15 +108,15 @@ impl Live {
 
     /// The events that are kept, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        self.events.since(0)
+        self.watched.events.since(0)
     }
 
     fn failure(&self) -> Option<String> {
-        let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let failed = shown.failed;
         drop(shown);
         let why = || {
-            let events = self.events.since(0);
+            let events = self.watched.events.since(0);
             let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
             match last {
                 Some(last) => format!("nothing can be written any more: {}", last.text),
@@ -179,10 +186,9 @@ impl Volume {
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         let (still, shown) = (Arc::new(still), driver.shown());
-        let meters = Arc::new(Mutex::new(Meters::default()));
-        let watched = Watched { shown: shown.clone(), meters: meters.clone() };
-        let live = Live { still, shown, news, latencies, events, meters, links };
-        let operator = Operator::new(port.clone(), self.config.clone());
+        let watched = Watched::new(shown, events);
+        let live = Live { still, news, latencies, watched: watched.clone(), links };
+        let operator = Operator::new(port.clone(), &self.path, self.config.clone());
         let control = Control::listen(self.config.uuid, live.clone(), operator)?;
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
@@ -193,7 +199,8 @@ impl Volume {
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
         let (port_too, thread) = (port.clone(), Some(spawn(engine, session, reads)?));
-        let _watch = Watch::begin(watched)?;
+        let resume = || Scrubbing::resume(&self.path, options.scrub_every, port.clone());
+        let _watch = Watch::begin(watched, (!reads).then(resume))?;
         let running = Running {
             port: port_too,
             thread,
@@ -311,7 +318,7 @@ fn spawn(
 impl Running {
     /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
     pub fn events(&self) -> Events {
-        self.live.events.clone()
+        self.live.watched.events.clone()
     }
 
     /// The figures now.

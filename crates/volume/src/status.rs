@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hostftl_core::{Gauges, SECTOR};
+use hostftl_core::SECTOR;
 use hostftl_io::{Driver, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,7 @@ use crate::open::open_with;
 use crate::quiet::Quiet;
 use crate::running::StartOptions;
 use crate::session;
+use crate::space::Space;
 use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
 
@@ -160,52 +161,6 @@ pub struct DeviceStatus {
     pub trouble: Option<String>,
 }
 
-/// How full a volume is. Lengths are in bytes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the words of the documentation")]
-pub struct Space {
-    /// What the host has written and not trimmed, zeros apart.
-    pub logical_bytes: u64,
-    /// What that takes on the devices, without parity.
-    pub physical_bytes: u64,
-    /// What can be written before anything must be collected.
-    pub free_bytes: u64,
-    /// What collection could gain: its debt.
-    pub stale_bytes: u64,
-    /// What was compressed since the start over what became of it; none before anything was.
-    pub compression_ratio: Option<f64>,
-    /// Blocks of zeros that came since the start: they take no room.
-    pub zero_blocks: u64,
-    /// Reads that were mended from parity.
-    pub repaired: u64,
-    /// Blocks that nothing can bring back.
-    pub beyond_repair: u64,
-    /// What of `physical_bytes` lies where a device is missing: the next loss would take it along.
-    #[serde(default)]
-    pub exposed_bytes: u64,
-    /// How many more devices the volume can do without now.
-    #[serde(default)]
-    pub may_lose: u32,
-}
-
-impl Space {
-    fn of(gauges: &Gauges) -> Self {
-        let Gauges { packed_from, packed_into, .. } = *gauges;
-        Space {
-            logical_bytes: gauges.mapped,
-            physical_bytes: gauges.live,
-            free_bytes: gauges.free,
-            stale_bytes: gauges.stale,
-            compression_ratio: (packed_into > 0).then(|| packed_from as f64 / packed_into as f64),
-            zero_blocks: gauges.zeros,
-            repaired: gauges.repaired,
-            beyond_repair: gauges.beyond_repair,
-            exposed_bytes: gauges.exposed,
-            may_lose: gauges.may_lose,
-        }
-    }
-}
-
 /// The part of a status that does not change while a volume is served.
 pub(crate) type Still = Status;
 
@@ -217,7 +172,7 @@ impl Status {
             uuid: config.uuid.to_string(),
             label: config.label.clone(),
             layer: layer.kind.name().into(),
-            parameters: config.layer.clone(),
+            parameters: layer.to_text(),
             ack: plan.limits.ack.name().into(),
             exported_bytes: plan.limits.exported * SECTOR as u64,
             memory: Memory::of(plan),
@@ -299,6 +254,7 @@ impl Status {
             let name = &self.export;
             needs.push(format!("clients get it as {name} alone until it is started with --go-on"));
         }
+        needs.extend(self.space.as_ref().and_then(Space::need));
         if !self.lost_ranges.is_empty() {
             needs.push("ranges can't be read: bring the lost device back".into());
         }

@@ -31,9 +31,9 @@ pub struct TaskStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Meters(BTreeMap<&'static str, Meter>);
 
-/// What a task had done at each of some times, oldest first.
+/// What a task had done and what was left at each of some times, oldest first.
 #[derive(Debug, Default)]
-struct Meter(VecDeque<(Instant, u64)>);
+struct Meter(VecDeque<(Instant, u64, u64)>);
 
 impl Meters {
     /// The tasks as they are now.
@@ -64,22 +64,24 @@ impl Meters {
 
 impl Meter {
     fn look(&mut self, task: &Task, now: Instant) {
-        let restarted = self.0.back().is_some_and(|(_, done)| task.done < *done);
+        let restarted = self.0.back().is_some_and(|(_, done, _)| task.done < *done);
         if task.is_paused || restarted {
             self.0.clear();
         }
-        self.0.push_back((now, task.done));
+        self.0.push_back((now, task.done, task.left));
         // One that is older than the window stays, so that all of the window is covered.
-        while self.0.get(1).is_some_and(|(at, _)| now - *at > WINDOW) {
+        while self.0.get(1).is_some_and(|(at, ..)| now - *at > WINDOW) {
             self.0.pop_front();
         }
     }
 
     fn rate(&self, task: &Task) -> Option<u64> {
-        let ((begin, before), (end, after)) = (self.0.front()?, self.0.back()?);
+        let ((begin, had, lacked), (end, has, lacks)) = (self.0.front()?, self.0.back()?);
         let seconds = (*end - *begin).as_secs_f64();
-        let any = !task.is_paused && seconds > 0.0 && after > before;
-        any.then(|| ((after - before) as f64 / seconds) as u64)
+        // What a host overwrites is less to be done as well.
+        let came = has.saturating_sub(*had).max(lacked.saturating_sub(*lacks));
+        let any = !task.is_paused && seconds > 0.0 && came > 0;
+        any.then(|| (came as f64 / seconds) as u64)
     }
 }
 

@@ -1,13 +1,17 @@
 //! A thread that looks at a served volume again and again, for what only time shows: how fast the
-//! work in the background goes.
+//! work in the background goes, where a scrub is and when the next is due, how the volume fills.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use hostftl_core::Gauges;
 use hostftl_io::{IoError, Snapshot};
 
+use crate::events::{Events, Level};
+use crate::scrubbing::Scrubbing;
+use crate::space::Filling;
 use crate::tasks::Meters;
 
 /// How often it looks.
@@ -20,6 +24,17 @@ pub(crate) struct Watched {
     pub shown: Arc<Mutex<Snapshot>>,
     /// How fast the tasks go.
     pub meters: Arc<Mutex<Meters>>,
+    /// How it fills.
+    pub filling: Arc<Mutex<Filling>>,
+    /// Who hears of that.
+    pub events: Events,
+}
+
+impl Watched {
+    /// What there is to see of a driver, whose news go to `events`.
+    pub fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
+        Watched { shown, meters: Arc::default(), filling: Arc::default(), events }
+    }
 }
 
 /// See the module text. It ends when this is dropped.
@@ -34,9 +49,9 @@ impl Watch {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn begin(watched: Watched) -> Result<Self, IoError> {
+    pub fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
         let (end, over) = channel();
-        let run = move || watched.run(&over);
+        let run = move || watched.run(scrubbing, &over);
         let thread = thread::Builder::new().name("watch".into()).spawn(run);
         Ok(Watch { end: Some(end), thread: Some(thread.map_err(IoError::Start)?) })
     }
@@ -52,13 +67,37 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    fn run(&self, over: &Receiver<()>) {
+    fn run(&self, mut scrubbing: Option<Scrubbing>, over: &Receiver<()>) {
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let tasks = shown.tasks.clone();
-            drop(shown);
-            let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            meters.look(&tasks, Instant::now());
+            self.look(&mut scrubbing);
+        }
+        // The volume is closed: that is how it ended.
+        self.look(&mut scrubbing);
+        scrubbing.iter_mut().for_each(Scrubbing::write);
+    }
+
+    fn look(&self, scrubbing: &mut Option<Scrubbing>) {
+        let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
+        drop(shown);
+        gauges.iter().for_each(|gauges| self.fill(gauges));
+        let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        meters.look(&tasks, Instant::now());
+        drop(meters);
+        scrubbing.iter_mut().for_each(|it| it.look(&tasks));
+    }
+
+    /// Tells when a threshold is passed.
+    fn fill(&self, gauges: &Gauges) {
+        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let passed = filling.look(gauges.live, gauges.most_live, Instant::now());
+        drop(filling);
+        if let Some(used) = passed {
+            let text = format!(
+                "{used} % of the room is used, {} of {} bytes: trim, or writes will be refused",
+                gauges.live, gauges.most_live
+            );
+            self.events.tell(Level::Warning, "space-low", text);
         }
     }
 }

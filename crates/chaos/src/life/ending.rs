@@ -46,7 +46,7 @@ impl Life<'_> {
                 w.tallies.note(Named::Checkpoint);
                 Ok(())
             }
-            Event::Over { .. } => Ok(()),
+            Event::Over { end, beyond, mended, .. } => self.scrub_over(end, beyond, mended),
             Event::Older { .. } | Event::GcStarted | Event::Full => {
                 w.tallies.note(match event {
                     Event::Older { .. } => Named::OlderTold,

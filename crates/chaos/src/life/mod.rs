@@ -2,9 +2,11 @@
 //!
 //! The driver chooses the next input; its parts have what is under way ([`Flights`]), the host's
 //! side ([`Host`]), what goes wrong and when ([`Fate`], [`Hiccups`]), and what the layer was given
-//! and told of that ([`Errors`], [`Heard`]). `ending.rs` judges how a life ends.
+//! and told of that ([`Errors`], [`Heard`]). `ending.rs` judges how a life ends, `verbs.rs` what an
+//! operator wants.
 
 mod ending;
+mod verbs;
 
 use hostftl_core::{Command, DeviceError, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token};
 use hostftl_layers::{AnyLayer, Mode};
@@ -57,6 +59,8 @@ pub struct Life<'w> {
     phase: Phase,
     mode: Mode,
     audited: bool,
+    /// Whether the scrub that goes on began at the beginning.
+    scrubs_all: bool,
     steps: u64,
     wrong: Option<String>,
 }
@@ -91,6 +95,7 @@ impl<'w> Life<'w> {
             phase: Phase::New,
             mode,
             audited: false,
+            scrubs_all: false,
             steps: 0,
             wrong: None,
             w,
@@ -149,6 +154,10 @@ impl<'w> Life<'w> {
             && !self.flights.others_would_be_late(self.w.swarm.victim)
         {
             self.w.now += self.w.config.deadline;
+        }
+        if self.phase == Phase::Ready && self.w.dice.chance(self.w.swarm.verbs) {
+            self.operate();
+            return Some(Input::Timer);
         }
         let timer = self.layer.next_timer();
         let due = timer.is_some_and(|at| at <= self.w.now);

@@ -75,6 +75,10 @@ struct Log {
     /// Of the layer log: what a device erases at once, so that a segment is as long
     #[arg(long, value_name = "SIZE")]
     reclaim_unit: Option<String>,
+    /// Of the layer log: what clients see, which may be more than fits without compression: writes
+    /// are refused before the devices are full
+    #[arg(long, value_name = "SIZE")]
+    logical_size: Option<String>,
     /// Of the layer log: flushes go to this device, best a small and fast one, and rows fill up all
     /// the same; a file that is made for it has 64 MiB
     #[arg(long, value_name = "DEVICE")]
@@ -102,6 +106,7 @@ impl Log {
         }
         self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))?;
         self.reclaim_unit.map_or(Ok(()), |size| layer.set("reclaim-unit", &size))?;
+        self.logical_size.map_or(Ok(()), |size| layer.set("logical-size", &size))?;
         match self.journal {
             Some(journal) => {
                 devices.push(journal);

@@ -14,6 +14,7 @@ pub mod probe;
 pub mod replay;
 pub mod scrub;
 pub mod serve;
+pub mod set;
 pub mod status;
 pub mod targets;
 pub mod trace;

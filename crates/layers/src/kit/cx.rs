@@ -23,6 +23,8 @@ pub struct Common<Op, Mark> {
     touched: usize,
     /// Whether something was left undone, so that the engine is to be woken at once.
     more: bool,
+    /// When the engine wants to go on with what waits for a time.
+    alarm: Option<Nanos>,
     /// Whether nothing happened since the engine became calm that a short round does not look at.
     calm: bool,
 }
@@ -47,6 +49,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
             exported,
             touched: 0,
             more: true,
+            alarm: None,
             calm: false,
         }
     }
@@ -96,7 +99,16 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     }
 
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        if self.more { Some(0) } else { self.commands.wake() }
+        match self.more {
+            true => Some(0),
+            false => self.commands.wake().into_iter().chain(self.alarm).min(),
+        }
+    }
+
+    /// A timer came: what waited for this time goes on.
+    pub(super) fn woken(&mut self, now: Nanos) {
+        self.disturb();
+        self.alarm = self.alarm.filter(|at| *at > now);
     }
 
     /// Whether a command is late that was waited for until now.
@@ -207,6 +219,16 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// Wakes the engine at once after this step, although nothing moves in this one any more.
     pub fn wake(&mut self) {
         self.common.leave_rest();
+    }
+
+    /// The time of this step.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Wakes the engine at this time, if nothing does before.
+    pub fn wake_at(&mut self, at: Nanos) {
+        self.common.alarm = Some(self.common.alarm.map_or(at, |alarm| alarm.min(at)));
     }
 
     /// A whole round found nothing to do: a short one will do until something disturbs the engine.
@@ -336,7 +358,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// The layer is closed.
     pub fn stopped(&mut self) {
         self.common.life.go(Life::Over);
-        self.common.more = false;
+        (self.common.more, self.common.alarm) = (false, None);
         self.tell(Event::Stopped);
     }
 

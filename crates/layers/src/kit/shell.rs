@@ -211,7 +211,7 @@ impl<C: Core> Shell<C> {
             }
             Input::Done(done) => self.done(now, done, out),
             Input::Timer => {
-                self.common.disturb();
+                self.common.woken(now);
                 let late = self.common.is_late(now);
                 let goes_on = self.with(now, out, MAX_OUTPUTS, |core, cx| core.woken(late, cx));
                 if late && !goes_on {

@@ -17,6 +17,7 @@ use crate::log::redundancy::timed_out::{self, Hung};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::rows::write_out::Sealing;
+use crate::log::scrub::Scrub;
 use crate::planted::{Bug, planted};
 
 /// As [`WINDOW`], where rows that aren't durable keep their buffers.
@@ -132,7 +133,7 @@ impl Array {
     #[inline]
     pub fn with_gc<T>(&mut self, act: impl FnOnce(&mut Collection, &mut gc::Needs) -> T) -> T {
         let Array { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
-        let Array { durability, gauges, collection, .. } = self;
+        let Array { durability, gauges, share, collection, .. } = self;
         let mut with = gc::Needs {
             segments,
             devices,
@@ -143,8 +144,33 @@ impl Array {
             durability,
             salvage,
             gauges,
+            share,
         };
         act(collection, &mut with)
+    }
+
+    pub fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
+        let may = !self.collection.protects(&self.devices);
+        self.with_scrub(|it, with| it.pump(with, may, cx))
+    }
+
+    /// Lets a scrub work with the parts that it needs.
+    pub fn with_scrub<T>(&mut self, act: impl FnOnce(&mut Scrub, &mut gc::Needs) -> T) -> T {
+        let Array { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
+        let Array { durability, gauges, share, scrub, .. } = self;
+        let mut with = gc::Needs {
+            segments,
+            devices,
+            buffers,
+            pages,
+            checkpoint,
+            rows,
+            durability,
+            salvage,
+            gauges,
+            share,
+        };
+        act(scrub, &mut with)
     }
 
     /// Lets the checkpoint work with the parts that it needs.
@@ -236,7 +262,7 @@ impl Array {
 
     /// Lets the owner of what timed out work with the parts that lent it something.
     pub fn with_hung<T>(&mut self, act: impl FnOnce(&mut Hung, &mut timed_out::With) -> T) -> T {
-        let Array { hung, pages, collection, checkpoint, rows, buffers, .. } = self;
-        act(hung, &mut timed_out::With { pages, collection, checkpoint, rows, buffers })
+        let Array { hung, pages, collection, scrub, checkpoint, rows, buffers, .. } = self;
+        act(hung, &mut timed_out::With { pages, collection, scrub, checkpoint, rows, buffers })
     }
 }

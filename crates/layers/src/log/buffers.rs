@@ -1,5 +1,5 @@
 //! The payload buffers of the layer: those of rows, scratch of block operations, those into which
-//! collection reads, and the one in which a record of the journal is put together.
+//! collection and a scrub read, and the one in which a record of the journal is put together.
 //!
 //! Invariant: a view is taken back by the buffer that lent it. A buffer that was exchanged is found
 //! by its name.
@@ -22,6 +22,10 @@ pub enum Buffer {
     Other,
     /// A record of the journal.
     Journal,
+    /// A chunk of the row that is scrubbed; the parity comes behind the data.
+    Scrub(u8),
+    /// What its parity should be.
+    ScrubSum,
 }
 
 impl Buffer {
@@ -51,7 +55,8 @@ impl Buffers {
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
         let rows = ROWS as u32 * u32::from(layout.devices);
         let record = u32::from(layout.journal.is_some());
-        (rows + scratch + record + layout.width() + 1, sectors)
+        let scrub = u32::from(layout.devices) + 1;
+        (rows + scratch + record + layout.width() + 1 + scrub, sectors)
     }
 
     /// The buffers that were asked for.
@@ -64,7 +69,8 @@ impl Buffers {
 
     #[inline]
     fn index(&self, which: Buffer) -> usize {
-        let other = self.list.len() - 1;
+        let sum = self.list.len() - 1;
+        let other = sum - self.devices - 1;
         match which {
             Buffer::Row(row, chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
@@ -75,6 +81,11 @@ impl Buffers {
                 other - self.width + usize::from(chunk)
             }
             Buffer::Other => other,
+            Buffer::Scrub(chunk) => {
+                assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
+                other + 1 + usize::from(chunk)
+            }
+            Buffer::ScrubSum => sum,
             Buffer::Journal => other - self.width - 1,
         }
     }

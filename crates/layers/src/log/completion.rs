@@ -72,6 +72,9 @@ impl Engine {
                 self.array.salvage_done(command, result, replay, cx);
             }
             Op::Journal(part) => self.array.journal_done(part, command, result, cx),
+            Op::Scrub(what) => {
+                self.array.with_scrub(|it, with| it.done(what, command, result, with, cx));
+            }
         }
     }
 
@@ -124,7 +127,7 @@ impl Array {
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
-        let Array { salvage, pages, collection, devices, .. } = self;
+        let Array { salvage, pages, collection, scrub, devices, .. } = self;
         let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
                 let head = replay.as_ref().and_then(|replay| replay.next_head(stream, buf, lba));
@@ -133,6 +136,10 @@ impl Array {
             Wanted::Image(index) => pages.loads().is_image(index, buf),
             Wanted::Victim => {
                 let head = collection.head_of(buf, lba, devices);
+                head.is_some_and(|head| u32::from(head.chunks) == chunks)
+            }
+            Wanted::Scrub => {
+                let head = scrub.head_of(buf, lba, devices);
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
         });
@@ -155,6 +162,7 @@ impl Array {
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim => self.with_gc(|gc, with| gc.head_salvaged(buf, well, with, cx)),
+            Wanted::Scrub => self.with_scrub(|it, with| it.head_salvaged(buf, well, with, cx)),
         }
         cx.wake();
     }

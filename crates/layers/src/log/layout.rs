@@ -68,6 +68,8 @@ pub struct Layout {
     pub root: u32,
     /// Blocks that the host sees.
     pub blocks: u64,
+    /// Live grains that may lie on the devices; none where the host sees no more than fits.
+    pub most_live: Option<u64>,
     /// Map pages.
     pub pages: u32,
     /// Pages of the directory.
@@ -149,7 +151,8 @@ impl Layout {
             max_open: zones.map_or(0, |zones| zones.max_open),
             segments: 0,
             root: 0,
-            blocks: 0,
+            blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
+            most_live: None,
             pages: 0,
             directories: 0,
             counts: 0,
@@ -230,6 +233,7 @@ impl Layout {
     /// is room for images in rows of so many data chunks.
     fn fit_images(mut self, sectors: u64, permille: u32, least: u32) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
+        let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
         loop {
             self.root = self.root_pages() * SECTORS_PER_BLOCK;
             if self.zoned && 2 * self.root_stride() > self.column {
@@ -248,7 +252,8 @@ impl Layout {
             if live == 0 {
                 return Err(too_small);
             }
-            let blocks = u64::from(live) * self.row_blocks() * u64::from(self.slots);
+            let fits = u64::from(live) * self.row_blocks() * u64::from(self.slots);
+            let blocks = logical.unwrap_or(fits);
             let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
             let pages = blocks.div_ceil(pairs as u64);
             if pages >> 31 != 0 {
@@ -259,12 +264,20 @@ impl Layout {
             let counts = self.segments.div_ceil(COUNTS as u32);
             if pages as u32 <= self.pages && counts <= self.counts {
                 self.blocks = blocks;
+                self.most_live = (blocks > fits).then(|| self.live_grains(fits));
                 return Ok(self);
             }
             self.pages = self.pages.max(pages as u32);
             self.directories = self.pages.div_ceil(PAIRS as u32);
             self.counts = self.counts.max(counts);
         }
+    }
+
+    /// The grains that may be live where so many blocks fit that do not pack: what packs leaves
+    /// less than a block of each chunk unused.
+    fn live_grains(&self, blocks: u64) -> u64 {
+        let each = u64::from(self.chunk / SECTORS_PER_BLOCK);
+        blocks * (each - 1) / each * u64::from(4096 / GRAIN)
     }
 
     /// Chooses as many classes as what is spare has room for, and their reserve. The segments that

@@ -37,7 +37,9 @@ mod redundancy;
 pub(crate) mod register;
 mod rounds;
 mod row;
+mod scrub;
 mod segments;
+mod share;
 mod stripe;
 mod volume;
 mod zoned;
@@ -45,18 +47,22 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece,
-    Request, SECTORS_PER_BLOCK, Token, Verdict, View, ViewMut,
+    Answer, BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece,
+    Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb, Verdict, View, ViewMut,
 };
+
+use hostftl_format::log::GRAIN;
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
+use crate::policy::GcPolicy;
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
+use gc::protect::live_exposed;
 use host::Blocks;
 use journal::Journal;
 pub use layout::{At, Layout};
@@ -66,7 +72,9 @@ use recovery::Recovery;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
 use row::rows::Rows;
+use scrub::Scrub;
 use segments::Segments;
+use share::Share;
 use volume::{Generation, Volume};
 
 /// The layer.
@@ -98,6 +106,8 @@ pub struct Array {
     durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
+    scrub: Scrub,
+    share: Share,
     gauges: Gauges,
 }
 
@@ -146,6 +156,8 @@ impl Log {
             durability: Durability::new(1),
             collection: Collection::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
+            scrub: Scrub::new(&layout, config.uuid),
+            share: Share::new(config.log.rebuild_share),
             gauges: Gauges::default(),
         };
         let engine = Engine {
@@ -164,6 +176,7 @@ impl Core for Engine {
     const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
+        self.array.share.host_asks(cx.now());
         self.blocks.accept_request(request, &mut self.array, cx);
     }
 
@@ -248,18 +261,35 @@ impl Core for Engine {
         check::check_live(pages, segments, checkpoint, layout)
     }
 
+    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+        match verb {
+            Verb::Scrub(wish) => self.array.scrub.wish(wish, self.array.gauges.beyond_repair),
+            Verb::Set(Setting::RebuildShare(percent)) => self.array.share.change(percent),
+            Verb::Set(Setting::Gc(number)) => {
+                let policy = GcPolicy::from_number(number);
+                let policy = policy.ok_or(Refusal::Because("there is no such victim policy"))?;
+                self.array.segments.choose_by(policy);
+                Ok(Answer::Begun)
+            }
+            _ => Err(Refusal::Unable),
+        }
+    }
+
+    fn tasks(&self) -> Few<Task, 5> {
+        let Array { collection, scrub, segments, devices, .. } = &self.array;
+        let protects = collection.protection_task(segments, devices);
+        protects.into_iter().chain(scrub.task(segments)).collect()
+    }
+
     fn gauges(&self) -> Option<Gauges> {
         let (live, free, stale) = self.array.segments.space();
         let mapped = self.array.pages.map().mapped() * BLOCK as u64;
-        let exposed = match self.array.devices.exposed() {
-            0 => 0,
-            _ => self
-                .array
-                .segments
-                .live_in(|segment| self.array.devices.is_missing_a_chunk(segment)),
-        };
+        let exposed = live_exposed(&self.array.segments, &self.array.devices);
         let may_lose = self.array.devices.may_lose();
-        Some(Gauges { mapped, live, free, stale, exposed, may_lose, ..self.array.gauges })
+        let most = self.array.layout.most_live;
+        let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
+        let known = self.array.gauges;
+        Some(Gauges { mapped, live, free, stale, exposed, most_live, may_lose, ..known })
     }
 
     fn lost_devices(&self) -> u16 {

@@ -48,6 +48,23 @@ pub enum Op {
     Salvage,
     /// A command of the journal.
     Journal(Part),
+    /// A command of a scrub.
+    Scrub(Checking),
+}
+
+/// What a command of a scrub was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checking {
+    /// The head of a row comes.
+    Head,
+    /// A chunk of it comes.
+    Chunk(u8),
+    /// A record is checked.
+    Record(u16),
+    /// Its chunks are folded together.
+    Fold,
+    /// What parity should be is checked, and what it is.
+    Sum(u8),
 }
 
 /// What a command of the journal was for.

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use hostftl_core::Codec;
 
+use crate::log::share::USUAL;
 use crate::policy::{GcPolicy, Separation};
 
 /// What only `log` can be told.
@@ -24,6 +25,10 @@ pub struct Params {
     pub map_memory: Option<u64>,
     /// Bytes that a device erases at once; unless it is set, what the devices say.
     pub reclaim_unit: Option<u64>,
+    /// How much of their best rate work in the background has beside a host, in percent.
+    pub rebuild_share: u8,
+    /// Bytes that the host sees, when that is more than fits without compression.
+    pub logical_size: Option<u64>,
     /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
     /// it.
     pub few_pairs: bool,
@@ -42,6 +47,8 @@ impl Default for Params {
             journal: false,
             map_memory: None,
             reclaim_unit: None,
+            rebuild_share: USUAL,
+            logical_size: None,
             few_pairs: false,
             backwards: false,
         }

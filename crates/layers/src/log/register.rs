@@ -14,6 +14,7 @@ use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use crate::log::Log;
+use crate::log::share::USUAL;
 
 impl Registered for Log {}
 
@@ -87,6 +88,33 @@ const PARAMETERS: &[Parameter] = &[
         get: |config| config.log.map_memory.map(size_text),
     },
     Parameter {
+        key: "rebuild-share",
+        value: "PERCENT",
+        about: "how much of its best rate work in the background has beside a host: after a loss, \
+                for a scrub; not set, 30",
+        set: |config, word| {
+            let share = word.parse().ok().filter(|share| (1..=100).contains(share));
+            config.log.rebuild_share = share.ok_or("a percentage from 1 to 100")?;
+            Ok(())
+        },
+        get: |config| {
+            let share = config.log.rebuild_share;
+            (share != USUAL).then(|| share.to_string())
+        },
+    },
+    Parameter {
+        key: "logical-size",
+        value: "SIZE",
+        about: "what the host sees, which may be more than fits: how much does, compression and \
+                zeros decide; not set, what fits without them",
+        set: |config, word| {
+            let size = parameter::size(word).filter(|size| size.is_multiple_of(4096) && *size > 0);
+            config.log.logical_size = Some(size.ok_or("a size in steps of 4k, as 4t")?);
+            Ok(())
+        },
+        get: |config| config.log.logical_size.map(size_text),
+    },
+    Parameter {
         key: "reclaim-unit",
         value: "SIZE",
         about: "what a device erases at once, so that a segment is as large; not set, what the \
@@ -120,6 +148,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
         config.log.few_pairs = true;
         config.log.map_memory = dice.pick(&[None, Some(0), Some(0), Some(128 << 10)]);
     }
+    config.log.logical_size = dice.pick(&[None, None, None, None, Some(6 << 20), Some(20 << 20)]);
 }
 
 /// See [`crate::registry`].
@@ -151,6 +180,7 @@ pub const REGISTRATION: Registration = Registration {
         stacks_flushes: true,
         large: Some(Large { superpages: &[], ..Large::USUAL }),
         segments: Some(Strips { reads_at_once: true, ..Strips::USUAL }),
+        verbs: 500,
         vary,
         ..Chaos::USUAL
     },

@@ -46,6 +46,7 @@ impl Engine {
         moved |= began && self.waits_for_more(cx);
         moved |= self.array.pump_writing(cx);
         moved |= self.array.pump_collection(cx) | self.array.pump_salvage(None, cx);
+        moved |= self.array.pump_scrub(cx);
         moved |= self.array.pump_reclaim(cx);
         moved |= self.array.pump_checkpoint(cx);
         moved |= self.pump_warming(cx);
@@ -73,6 +74,9 @@ impl Engine {
     /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
     pub fn pump_stop(&mut self, cx: &mut Cx) -> bool {
         if !cx.requests().is_empty() || !self.blocks.is_idle() {
+            return false;
+        }
+        if !self.array.scrub.is_idle() {
             return false;
         }
         if !self.array.collection.is_idle() {

@@ -62,6 +62,41 @@ impl GcPolicy {
     /// The words that there are, for messages.
     pub const KNOWN: &'static str =
         "greedy, fifo, random, cost-benefit, or d-choices:D with D in 1..256";
+
+    /// The number of the first policy with choices; those without come before it.
+    const CHOICES: u16 = 256;
+    /// That of the first policy of [`NAMED`].
+    const OWN: u16 = 1024;
+
+    /// The policy as a number, for a verb.
+    pub fn to_number(self) -> u16 {
+        match self {
+            GcPolicy::Greedy => 0,
+            GcPolicy::Fifo => 1,
+            GcPolicy::Random => 2,
+            GcPolicy::CostBenefit => 3,
+            GcPolicy::DChoices(count) => Self::CHOICES + count as u16,
+            GcPolicy::Own(own) => {
+                let at = NAMED.iter().position(|named| named.word == own.word);
+                Self::OWN + at.unwrap_or(NAMED.len()) as u16
+            }
+        }
+    }
+
+    /// The policy with a number; none when there is none.
+    pub fn from_number(number: u16) -> Option<Self> {
+        match number {
+            0 => Some(GcPolicy::Greedy),
+            1 => Some(GcPolicy::Fifo),
+            2 => Some(GcPolicy::Random),
+            3 => Some(GcPolicy::CostBenefit),
+            Self::OWN.. => NAMED.get(usize::from(number - Self::OWN)).map(|own| GcPolicy::Own(own)),
+            Self::CHOICES.. => Some(u32::from(number - Self::CHOICES))
+                .filter(|count| (1..=MAX_CHOICES).contains(count))
+                .map(GcPolicy::DChoices),
+            _ => None,
+        }
+    }
 }
 
 impl FromStr for GcPolicy {

@@ -6,6 +6,8 @@ mod hard;
 mod log_hang;
 mod log_journal;
 mod log_rows;
+mod log_scrub;
+mod log_thin;
 mod log_zoned;
 mod memory;
 mod mhatl;

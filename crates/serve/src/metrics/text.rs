@@ -155,6 +155,9 @@ fn space(sheet: &mut Sheet, space: &Space) {
     sheet.level("blocks_beyond_repair", "Blocks that are lost: nothing can rebuild them", lost);
     let exposed = space.exposed_bytes as f64;
     sheet.level("exposed_bytes", "What the loss of another device would take along", exposed);
+    if let Some(most) = space.capacity_bytes {
+        sheet.level("capacity_bytes", "Physical bytes at which writes are refused", most as f64);
+    }
     let may_lose = f64::from(space.may_lose);
     sheet.level("may_lose_devices", "Devices that the volume can do without now", may_lose);
 }

@@ -1,9 +1,16 @@
 //! What an operator wants of a volume, served and not served.
 
-use hostftl_layers::LayerKind;
-use hostftl_volume::{Error, StartOptions, Wish, create, open, operate, operate_here, replay};
+use std::time::{Duration, Instant};
 
-use crate::common::{Client, Place};
+use hostftl_core::HostError;
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_volume::front::JobOp;
+use hostftl_volume::{
+    CreateSpec, Error, Running, StartOptions, Wish, create, open, operate, operate_here, replay,
+    set,
+};
+
+use crate::common::{Client, MIB, Place};
 
 #[test]
 fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
@@ -40,4 +47,147 @@ fn a_wish_for_a_volume_that_nobody_serves_opens_it_and_closes_it_again() {
         let expected = format!("{}: layer hard can't do that", path.display());
         assert_eq!(refused, Some(expected));
     }
+}
+
+/// A volume over three files with parity, or as `more` says.
+fn array(place: &Place, more: &str) {
+    let layer = LayerConfig::parse(&format!("log:parity=yes{more}")).unwrap();
+    let devices = (0..3).map(|index| place.name(&format!("d{index}"))).collect();
+    let spec = CreateSpec { layer, devices, ..place.spec(LayerKind::Log) };
+    create(&spec).unwrap();
+}
+
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..65536).map(next).collect()
+}
+
+/// Waits until nothing goes on in the background.
+fn wait(running: &Running) {
+    let begun = Instant::now();
+    while !running.status().tasks.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", running.status().tasks);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
+    let place = Place::new();
+    array(&place, "");
+    let path = place.path("v.toml");
+    let start = || open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
+    running.stop().unwrap();
+    let mut bytes = std::fs::read(place.path("d1")).unwrap();
+    (8 << 20..12 << 20).step_by(300_000).for_each(|at: usize| bytes[at] ^= 1);
+    std::fs::write(place.path("d1"), &bytes).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    assert!(operate(&path, &Wish::Scrub).unwrap().unwrap().is_new);
+    assert!(operate(&path, &Wish::PauseScrub).unwrap().unwrap().is_new);
+    let task = running.status().tasks.pop().expect("it rests");
+    assert!(task.paused && task.task == "scrub" && task.left_bytes > 0, "{task:?}");
+    running.stop().unwrap();
+    drop(client);
+    let (running, _port) = start();
+    let task = running.status().tasks.pop().expect("it rests still");
+    assert!(task.paused, "{task:?}");
+    assert!(operate(&path, &Wish::ResumeScrub).unwrap().unwrap().is_new);
+    wait(&running);
+    assert_eq!(running.events().total("scrub-over"), 1);
+    assert!(running.events().total("mended") > 3, "{:?}", running.status().events);
+    running.stop().unwrap();
+    // Nothing is left that could be found, and nobody has to serve it for that.
+    let (running, outcome) = operate_here(&path, &Wish::Scrub).unwrap();
+    assert!(outcome.is_new);
+    wait(&running);
+    assert_eq!(running.events().total("mended"), 0);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_scrub_is_begun_when_it_is_due() {
+    let place = Place::new();
+    array(&place, "");
+    let every = |seconds| StartOptions {
+        scrub_every: Some(Duration::from_secs(seconds)),
+        ..StartOptions::default()
+    };
+    for (seconds, scrubs) in [(3600, 1), (3600, 0), (0, 1)] {
+        let (running, _port) = open(&place.path("v.toml")).unwrap().start(&every(seconds)).unwrap();
+        let begun = Instant::now();
+        let told = || running.events().total("scrub-over") > 0;
+        while !told() && begun.elapsed() < Duration::from_secs(if scrubs == 1 { 60 } else { 1 }) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(told(), scrubs == 1, "every {seconds} s");
+        std::thread::sleep(Duration::from_millis(600));
+        running.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_parameter_is_changed_served_or_not_and_kept() {
+    let place = Place::new();
+    array(&place, "");
+    let path = place.path("v.toml");
+    assert!(set(&path, "gc", "greedy").unwrap().is_new);
+    assert!(!set(&path, "gc", "greedy").unwrap().is_new);
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    assert!(running.status().parameters.contains("gc=greedy"), "{:?}", running.status());
+    assert!(set(&path, "rebuild-share", "55").unwrap().is_new);
+    let why = |key: &str, value: &str| set(&path, key, value).unwrap_err().to_string();
+    assert!(why("spare", "9").contains("gc and rebuild-share can change"));
+    assert!(why("gc", "best").contains("use greedy"));
+    assert!(why("sapre", "9").contains("no parameter sapre"));
+    let client = Client::new(port);
+    client.write(0, &noise(1), true).unwrap();
+    running.stop().unwrap();
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    assert!(running.status().parameters.contains("rebuild-share=55"), "{:?}", running.status());
+    assert_eq!(Client::new(port).read(0, 65536), noise(1));
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
+    let place = Place::new();
+    array(&place, ":logical-size=512m");
+    let path = place.path("v.toml");
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    assert_eq!(running.status().exported_bytes, 512 * MIB);
+    let client = Client::new(port);
+    // What packs takes less room than it has.
+    for at in 0..256 * 16 {
+        client.write(at * 65536, &[at as u8 | 1; 65536], false).unwrap();
+    }
+    let refused = (0..256 * 16).find_map(|at| {
+        let error = client.write(256 * MIB + at * 65536, &noise(at), false).err()?;
+        Some((at, error))
+    });
+    let Some((_, HostError::NoSpace)) = refused else { panic!("{refused:?}") };
+    client.flush();
+    std::thread::sleep(Duration::from_millis(600));
+    let status = running.status();
+    let space = status.space.as_ref().unwrap();
+    assert!(space.used_percent() >= Some(98), "{space:?}");
+    assert!(status.needs_hand.iter().any(|need| need.contains("of the room is used")));
+    let events = running.events();
+    assert!(events.total("space-low") > 0 && events.total("no-space") > 0);
+    client.ask(JobOp::Trim { fua: true }, 256 * MIB, 256 * MIB).unwrap();
+    client.write(0, &noise(7), true).unwrap();
+    running.stop().unwrap();
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    assert_eq!((client.read(0, 65536), client.read(65536, 4096)), (noise(7), vec![1; 4096]));
+    running.stop().unwrap();
 }

@@ -108,6 +108,9 @@ pub struct Args {
     /// may be said several times
     #[arg(long, value_name = "NAME", requires = "tls_verify_peer")]
     tls_allow: Vec<String>,
+    /// Begin a scrub so long after the last one, as in 30d
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    scrub_every: Option<Duration>,
     /// Export metrics for Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it reads them
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,

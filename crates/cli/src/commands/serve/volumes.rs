@@ -116,8 +116,14 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
     let service = Some(Service { reach, go_on: args.go_on });
     let through = args.acks() == Acks::Media;
     let record = args.record.clone();
-    let (running, port) =
-        volume.start(&StartOptions { record, service, through, protection, beginning })?;
+    let (running, port) = volume.start(&StartOptions {
+        record,
+        service,
+        through,
+        protection,
+        scrub_every: args.scrub_every,
+        beginning,
+    })?;
     drop(told);
     let tracing = args.record_trace.as_deref();
     let tracing = tracing.map(|path| Tracing::begin(path, &running.events())).transpose()?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
 
+use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos};
@@ -34,6 +35,7 @@ pub fn print(
     if let Some(held) = &status.space {
         space(held, console)?;
     }
+    status.tasks.iter().try_for_each(|task| console.field("work", wait::line(task)))?;
     if let (Some(leaves), Some(cap)) = (status.facts.get("leaves"), status.facts.get("leaf_cap")) {
         let (leaves, cap) = (count(*leaves), count(*cap));
         console.field("leaves", format!("{leaves} of at most {cap}"))?;
@@ -65,6 +67,13 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
     };
     let (logical, physical) = (bytes(space.logical_bytes), bytes(space.physical_bytes));
     console.field("holds", format!("{logical} in {physical} before parity{ratio}"))?;
+    if let (Some(most), Some(used)) = (space.capacity_bytes, space.used_percent()) {
+        let full = |it| humantime::format_duration(Duration::from_secs(it)).to_string();
+        let full = space
+            .full_in_seconds
+            .map_or(String::new(), |it| format!(", full in {} as it grows now", full(it)));
+        console.field("room", format!("{physical} of {} used ({used} %){full}", bytes(most)))?;
+    }
     let (free, stale) = (bytes(space.free_bytes), bytes(space.stale_bytes));
     console.field("free", format!("{free} now, {stale} more after garbage collection"))?;
     if space.repaired + space.beyond_repair > 0 {

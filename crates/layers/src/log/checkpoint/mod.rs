@@ -144,6 +144,11 @@ impl Checkpoint {
         self.top[at as usize]
     }
 
+    /// Whether an image to which the root points is at a place.
+    pub fn has_top(&self, place: Place) -> bool {
+        self.top.iter().any(|(top, _)| *top == place)
+    }
+
     /// Sets where that image is.
     pub fn set_top(&mut self, at: u32, place: Place, crc: u32) {
         self.top[at as usize] = (place, crc);

@@ -20,7 +20,9 @@ impl Checkpoint {
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
         let surplus = with.segments.surplus_map(2 * self.layout.map_segments);
-        match surplus.or_else(|| Self::exposed_map(with)).or_else(|| Self::hurt_map(with)) {
+        let flawed = with.segments.flawed_map();
+        let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
+        match moves.or_else(|| Self::hurt_map(with)) {
             Some(segment) => self.go(Phase::Moving(segment, 0)),
             None => {
                 self.go(Phase::Counts(0));

@@ -311,6 +311,11 @@ impl Devices {
         if gains { self.membership.next_missing(lost, fits) } else { None }
     }
 
+    /// Whether what a segment has on a device is not there.
+    pub fn is_missing_on(&self, segment: u32, device: u8) -> bool {
+        self.membership.missing(segment, self.lost) >> device & 1 == 1
+    }
+
     /// Whether a chunk of a segment is not there.
     pub fn is_missing_a_chunk(&self, segment: u32) -> bool {
         self.membership.missing(segment, self.lost) != 0

@@ -23,6 +23,7 @@ impl Collection {
             let Live { block, place, .. } = self.live[at];
             self.live[at].state = Checked::Told;
             if with.pages.pair(block).is_none_or(|(now, _)| now == place) {
+                with.gauges.beyond_repair += 1;
                 tell_corrupt(block, 1, cx);
             }
             return true;

@@ -9,13 +9,15 @@ mod chunks;
 mod copy;
 mod faults;
 mod find_valid;
-mod protect;
+pub(in crate::log) mod protect;
 mod rebuild;
 mod throttle;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, Event, Gauges, MetaBuf, SECTOR, Target, Verdict};
+use hostftl_core::{
+    Cause, Command, DeviceError, Event, Gauges, MetaBuf, Nanos, SECTOR, Target, Verdict,
+};
 use hostftl_format::log::{self, Head, Place};
 
 use crate::kit::Life;
@@ -36,6 +38,7 @@ use crate::log::redundancy::metadata::{Salvage, Wanted};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::rows::Rows;
 use crate::log::segments::Segments;
+use crate::log::share::Share;
 
 /// The parts that collection needs.
 #[derive(Debug)]
@@ -58,6 +61,8 @@ pub struct Needs<'a> {
     pub salvage: &'a mut Salvage,
     /// What was rebuilt is counted.
     pub gauges: &'a mut Gauges,
+    /// What need not be done at once is paced.
+    pub share: &'a mut Share,
 }
 
 impl Needs<'_> {
@@ -143,7 +148,12 @@ pub struct Collection {
     /// The row's chunks.
     chunks: Chunks,
     pace: Pace,
+    /// Whether the victim was chosen although no room is wanted, and since when its row is read.
+    paced: bool,
+    begun: Nanos,
     protection: Protection,
+    /// The same for what a scrub found.
+    mending: Protection,
 }
 
 impl Collection {
@@ -165,7 +175,10 @@ impl Collection {
             sectors: 0,
             chunks: Chunks::default(),
             pace: Pace::new(layout),
+            paced: false,
+            begun: 0,
             protection: Protection::default(),
+            mending: Protection::default(),
         }
     }
 
@@ -221,6 +234,7 @@ impl Collection {
     pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         match self.phase {
             Phase::Idle => self.choose_victim(with, cx),
+            Phase::Head { asked: false } if self.waits_for_host(with, cx) => false,
             Phase::Head { asked: false } => self.read_head(with, cx),
             Phase::Sifting(entry) => self.sift(entry, with, cx),
             Phase::Mending(mend) => self.pump_mend(mend, with, cx),
@@ -239,7 +253,9 @@ impl Collection {
             false if self.layout.zoned => self.hurt_victim(with),
             false => None,
         };
+        self.paced = victim.is_none();
         let victim = victim.or_else(|| self.protect(with, cx));
+        let victim = victim.or_else(|| self.mend_flawed(with, cx));
         let Some(victim) = victim else { return false };
         assert!(self.outstanding == 0, "nothing of another victim is under way");
         self.pace_victim(victim, with.segments);
@@ -273,6 +289,7 @@ impl Collection {
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
+        self.begun = cx.now();
         self.go(Phase::Head { asked: true });
         with.devices.submit(Op::GcHead, command, cx);
         true
@@ -333,6 +350,7 @@ impl Collection {
 
     fn next_row(&mut self, with: &mut Needs, cx: &mut Cx) {
         self.end_keep(with);
+        self.row_over(with, cx);
         let next = self.layout.after(self.at, self.sectors);
         match next {
             Some(at) => {

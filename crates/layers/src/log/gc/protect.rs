@@ -8,13 +8,25 @@
 //!
 //! Invariant: what the volume has to keep free is kept free, or segments are wide.
 
+use hostftl_core::{Task, TaskKind};
+
+use crate::log::devices::Devices;
 use crate::log::gc::{Collection, Needs};
 use crate::log::ops::Cx;
+use crate::log::segments::Segments;
 
 /// Checkpoints that may bring nothing on before nothing more is tried.
 const TRIES: u32 = 4;
 /// With less room for outputs, rows are not written for this.
 const ROOM: usize = 16;
+
+/// What is live where a chunk is missing, in bytes.
+pub fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
+    match devices.exposed() {
+        0 => 0,
+        _ => segments.live_in(|segment| devices.is_missing_a_chunk(segment)),
+    }
+}
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +35,8 @@ pub struct Protection {
     /// asked for since that was more.
     left: u32,
     tries: u32,
+    /// What was live when it began of what is to move, in bytes.
+    all: u64,
 }
 
 impl Protection {
@@ -34,7 +48,7 @@ impl Protection {
     /// Whether one more checkpoint may help, with so much left.
     fn tries_again(&mut self, left: u32) -> bool {
         if left != self.left {
-            *self = Protection { left, tries: 0 };
+            (self.left, self.tries) = (left, 0);
         }
         self.tries += 1;
         self.tries <= TRIES
@@ -60,6 +74,12 @@ impl Collection {
         if left == 0 && with.devices.is_lack_outdated() && with.checkpoint.hurry() {
             cx.wake();
         }
+        let all = &mut self.protection.all;
+        *all = match (left, *all) {
+            (0, _) => 0,
+            (_, 0) => live_exposed(with.segments, with.devices),
+            (_, all) => all,
+        };
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
@@ -77,6 +97,51 @@ impl Collection {
         {
             // What is empty is free, and images of the map move, with the next root.
             with.checkpoint.hurry();
+            cx.wake();
+        }
+        None
+    }
+}
+
+impl Collection {
+    /// Whether anything is done for what misses a chunk.
+    pub fn protects(&self, devices: &Devices) -> bool {
+        let left = devices.exposed();
+        left > 0 && !self.protection.gave_up(left)
+    }
+
+    /// How far it is with what misses a chunk; none when nothing does, or nothing helps.
+    pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
+        if !self.protects(devices) {
+            return None;
+        }
+        let left = live_exposed(segments, devices);
+        let done = self.protection.all.saturating_sub(left);
+        let kind = match devices.membership().any_lacking() {
+            true => TaskKind::Join,
+            false => TaskKind::Protect,
+        };
+        Some(Task { kind, is_paused: false, done, left, place: 0 })
+    }
+
+    /// Chooses what moves next because a scrub found something wrong in it.
+    pub fn mend_flawed(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
+        let left = with.segments.flawed();
+        if left == 0 || cx.room() < ROOM || self.is_short(with.segments) {
+            return None;
+        }
+        if let Some(victim) = with.segments.pick_flawed() {
+            return Some(victim);
+        }
+        let media = (&mut *with.segments, &mut *with.devices);
+        if with.rows.leave_flawed(media, with.durability, cx) {
+            cx.wake();
+        } else if with.checkpoint.is_idle() {
+            // What can't be moved would be tried for ever.
+            match self.mending.tries_again(left) {
+                true => drop(with.checkpoint.hurry()),
+                false => with.segments.forget_flaws(),
+            }
             cx.wake();
         }
         None

@@ -8,7 +8,7 @@
 //! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
 
 use crate::kit::Life;
-use crate::log::gc::Collection;
+use crate::log::gc::{Collection, Needs};
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
 use crate::log::segments::Segments;
@@ -74,6 +74,26 @@ impl Collection {
     pub(super) fn pace_on(&mut self, slots: u32, segments: &Segments) {
         let (left, lead) = (self.lead_left(segments), self.layout.lead);
         self.pace.pay(slots, u64::from(512 * left.min(lead) / lead));
+    }
+
+    /// Whether the next row of a victim from which nobody wants room waits for the host's sake.
+    pub(super) fn waits_for_host(&self, with: &Needs, cx: &mut Cx) -> bool {
+        let is_paced = self.paced && !self.wants_collection(with.segments) && cx.is_running();
+        match with.share.waits(cx.now()).filter(|_| is_paced) {
+            Some(at) => {
+                cx.wake_at(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A row of such a victim is over.
+    pub(super) fn row_over(&self, with: &mut Needs, cx: &Cx) {
+        let moved: u64 = self.live.iter().map(|live| u64::from(live.place.len())).sum();
+        if self.paced && moved > 0 {
+            with.share.over(self.begun, cx.now(), moved);
+        }
     }
 
     /// Whether the host has to wait for collection with what wants room.

@@ -10,6 +10,7 @@
 pub(in crate::log) mod op;
 mod requests;
 mod rescue;
+mod room;
 mod steps;
 
 use alloc::collections::VecDeque;

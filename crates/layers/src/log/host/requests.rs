@@ -11,8 +11,10 @@ use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
 use crate::log::Array;
 use crate::log::host::Blocks;
+use crate::log::host::room::Room;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, Mark};
+use crate::planted::{Bug, planted};
 
 /// Map pages without a mapped block that a trim passes in one go.
 const BLANK_STEP: u32 = 64;
@@ -86,7 +88,19 @@ impl Blocks {
 
     fn pump_write(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
-        let failed = !cx.is_good();
+        let mut failed = !cx.is_good();
+        let active = cx.requests().at(req);
+        let gains = active.kind == Kind::Trim && !planted(Bug::ThinTrimRefused);
+        if !active.is_begun() && !failed && !gains {
+            match self.room_for_block(array) {
+                Room::Some => {}
+                Room::Later => return false,
+                Room::None => {
+                    failed = true;
+                    active.error = Some(HostError::NoSpace);
+                }
+            }
+        }
         let active = cx.requests().at(req);
         if !active.is_begun() && !failed {
             let (from, sectors) = part(active);

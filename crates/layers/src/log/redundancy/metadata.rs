@@ -24,6 +24,8 @@ pub enum Wanted {
     Image(u8),
     /// Collection: the head of a row of its victim.
     Victim,
+    /// A scrub: the head of the row that it reads.
+    Scrub,
 }
 
 /// Metadata that is wanted, or comes back.

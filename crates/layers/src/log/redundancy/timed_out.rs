@@ -25,13 +25,15 @@ use crate::log::gc::Collection;
 use crate::log::journal::Journal;
 use crate::log::layout::{Layout, ROWS};
 use crate::log::map::pages::{LOADS, Pages};
-use crate::log::ops::{Cx, OPS, Op, works};
+use crate::log::ops::{Checking, Cx, OPS, Op, works};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
+use crate::log::scrub::Scrub;
 
-/// Heads of rows that may be read at once: one for collection, one for what is salvaged.
-const HEADS: usize = 2;
+/// Heads of rows that may be read at once: one for collection, one for a scrub, one for what is
+/// salvaged.
+const HEADS: usize = 3;
 
 /// The parts that had lent something to a command that was given up.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct With<'a> {
     pub pages: &'a Pages,
     /// It reads its victim.
     pub collection: &'a Collection,
+    /// It reads a row.
+    pub scrub: &'a Scrub,
     /// It writes images and roots.
     pub checkpoint: &'a mut Checkpoint,
     /// Rows are written.
@@ -142,13 +146,20 @@ impl Hung {
                 let buf = self.heads.pop().expect("one for collection");
                 read(device, self.layout.lba(at), Target::Meta { buf, pages })
             }
+            Op::Scrub(Checking::Head) => {
+                let at = with.scrub.at();
+                let pages = self.layout.head_pages(at.sector == 0);
+                let buf = self.heads.pop().expect("one for a scrub");
+                read(device, self.layout.lba(at), Target::Meta { buf, pages })
+            }
             Op::Salvage => {
                 let buf = self.heads.pop().expect("one for what is salvaged");
                 read(device, 0, Target::Meta { buf, pages: 1 })
             }
-            Op::GcRead { .. } | Op::GcMend => {
+            Op::GcRead { .. } | Op::GcMend | Op::Scrub(_) => {
                 let buffer = match op {
                     Op::GcRead { chunk } => Buffer::Gc(chunk),
+                    Op::Scrub(Checking::Chunk(chunk)) => Buffer::Scrub(chunk),
                     _ => with.collection.mend_buffer(),
                 };
                 if !self.replace(buffer, with.rows, with.buffers) {

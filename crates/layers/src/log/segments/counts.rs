@@ -18,6 +18,12 @@ impl Segments {
         (self.total * grain, free * grain, stale * grain)
     }
 
+    /// Live grains of all segments.
+    #[inline]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Bytes that are live in the segments that are `wanted`.
     pub fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let list =

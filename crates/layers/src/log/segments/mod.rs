@@ -74,6 +74,8 @@ struct Segment {
     stream: u8,
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
+    /// Whether a scrub found something wrong in it, so that what is live is to be moved.
+    flawed: bool,
     level: u8,
     /// Data chunks of its rows.
     width: u8,
@@ -171,6 +173,8 @@ pub struct Segments {
     separator: Separator,
     /// Live grains of all.
     total: u64,
+    /// How many are flawed.
+    flawed: u32,
     /// A device on which something dies that was not live, by the counts on the devices.
     disproved: Option<u8>,
     /// Full segments with the host's data.
@@ -203,6 +207,7 @@ impl Segments {
             of_map: false,
             stream: UNKNOWN,
             shunned: false,
+            flawed: false,
             level: 0,
             width: layout.width() as u8,
             last: 0,
@@ -225,6 +230,7 @@ impl Segments {
             now: BEGIN,
             separator: Separator::new(params.separation, layout.classes),
             total: 0,
+            flawed: 0,
             disproved: None,
             full: Full::default(),
             roots: 0,
@@ -346,6 +352,7 @@ impl Segments {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
         self.separator.emptied(stream, age);
         self.at(segment).go(State::Empty);
+        self.mend(segment);
         self.changes += 1;
         self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
     }

@@ -1,10 +1,20 @@
-//! The victim of collection: which it is, and what becomes of it.
+//! The victim of collection: which it is, and what becomes of it. A segment in which a scrub found
+//! something wrong becomes one whatever is gained by that.
 
 use hostftl_format::log::GRAIN;
 
-use super::{LEVELS, Segments, State};
+use super::{LEVELS, Segment, Segments, State};
+use crate::policy::{GcPolicy, Victims};
 
 impl Segments {
+    /// Victims are chosen by another policy from now on, which knows nothing of the past.
+    pub fn choose_by(&mut self, policy: GcPolicy) {
+        self.victims = Victims::new(policy, self.list.len() as u32, LEVELS, 1);
+        for (segment, it) in self.list.iter().enumerate().filter(|(_, it)| it.may_be_victim()) {
+            self.victims.sealed(segment as u32, it.level.into(), self.now);
+        }
+    }
+
     /// The next victim; `None` when nothing would be gained.
     pub fn pick(&mut self) -> Option<u32> {
         let list = &self.list;
@@ -60,6 +70,54 @@ impl Segments {
         let it = self.at(victim);
         it.go(State::Open);
         it.shunned = it.live > 0;
+        self.mend(victim);
         self.settle(victim);
+    }
+
+    /// Something is wrong in a segment that has anything live. False when collection has gone
+    /// through it already: what it holds nothing can bring back.
+    pub fn flaw(&mut self, segment: u32) -> bool {
+        let it = self.at(segment);
+        let may = !it.shunned;
+        if !it.flawed && may && it.live > 0 {
+            it.flawed = true;
+            self.flawed += 1;
+        }
+        may
+    }
+
+    /// What is live of it was moved, or is gone.
+    pub(super) fn mend(&mut self, segment: u32) {
+        if core::mem::take(&mut self.at(segment).flawed) {
+            self.flawed -= 1;
+        }
+    }
+
+    /// Nothing is flawed any more: what is left can't be moved.
+    pub fn forget_flaws(&mut self) {
+        (0..self.list.len() as u32).for_each(|segment| self.mend(segment));
+    }
+
+    /// How many are flawed.
+    pub fn flawed(&self) -> u32 {
+        self.flawed
+    }
+
+    /// Whether this one is.
+    pub fn is_flawed(&self, segment: u32) -> bool {
+        self.list[segment as usize].flawed
+    }
+
+    /// Makes a flawed segment the next victim, if there is one that is full.
+    pub fn pick_flawed(&mut self) -> Option<u32> {
+        let fits = |it: &Segment| it.flawed && it.may_be_victim();
+        let victim = self.list.iter().position(fits)? as u32;
+        self.pick_this(victim).then_some(victim)
+    }
+
+    /// A flawed segment that is full of images of the map, if there is one.
+    pub fn flawed_map(&self) -> Option<u32> {
+        let fits = |it: &Segment| it.flawed && it.of_map && it.state == State::Full;
+        self.list.iter().position(fits).map(|segment| segment as u32)
     }
 }

@@ -8,8 +8,9 @@ pub mod zoned;
 use std::collections::{HashMap, HashSet};
 
 use hostftl_core::{
-    Cause, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Out,
-    Output, Payload, Piece, Request, SECTOR, Tally, Target, Ticket, Token, Verdict, View,
+    Answer, Cause, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
+    Out, Output, Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb,
+    Verdict, View,
 };
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use hostftl_work::{Job, Tools};
@@ -95,6 +96,18 @@ impl World {
         Self::start_on(vec![half.clone(), half], None, config, disk, mode, seed)
     }
 
+    /// The same over `count` devices, each of which has its part of `disk`.
+    pub fn start_array(
+        config: &LayerConfig,
+        disk: Vec<u8>,
+        count: u64,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
+        let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
+        Self::start_on(vec![part; count as usize], None, config, disk, mode, seed)
+    }
+
     fn start_on(
         devices: Vec<DeviceInfo>,
         zoned: Option<zoned::Pointers>,
@@ -152,6 +165,13 @@ impl World {
             world.settle();
         }
         world
+    }
+
+    /// Does what an operator wants, as a driver does.
+    pub fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+        let answer = self.layer.operate(verb);
+        self.step(Input::Timer);
+        answer
     }
 
     fn random(&mut self, below: usize) -> usize {
@@ -342,7 +362,10 @@ impl World {
         };
         let from = from.iter().map(|bytes| &bytes[..]).collect();
         let verdict = job.run(&from, into, &mut self.tools).expect("a record has its checksum");
-        if let Command::Move { parts, .. } = command {
+        // On several devices something may have rotted.
+        if let Command::Move { parts, .. } = command
+            && self.second == 0
+        {
             assert_eq!(verdict.bytes as usize, parts.len(), "a record has its checksum");
         }
         verdict
@@ -431,6 +454,12 @@ impl World {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
         std::mem::take(&mut self.disk)
+    }
+
+    /// The same, after a flush.
+    pub fn cut_flushed(mut self) -> Vec<u8> {
+        self.flush();
+        self.cut()
     }
 
     /// Stops cleanly.

@@ -232,6 +232,26 @@ impl Rows {
     /// none can be brought on now.
     pub fn leave_exposed(
         &mut self,
+        media: (&mut Segments, &mut Devices),
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> bool {
+        self.leave_where(|_, devices, segment| devices.is_exposed(segment), media, durability, cx)
+    }
+
+    /// The same, towards segments in which a scrub found nothing wrong.
+    pub fn leave_flawed(
+        &mut self,
+        media: (&mut Segments, &mut Devices),
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> bool {
+        self.leave_where(|segments, _, segment| segments.is_flawed(segment), media, durability, cx)
+    }
+
+    fn leave_where(
+        &mut self,
+        leaves: impl Fn(&Segments, &Devices, u32) -> bool,
         (segments, devices): (&mut Segments, &mut Devices),
         durability: &mut Durability,
         cx: &mut Cx,
@@ -240,10 +260,10 @@ impl Rows {
             let Stream { next, ahead, filling } = self.streams[usize::from(stream)];
             let at = filling.map(|row| self[row].at).or(next);
             let all = at.map(|at| at.segment).into_iter().chain(ahead);
-            if !all.into_iter().any(|segment| devices.is_exposed(segment)) {
+            if !all.into_iter().any(|segment| leaves(segments, devices, segment)) {
                 continue;
             }
-            if let Some(next) = next.filter(|next| devices.is_exposed(next.segment)) {
+            if let Some(next) = next.filter(|next| leaves(segments, devices, next.segment)) {
                 self.streams[usize::from(stream)].next = None;
                 segments.leave(next.segment);
                 return true;

@@ -1,0 +1,45 @@
+//! `hostftl set`: changes parameters of a volume.
+
+use std::path::PathBuf;
+
+use hostftl_volume::set;
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// Change parameters of a volume that say nothing of where its data lies: gc, rebuild-share
+///
+/// A volume that is served goes on with the new value at once; it is kept in the volume's file.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The volume's file
+    volume: PathBuf,
+    /// What is to be so from now on
+    #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
+    pairs: Vec<(String, String)>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no such parameter, or it can't be changed.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    for (key, value) in &args.pairs {
+        let changed = set(&args.volume, key, value)?.is_new;
+        match console.is_json() {
+            true => console.value(&serde_json::json!({
+                "volume": args.volume, "key": key, "value": value, "changed": changed,
+            }))?,
+            false => {
+                let was = if changed { "" } else { ", as it was" };
+                console.line(format!("{}: {key} is {value}{was}", args.volume.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, as in gc=greedy")?;
+    Ok((key.into(), value.into()))
+}

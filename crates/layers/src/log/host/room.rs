@@ -1,0 +1,69 @@
+//! Whether what the host writes has room on devices that hold less than the host sees.
+//!
+//! What may be live at once is what an ordinary volume on these devices exports, less what is lost
+//! at the ends of chunks by records that do not fit there. So collection, checkpoints, a rebuild
+//! and trims find the same room as in a full volume of that kind, and recovery needs no more.
+//! Writes are refused before that is used up; the last of it they get few at a time.
+//!
+//! Invariant: what is live, and what is on its way if none of it packs, is never more than that.
+
+use hostftl_format::log::GRAIN;
+
+use crate::log::Array;
+use crate::log::host::Blocks;
+use crate::log::layout::BLOCK_OPS;
+use crate::planted::{Bug, planted};
+
+/// Grains of a block that does not pack.
+pub const BLOCK_GRAINS: u64 = 4096 / GRAIN as u64;
+/// The part of the room in which writes become slow: one of so many.
+const LAST: u64 = 32;
+
+/// What a write gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It may begin.
+    Some,
+    /// Others have to end first.
+    Later,
+    /// None: it is refused.
+    None,
+}
+
+impl Blocks {
+    /// Whether one more block may be written.
+    #[inline]
+    pub(super) fn room_for_block(&self, array: &Array) -> Room {
+        let bounded = |_: &u64| !planted(Bug::ThinUnbounded);
+        let Some(most) = array.layout.most_live.filter(bounded) else { return Room::Some };
+        room(most, array.segments.total(), self.writing.len() as u64)
+    }
+}
+
+/// The same, with so many grains live and so many blocks on their way.
+fn room(most: u64, live: u64, writing: u64) -> Room {
+    let left = most.saturating_sub(live);
+    if left < (writing + 1) * BLOCK_GRAINS {
+        return if writing == 0 { Room::None } else { Room::Later };
+    }
+    let slow = most / LAST;
+    let at_once = if left < slow { 1 + left * BLOCK_OPS as u64 / slow } else { u64::MAX };
+    if writing < at_once { Room::Some } else { Room::Later }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_become_slow_near_the_end_and_are_refused_at_it() {
+        let most = 1 << 26;
+        assert_eq!(room(most, 0, 127), Room::Some);
+        let near = most - most / LAST / 16;
+        assert_eq!((room(most, near, 8), room(most, near, 9)), (Room::Some, Room::Later));
+        assert_eq!(room(most, most - BLOCK_GRAINS, 0), Room::Some);
+        assert_eq!(room(most, most - BLOCK_GRAINS, 1), Room::Later, "the other may need it");
+        assert_eq!(room(most, most - BLOCK_GRAINS + 1, 0), Room::None);
+        assert_eq!(room(most, most + 1, 0), Room::None);
+    }
+}

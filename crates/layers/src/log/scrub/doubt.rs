@@ -1,0 +1,63 @@
+//! Whether a row that is wrong matters: it does when anything in it is valid. One that a power cut
+//! left unfinished has nothing that is.
+
+use hostftl_format::log::{self, Entry, Kind};
+
+use crate::kit::Life;
+use crate::log::gc::Needs;
+use crate::log::map::Where;
+use crate::log::ops::Cx;
+use crate::log::scrub::{Phase, Scrub};
+
+impl Scrub {
+    /// Looks at the entries of the row from one on, as far as pages of the map are here.
+    pub(super) fn doubt(&mut self, from: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+        let head = self.head.take().expect("the head's buffer is here");
+        let (mut next, mut valid) = (from, Some(false));
+        while next < self.entries && valid == Some(false) && cx.life() == Life::Running {
+            let entry = log::entry(&head, next);
+            valid = entry.map_or(Some(false), |entry| self.is_valid(&entry, with, cx));
+            next += u32::from(valid == Some(false));
+        }
+        cx.touch((next - from) as usize + 1);
+        self.head = Some(head);
+        if valid.is_none() {
+            self.go(Phase::Doubting(next));
+            return next > from;
+        }
+        if valid == Some(true) {
+            match with.segments.flaw(self.at.segment) {
+                true => self.wrong += 1,
+                false => self.lost += 1,
+            }
+        }
+        self.end_row(with, cx);
+        true
+    }
+
+    /// Whether an entry is what the volume has now; `None` until a page has come that says so.
+    fn is_valid(&self, entry: &Entry, with: &mut Needs, cx: &mut Cx) -> Option<bool> {
+        match entry.kind {
+            Kind::Trim => Some(false),
+            Kind::Map => {
+                let page = u32::try_from(entry.block).ok().filter(|page| *page < self.layout.pages);
+                Some(page.is_some_and(|page| with.pages.directory().place(page) == entry.place))
+            }
+            // There are few, and they are written again with the next root.
+            Kind::Directory | Kind::Counts => Some(with.checkpoint.has_top(entry.place)),
+            Kind::Data if entry.block >= with.pages.map().len() => Some(false),
+            Kind::Data => {
+                if let Some((place, _)) = with.pages.pair(entry.block) {
+                    return Some(place == entry.place);
+                }
+                match with.fetch(with.pages.map().page_of(entry.block), cx) {
+                    Where::Here => {
+                        Some(with.pages.pair(entry.block).is_some_and(|(it, _)| it == entry.place))
+                    }
+                    Where::Bad => Some(true),
+                    Where::Away | Where::Coming => None,
+                }
+            }
+        }
+    }
+}

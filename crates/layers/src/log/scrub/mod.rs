@@ -1,0 +1,404 @@
+//! Scrub: reads all rows with anything valid in device order, and checks every record that their
+//! heads list and their parity.
+//!
+//! A row that is wrong and has anything valid makes its segment *flawed*: collection moves what is
+//! valid in it, rebuilt from parity where that is needed, and a checkpoint moves images of the map.
+//! So whatever was wrong is written anew, elsewhere, with parity.
+//!
+//! Invariants
+//! - One row is read at a time, and its segment is not used again meanwhile.
+//! - A row is read only when it is durable: what a power cut left unfinished is nothing wrong.
+//! - It is over only when nothing flawed is left that can be moved.
+
+mod doubt;
+mod row;
+
+use hostftl_core::{
+    Answer, Cause, Command, DeviceError, Event, MetaBuf, Nanos, Refusal, Scrub as Wish, Target,
+    Task, TaskEnd, TaskKind,
+};
+use hostftl_format::log::{self, Head};
+
+use crate::kit::Life;
+use crate::kit::shell::Ended;
+use crate::log::buffers::Buffer;
+use crate::log::devices::Devices;
+use crate::log::gc::Needs;
+use crate::log::layout::{At, Layout};
+use crate::log::ops::{Checking, Cx, OWN_OPS, Op};
+use crate::log::redundancy::metadata::Wanted;
+use crate::log::segments::Segments;
+use row::{Check, Next};
+
+use crate::planted::{Bug, planted};
+
+/// With less room for outputs, no row is begun.
+const ROOM: usize = 20;
+/// Segments that are passed in one go.
+const PASS: u32 = 4096;
+
+/// What is done with the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is no scrub.
+    Off,
+    /// The next row is looked for.
+    Next,
+    /// Its head is being read, or rebuilt.
+    Head,
+    /// Its chunks are to be read, or are being read.
+    Reading { asked: bool },
+    /// Its records are checked, then its parity.
+    Checking,
+    /// It is wrong: whether anything in it is valid is found out, from this entry on.
+    Doubting(u32),
+    /// All was read; what is flawed is moved.
+    Ending,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Scrub {
+    layout: Layout,
+    uuid: [u8; 16],
+    phase: Phase,
+    is_paused: bool,
+    is_stopped: bool,
+    at: At,
+    /// The number of the row, or of the one before in its segment.
+    seq: u64,
+    head: Option<MetaBuf>,
+    entries: u32,
+    /// Sectors of the row on its first device.
+    sectors: u32,
+    check: Check,
+    begun: Nanos,
+    /// Rows that were wrong, and those of them that can't be mended: it was tried before.
+    wrong: u64,
+    lost: u64,
+    /// Blocks that nothing could bring back when it began.
+    beyond: u64,
+}
+
+impl Scrub {
+    /// There is none.
+    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+        Scrub {
+            layout: *layout,
+            uuid,
+            phase: Phase::Off,
+            is_paused: false,
+            is_stopped: false,
+            at: At::default(),
+            seq: 0,
+            head: Some(MetaBuf::new(layout.head_pages(true) as usize)),
+            entries: 0,
+            sectors: 0,
+            check: Check::new(layout),
+            begun: 0,
+            wrong: 0,
+            lost: 0,
+            beyond: 0,
+        }
+    }
+
+    /// Does what an operator wants of it; `beyond` is how many blocks nothing could bring back yet.
+    ///
+    /// # Errors
+    /// When there is none to be changed.
+    pub fn wish(&mut self, wish: Wish, beyond: u64) -> Result<Answer, Refusal> {
+        let (was_paused, is_off) = (self.is_paused, self.phase == Phase::Off);
+        let new = |is: bool| if is { Answer::Begun } else { Answer::WasSo };
+        match wish {
+            Wish::Start(place) if is_off => {
+                let segment = u32::try_from(place).unwrap_or(u32::MAX);
+                self.begin_segment(segment.min(self.layout.segments));
+                (self.wrong, self.lost, self.beyond) = (0, 0, beyond);
+                self.is_stopped = false;
+                self.go(Phase::Next);
+                Ok(Answer::Begun)
+            }
+            Wish::Start(_) if self.is_stopped => {
+                Err(Refusal::Because("the last scrub is just being ended"))
+            }
+            Wish::Stop if is_off => Ok(Answer::WasSo),
+            Wish::Pause | Wish::Resume if is_off => {
+                Err(Refusal::Because("no scrub goes on, so none can rest or go on"))
+            }
+            Wish::Start(_) | Wish::Resume => {
+                self.is_paused = false;
+                Ok(new(was_paused))
+            }
+            Wish::Pause => {
+                self.is_paused = true;
+                Ok(new(!was_paused))
+            }
+            Wish::Stop => {
+                // The row that is being read comes to its end.
+                let was_stopped = core::mem::replace(&mut self.is_stopped, true);
+                self.is_paused = false;
+                Ok(new(!was_stopped))
+            }
+        }
+    }
+
+    /// How far it is; none when there is none.
+    pub fn task(&self, segments: &Segments) -> Option<Task> {
+        if self.phase == Phase::Off {
+            return None;
+        }
+        let at = self.at.segment;
+        let (done, left) = (segments.live_in(|it| it < at), segments.live_in(|it| it >= at));
+        let (kind, is_paused) = (TaskKind::Scrub, self.is_paused);
+        Some(Task { kind, is_paused, done, left, place: at.into() })
+    }
+
+    /// Whether no row is read.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Off | Phase::Next | Phase::Ending)
+    }
+
+    /// Where the row lies that is read.
+    pub fn at(&self) -> At {
+        self.at
+    }
+
+    /// Goes on.
+    ///
+    /// # Panics
+    /// When that is not what comes next.
+    fn go(&mut self, next: Phase) {
+        use Phase::{Checking, Doubting, Ending, Head, Next, Off, Reading};
+        let fits = match (self.phase, next) {
+            (Off | Head | Checking | Doubting(_), Next) => true,
+            (Next, Head | Ending) | (Ending, Off) | (Checking, Doubting(0)) => true,
+            (Head, Reading { asked: false }) => self.check.is_idle(),
+            (Reading { asked }, Reading { asked: true }) => !asked,
+            (Reading { asked: true }, Checking) => self.check.is_idle(),
+            (Doubting(from), Doubting(to)) => from <= to,
+            _ => false,
+        };
+        assert!(fits, "a scrub in {:?} can't be in {next:?} next", self.phase);
+        self.phase = next;
+    }
+
+    fn begin_segment(&mut self, segment: u32) {
+        self.at = At { segment, slot: 0, sector: 0 };
+        self.seq = 0;
+    }
+}
+
+impl Scrub {
+    /// The next step. A row is begun only when it `may` be: other work comes first.
+    pub fn pump(&mut self, with: &mut Needs, may: bool, cx: &mut Cx) -> bool {
+        match self.phase {
+            Phase::Off | Phase::Head | Phase::Reading { asked: true } => false,
+            Phase::Next => self.next_row(with, may, cx),
+            Phase::Reading { asked: false } => self.read_chunks(with, cx),
+            Phase::Checking => self.check_on(with, cx),
+            Phase::Doubting(from) => self.doubt(from, with, cx),
+            Phase::Ending => self.end(with, cx),
+        }
+    }
+
+    fn next_row(&mut self, with: &mut Needs, may: bool, cx: &mut Cx) -> bool {
+        let crowded = cx.room() < ROOM || cx.command_room() <= OWN_OPS / 2;
+        if self.is_paused || cx.life() != Life::Running || crowded || !may && !self.is_stopped {
+            return false;
+        }
+        let mut passed = 0;
+        while self.at.segment < self.layout.segments
+            && !self.is_stopped
+            && with.segments.live(self.at.segment) == 0
+        {
+            if passed == PASS {
+                cx.wake();
+                return false;
+            }
+            self.begin_segment(self.at.segment + 1);
+            passed += 1;
+        }
+        cx.touch(passed as usize);
+        if self.at.segment == self.layout.segments || self.is_stopped {
+            self.go(Phase::Ending);
+            return true;
+        }
+        if let Some(at) = with.share.waits(cx.now()) {
+            cx.wake_at(at);
+            return false;
+        }
+        let at = self.at;
+        let pages = self.layout.head_pages(at.sector == 0);
+        let buf = self.head.take().expect("the head's buffer is here");
+        let command = Command::Read {
+            device: with.devices.stripe(at.segment).device(at.segment, at.slot, 0),
+            lba: self.layout.lba(at),
+            into: Target::Meta { buf, pages },
+            cause: Cause::Gc,
+        };
+        with.segments.pin(at.segment);
+        self.begun = cx.now();
+        self.go(Phase::Head);
+        with.devices.submit(Op::Scrub(Checking::Head), command, cx);
+        true
+    }
+
+    /// The head of the row at `lba`, if that is what `buf` has.
+    pub fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
+        let head = log::open(buf, &self.uuid, lba)?;
+        let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
+        (sane && head.seq > self.seq).then_some(head)
+    }
+
+    /// A command is over.
+    pub fn done(
+        &mut self,
+        what: Checking,
+        command: Command,
+        ended: Ended,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
+        match (what, command) {
+            (Checking::Head, command) => self.head_done(command, ended, with, cx),
+            (Checking::Chunk(chunk), Command::Read { into: Target::Data(view), .. }) => {
+                with.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
+                // What is on a lost device is made anew by others.
+                let is_wrong = ended == Err(DeviceError::Media);
+                if self.check.was_read(chunk, ended.is_ok(), is_wrong) {
+                    self.go(Phase::Checking);
+                }
+            }
+            (Checking::Record(record), Command::Digest { from, .. }) => {
+                with.buffers.named(from.id()).repay(from);
+                self.check.has_crc(record, ended.expect("memory does not fail").crc);
+            }
+            (Checking::Fold, Command::Fold { from, into, .. }) => {
+                from.into_iter().for_each(|view| with.buffers.named(view.id()).repay(view));
+                with.buffers.at(Buffer::ScrubSum).repay_mut(into);
+                self.check.was_folded();
+            }
+            (Checking::Sum(which), Command::Digest { from, .. }) => {
+                with.buffers.named(from.id()).repay(from);
+                self.check.has_sum(which, ended.expect("memory does not fail").crc);
+            }
+            (what, command) => unreachable!("{command:?} is not how {what:?} is checked"),
+        }
+    }
+
+    fn head_done(&mut self, command: Command, ended: Ended, with: &mut Needs, cx: &mut Cx) {
+        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
+            unreachable!("a head comes back")
+        };
+        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
+        match head.is_none() && self.layout.parity {
+            true => with.salvage.ask(Wanted::Scrub, (device, lba, pages), buf, cx),
+            false => self.head_read(buf, head, false, with, cx),
+        }
+    }
+
+    /// The head of the row was made from the other chunks, or can't be.
+    pub fn head_salvaged(&mut self, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
+        let at = self.at;
+        let head = self.head_of(&buf, self.layout.lba(at), with.devices).filter(|_| well);
+        let device = with.devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        let is_missing = with.devices.is_missing_on(at.segment, device);
+        let is_wrong = !is_missing && !planted(Bug::ScrubHeads);
+        self.head_read(buf, head, is_wrong, with, cx);
+    }
+
+    /// The head of the row is here, or there is none any more in this segment.
+    fn head_read(
+        &mut self,
+        buf: MetaBuf,
+        head: Option<Head>,
+        is_wrong: bool,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
+        cx.wake();
+        let at = self.at;
+        let Some(head) = head.filter(|head| head.seq <= with.durability.durable()) else {
+            self.head = Some(buf);
+            with.segments.unpin(at.segment);
+            self.begin_segment(at.segment + 1);
+            return self.go(Phase::Next);
+        };
+        (self.seq, self.sectors, self.entries) = (head.seq, head.first_sectors, head.entries);
+        let stripe = with.devices.stripe(at.segment);
+        self.check.begin((&head, &buf), (&self.layout, at, stripe), &self.uuid, is_wrong);
+        cx.touch(head.entries as usize);
+        self.head = Some(buf);
+        self.go(Phase::Reading { asked: false });
+    }
+
+    fn read_chunks(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        if cx.room() < ROOM || cx.command_room() < 17 {
+            return false;
+        }
+        self.go(Phase::Reading { asked: true });
+        let (at, stripe) = (self.at, with.devices.stripe(self.at.segment));
+        for (chunk, sectors) in self.check.reads() {
+            let device = match self.check.is_parity(chunk) {
+                true => stripe.parity_device(at.segment, at.slot),
+                false => stripe.device(at.segment, at.slot, chunk.into()),
+            };
+            let into = with.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
+            let (lba, into) = (self.layout.lba(at), Target::Data(into));
+            let command = Command::Read { device, lba, into, cause: Cause::Gc };
+            self.check.sent();
+            with.devices.submit(Op::Scrub(Checking::Chunk(chunk)), command, cx);
+        }
+        true
+    }
+
+    /// Computes what comes next of the row.
+    fn check_on(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
+            let (what, command) = match self.check.next(with.buffers) {
+                Next::Record(record, command) => (Checking::Record(record), command),
+                Next::Fold(command) => (Checking::Fold, command),
+                Next::Sum(which, command) => (Checking::Sum(which), command),
+                Next::Wait => return moved,
+                Next::Over => {
+                    match self.check.is_wrong() {
+                        true => self.go(Phase::Doubting(0)),
+                        false => self.end_row(with, cx),
+                    }
+                    return true;
+                }
+            };
+            with.devices.submit(Op::Scrub(what), command, cx);
+            moved = true;
+        }
+        moved
+    }
+
+    /// The row was gone through: the next one, or the next segment.
+    fn end_row(&mut self, with: &mut Needs, cx: &mut Cx) {
+        with.share.over(self.begun, cx.now(), self.check.bytes());
+        with.segments.unpin(self.at.segment);
+        match self.layout.after(self.at, self.sectors) {
+            Some(at) => self.at = at,
+            None => self.begin_segment(self.at.segment + 1),
+        }
+        self.go(Phase::Next);
+        cx.wake();
+    }
+
+    /// Ends when nothing flawed is left that can be moved.
+    fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let early = planted(Bug::ScrubEarly);
+        let moves = with.segments.flawed() > 0 && !self.is_stopped && !early;
+        if moves || cx.life() != Life::Running || cx.room() < ROOM {
+            return false;
+        }
+        self.go(Phase::Off);
+        let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
+        let (task, mended) = (TaskKind::Scrub, self.wrong);
+        let beyond = with.gauges.beyond_repair - self.beyond + self.lost;
+        cx.tell(Event::Over { task, end, beyond, mended });
+        true
+    }
+}

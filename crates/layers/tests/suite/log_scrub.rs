@@ -1,0 +1,148 @@
+//! `log` reads and checks all that lives, and writes anew what is wrong.
+
+use crate::common::World;
+use crate::common::churn::{data, ready};
+use hostftl_core::{
+    Answer, Codec, Event, Layer, Refusal, SECTOR, Scrub, Setting, TaskEnd, TaskKind, Verb,
+};
+use hostftl_layers::{LayerConfig, LayerKind, Mode};
+
+const CHUNK: usize = 64;
+/// Sectors of a device, of which there are three.
+const DEVICE: usize = 600 * CHUNK;
+/// What is written at once, in sectors, and how often.
+const PART: u64 = 64;
+const PARTS: u64 = 150;
+
+fn config(missing: u16) -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, missing, ..new };
+    (config.log.parity, config.log.compress) = (true, Codec::Raw);
+    config
+}
+
+/// A volume with data, closed.
+fn filled() -> Vec<u8> {
+    let disk = vec![0; 3 * DEVICE * SECTOR];
+    let mut world = World::start_array(&config(0), disk, 3, Mode::Format, 1);
+    for part in 0..PARTS {
+        let id = world.write(part * PART, data(part * PART, PART, 1), false);
+        world.wait(id).unwrap();
+    }
+    world.stop()
+}
+
+fn open(disk: Vec<u8>, missing: u16) -> World {
+    let world = World::start_array(&config(missing), disk, 3, Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    world
+}
+
+fn all_reads(world: &mut World) {
+    for part in 0..PARTS {
+        let held = world.read(part * PART, PART).expect("it can be read");
+        assert!(held == data(part * PART, PART, 1), "part {part}");
+    }
+}
+
+fn over(world: &World) -> Option<(TaskEnd, u64, u64)> {
+    world.events.iter().find_map(|event| match *event {
+        Event::Over { task: TaskKind::Scrub, end, beyond, mended } => Some((end, beyond, mended)),
+        _ => None,
+    })
+}
+
+/// Harms one byte in each of many chunks of a device, data and parity alike, but for its roots.
+fn harm(disk: &mut [u8], device: usize) {
+    let from = (device * DEVICE + 20 * CHUNK) * SECTOR;
+    let to = (device + 1) * DEVICE * SECTOR;
+    (from..to).step_by(3 * CHUNK * SECTOR + 4096).for_each(|byte| disk[byte] ^= 0x10);
+}
+
+#[test]
+fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
+    let mut disk = filled();
+    harm(&mut disk, 1);
+    let mut world = open(disk, 0);
+    assert_eq!(world.operate(Verb::Scrub(Scrub::Start(0))), Ok(Answer::Begun));
+    world.settle();
+    let Some((TaskEnd::Done, 0, mended)) = over(&world) else { panic!("{:?}", world.events) };
+    assert!(mended > 5, "{mended} rows were wrong");
+    assert!(world.layer.tasks().is_empty());
+    world.layer.check().unwrap();
+    all_reads(&mut world);
+    // What was wrong has left the first device, or else the loss of the other would show it.
+    let mut world = open(world.stop(), 1 << 2);
+    all_reads(&mut world);
+    world.stop();
+}
+
+#[test]
+fn without_a_scrub_the_same_harm_and_the_same_loss_cost_data() {
+    let mut disk = filled();
+    harm(&mut disk, 1);
+    let mut world = open(disk, 1 << 2);
+    let lost = (0..PARTS).filter(|part| world.read(part * PART, PART).is_err()).count();
+    assert!(lost > 0, "the test above shows nothing");
+    world.cut();
+}
+
+#[test]
+fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
+    let mut disk = filled();
+    harm(&mut disk, 0);
+    harm(&mut disk, 1);
+    let mut world = open(disk, 0);
+    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    world.settle();
+    let Some((TaskEnd::Done, beyond, _)) = over(&world) else { panic!("{:?}", world.events) };
+    let told = world.events.iter().filter(|it| matches!(it, Event::Corrupt { .. })).count();
+    assert!(beyond > 0 && told > 0, "{beyond} blocks, {told} ranges");
+    world.cut();
+}
+
+#[test]
+fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
+    let mut world = open(filled(), 0);
+    assert_eq!(world.operate(Verb::Scrub(Scrub::Stop)), Ok(Answer::WasSo));
+    assert!(matches!(world.operate(Verb::Scrub(Scrub::Pause)), Err(Refusal::Because(_))));
+    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    let task = |world: &World| world.layer.tasks().into_iter().next();
+    let all = task(&world).expect("it goes on").left;
+    while task(&world).is_some_and(|task| task.place < 8) {
+        world.complete_one();
+    }
+    assert_eq!(world.operate(Verb::Scrub(Scrub::Pause)), Ok(Answer::Begun));
+    assert_eq!(world.operate(Verb::Scrub(Scrub::Pause)), Ok(Answer::WasSo));
+    world.settle();
+    let rests = task(&world).expect("it rests");
+    assert!(rests.is_paused && rests.done > 0 && rests.done + rests.left == all, "{rests:?}");
+    // After a restart it goes on where it was.
+    let mut world = open(world.stop(), 0);
+    world.operate(Verb::Scrub(Scrub::Start(rests.place))).unwrap();
+    assert_eq!(task(&world).map(|task| task.place), Some(rests.place));
+    world.settle();
+    assert_eq!(over(&world), Some((TaskEnd::Done, 0, 0)));
+    all_reads(&mut world);
+    world.stop();
+}
+
+#[test]
+fn a_share_and_a_policy_change_while_it_serves() {
+    let mut world = open(filled(), 0);
+    assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(30))), Ok(Answer::WasSo));
+    assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(5))), Ok(Answer::Begun));
+    assert!(world.operate(Verb::Set(Setting::RebuildShare(0))).is_err());
+    assert!(world.operate(Verb::Set(Setting::Gc(99))).is_err());
+    for (round, policy) in [1, 2, 258, 0, 3].into_iter().enumerate() {
+        assert_eq!(world.operate(Verb::Set(Setting::Gc(policy))), Ok(Answer::Begun));
+        for part in 0..PARTS {
+            let at = (part * 7 + round as u64) % PARTS * PART;
+            let id = world.write(at, data(at, PART, 1), false);
+            world.wait(id).unwrap();
+        }
+        world.layer.check().unwrap();
+    }
+    all_reads(&mut world);
+    world.stop();
+}

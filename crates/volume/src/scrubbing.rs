@@ -1,0 +1,106 @@
+//! Where a scrub is, kept beside the volume's file, so that it goes on there after a restart; and
+//! when the next one is due.
+//!
+//! The file is a hint: when it is lost, or older than the scrub, rows are read again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hostftl_core::{Scrub, Task, TaskKind, Verb};
+use serde::{Deserialize, Serialize};
+
+use crate::front::Port;
+
+/// How often the place is written.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What the file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    /// Where the scrub is; none when none goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<u64>,
+    #[serde(default)]
+    paused: bool,
+    /// When the last one was over, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<u64>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Scrubbing {
+    path: PathBuf,
+    noted: Noted,
+    written: Noted,
+    at: Instant,
+    every: Option<Duration>,
+    port: Port,
+}
+
+impl Scrubbing {
+    /// Goes on with the scrub of the volume of this file, if one was under way. With `every` one is
+    /// begun so long after the last.
+    pub fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
+        let path = beside(volume);
+        let noted: Noted = fs::read(&path)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        if let Some(place) = noted.place {
+            port.operate(Verb::Scrub(Scrub::Start(place))).ok();
+            if noted.paused {
+                port.operate(Verb::Scrub(Scrub::Pause)).ok();
+            }
+        }
+        Scrubbing { path, written: noted.clone(), noted, at: Instant::now(), every, port }
+    }
+
+    /// How far the tasks are now.
+    pub fn look(&mut self, tasks: &[Task]) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);
+        let was = self.noted.place;
+        match task {
+            Some(task) => {
+                (self.noted.place, self.noted.paused) = (Some(task.place), task.is_paused);
+            }
+            None if was.is_some() => self.noted = Noted { ended: Some(now), ..Noted::default() },
+            None => {
+                if let Some(every) = self.every {
+                    let due = self.noted.ended.map_or(0, |ended| ended + every.as_secs());
+                    if due <= now {
+                        self.noted.ended = Some(now);
+                        self.port.operate(Verb::Scrub(Scrub::Start(0))).ok();
+                    }
+                }
+            }
+        }
+        let urgent = self.noted.place.is_some() != self.written.place.is_some()
+            || self.noted.paused != self.written.paused;
+        if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
+            self.write();
+        }
+    }
+
+    /// Writes what the file should have; one that can't be written is no harm.
+    pub fn write(&mut self) {
+        if self.noted == self.written {
+            return;
+        }
+        let text = serde_json::to_vec(&self.noted).expect("plain fields");
+        let new = self.path.with_extension("scrub.new");
+        if fs::write(&new, text).is_ok() {
+            fs::rename(&new, &self.path).ok();
+        }
+        (self.written, self.at) = (self.noted.clone(), Instant::now());
+    }
+}
+
+/// The file beside a volume's.
+fn beside(volume: &Path) -> PathBuf {
+    let mut name = volume.file_name().unwrap_or_default().to_os_string();
+    name.push(".scrub");
+    volume.with_file_name(name)
+}

@@ -1,0 +1,74 @@
+//! Another value of a parameter, for a volume that serves or will.
+//!
+//! The superblocks keep what the volume was made with; what was changed since stands in the volume
+//! file, in `[settings]`.
+
+use std::path::Path;
+
+use hostftl_core::{Setting, Verb};
+use hostftl_layers::LayerConfig;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::open::lock;
+use crate::operate::{Outcome, Wish, operate};
+use crate::sole::Sole;
+
+/// The parameters that can change: all others say where things lie.
+const LIVE: [&str; 2] = ["gc", "rebuild-share"];
+
+/// Sets a parameter of a volume, with the process that serves it, if one does.
+///
+/// # Errors
+/// When there is no such volume or parameter, or it can't be changed.
+pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
+    let wish = Wish::Set { key: key.into(), value: value.into() };
+    if let Some(outcome) = operate(path, &wish)? {
+        return Ok(outcome);
+    }
+    let config = Config::load(path)?;
+    let _lock = lock(path)?;
+    let _sole = Sole::take(config.uuid, path)?;
+    verb(&config, key, value).map_err(|why| Error::Refused { path: path.into(), why })?;
+    keep(path, key, value).map(|is_new| Outcome { is_new })
+}
+
+/// What a parameter's new value is to a layer.
+///
+/// # Errors
+/// In words, when it can't be.
+pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, String> {
+    let mut layer = config.layer_config()?;
+    change(&mut layer, key, value)?;
+    Ok(Verb::Set(match key {
+        "gc" => Setting::Gc(layer.log.gc.to_number()),
+        _ => Setting::RebuildShare(layer.log.rebuild_share),
+    }))
+}
+
+/// Changes a parameter of a configuration, if it is one that can change.
+///
+/// # Errors
+/// In words, when it is not, or the value makes no sense.
+pub(crate) fn change(layer: &mut LayerConfig, key: &str, value: &str) -> Result<(), String> {
+    let registration = layer.kind.registration();
+    let parameter = registration.parameter(key).ok_or_else(|| {
+        format!("layer {} has no parameter {key}: see `hostftl layers {0}`", registration.name)
+    })?;
+    if !LIVE.contains(&key) {
+        let live = LIVE.join(" and ");
+        return Err(format!("{key} stays as the volume was made: only {live} can change"));
+    }
+    (parameter.set)(layer, value).map_err(|right| format!("{key}={value}: use {right}"))
+}
+
+/// Writes a parameter into the volume file; whether that is new.
+pub(crate) fn keep(path: &Path, key: &str, value: &str) -> Result<bool, Error> {
+    let mut config = Config::load(path)?;
+    let was = config.settings.insert(key.into(), value.into());
+    let is_new = was.as_deref() != Some(value);
+    if is_new {
+        config.publish_again(path)?;
+    }
+    Ok(is_new)
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# A device dies under load, and a volume lives on: four files as devices, fio with verify as the
+# client. Device 1 is cut short while fio writes, the volume protects itself without a spare, a new
+# device takes the place of the dead one, and a scrub finds nothing wrong. Leaves nothing behind.
+# seconds: 60
+set -euo pipefail
+cd "$(dirname "$0")/.."
+hostftl="${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/hostftl-rehearsal.XXXXXX")
+server=
+
+cleanup() {
+    status=$?
+    trap - EXIT
+    if [ -n "$server" ]; then
+        kill -TERM "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+    exit $status
+}
+trap cleanup EXIT
+
+title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+show() { printf '\n$ %s\n' "$*"; }
+fail() {
+    echo "rehearsal: $*" >&2
+    tail -n 20 "$work"/*.log >&2
+    exit 1
+}
+
+serve() {
+    "$hostftl" serve "$work/vol.toml" --nbd "unix:$work/vol.sock" --go-on >"$work/serve.log" 2>&1 &
+    server=$!
+    for _ in $(seq 200); do
+        grep -q '^ready' "$work/serve.log" && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the server did not get ready"
+}
+
+stop() {
+    kill -TERM "$server"
+    wait "$server" || true
+    server=
+}
+
+# fio in the background: writes for so many seconds, and verifies all that it wrote.
+load() {
+    (cd "$work" && fio --name=load --ioengine=nbd "--uri=nbd+unix:///?socket=$work/vol.sock" \
+        --rw=randwrite --bs=16k --iodepth=8 --size=96M --offset="$2" --time_based=0 --io_size="$3" \
+        --randrepeat=0 --buffer_compress_percentage=30 --verify=crc32c --verify_fatal=1 \
+        --verify_state_save=0 --fsync=256) >"$work/$1.log" 2>&1
+}
+
+# One line of the status: what is exposed, or how many devices may be lost.
+state() { "$hostftl" status "$work/vol.toml" 2>/dev/null | grep -E '^ *(exposed|can lose)' || true; }
+
+if ! command -v fio >/dev/null || ! fio --enghelp 2>/dev/null | grep -qw nbd; then
+    echo "SKIPPED: the rehearsal needs fio with its nbd engine (sudo apt-get install fio)."
+    exit 77
+fi
+
+title "1. A volume with parity over four devices, and a client that writes and verifies"
+show "hostftl create vol.toml --device d0.img … --size 192M --layer log:parity=yes"
+"$hostftl" create "$work/vol.toml" --device "$work/d0.img" --device "$work/d1.img" \
+    --device "$work/d2.img" --device "$work/d3.img" --size 192M --layer log:parity=yes |
+    sed "s|$work/||g"
+serve
+load first 0 96M || fail "fio found an error"
+state
+
+title "2. Device 1 dies while the client writes"
+load second 96M 128M &
+client=$!
+sleep 0.3
+show "truncate --size 1M d1.img"
+truncate --size 1M "$work/d1.img"
+wait "$client" || fail "the client noticed that a device died"
+echo "   fio  every block that was written before and after reads back"
+"$hostftl" events "$work/vol.toml" | grep -E 'device-lost|device-failed' | head -n 2 |
+    sed "s|$work/||g" || fail "no event tells of the loss"
+
+title "3. Without a spare and without a command, all that missed a chunk gets parity again"
+for _ in $(seq 300); do
+    state | grep -q 'can lose' && break
+    sleep 0.1
+done
+state | grep 'can lose' || fail "the volume does not protect itself: $(state)"
+
+title "4. A new device takes the place of the dead one"
+stop
+show "hostftl device replace vol.toml 1 new.img"
+"$hostftl" device replace "$work/vol.toml" 1 "$work/new.img" | sed "s|$work/||g"
+serve
+load third 0 64M || fail "fio found an error"
+for _ in $(seq 300); do
+    state | grep -q 'can lose' && break
+    sleep 0.1
+done
+state | grep 'can lose' || fail "what the new device lacks is not made: $(state)"
+
+title "5. A scrub reads and checks all that lives"
+show "hostftl scrub vol.toml --wait"
+"$hostftl" scrub "$work/vol.toml" --wait | sed "s|$work/||g" || fail "the scrub found damage"
+stop
+show "hostftl check vol.toml --data"
+"$hostftl" check "$work/vol.toml" --data | sed "s|$work/||g"

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# A log array of 3 + 1 is scrubbed and rebuilt under fio while the server is killed again and again:
+# rot is mended, two devices die one after the other, a new one comes, and everything verifies.
+source "$(dirname "$0")/lib.sh"
+begin heal log
+need fio jq
+
+load=
+cleanup() {
+    [ -z "$load" ] || kill -KILL "$load" 2>/dev/null
+}
+
+old=(--bs=64k --iodepth=4 --offset=32M --size=32M --verify=crc32c)
+
+# Writes beside what goes on, and verifies what it wrote.
+begin_load() {
+    fio "${fio_base[@]}" --rw=randwrite --bs=4k --iodepth=8 --size=24M --io_size=48M \
+        --verify=crc32c --fsync=128 --rate_iops=6000 >"$dir/fio.out" 2>&1 &
+    load=$!
+}
+
+end_load() {
+    wait "$load" || { tail -n 20 "$dir/fio.out"; fail "$1: writes do not verify"; }
+    load=
+    all "$1"
+}
+
+# What is old is there.
+all() {
+    nbd_fio --rw=read "${old[@]}" --verify_only || fail "$1: what was written is not read"
+}
+
+status() {
+    "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
+    jq -e "$1" "$dir/status.json" >/dev/null
+}
+
+# until FILTER WHAT: waits until the status is so.
+until_so() {
+    local tries
+    for tries in $(seq 600); do
+        status "$1" && return 0
+        sleep 0.1
+    done
+    fail "$2 after $tries tries"
+}
+
+for at in 0 1 2 3; do devices+=(--device "$dir/d$at"); done
+"$hostftl" create "$dir/vol.toml" "${devices[@]}" --size 96M --layer log:parity=yes
+serve
+nbd_fio --rw=write "${old[@]}" --do_verify=0 --end_fsync=1
+stop
+
+# Rot on one device, and a scrub that is killed three times.
+for at in $(seq 8 2 40); do
+    printf '\xff\x00\xff' | dd of="$dir/d2" bs=1 seek=$((at * 1048576 + 777)) conv=notrunc status=none
+done
+serve
+"$hostftl" set "$dir/vol.toml" rebuild-share=20
+"$hostftl" scrub "$dir/vol.toml"
+for round in 1 2 3; do
+    begin_load
+    sleep 0.4
+    crash
+    wait "$load" || true
+    load=
+    serve
+    # It goes on by itself, unless it was over already.
+    status '.tasks | map(.task) | index("scrub")' || status '.events["scrub-over"] > 0' ||
+        [ "$round" -gt 1 ] || grep -q ended "$dir/vol.toml.scrub" || fail "the scrub is forgotten"
+done
+until_so '.tasks == []' "the scrub is not over"
+"$hostftl" scrub "$dir/vol.toml" --wait || fail "a scrub finds what can't be mended"
+all "after the scrubs"
+
+# One device dies under load; the server is killed while the others make up for it.
+begin_load
+sleep 0.3
+truncate -s 1M "$dir/d1"
+end_load "the first loss"
+for round in 1 2 3; do
+    crash
+    serve vol --degraded --wait-devices 0 2>>"$dir/serve.err"
+done
+until_so '.space.exposed_bytes == 0 and .space.may_lose == 1' "nothing protects the volume"
+"$hostftl" wait "$dir/vol.toml" protect
+
+# A second one dies, and a new one comes for it.
+begin_load
+sleep 0.3
+truncate -s 1M "$dir/d2"
+end_load "the second loss"
+stop
+"$hostftl" device replace "$dir/vol.toml" 2 "$dir/new" || fail "the device can't be replaced"
+serve
+for round in 1 2 3; do
+    crash
+    serve
+done
+begin_load
+end_load "the new device"
+until_so '.space.exposed_bytes == 0 and .space.may_lose == 1' "the new device gets nothing"
+"$hostftl" scrub "$dir/vol.toml" --wait || fail "a scrub finds damage after the rebuild"
+stop
+check
+ok "rot, two losses, a new device and nine kills, and all verifies"
