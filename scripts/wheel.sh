@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Python package: `wheel.sh` builds its wheel into target/wheels; `wheel.sh test [ARG…]` builds it,
-# installs it into a fresh virtual environment and runs its tests there, with ARGs for pytest. Python
+# installs it into a fresh virtual environment and runs its tests there, with ARGs for pytest; `--all`
+# is one of them, for tests that need Dask and Ray (300 MB). Python
 # is $PYTHON, or python3, 3.11 or newer. Without Python or PyPI the tests are skipped with a line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +53,9 @@ test)
     shift
     build
     # What PyPI has comes first: what can't be had is a skip, a wheel that can't be installed is none.
-    environment "$work/fresh" matplotlib numpy pandas polars pytest
+    packages=(joblib jsonschema matplotlib numpy pandas polars pytest)
+    case " $* " in *" --all "*) packages+=(distributed ray) ;; esac
+    environment "$work/fresh" "${packages[@]}"
     "$work/fresh/bin/pip" install --quiet --no-index "$wheel"
     HOSTFTL=$(realpath "${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}")
     [ -x "$HOSTFTL" ] || { echo "wheel: $HOSTFTL is missing; build it with: make build" >&2; exit 1; }

@@ -1,7 +1,11 @@
 //! A row as flat columns, for files that other programs read. Lists (the series, the histogram of
 //! erases, the devices) are in the JSON only.
 
+use std::borrow::Cow;
+
 use hostftl_sim::{Hole, Latency, Row};
+
+use crate::program;
 
 /// A column's name and its values.
 pub struct Column {
@@ -14,7 +18,9 @@ pub struct Column {
 /// What a row has in a column, by type.
 pub enum Get {
     /// Of a row, and of a hole.
-    Text(fn(&Row) -> &str, fn(&Hole) -> &str),
+    Text(fn(&Row) -> Cow<'_, str>, fn(&Hole) -> Cow<'_, str>),
+    /// A count that a hole has too.
+    Number(fn(&Row) -> u64, fn(&Hole) -> u64),
     /// Of a row; a hole has none.
     Flag(fn(&Row) -> bool),
     /// A count.
@@ -42,6 +48,8 @@ pub fn columns() -> Vec<Column> {
     sizes(&mut columns);
     ratios(&mut columns);
     latencies(&mut columns);
+    causes(&mut columns);
+    origins(&mut columns);
     columns
 }
 
@@ -49,17 +57,42 @@ fn add(columns: &mut Vec<Column>, name: impl Into<String>, get: Get) {
     columns.push(Column { name: name.into(), get });
 }
 
+/// What a hole has none of.
+fn none(_: &Hole) -> Cow<'_, str> {
+    "".into()
+}
+
 fn names(columns: &mut Vec<Column>) {
-    add(columns, "workload", Get::Text(|row| &row.workload, |hole| &hole.workload));
-    add(columns, "drive", Get::Text(|row| &row.drive, |hole| &hole.drive));
-    add(columns, "layer", Get::Text(|row| &row.layer, |hole| &hole.layer));
-    add(columns, "ack", Get::Text(|row| row.ack, |_| ""));
-    add(columns, "warm", Get::Text(|row| &row.warm, |hole| &hole.warm));
-    add(columns, "base", Get::Text(|row| row.base.as_deref().unwrap_or_default(), |_| ""));
-    add(columns, "digest", Get::Text(|row| &row.digest, |_| ""));
+    let mut text = |name: &str, row, hole| add(columns, name, Get::Text(row, hole));
+    text("workload", |row| (&row.workload).into(), |hole| (&hole.workload).into());
+    text("drive", |row| (&row.drive).into(), |hole| (&hole.drive).into());
+    text("layer", |row| (&row.layer).into(), |hole| (&hole.layer).into());
+    text("ack", |row| row.ack.into(), none);
+    text("warm", |row| (&row.warm).into(), |hole| (&hole.warm).into());
+    text("base", |row| row.base.as_deref().unwrap_or_default().into(), none);
+    text("digest", |row| (&row.digest).into(), none);
+    add(columns, "seed", Get::Number(|row| row.seed, |hole| hole.seed));
     add(columns, "partial", Get::Flag(|row| row.partial));
     add(columns, "saturated", Get::Flag(|row| row.saturated));
     add(columns, "conserved", Get::Flag(|row| row.conserved));
+}
+
+/// What was programmed, by cause.
+fn causes(columns: &mut Vec<Column>) {
+    for (index, (cause, _)) in hostftl_sim::ByCause::default().parts().enumerate() {
+        let get = move |row: &Row| row.programmed_bytes.parts().nth(index).map(|(_, bytes)| bytes);
+        let cause = cause.replace('-', "_");
+        add(columns, format!("programmed_{cause}_bytes"), Get::Whole(Box::new(get)));
+    }
+}
+
+/// What a row was made from and by, and what was noticed.
+fn origins(columns: &mut Vec<Column>) {
+    let mut text = |name: &str, row, hole| add(columns, name, Get::Text(row, hole));
+    text("remarks", |row| row.remarks.join("; ").into(), none);
+    text("version", |_| program::VERSION.into(), |_| program::VERSION.into());
+    text("commit", |_| program::COMMIT.into(), |_| program::COMMIT.into());
+    text("command", |row| (&row.command).into(), |hole| (&hole.command).into());
 }
 
 fn sizes(columns: &mut Vec<Column>) {

@@ -1,33 +1,30 @@
 //! Rows as files for other programs: CSV and Parquet, with the same columns.
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use anyhow::Context;
 use hostftl_report::{Sheet, Values};
 use hostftl_sim::{Hole, Outcome, Row};
 
 use crate::columns::{Get, columns};
+use crate::program;
+use crate::wrong::Wrong;
 
-/// Writes `rows` to `path` as CSV with a line of names; what a row does not have is empty.
+/// The lines as Parquet: one row group, uncompressed; counts are signed 64 bits.
 ///
 /// # Errors
-/// When the file can't be written.
-pub fn csv(outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
-    save(path, sheet(outcome).csv().as_bytes())
+/// When there can't be such a file.
+pub fn parquet(outcome: &Outcome) -> Result<Vec<u8>, Wrong> {
+    let bytes = sheet(outcome).parquet(&program::name());
+    bytes.map_err(|why| Wrong::failed(format!("can't make Parquet of the rows: {why}")))
 }
 
-/// Writes `rows` to `path` as one row group of Parquet, uncompressed; counts are signed 64 bits.
-///
-/// # Errors
-/// When the file can't be written.
-pub fn parquet(outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
-    let by = format!("hostftl {}", env!("CARGO_PKG_VERSION"));
-    save(path, &sheet(outcome).parquet(&by).context("can't make Parquet of the rows")?)
+fn words<'a>(one: &Result<&'a Row, &'a Hole>) -> &'a [(String, String)] {
+    one.map_or_else(|hole| &hole.parameters, |row| &row.parameters)
 }
 
-fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).with_context(|| format!("{}: can't write the rows", path.display()))
+/// The names of all parameters, each once.
+fn parameters<'a>(all: &[Result<&'a Row, &'a Hole>]) -> BTreeSet<&'a str> {
+    all.iter().flat_map(words).map(|(name, _)| name.as_str()).collect()
 }
 
 /// A line for each row and each hole, in their order. A hole has its names and `failed` alone.
@@ -38,8 +35,12 @@ pub fn sheet(outcome: &Outcome) -> Sheet {
     for column in columns() {
         let values = match &column.get {
             Get::Text(get, hole) => {
-                let text = |it: Result<&Row, &Hole>| it.map_or_else(hole, get).to_owned();
+                let text = |it: Result<&Row, &Hole>| it.map_or_else(hole, get).into_owned();
                 Values::Texts(each.clone().map(text).collect())
+            }
+            Get::Number(get, hole) => {
+                let number = |it: Result<&Row, &Hole>| Some(it.map_or_else(hole, get));
+                Values::Wholes(each.clone().map(number).collect())
             }
             Get::Flag(get) => Values::Flags(each.clone().map(|it| it.is_ok_and(get)).collect()),
             Get::Whole(get) => {
@@ -50,6 +51,13 @@ pub fn sheet(outcome: &Outcome) -> Sheet {
             }
         };
         sheet.column(column.name, values);
+    }
+    for name in parameters(&all) {
+        let word = |one: &Result<&Row, &Hole>| {
+            let found = words(one).iter().find(|(known, _)| known == name);
+            found.map_or(String::new(), |(_, word)| word.clone())
+        };
+        sheet.column(name, Values::Texts(all.iter().map(word).collect()));
     }
     let reason = |it: Result<&Row, &Hole>| it.err().map(Hole::reason).unwrap_or_default();
     sheet.column("failed", Values::Texts(each.map(reason).collect()));

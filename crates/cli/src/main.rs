@@ -3,6 +3,7 @@
 mod commands;
 mod console;
 mod ending;
+mod envelope;
 mod failure;
 mod interrupt;
 mod notify;
@@ -36,6 +37,7 @@ violated · 4 the volume needs attention, as status and check say · 101 a fault
 #[derive(Subcommand)]
 enum Command {
     Compare(commands::compare::Args),
+    Sweep(commands::sweep::Args),
     Advise(commands::advise::Args),
     Paper(commands::paper::Args),
     Targets(commands::targets::Args),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
     let result = interrupt::install().and_then(|()| match cli.command {
         Command::Advise(args) => commands::advise::run(&args, &mut console),
         Command::Compare(args) => commands::compare::run(&args, &mut console),
+        Command::Sweep(args) => commands::sweep::run(&args, &mut console),
         Command::Paper(args) => commands::paper::run(&args, &mut console),
         Command::Targets(args) => commands::targets::run(&args, &mut console),
         Command::Probe(args) => commands::probe::run(&args, &mut console),

@@ -42,12 +42,12 @@ impl Watch for Eye<'_> {
         self.rows[row].store(steps, Ordering::Relaxed);
     }
 
-    fn noticed(&self, notes: &Notes) {
+    fn noticed(&self, workload: &str, notes: &Notes) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // That addresses are packed was asked for, and each row says it in its remarks.
         let mut notes = *notes;
         notes.compacted = false;
-        warnings.extend(notes.warnings());
+        warnings.extend(notes.warnings().iter().map(|text| format!("{workload}: {text}")));
     }
 
     fn cancelled(&self) -> bool {

@@ -7,8 +7,10 @@ mod catalogue;
 mod errors;
 mod eye;
 mod outside;
+mod placement;
 mod sheets;
 mod study;
+mod sweep;
 mod theory;
 mod traces;
 
@@ -20,9 +22,13 @@ mod _native {
     #[pymodule_export]
     use super::catalogue::{drive, drives, layer, layers};
     #[pymodule_export]
+    use super::placement::place;
+    #[pymodule_export]
     use super::sheets::{csv, parquet};
     #[pymodule_export]
     use super::study::compare;
+    #[pymodule_export]
+    use super::sweep::{Sweep, keep_cell};
     #[pymodule_export]
     use super::theory::forms;
     #[pymodule_export]

@@ -56,8 +56,7 @@ pub fn csv(columns: Vec<Given<'_>>) -> PyResult<String> {
 /// Columns as the bytes of a Parquet file.
 #[pyfunction]
 pub fn parquet<'py>(py: Python<'py>, columns: Vec<Given<'_>>) -> PyResult<Bound<'py, PyBytes>> {
-    let by = format!("hostftl {}", env!("CARGO_PKG_VERSION"));
-    let bytes = sheet(columns)?.parquet(&by);
+    let bytes = sheet(columns)?.parquet(&hostftl_ask::program::name());
     let bytes = bytes.map_err(|error| errors::usage(py, format!("no Parquet: {error}")))?;
     Ok(PyBytes::new(py, &bytes))
 }

@@ -22,6 +22,10 @@ class Cli:
         """What a command prints with ``--json``."""
         return json.loads(self._run(*args, "--json", check=True).stdout)
 
+    def rows(self, *args: str):
+        """The rows that ``compare`` prints."""
+        return self.json("compare", *args)["rows"]
+
     def fails(self, *args: str) -> tuple[int, str]:
         """The exit code of a command that fails, and what it says."""
         ran = self._run(*args, check=False)
@@ -31,6 +35,16 @@ class Cli:
     def _run(self, *args: str, check: bool):
         binary = os.environ["HOSTFTL"]
         return subprocess.run([binary, *args], capture_output=True, text=True, check=check)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="also what needs hundreds of megabytes")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if "heavy" in item.keywords and not config.getoption("--all"):
+            item.add_marker(pytest.mark.skip(reason="runs with: scripts/wheel.sh test --all"))
 
 
 @pytest.fixture(scope="session")

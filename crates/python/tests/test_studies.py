@@ -20,7 +20,7 @@ def table():
 def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
     csv, parquet = tmp_path / "cli.csv", tmp_path / "cli.parquet"
     files = ["--csv", str(csv), "--parquet", str(parquet)]
-    assert table.to_list() == cli.json("compare", *GRID, "--warm", "new,fill=70%", *files)
+    assert table.to_list() == cli.rows(*GRID, "--warm", "new,fill=70%", *files)
     assert len(table) == 12 and not table.holes
     table.write_csv(tmp_path / "python.csv")
     table.write_parquet(tmp_path / "python.parquet")
@@ -31,14 +31,14 @@ def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
 def test_a_run_of_a_trace_is_that_of_the_command_line(cli):
     row = hostftl.run(TRACE, "hatl-2g", "none", compact=True, closed_loop=8)
     options = ["--layers", "none", "--warm", "new", "--compact", "--closed-loop", "8"]
-    (wanted,) = cli.json("compare", TRACE, "--drive", "hatl-2g", *options)
+    (wanted,) = cli.rows(TRACE, "--drive", "hatl-2g", *options)
     assert row == wanted
     assert row.latency_ns.write.p99 == wanted["latency_ns"]["write"]["p99"]
     assert repr(row).startswith("Row(layer='passthrough', drive='hatl-2g', workload='/")
 
 
 def test_defaults_are_those_of_the_command_line(cli):
-    wanted = cli.json("compare", SMALL, "--warm", "new")
+    wanted = cli.rows(SMALL, "--warm", "new")
     assert hostftl.compare(SMALL, warm="new").to_list() == wanted
     assert [row["layer"] for row in wanted] == ["passthrough", "hard"]
     assert hostftl.STATES == ("new", "fill=70%", "steady", "self=70%")
@@ -76,12 +76,16 @@ def test_tables_can_be_sent_and_added(table):
     assert sent.to_list() == table.to_list() and isinstance(sent[0], hostftl.Row)
     both = table + sent
     assert len(both) == 24 and both.to_numpy()["waf_total"].shape == (24,)
+    none = hostftl.compare(SMALL, "hatl-2g", "none", warm="new")
+    both = (none + table).to_numpy()
+    assert both["layer_spare"].tolist()[:3] == ["", "", "7"]
+    assert list(both)[-1] == "failed" and both["seed"].tolist() == [1] + [7] * 12
 
 
 def test_what_can_not_be_is_a_hole_with_its_reason(cli):
     asked = [SMALL, "--drive", "hatl-2g", "--layers", "none,pblk", "--warm", "new"]
     table = hostftl.compare(SMALL, "hatl-2g", ["none", "pblk"], warm="new")
-    assert table.to_list() == cli.json("compare", *asked)
+    assert table.to_list() == cli.rows(*asked)
     (hole,) = table.holes
     assert hole.layer == "pblk" and "pblk" in hole.failed and len(table) == 1
     assert table.to_numpy()["failed"].tolist() == ["", hole.failed]

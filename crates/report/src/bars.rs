@@ -21,6 +21,8 @@ pub struct Bars {
     series: Vec<(String, Vec<f64>)>,
     stacked: bool,
     kind: Kind,
+    /// From where to where the value of each row may lie; none at all, or one for each row.
+    whiskers: Vec<(f64, f64)>,
 }
 
 impl Bars {
@@ -34,7 +36,17 @@ impl Bars {
             series: Vec::new(),
             stacked: false,
             kind: Kind::Linear,
+            whiskers: Vec::new(),
         }
+    }
+
+    /// Says from where to where each value of the only series may lie; without any nothing is said.
+    #[must_use]
+    pub fn whiskers(mut self, whiskers: &[(f64, f64)]) -> Self {
+        let is_whole = whiskers.is_empty() || whiskers.len() == self.rows.len();
+        assert!(is_whole && self.series.len() == 1, "an interval for each value of one series");
+        self.whiskers = whiskers.iter().map(|(from, to)| (from.max(0.0), to.max(0.0))).collect();
+        self
     }
 
     /// Adds a value for each row; what is not finite or below 0 is shown as 0.
@@ -66,7 +78,8 @@ impl Bars {
         let names: Vec<String> = self.rows.iter().map(|name| shortened(name)).collect();
         let left = names.iter().map(|name| width(name)).fold(0.0, f64::max) + 10.0;
         let ends: Vec<f64> = (0..self.rows.len()).flat_map(|row| self.ends(row)).collect();
-        let most = ends.iter().copied().fold(0.0, f64::max);
+        let whiskers = self.whiskers.iter().map(|(_, to)| *to);
+        let most = ends.iter().copied().chain(whiskers).fold(0.0, f64::max);
         let right = ends.iter().map(|end| width(&(self.show)(*end))).fold(0.0, f64::max) + 12.0;
         let room = WIDTH - left - right;
         let scale = Scale::linear(self.kind, 0.0, most, room).ending_at(most);
@@ -111,9 +124,17 @@ impl Bars {
             svg.bar(index, (x, top), size, &hint);
             sum += value;
             if !self.stacked {
-                let end = (left + length(value) + 4.0, top + BAR - 4.0);
+                let reach = self.whiskers.get(row).map_or(value, |(_, to)| value.max(*to));
+                let end = (left + length(reach) + 4.0, top + BAR - 4.0);
                 svg.text(end, Anchor::Start, &(self.show)(value));
                 top += BAR;
+            }
+        }
+        if let Some((from, to)) = self.whiskers.get(row) {
+            let (from, to, middle) = (left + length(*from), left + length(*to), top - BAR / 2.0);
+            svg.line("whisker", (from, middle), (to, middle));
+            for end in [from, to] {
+                svg.line("whisker", (end, middle - 4.0), (end, middle + 4.0));
             }
         }
         if self.stacked {

@@ -1,5 +1,7 @@
 //! Figures for other programs: named columns of one length, as CSV or as Parquet.
 
+mod read;
+
 use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -10,7 +12,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 /// The values of a column, one for each row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// Words.
     Texts(Vec<String>),
@@ -22,8 +24,59 @@ pub enum Values {
     Reals(Vec<Option<f64>>),
 }
 
+impl Values {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Texts(values) => values.len(),
+            Values::Flags(values) => values.len(),
+            Values::Wholes(values) => values.len(),
+            Values::Reals(values) => values.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// None of the same kind.
+    #[must_use]
+    pub fn none(&self) -> Self {
+        match self {
+            Values::Texts(_) => Values::Texts(Vec::new()),
+            Values::Flags(_) => Values::Flags(Vec::new()),
+            Values::Wholes(_) => Values::Wholes(Vec::new()),
+            Values::Reals(_) => Values::Reals(Vec::new()),
+        }
+    }
+
+    /// Adds what is empty until there are `length`.
+    pub fn fill(&mut self, length: usize) {
+        match self {
+            Values::Texts(values) => values.resize(length, String::new()),
+            Values::Flags(values) => values.resize(length, false),
+            Values::Wholes(values) => values.resize(length, None),
+            Values::Reals(values) => values.resize(length, None),
+        }
+    }
+
+    /// Adds the values of `other`; false when they are of another kind.
+    #[must_use]
+    pub fn append(&mut self, other: Values) -> bool {
+        match (self, other) {
+            (Values::Texts(all), Values::Texts(more)) => all.extend(more),
+            (Values::Flags(all), Values::Flags(more)) => all.extend(more),
+            (Values::Wholes(all), Values::Wholes(more)) => all.extend(more),
+            (Values::Reals(all), Values::Reals(more)) => all.extend(more),
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// See the module text.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     columns: Vec<(String, Values)>,
 }
@@ -54,13 +107,24 @@ impl Sheet {
         text
     }
 
-    fn rows(&self) -> usize {
-        self.columns.first().map_or(0, |(_, values)| match values {
-            Values::Texts(values) => values.len(),
-            Values::Flags(values) => values.len(),
-            Values::Wholes(values) => values.len(),
-            Values::Reals(values) => values.len(),
-        })
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, values)| values.len())
+    }
+
+    /// The column `name`.
+    pub fn get(&self, name: &str) -> Option<&Values> {
+        self.columns.iter().find(|(known, _)| known == name).map(|(_, values)| values)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Values> {
+        self.columns.iter_mut().find(|(known, _)| known == name).map(|(_, values)| values)
+    }
+
+    /// All columns with their names, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Values)> {
+        self.columns.iter().map(|(name, values)| (name.as_str(), values))
     }
 
     /// One row group of Parquet, uncompressed; counts are signed 64 bits. `by` says who made it.

@@ -3,19 +3,16 @@
 use hostftl_drives::{Device, DeviceSpec};
 use hostftl_layers::{AnyLayer, Mode, Plan};
 
-use crate::choice::LayerChoice;
 use crate::conserve;
 use crate::costs::HostCosts;
 use crate::error::{StudyError, Violation};
 use crate::front::{Front, Totals};
-use crate::load::Loaded;
 use crate::media::Media;
+use crate::place::Place;
 use crate::player::{End, Pace, PlayError, Player};
 use crate::row::{Row, Run};
 use crate::snapshot;
-use crate::stack::Stack;
-use crate::state::Warm;
-use crate::study::{Study, Watch};
+use crate::study::Watch;
 use crate::warm::{Ageing, Records, Warmed, warm};
 use crate::work::Work;
 use crate::world::World;
@@ -28,17 +25,19 @@ const OWN_MEMORY: u64 = 8 << 20;
 
 /// What a row is about.
 pub struct Cell<'a> {
-    pub study: &'a Study,
+    pub place: Place<'a>,
     pub index: usize,
-    pub name: &'a str,
-    pub load: &'a Loaded,
-    pub stack: &'a Stack,
-    /// The state of its devices before.
-    pub warm: Warm,
-    pub layer: &'a LayerChoice,
     pub plan: Plan,
     /// Sectors that the host may use.
     pub exported: u64,
+}
+
+impl<'a> std::ops::Deref for Cell<'a> {
+    type Target = Place<'a>;
+
+    fn deref(&self) -> &Place<'a> {
+        &self.place
+    }
 }
 
 impl Cell<'_> {
@@ -151,7 +150,7 @@ impl Cell<'_> {
         let drives = self.layer.devices(self.stack);
         let (layer, seed) = (self.layer.about(self.stack), self.study.seed);
         let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
-        let Cell { warm, exported, .. } = self;
+        let (warm, exported) = (self.warm, self.exported);
         let compress = self.load.compressibility();
         format!(
             "{drives:?}\n{layer}\n{exported} sectors, {warm}, {seed}, {workload:x}, {compress:?}"

@@ -168,6 +168,23 @@ impl LayerChoice {
         infos.iter().cloned().chain(journal).collect()
     }
 
+    /// What it can be told, with the words that it has on `stack`, and which kind it is.
+    pub fn words(&self, stack: &Stack) -> Vec<(&'static str, String)> {
+        if let Some(chunk) = self.chunk {
+            return vec![("kind", RAID5.to_owned()), ("chunk", format!("{}k", chunk / 2))];
+        }
+        let (config, registration) = (self.on(stack.map_unit()), self.config.kind.registration());
+        let mut words = vec![("kind", registration.name.to_owned())];
+        for parameter in registration.parameters {
+            let word = match (parameter.key, &self.journal) {
+                ("journal", Some(drive)) => Some(drive.name().to_owned()),
+                _ => (parameter.get)(&config),
+            };
+            words.extend(word.map(|word| (parameter.key, word)));
+        }
+        words
+    }
+
     /// What it is made of on `stack`, for who must know it again.
     pub fn about(&self, stack: &Stack) -> String {
         match self.chunk {

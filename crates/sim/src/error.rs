@@ -93,6 +93,16 @@ pub enum StudyError {
         /// What there is, in MiB.
         limit: u64,
     },
+    /// A panic while a row was made.
+    #[error(
+        "{layer} on {drive}: a fault of HostFTL itself, told on standard error; please report this"
+    )]
+    Fault {
+        /// The layer.
+        layer: String,
+        /// The drive.
+        drive: String,
+    },
     /// A snapshot of a warm stack can't be written or used.
     #[error("{}: {why}", path.display())]
     Snapshot {
@@ -111,6 +121,19 @@ pub enum StudyError {
         /// Which law.
         violation: Violation,
     },
+}
+
+impl StudyError {
+    /// A panic while a row of `layer` on `drive` was made.
+    pub fn fault(layer: &str, drive: &str) -> Self {
+        StudyError::Fault { layer: layer.to_owned(), drive: drive.to_owned() }
+    }
+
+    /// Whether another machine, or this one at another time, might well have made the row.
+    pub fn is_of_machine(&self) -> bool {
+        use StudyError::{Fault, Memory, Snapshot, Trace};
+        matches!(self, Trace(_) | Memory { .. } | Snapshot { .. } | Fault { .. })
+    }
 }
 
 /// A law that a run must keep, broken.

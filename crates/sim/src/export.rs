@@ -40,6 +40,18 @@ impl Export {
         };
         sectors / u64::from(SECTORS_PER_BLOCK) * u64::from(SECTORS_PER_BLOCK)
     }
+
+    /// The word that stands for it on `stack`: a share, bytes, or `most`.
+    pub fn word(self, stack: &Stack) -> String {
+        let share = |permille: u64| format!("{}%", permille as f64 / 10.0);
+        match self {
+            Export::Usual if stack.is_raw() => share(USUAL_RAW),
+            Export::Usual => share(USUAL),
+            Export::Share(permille) => share(permille.into()),
+            Export::Bytes(bytes) => bytes.to_string(),
+            Export::Most => "most".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Export {

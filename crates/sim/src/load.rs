@@ -123,6 +123,8 @@ pub struct Loaded {
     pub cancelled: bool,
     /// One number for all requests.
     digest: u64,
+    /// One number for the times of all requests.
+    clock: u64,
     /// The least and the greatest time of a request.
     times: Option<(u64, u64)>,
 }
@@ -155,6 +157,7 @@ impl Loaded {
             again: false,
             cancelled: false,
             digest: 0,
+            clock: 0,
             times: None,
         };
         for record in &mut stream {
@@ -179,6 +182,7 @@ impl Loaded {
         self.last_dev = self.last_dev.max(record.dev);
         let (first, last) = self.times.unwrap_or((record.t_ns, record.t_ns));
         self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
+        self.clock = (self.clock ^ record.t_ns).wrapping_mul(DIGEST).rotate_left(29);
         let saved = record.saved.map_or(0, |percent| u64::from(percent) + 1);
         for word in [record.op as u64 | saved << 8, record.lba, record.sectors] {
             self.digest = (self.digest ^ word).wrapping_mul(DIGEST).rotate_left(29);
@@ -194,6 +198,11 @@ impl Loaded {
     /// One number for what its requests do, in their order.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// One number for what its requests do and when.
+    pub fn digest_with_times(&self) -> u64 {
+        (self.digest ^ self.clock.rotate_left(32)).wrapping_mul(DIGEST)
     }
 
     /// From its first request to its last, by its own clock, in ns; 0 when it has none.

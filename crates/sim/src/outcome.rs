@@ -30,6 +30,12 @@ pub struct Hole {
     pub warm: String,
     /// The layer with its parameters.
     pub layer: String,
+    /// What fixes everything that is chosen at random.
+    pub seed: u64,
+    /// Everything that can be chosen, with the word that stands for it.
+    pub parameters: Vec<(String, String)>,
+    /// The command that tries the combination alone again, for a shell.
+    pub command: String,
     /// Why.
     pub why: Why,
 }
@@ -43,6 +49,11 @@ impl Hole {
         }
     }
 
+    /// Whether the machine is the reason, and not what was asked.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(&self.why, Why::Failed(why) if why.is_of_machine())
+    }
+
     /// Whether a law was broken.
     pub fn is_violation(&self) -> bool {
         matches!(self.why, Why::Failed(StudyError::Violation { .. }))
@@ -52,14 +63,34 @@ impl Hole {
 impl Serialize for Hole {
     /// As a row that has nothing but its names and the reason, `failed`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(5))?;
+        let mut map = serializer.serialize_map(Some(8))?;
         map.serialize_entry("layer", &self.layer)?;
         map.serialize_entry("drive", &self.drive)?;
         map.serialize_entry("workload", &self.workload)?;
         map.serialize_entry("warm", &self.warm)?;
+        map.serialize_entry("seed", &self.seed)?;
+        map.serialize_entry("parameters", &Words(&self.parameters))?;
+        map.serialize_entry("command", &self.command)?;
         map.serialize_entry("failed", &self.reason())?;
         map.end()
     }
+}
+
+/// Pairs as a map in their order.
+struct Words<'a>(&'a [(String, String)]);
+
+impl Serialize for Words<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        as_map(self.0, serializer)
+    }
+}
+
+/// Writes pairs as a map in their order.
+///
+/// # Errors
+/// Those of `serializer`.
+pub fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
 /// Rows and holes.

@@ -58,6 +58,13 @@ pub struct Row {
     pub drive: String,
     /// The workload, as the user named it.
     pub workload: String,
+    /// What fixed everything that is chosen at random.
+    pub seed: u64,
+    /// Everything that can be chosen, with the word that stands for it.
+    #[serde(serialize_with = "crate::outcome::as_map")]
+    pub parameters: Vec<(String, String)>,
+    /// The command that makes the row alone again, for a shell.
+    pub command: String,
     /// Whether the run was stopped before the workload's end.
     pub partial: bool,
     /// The state of the drive before: `new`, `fill=70%`, `steady`, `self`, with `(not reached)`
@@ -183,7 +190,10 @@ impl Row {
             layer: cell.layer.name.clone(),
             ack: world.layer().limits().ack.name(),
             drive: cell.stack.name.clone(),
-            workload: cell.name.to_owned(),
+            workload: cell.workload.name.clone(),
+            seed: cell.study.seed,
+            parameters: cell.place.parameters(),
+            command: cell.place.command(),
             partial: run.partial,
             warm: run.warmed.name(),
             warm_overwrites: run.warmed.overwrites,

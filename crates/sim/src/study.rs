@@ -8,8 +8,6 @@
 
 use std::path::PathBuf;
 
-use hostftl_core::SECTOR;
-use hostftl_layers::Plan;
 use hostftl_trace::Notes;
 
 use crate::cell::{self, Cell};
@@ -17,7 +15,8 @@ use crate::choice::LayerChoice;
 use crate::error::StudyError;
 use crate::export::Export;
 use crate::load::{Load, Loaded};
-use crate::outcome::{Hole, Outcome, Why};
+use crate::outcome::{Outcome, Why};
+use crate::place::{self, Place};
 use crate::player::MOST_UNDER_WAY;
 use crate::row::{Row, ratio};
 use crate::schedule;
@@ -25,7 +24,7 @@ use crate::stack::Stack;
 use crate::state::Warm;
 
 /// The part of the memory limit that the workloads may take together: one in so many.
-const LOADS_SHARE: u64 = 4;
+pub const LOADS_SHARE: u64 = 4;
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -64,9 +63,9 @@ pub trait Watch: Sync {
         let _ = row;
     }
 
-    /// What the reader of a workload noticed, before the first row.
-    fn noticed(&self, notes: &Notes) {
-        let _ = notes;
+    /// What the reader of the workload of that name noticed, before the first row.
+    fn noticed(&self, workload: &str, notes: &Notes) {
+        let _ = (workload, notes);
     }
 
     /// Whether to stop now.
@@ -105,7 +104,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
         return Err(StudyError::QueueDepth(depth));
     }
     let loads = load(study, watch)?;
-    let places = places(study, &loads);
+    let places = place::all(study, &loads.iter().collect::<Vec<_>>());
     if loads.iter().any(|load| load.cancelled) {
         let holes = places.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
         return Ok(Outcome { rows: Vec::new(), holes: holes.collect() });
@@ -131,67 +130,6 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
     Ok(gathered(&places, related(results, &study.layers)))
 }
 
-/// A combination: where a row will be.
-struct Place<'a> {
-    study: &'a Study,
-    name: &'a str,
-    load: &'a Loaded,
-    stack: &'a Stack,
-    warm: Warm,
-    layer: &'a LayerChoice,
-}
-
-/// All combinations, in their order.
-fn places<'a>(study: &'a Study, loads: &'a [Loaded]) -> Vec<Place<'a>> {
-    let mut places = Vec::with_capacity(study.rows());
-    for (name, load) in study.workloads.iter().map(|load| &load.name).zip(loads) {
-        for stack in &study.drives {
-            for &warm in &study.warm {
-                let layers = study.layers.iter();
-                places.extend(layers.map(|layer| Place { study, name, load, stack, warm, layer }));
-            }
-        }
-    }
-    places
-}
-
-impl<'a> Place<'a> {
-    /// The row to make, number `index`, if it can be made with `memory` bytes.
-    fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
-        let Place { study, name, load, stack, warm, layer } = *self;
-        let plan = plan(layer, stack)?;
-        let exported = study.export.sectors(stack, plan.limits.exported);
-        if plan.limits.exported < exported {
-            let bytes = |sectors: u64| sectors * SECTOR as u64;
-            return Err(StudyError::Exports {
-                layer: layer.name.clone(),
-                drive: stack.name.clone(),
-                most: bytes(plan.limits.exported) >> 20,
-                wanted: bytes(exported).div_ceil(1 << 20),
-            });
-        }
-        fits(study, name, load, stack, exported)?;
-        let cell = Cell { study, index, name, load, stack, warm, layer, plan, exported };
-        match cell.memory() {
-            needed if needed > memory => Err(cell.too_large(needed, memory)),
-            _ => Ok(cell),
-        }
-    }
-
-    /// Nothing but a reason, behind `after` rows.
-    fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
-        Hole {
-            index,
-            after,
-            workload: self.name.to_owned(),
-            drive: self.stack.name.clone(),
-            warm: self.warm.to_string(),
-            layer: self.layer.name.clone(),
-            why,
-        }
-    }
-}
-
 /// Rows and holes, each in their order.
 fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
     let (mut rows, mut holes) = (Vec::with_capacity(results.len()), Vec::new());
@@ -204,15 +142,6 @@ fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
     Outcome { rows, holes }
 }
 
-/// What a layer needs and gives on `stack`.
-fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
-    layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
-        layer: layer.name.clone(),
-        drive: stack.name.clone(),
-        why: why.to_string(),
-    })
-}
-
 /// Reads the workloads, each once.
 fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
@@ -222,31 +151,10 @@ fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
         Loaded::new(load, study.seed, study.compact, most, || watch.cancelled())
     });
     let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
-    loads.iter().for_each(|load| watch.noticed(&load.notes));
+    for (workload, load) in study.workloads.iter().zip(&loads) {
+        watch.noticed(&workload.name, &load.notes);
+    }
     Ok(loads)
-}
-
-/// Refuses a workload that goes beyond what all rows of a drive export.
-fn fits(
-    study: &Study,
-    workload: &str,
-    load: &Loaded,
-    stack: &Stack,
-    exported: u64,
-) -> Result<(), StudyError> {
-    let (workload, drive) = (workload.to_owned(), stack.name.clone());
-    let mib = |sectors: u64| (sectors * SECTOR as u64) >> 20;
-    if load.last_dev > 0 && !study.compact {
-        return Err(StudyError::Devices { workload });
-    }
-    if load.end <= exported {
-        return Ok(());
-    }
-    let end = load.end;
-    Err(match study.compact {
-        true => StudyError::TooLarge { workload, needed: mib(end), drive, mib: mib(exported) },
-        false => StudyError::Beyond { workload, end, drive, exported, mib: mib(exported) },
-    })
 }
 
 /// The rows that there are, with busy times relative to those of passthrough in each group of

@@ -68,6 +68,11 @@ impl Source {
         }
     }
 
+    /// Whether anything of its records is chosen at random, so that they depend on the seed.
+    pub fn is_drawn(&self) -> bool {
+        !matches!(self, Source::File(file) if file.compress.is_none())
+    }
+
     /// The records from the start. `seed` matters to what is chosen at random only; `compact` packs
     /// the addresses as [`Compact`] says.
     ///

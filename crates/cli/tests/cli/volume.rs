@@ -198,7 +198,7 @@ fn a_stack_of_a_study_is_made_as_a_volume() {
     let study = ["compare", "synth:uniform:size=4k,span=8m,count=200", "--drive", "stack.toml"];
     let study = [&study[..], &["--warm", "new", "--export", "50%"]].concat();
     let rows = json(dir, &study);
-    assert_eq!(rows[1]["devices"][3]["role"], "journal", "{rows}");
+    assert_eq!(rows["rows"][1]["devices"][3]["role"], "journal", "{rows}");
     let made = json(dir, &["create", "v.toml", "--drive", "stack.toml"]);
     let devices = made["devices"].as_array().expect("a list").clone();
     assert_eq!((devices.len(), made["layer"].as_str()), (4, Some("log")));

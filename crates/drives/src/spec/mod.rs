@@ -101,6 +101,12 @@ impl DeviceSpec {
         text::names().chain(text::others())
     }
 
+    /// What the text of the drive says, its options included: a word for each key. Nothing of a
+    /// drive that was made without a text.
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        text::parameters(self.name())
+    }
+
     /// The drive, memory or array `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
     ///
     /// # Errors

@@ -65,6 +65,17 @@ pub fn find(asked: &str) -> Result<Text, DriveError> {
     Ok(found)
 }
 
+/// What the file of the drive `NAME[:KEY=VALUE]…` says with its options, a word for each key;
+/// nothing of one that has no such text.
+pub fn parameters(asked: &str) -> Vec<(String, String)> {
+    let table = find(asked).ok().and_then(|found| found.text.parse::<toml::Table>().ok());
+    let word = |value: toml::Value| match value {
+        toml::Value::String(word) => word,
+        other => other.to_string(),
+    };
+    table.into_iter().flatten().map(|(key, value)| (key, word(value))).collect()
+}
+
 fn read(origin: &str) -> Result<String, DriveError> {
     let path = Path::new(origin);
     if !path.exists() && !origin.contains('/') && path.extension().is_none() {

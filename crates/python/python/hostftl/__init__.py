@@ -12,18 +12,25 @@ from ._native import VERSION as __version__
 from .advice import Advice, advise
 from .drives import Drive, drives, layer, layers
 from .errors import Error, FaultError, StudyError, TraceWarning, UsageError, ViolationError
-from .rows import Hole, Record, Row, Table
+from .placement import NEVER, Collection, Placement, place
+from .rows import Columns, Hole, Record, Row, Table
 from .studies import STATES, compare, run
+from .sweeps import Cells, sweep
 from .traces import OPS, Trace
 
 __all__ = [
+    "NEVER",
     "OPS",
     "STATES",
     "Advice",
+    "Cells",
+    "Collection",
+    "Columns",
     "Drive",
     "Error",
     "FaultError",
     "Hole",
+    "Placement",
     "Record",
     "Row",
     "StudyError",
@@ -39,6 +46,8 @@ __all__ = [
     "layer",
     "layers",
     "pictures",
+    "place",
     "run",
+    "sweep",
     "theory",
 ]

@@ -49,58 +49,14 @@ def _read(text: str) -> list[Row | Hole]:
     return [Hole(value) if "failed" in value else Row(value) for value in values]
 
 
-class Table:
-    """Rows in the order of workloads, drives, states and layers; combinations that could not be made
-    are holes between them.
+class Columns:
+    """Figures as columns of one length, the lines of ``hostftl compare --csv``."""
 
-    It can be pickled, and tables of the same version can be added.
-    """
-
-    def __init__(self, text: str, columns: list[tuple[str, str, list]]):
-        self._all = _read(text)
+    def __init__(self, columns: list[tuple[str, str, list]]):
         self._columns = columns
 
-    @property
-    def rows(self) -> list[Row]:
-        """What was made."""
-        return [it for it in self._all if isinstance(it, Row)]
-
-    @property
-    def holes(self) -> list[Hole]:
-        """What could not be made, with the reasons."""
-        return [it for it in self._all if isinstance(it, Hole)]
-
     def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self.rows[index]
-
-    def __add__(self, other: Table) -> Table:
-        if not isinstance(other, Table):
-            return NotImplemented
-        if [it[:2] for it in self._columns] != [it[:2] for it in other._columns]:
-            raise ValueError("the tables have other columns: they are of two versions")
-        sum_ = Table("[]", [])
-        sum_._all = self._all + other._all
-        pairs = zip(self._columns, other._columns)
-        sum_._columns = [(name, kind, one + two) for (name, kind, one), (_, _, two) in pairs]
-        return sum_
-
-    def __repr__(self) -> str:
-        lines = [repr(it) for it in self._all]
-        return f"Table of {len(self.rows)} rows and {len(self.holes)} holes\n" + "\n".join(lines)
-
-    def where(self, **wanted: Any) -> list[Row]:
-        """The rows that have these values, as in ``table.where(layer="log", warm="steady")``."""
-        return [row for row in self.rows if all(row[key] == it for key, it in wanted.items())]
-
-    def to_list(self) -> list[dict]:
-        """Rows and holes in their order, as ``hostftl compare --json`` prints them."""
-        return list(self._all)
+        return len(self._columns[0][2]) if self._columns else 0
 
     def to_numpy(self) -> dict[str, np.ndarray]:
         """The columns of ``hostftl compare --csv``, an array of shape (rows and holes,) for each.
@@ -146,6 +102,56 @@ class Table:
             file.write(_native.parquet(self._columns))
 
 
+class Table(Columns):
+    """Rows in the order of workloads, drives, states and layers; combinations that could not be made
+    are holes between them.
+
+    It can be pickled, and tables of the same version can be added.
+    """
+
+    def __init__(self, text: str, columns: list[tuple[str, str, list]]):
+        super().__init__(columns)
+        self._all = _read(text)
+
+    @property
+    def rows(self) -> list[Row]:
+        """What was made."""
+        return [it for it in self._all if isinstance(it, Row)]
+
+    @property
+    def holes(self) -> list[Hole]:
+        """What could not be made, with the reasons."""
+        return [it for it in self._all if isinstance(it, Hole)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+    def __add__(self, other: Table) -> Table:
+        if not isinstance(other, Table):
+            return NotImplemented
+        sum_ = Table("[]", _joined(self._columns, len(self._all), other._columns, len(other._all)))
+        sum_._all = self._all + other._all
+        return sum_
+
+    def __repr__(self) -> str:
+        lines = [repr(it) for it in self._all]
+        return f"Table of {len(self.rows)} rows and {len(self.holes)} holes\n" + "\n".join(lines)
+
+    def where(self, **wanted: Any) -> list[Row]:
+        """The rows that have these values, as in ``table.where(layer="log", warm="steady")``."""
+        return [row for row in self.rows if all(row[key] == it for key, it in wanted.items())]
+
+    def to_list(self) -> list[dict]:
+        """Rows and holes in their order, as ``hostftl compare --json`` prints them."""
+        return list(self._all)
+
+
 def _array(kind: str, cells: list) -> np.ndarray:
     if kind == "text":
         return np.array(cells, dtype=object)
@@ -154,6 +160,25 @@ def _array(kind: str, cells: list) -> np.ndarray:
     if kind == "whole" and None not in cells:
         return np.array(cells, dtype=np.int64)
     return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+
+
+def _joined(
+    one: list[tuple[str, str, list]], ones: int, two: list[tuple[str, str, list]], twos: int
+) -> list[tuple[str, str, list]]:
+    """The columns of two tables below each other; what only one has is a parameter, and empty in the
+    other. Parameters are by name, between the figures and the reason of a hole."""
+    kinds = {name: kind for name, kind, _ in [*one, *two]}
+    has_one, has_two = ({name: cells for name, _, cells in it} for it in (one, two))
+    figures = [name for name, _, _ in one if name in has_two and name != "failed"]
+    others = sorted(name for name in kinds if name not in figures and name != "failed")
+    if any(kinds[name] != "text" for name in others):
+        raise ValueError("the tables have other columns: they are of two versions")
+    last = ["failed"] if "failed" in kinds else []
+    cells = lambda it, name, count: it.get(name, [""] * count)
+    return [
+        (name, kinds[name], cells(has_one, name, ones) + cells(has_two, name, twos))
+        for name in [*figures, *others, *last]
+    ]
 
 
 Progress = Callable[[float], object]

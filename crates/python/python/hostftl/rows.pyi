@@ -163,6 +163,13 @@ class Row(Record):
     """When a write is answered."""
     drive: str
     workload: str
+    seed: int
+    """What fixed everything that is chosen at random."""
+    parameters: dict[str, str]
+    """Everything that can be chosen, with the word that stands for it: ``workload_…``, ``drive_…``,
+    ``layer_…`` and ``study_…``."""
+    command: str
+    """The command that makes the row alone again, for a shell."""
     partial: bool
     warm: str
     """The state of the drive before; ``(not reached)`` behind it when waf did not settle."""
@@ -232,10 +239,27 @@ class Hole(Record):
     drive: str
     workload: str
     warm: str
+    seed: int
+    parameters: dict[str, str]
+    command: str
     failed: str
     """The reason."""
 
-class Table:
+class Columns:
+    """Figures as columns of one length."""
+
+    def __init__(self, columns: list[tuple[str, str, list[Any]]]) -> None: ...
+    def __len__(self) -> int: ...
+    def to_numpy(self) -> dict[str, np.ndarray]:
+        """A column of shape (lines,) for each name of ``--csv``."""
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` of the same columns."""
+    def to_polars(self) -> Any:
+        """A ``polars.DataFrame`` of the same columns."""
+    def write_csv(self, path: str | os.PathLike[str]) -> None: ...
+    def write_parquet(self, path: str | os.PathLike[str]) -> None: ...
+
+class Table(Columns):
     """Rows in the order of workloads, drives, states and layers, with holes between them."""
 
     def __init__(self, text: str, columns: list[tuple[str, str, list[Any]]]) -> None: ...
@@ -243,17 +267,8 @@ class Table:
     def rows(self) -> list[Row]: ...
     @property
     def holes(self) -> list[Hole]: ...
-    def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Row]: ...
     def __getitem__(self, index: int) -> Row: ...
     def __add__(self, other: Table) -> Table: ...
     def where(self, **wanted: object) -> list[Row]: ...
     def to_list(self) -> list[dict[str, Any]]: ...
-    def to_numpy(self) -> dict[str, np.ndarray]:
-        """A column of shape (rows and holes,) for each name of ``--csv``."""
-    def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` of the same columns."""
-    def to_polars(self) -> Any:
-        """A ``polars.DataFrame`` of the same columns."""
-    def write_csv(self, path: str | os.PathLike[str]) -> None: ...
-    def write_parquet(self, path: str | os.PathLike[str]) -> None: ...

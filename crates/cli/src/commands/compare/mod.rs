@@ -7,15 +7,19 @@ mod page;
 mod progress;
 mod report;
 mod scale;
+mod seeds;
 mod verdict;
 
 use std::path::PathBuf;
 
 use hostftl_ask::{Question, STATES, Wrong, sheet};
 pub use hostftl_ask::{export, layer, stack};
-use hostftl_sim::{Export, LayerChoice, Outcome, Study, StudyError, Warm};
+use hostftl_sim::{Export, LayerChoice, Outcome, Row, Study, StudyError, Warm};
+use serde::Serialize;
 
+use super::output::Output;
 use crate::console::Console;
+use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::{interrupt, units};
 pub use progress::Progress;
@@ -70,6 +74,11 @@ pub struct Args {
     /// Fixes everything that is chosen at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Make every row with so many seeds, from --seed on, and say what they come to: mean, 95 %
+    /// interval, and which layers do not differ
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: u16,
     /// Rows made at the same time; one per core unless given
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -96,18 +105,30 @@ pub struct Args {
 /// When a trace or a drive can't be used, a law does not hold, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let study = study(args)?;
-    let progress = Progress::new(study.rows(), console.is_watched());
-    let result = hostftl_sim::compare(&study, &progress);
-    progress.clear();
-    let outcome = result.map_err(failure)?;
+    let outputs = Outputs::open(args)?;
+    let outcomes = made(&study, args, console)?;
+    let page = outputs.html.is_some().then(|| {
+        let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
+        page::page(&outcomes[0], &every, &envelope::command())
+    });
+    let outcome = seeds::merged(outcomes);
     if outcome.rows.is_empty() && !interrupt::asked() {
         return outcome.whole().map(drop).map_err(failure);
     }
-    save(args, &outcome).map_err(|error| Failure::failed(format!("{error:#}")))?;
+    outputs.write(&outcome, page)?;
     let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, capacity));
     match (console.is_json(), &scaled) {
-        (true, Some(scaled)) => console.value(&scale::json(&outcome, scaled)?)?,
-        (true, None) => console.value(&outcome)?,
+        (true, Some(scaled)) => {
+            let rows = scale::json(&outcome, scaled)?;
+            console.value(&Envelope::new("compare", Rows { rows }))?;
+        }
+        (true, None) => console.value(&Envelope::new("compare", Rows { rows: &outcome }))?,
+        (false, _) if args.seeds > 1 => {
+            seeds::print(&outcome.rows, console)?;
+            let texts =
+                report::not_made(&outcome).into_iter().chain(report::about_states(&outcome));
+            texts.collect::<Vec<_>>().iter().try_for_each(|text| console.paragraph(text))?;
+        }
         (false, _) => report::print(args, &outcome, console)?,
     }
     if let (false, Some(scaled)) = (console.is_json(), &scaled) {
@@ -122,29 +143,58 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Writes the files that were asked for.
-fn save(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
-    if let Some(path) = &args.csv {
-        sheet::csv(outcome, path)?;
+/// The rows of each seed; at least of one.
+fn made(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for number in 0..u64::from(args.seeds) {
+        let study = Study { seed: args.seed.wrapping_add(number), ..study.clone() };
+        let progress = Progress::new(study.rows(), console.is_watched());
+        let progress = if number > 0 { progress.again() } else { progress };
+        let result = hostftl_sim::compare(&study, &progress);
+        progress.clear();
+        outcomes.push(result.map_err(failure)?);
+        if interrupt::asked() {
+            break;
+        }
     }
-    if let Some(path) = &args.parquet {
-        sheet::parquet(outcome, path)?;
-    }
-    match &args.html {
-        Some(path) => page::write(outcome, args.seed, &again(), path),
-        None => Ok(()),
-    }
+    Ok(outcomes)
 }
 
-/// The command line of this process, for a shell.
-fn again() -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
-    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
-    format!("hostftl {}", words.join(" "))
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Rows<T> {
+    rows: T,
+}
+
+/// The files that were asked for.
+struct Outputs {
+    csv: Option<Output>,
+    parquet: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Outputs {
+    fn open(args: &Args) -> Result<Self, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Outputs {
+            csv: open(&args.csv)?,
+            parquet: open(&args.parquet)?,
+            html: open(&args.html)?,
+        })
+    }
+
+    fn write(self, outcome: &Outcome, page: Option<String>) -> Result<(), Failure> {
+        if let Some(file) = self.csv {
+            file.write(sheet::sheet(outcome).csv().as_bytes())?;
+        }
+        if let Some(file) = self.parquet {
+            file.write(&sheet::parquet(outcome)?)?;
+        }
+        match (self.html, page) {
+            (Some(file), Some(page)) => file.write(page.as_bytes()),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn study(args: &Args) -> Result<Study, Failure> {

@@ -1,24 +1,27 @@
 //! The rows as one page that a storage engineer can show to the boss.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::Context;
 use hostftl_report::{Page, Table};
 use hostftl_sim::{Outcome, Row};
 
 use super::report::{self, Column, summary_columns};
-use super::{beside, charts, devices, verdict};
+use super::{beside, charts, devices, seeds, verdict};
 use crate::units::{bytes, count, counted};
 
-/// Writes the page to `path`; `again` is the command that makes it again.
-///
-/// # Errors
-/// When the file can't be written.
-pub fn write(outcome: &Outcome, seed: u64, again: &str, path: &Path) -> anyhow::Result<()> {
+/// The page of the first seed's `outcome`, with what `every` row of all seeds comes to; `again` is
+/// the command that makes it again.
+pub fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
     let rows = &outcome.rows;
     let mut page = Page::new("Which layer pays?");
     page.lead(&verdict::of_all(rows));
+    if every.len() > rows.len() {
+        page.paragraph(&format!(
+            "Tables are of seed {}; charts with whiskers are of all seeds.",
+            rows.first().map_or(0, |row| row.seed)
+        ));
+        for text in seeds::differences(every) {
+            page.paragraph(&text);
+        }
+    }
     if beside::states(outcome).len() > 1 {
         side_by_side(&mut page, outcome);
     }
@@ -28,12 +31,15 @@ pub fn write(outcome: &Outcome, seed: u64, again: &str, path: &Path) -> anyhow::
     let columns = summary_columns(outcome);
     for group in verdict::groups(rows) {
         section(&mut page, &columns, group);
+        if every.len() > rows.len() {
+            page.figures(seeds::charts(every, &group[0]));
+        }
     }
     page.section("Again");
     page.paragraph(&format!(
-        "hostftl {}, seed {seed}; the same command gives the same digits on every machine. The \
-         digest of a row stands for everything that the layer and the drive did.",
-        env!("CARGO_PKG_VERSION")
+        "{}; the same command gives the same digits on every machine. The digest of a row stands \
+         for everything that the layer and the drive did.",
+        hostftl_ask::program::name()
     ));
     page.code(again);
     let mut digests = Table::new(&["row", "digest", "steps"]);
@@ -41,8 +47,7 @@ pub fn write(outcome: &Outcome, seed: u64, again: &str, path: &Path) -> anyhow::
         digests.row([verdict::title(row, rows), row.digest.clone(), count(row.steps)]);
     }
     page.table(&digests);
-    fs::write(path, page.finish())
-        .with_context(|| format!("{}: can't write the page", path.display()))
+    page.finish()
 }
 
 /// What each layer comes to in each state, and what the states are.

@@ -101,9 +101,9 @@ impl Watch for Progress {
         self.show(row, "ageing: ", 0);
     }
 
-    fn noticed(&self, notes: &Notes) {
+    fn noticed(&self, workload: &str, notes: &Notes) {
         if self.warns {
-            crate::commands::trace::warn(notes);
+            crate::commands::trace::warn(workload, notes);
         }
     }
 

@@ -47,7 +47,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
     }
     drop(progress);
-    warn(&stream.notes());
+    warn(&args.input, &stream.notes());
     if interrupt::asked() {
         return Err(Failure::interrupted("ended by a signal; nothing was written"));
     }

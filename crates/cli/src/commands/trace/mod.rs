@@ -42,8 +42,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Says what was noticed about a trace on standard error.
-pub fn warn(notes: &Notes) {
-    notes.warnings().iter().for_each(|text| eprintln!("hostftl: warning: {text}"));
+pub fn warn(trace: &str, notes: &Notes) {
+    notes.warnings().iter().for_each(|text| eprintln!("hostftl: warning: {trace}: {text}"));
 }
 
 /// What an interrupted command says.

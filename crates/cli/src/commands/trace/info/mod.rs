@@ -55,7 +55,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(progress);
     let info = stats.info();
     if info.requests == 0 {
-        warn(&stream.notes());
+        warn(&args.trace, &stream.notes());
         return Err(Failure::failed(format!("{}: the trace has no requests", args.trace)));
     }
     match console.is_json() {
@@ -68,7 +68,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             console.line(format_args!("{}: the page", path.display()))?;
         }
     }
-    warn(&stream.notes());
+    warn(&args.trace, &stream.notes());
     if interrupt::asked() { Err(interrupted()) } else { Ok(()) }
 }
 

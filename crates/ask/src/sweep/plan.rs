@@ -1,0 +1,224 @@
+//! The plan of a sweep: a TOML file, or the same from Python.
+
+use std::path::{Path, PathBuf};
+
+use hostftl_sim::{Export, Study, Variants, Warm};
+use serde::Deserialize;
+
+use crate::question::{self, Question};
+use crate::wrong::Wrong;
+
+/// Seeds of a plan at most.
+const MOST_SEEDS: u64 = 100_000;
+
+/// One value or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Some_<T> {
+    One(T),
+    Several(Vec<T>),
+}
+
+impl<T> Some_<T> {
+    fn all(self) -> Vec<T> {
+        match self {
+            Some_::One(one) => vec![one],
+            Some_::Several(all) => all,
+        }
+    }
+}
+
+/// What is swept over; each text may have braces, as in `log:gc={greedy,fifo}`, which stand for one
+/// of each.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SweepPlan {
+    traces: Some_<String>,
+    drives: Option<Some_<String>>,
+    layers: Option<Some_<String>>,
+    warm: Option<Some_<String>>,
+    export: Option<Some_<String>>,
+    closed_loop: Option<Some_<u32>>,
+    /// How many, from 1 on, or which.
+    seeds: Option<Some_<u64>>,
+    #[serde(default)]
+    compact: bool,
+    #[serde(default)]
+    skip_bad: bool,
+}
+
+/// How a machine makes the cells of a plan; the cells are the same whatever it says.
+#[derive(Clone, Debug, Default)]
+pub struct Means {
+    /// Cells made at the same time; one for each core unless given.
+    pub threads: Option<u16>,
+    /// Bytes of memory that all cells under way may take.
+    pub memory: Option<u64>,
+    /// The folder where aged stacks are kept.
+    pub cache: Option<PathBuf>,
+}
+
+impl SweepPlan {
+    /// The plan in the file `path`.
+    ///
+    /// # Errors
+    /// The line that is wrong, and why.
+    pub fn load(path: &Path) -> Result<Self, Wrong> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| Wrong::failed(format!("{name}: can't read the plan: {why}")))?;
+        Self::parse(&text, &name.to_string())
+    }
+
+    /// The plan that `text` says; `name` is its name in messages.
+    ///
+    /// # Errors
+    /// The line that is wrong, and why.
+    pub fn parse(text: &str, name: &str) -> Result<Self, Wrong> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Wrong::usage(format!("{name}:{line}: {}", error.message().replace('\n', " ")))
+        })
+    }
+
+    /// With the seeds from 1 to `seeds`.
+    #[must_use]
+    pub fn with_seeds(self, seeds: Option<u64>) -> Self {
+        SweepPlan { seeds: seeds.map(Some_::One).or(self.seeds), ..self }
+    }
+
+    /// The study and its variants.
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn study(self, means: &Means) -> Result<(Study, Variants), Wrong> {
+        let some = |texts: Option<Some_<String>>| -> Result<Option<Vec<String>>, Wrong> {
+            texts.map(|texts| braces_of(texts.all())).transpose()
+        };
+        let usage = |text: String| Wrong::usage(text);
+        let layer = |text: &String| question::layer(text);
+        let layers = some(self.layers)?.map(|texts| texts.iter().map(layer).collect());
+        let mut question = Question {
+            workloads: braces_of(self.traces.all())?,
+            skip_bad: self.skip_bad,
+            layers: layers.transpose().map_err(usage)?,
+            cache: means.cache.clone(),
+            compact: self.compact,
+            threads: means.threads,
+            memory: means.memory,
+            ..Question::default()
+        };
+        if let Some(drives) = some(self.drives)? {
+            question.drives = drives;
+        }
+        if let Some(states) = some(self.warm)? {
+            let states = states.iter().map(|text| text.parse::<Warm>());
+            question.warm = states.collect::<Result<_, _>>().map_err(Wrong::usage)?;
+        }
+        let exports = some(self.export)?.map(|texts| {
+            texts.iter().map(|text| question::export(text)).collect::<Result<Vec<Export>, _>>()
+        });
+        let loops = self.closed_loop.map(|loops| loops.all().into_iter().map(Some).collect());
+        let variants = Variants {
+            exports: exports.transpose().map_err(usage)?.unwrap_or(vec![Export::Usual]),
+            loops: loops.unwrap_or(vec![None]),
+            seeds: seeds(self.seeds)?,
+        };
+        let study = question.study()?;
+        let lists = [study.rows(), variants.exports.len(), variants.loops.len()];
+        match lists.iter().all(|length| *length > 0) {
+            true => Ok((study, variants)),
+            false => {
+                Err(Wrong::usage("a list of the plan is empty: there is nothing to sweep over"))
+            }
+        }
+    }
+}
+
+/// The seeds, each once.
+fn seeds(given: Option<Some_<u64>>) -> Result<Vec<u64>, Wrong> {
+    let mut seeds = match given {
+        None => vec![1],
+        Some(Some_::One(count @ 1..=MOST_SEEDS)) => (1..=count).collect(),
+        Some(Some_::Several(all)) if !all.is_empty() => all,
+        Some(_) => {
+            let text = format!("seeds are a number from 1 to {MOST_SEEDS}, or a list as in [1, 7]");
+            return Err(Wrong::usage(text));
+        }
+    };
+    seeds.sort_unstable();
+    seeds.dedup();
+    Ok(seeds)
+}
+
+/// Every text with one of each of its braces, each once.
+fn braces_of(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
+    let mut all: Vec<String> = Vec::new();
+    for text in &texts {
+        for one in braces(text)? {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// `text` with one of each of its braces, the last changing fastest.
+fn braces(text: &str) -> Result<Vec<String>, Wrong> {
+    let wrong =
+        || Wrong::usage(format!("`{text}`: a brace that is opened is closed, as in {{a,b}}"));
+    let Some((before, rest)) = text.split_once('{') else {
+        return if text.contains('}') { Err(wrong()) } else { Ok(vec![text.to_owned()]) };
+    };
+    let (within, after) = rest.split_once('}').ok_or_else(wrong)?;
+    if before.contains('}') || within.contains('{') {
+        return Err(wrong());
+    }
+    let after = braces(after)?;
+    let each = within
+        .split(',')
+        .flat_map(|word| after.iter().map(move |after| format!("{before}{}{after}", word.trim())));
+    Ok(each.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_stand_for_one_of_each() {
+        assert_eq!(braces("hard").unwrap(), ["hard"]);
+        assert_eq!(braces("a{1,2}b{x, y}").unwrap(), ["a1bx", "a1by", "a2bx", "a2by"]);
+        assert_eq!(braces("hard{,:spare=10}").unwrap(), ["hard", "hard:spare=10"]);
+        for bad in ["a{1,2", "a}", "a}{b", "a{1,{2}}"] {
+            assert!(braces(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_a_study_with_variants() {
+        let text = "traces = \"synth:uniform:size=4k,span=1m,count={9,10}\"\n\
+                    drives = [\"hatl-2g\", \"tlc:capacity=2g\"]\n\
+                    layers = [\"log:gc={greedy,fifo}\"]\n\
+                    warm = \"new\"\nclosed-loop = [1, 8]\nseeds = 3\n";
+        let plan = SweepPlan::parse(text, "plan").expect("a plan");
+        let (study, variants) = plan.clone().study(&Means::default()).expect("it makes sense");
+        assert_eq!((study.rows(), variants.loops.len()), (8, 2));
+        assert_eq!(variants.seeds, [1, 2, 3]);
+        let (_, variants) = plan.with_seeds(Some(1)).study(&Means::default()).expect("a plan");
+        assert_eq!(variants.seeds, [1]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_plan_has_its_line() {
+        let wrong = |text: &str| {
+            let study = SweepPlan::parse(text, "p.toml").and_then(|it| it.study(&Means::default()));
+            study.map(drop).expect_err("it is wrong").text
+        };
+        assert!(wrong("traces = \"a\"\nlayer = \"hard\"").starts_with("p.toml:2: unknown field"));
+        assert!(wrong("traces = []").contains("empty"));
+        assert!(wrong("traces = \"a.csv\"\nseeds = 0").contains("seeds are a number"));
+        assert!(wrong("traces = \"a.csv\"\nlayers = \"hrad\"").contains("did you mean `hard`"));
+    }
+}

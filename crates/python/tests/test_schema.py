@@ -1,0 +1,50 @@
+"""What ``--json`` prints is what docs/results.schema.json says, and no more."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import SMALL
+
+jsonschema = pytest.importorskip("jsonschema")
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json").read_text())
+CHECK = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_a_comparison_is_as_the_schema_says(cli):
+    mix = "synth:mix:size=4k,span=64m,count=2000,flush=64"
+    layers = ["--layers", "none,hard,log:journal=slc-1g,pblk", "--warm", "new,fill=10%"]
+    told = cli.json("compare", mix, *layers, "--scale-to", "1.92TB", "--seeds", "2")
+    CHECK.validate(told)
+    assert len(told["rows"]) == 16 and {row["seed"] for row in told["rows"]} == {1, 2}
+    CHECK.validate(cli.json("compare", SMALL, "--drive", "3*tlc:capacity=2g", "--warm", "new"))
+    assert told["command"].startswith("hostftl compare synth:mix:size=4k")
+
+
+def test_a_sweep_is_as_the_schema_says(cli, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'traces = "{SMALL}"\nlayers = ["none", "pblk"]\nwarm = "new"\nseeds = 2\n')
+    folder = str(tmp_path / "cells")
+    CHECK.validate(cli.json("sweep", str(plan), "--out", folder))
+    collect = ["--resume", "--collect", str(tmp_path / "all.csv")]
+    told = cli.json("sweep", str(plan), "--out", folder, *collect)
+    CHECK.validate(told)
+    assert told["summary"][0]["waf"]["seeds"] == 2 and told["kept"] == 4
+
+
+def test_the_schema_allows_nothing_else(cli):
+    told = cli.json("compare", SMALL, "--layers", "none", "--warm", "new")
+    told["rows"][0]["more"] = 1
+    assert not CHECK.is_valid(told)
+
+
+def test_the_command_of_a_row_makes_it_again(cli):
+    asked = [SMALL, "--drive", "tlc:capacity=2g", "--layers", "none,hard:spare=10", "--seed", "9"]
+    told = cli.json("compare", *asked, "--warm", "fill=70%", "--export", "70%", "--closed-loop", "4")
+    row = told["rows"][1]
+    words = row["command"].split()
+    (again,) = cli.json(*words[1:])["rows"]
+    assert again["digest"] == row["digest"] and again["command"] == row["command"]
+    assert row["parameters"]["layer_spare"] == "10"
+    assert row["parameters"]["drive_capacity"] == "2g"

@@ -1,0 +1,281 @@
+//! A combination of a study: where a row will be, what it is made from, and how it is made alone.
+
+use std::fmt::Write as _;
+
+use hostftl_core::SECTOR;
+use hostftl_drives::DeviceSpec;
+use hostftl_layers::Plan;
+use hostftl_trace::Source;
+
+use crate::cell::Cell;
+use crate::choice::LayerChoice;
+use crate::error::StudyError;
+use crate::export::Export;
+use crate::load::{Load, Loaded};
+use crate::outcome::{Hole, Why};
+use crate::stack::Stack;
+use crate::state::Warm;
+use crate::study::Study;
+
+/// A combination.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub study: &'a Study,
+    pub workload: &'a Load,
+    pub load: &'a Loaded,
+    pub stack: &'a Stack,
+    pub warm: Warm,
+    pub layer: &'a LayerChoice,
+}
+
+/// All combinations of `study`, whose workloads were read as `loads`, in their order.
+pub fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
+    let mut places = Vec::with_capacity(study.rows());
+    for (workload, load) in study.workloads.iter().zip(loads.iter().copied()) {
+        for stack in &study.drives {
+            for &warm in &study.warm {
+                let layers = study.layers.iter();
+                places.extend(layers.map(|layer| Place {
+                    study,
+                    workload,
+                    load,
+                    stack,
+                    warm,
+                    layer,
+                }));
+            }
+        }
+    }
+    places
+}
+
+impl<'a> Place<'a> {
+    /// The row to make, number `index`, if it can be made with `memory` bytes.
+    pub fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
+        let Place { study, stack, layer, .. } = *self;
+        let plan = plan(layer, stack)?;
+        let exported = study.export.sectors(stack, plan.limits.exported);
+        if plan.limits.exported < exported {
+            let bytes = |sectors: u64| sectors * SECTOR as u64;
+            return Err(StudyError::Exports {
+                layer: layer.name.clone(),
+                drive: stack.name.clone(),
+                most: bytes(plan.limits.exported) >> 20,
+                wanted: bytes(exported).div_ceil(1 << 20),
+            });
+        }
+        self.fits(exported)?;
+        let cell = Cell { place: *self, index, plan, exported };
+        match cell.memory() {
+            needed if needed > memory => Err(cell.too_large(needed, memory)),
+            _ => Ok(cell),
+        }
+    }
+
+    /// Refuses a workload that goes beyond what all rows of a drive export.
+    fn fits(&self, exported: u64) -> Result<(), StudyError> {
+        let Place { study, load, .. } = *self;
+        let (workload, drive) = (self.workload.name.clone(), self.stack.name.clone());
+        let mib = |sectors: u64| (sectors * SECTOR as u64) >> 20;
+        if load.last_dev > 0 && !study.compact {
+            return Err(StudyError::Devices { workload });
+        }
+        if load.end <= exported {
+            return Ok(());
+        }
+        let end = load.end;
+        Err(match study.compact {
+            true => StudyError::TooLarge { workload, needed: mib(end), drive, mib: mib(exported) },
+            false => StudyError::Beyond { workload, end, drive, exported, mib: mib(exported) },
+        })
+    }
+
+    /// Nothing but a reason, behind `after` rows.
+    pub fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
+        Hole {
+            index,
+            after,
+            workload: self.workload.name.clone(),
+            drive: self.stack.name.clone(),
+            warm: self.warm.to_string(),
+            layer: self.layer.name.clone(),
+            seed: self.study.seed,
+            parameters: self.parameters(),
+            command: self.command(),
+            why,
+        }
+    }
+
+    /// All that decides about the row, as text: who has the same text and the same program has the
+    /// same row.
+    pub fn about(&self) -> String {
+        let Place { study, load, stack, warm, layer, .. } = *self;
+        let names = (&self.workload.name, &stack.name, &layer.name);
+        let (drives, made) = (layer.devices(stack), layer.about(stack));
+        let Study { export, closed_loop, compact, seed, .. } = study;
+        let source = format!("{:?}", self.workload.source);
+        let digest = load.digest_with_times();
+        format!(
+            "{names:?}\n{source}\n{digest:016x}\n{drives:?}\n{made}\n{warm} {export:?} \
+             {closed_loop:?} {compact} {seed}"
+        )
+    }
+
+    /// The command that makes the row alone again, for a shell.
+    pub fn command(&self) -> String {
+        let Place { study, stack, warm, layer, .. } = *self;
+        let words = ["hostftl", "compare", &self.workload.name, "--drive", &stack.name].map(quoted);
+        let mut text = words.join(" ");
+        let mut option = |name: &str, value: &str| {
+            let _ = write!(text, " --{name} {}", quoted(value));
+        };
+        option("layers", &layer.name);
+        option("warm", &warm.to_string());
+        match study.export {
+            Export::Usual | Export::Most => {}
+            Export::Bytes(bytes) => option("export", &bytes.to_string()),
+            Export::Share(permille) => {
+                option("export", &format!("{}%", f64::from(permille) / 10.0))
+            }
+        }
+        if let Some(depth) = study.closed_loop {
+            option("closed-loop", &depth.to_string());
+        }
+        option("seed", &study.seed.to_string());
+        if study.compact {
+            text += " --compact";
+        }
+        if matches!(&self.workload.source, Source::File(file) if file.skip_bad) {
+            text += " --skip-bad";
+        }
+        text
+    }
+
+    /// Everything that can be chosen, with the word that stands for it: `workload_…`, `drive_…`,
+    /// `layer_…` and `study_…`, by name. Of devices that differ the words are joined by `+`.
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        let mut add = |of: &str, key: &str, value: String| {
+            all.push((format!("{of}_{}", key.replace('-', "_")), value));
+        };
+        for (key, value) in words_of(&self.workload.name, &self.workload.source) {
+            add("workload", &key, value);
+        }
+        for (key, value) in words_of_devices(&self.stack.devices) {
+            add("drive", &key, value);
+        }
+        for (key, value) in self.layer.words(self.stack) {
+            add("layer", key, value);
+        }
+        let Study { export, closed_loop, compact, .. } = self.study;
+        add("study", "export", export.word(self.stack));
+        add("study", "closed_loop", closed_loop.map_or(String::new(), |it| it.to_string()));
+        add("study", "compact", if *compact { "yes" } else { "no" }.to_owned());
+        all.sort();
+        all
+    }
+}
+
+/// What a layer needs and gives on `stack`.
+fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
+    layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
+        layer: layer.name.clone(),
+        drive: stack.name.clone(),
+        why: why.to_string(),
+    })
+}
+
+/// `word` as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    match word.chars().all(plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// The options of a workload's text, and which kind it is.
+fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
+    let pair = |word: &str| {
+        let (key, value) = word.split_once('=').unwrap_or((word, "yes"));
+        (key.to_owned(), value.to_owned())
+    };
+    let kind = |kind: &str| ("kind".to_owned(), kind.to_owned());
+    let (kind, options) = match source {
+        Source::File(file) => {
+            let path = file.path.to_string_lossy();
+            let options = text.strip_prefix(&*path).and_then(|rest| rest.strip_prefix(':'));
+            (kind("trace"), options.unwrap_or_default())
+        }
+        _ => {
+            let text = text.strip_prefix("synth:").unwrap_or(text);
+            let (pattern, options) = text.split_once(':').unwrap_or((text, ""));
+            (kind(pattern), options)
+        }
+    };
+    let options = options.split(',').filter(|word| !word.is_empty()).map(|word| {
+        match (source, word.contains('=')) {
+            // Which volume a workload is like is its first word.
+            (Source::Like(_), false) => ("volume".to_owned(), word.to_owned()),
+            _ => pair(word),
+        }
+    });
+    [kind].into_iter().chain(options).collect()
+}
+
+/// What the texts of devices say, each key once.
+fn words_of_devices(devices: &[DeviceSpec]) -> Vec<(String, String)> {
+    let texts: Vec<_> = devices.iter().map(DeviceSpec::parameters).collect();
+    let mut keys: Vec<&String> = texts.iter().flatten().map(|(key, _)| key).collect();
+    keys.sort();
+    keys.dedup();
+    let word = |text: &[(String, String)], key: &str| {
+        let found = text.iter().find(|(known, _)| known == key);
+        found.map_or(String::new(), |(_, word)| word.clone())
+    };
+    let joined = |key: &String| {
+        let words: Vec<String> = texts.iter().map(|text| word(text, key)).collect();
+        let alike = words.iter().all(|word| *word == words[0]);
+        (key.clone(), if alike { words[0].clone() } else { words.join("+") })
+    };
+    let devices = [("devices".to_owned(), devices.len().to_string())];
+    keys.into_iter().map(joined).chain(devices).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let all = ["a.csv:dev=0", "", "two words", "it's", "4*tlc"].map(quoted);
+        assert_eq!(all, ["a.csv:dev=0", "''", "'two words'", "'it'\\''s'", "'4*tlc'"]);
+    }
+
+    #[test]
+    fn a_workload_has_its_options_as_parameters() {
+        let words = |text: &str| {
+            let source = text.parse::<Source>().expect("a workload");
+            let words = words_of(text, &source);
+            words.iter().map(|(key, it)| format!("{key}={it}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words("synth:zipf:size=4k,theta=0.9"), "kind=zipf size=4k theta=0.9");
+        assert_eq!(words("synth:like:w66,scale=0.01"), "kind=like volume=w66 scale=0.01");
+        assert_eq!(words("a:b.csv:format=msr,skip-bad"), "kind=trace format=msr skip-bad=yes");
+        assert_eq!(words("plain.csv"), "kind=trace");
+    }
+
+    #[test]
+    fn devices_that_differ_show_each() {
+        let stack = Stack::find("2*tlc:capacity=2g").expect("a stack");
+        let all = words_of_devices(&stack.devices);
+        let word = |all: &[(String, String)], key: &str| {
+            all.iter().find(|(known, _)| known == key).map(|(_, word)| word.clone())
+        };
+        assert_eq!(word(&all, "capacity").as_deref(), Some("2g"));
+        assert_eq!(word(&all, "devices").as_deref(), Some("2"));
+        let stack = Stack::find("slc-1g+tlc:capacity=2g").expect("a stack");
+        let all = words_of_devices(&stack.devices);
+        assert_eq!(word(&all, "cell").as_deref(), Some("slc+tlc"));
+    }
+}

@@ -1,0 +1,373 @@
+//! A log of segments without a clock, to try a rule of placement or of collection before it is
+//! written as a policy of a layer: blocks of 4 KiB are written to the open segment of their class,
+//! and segments are collected when few are free. What is asked of a rule is asked in batches.
+//!
+//! Invariants
+//! - Each block that was written has one valid page, and each page is counted once.
+//! - A segment is free, open for one class, or sealed; a sealed one never changes but by dying.
+
+mod sepbit;
+
+use hostftl_layers::policy::{GcPolicy, Victims};
+
+pub use sepbit::SepBit;
+
+/// The age of a block that was never written.
+pub const NEVER: u64 = u64::MAX;
+/// Where a block is that was never written.
+const NOWHERE: u32 = u32::MAX;
+/// Classes at most.
+const MOST_CLASSES: u8 = 32;
+
+/// Which segments writes and copies go to. Ages are in blocks that the host wrote since the last
+/// version of the block was written.
+pub trait Placement {
+    /// How many classes there are: segments that are open at the same time.
+    fn classes(&self) -> u8;
+
+    /// The class of each of the next writes of the host, in their order; [`NEVER`] is the age of a
+    /// block that is new.
+    fn of_writes(&mut self, lbas: &[u32], ages: &[u64], classes: &mut [u8]);
+
+    /// The class of each copy from a segment of class `from`.
+    fn of_copies(&mut self, lbas: &[u32], ages: &[u64], from: u8, classes: &mut [u8]);
+
+    /// A segment of `class` is collected, so many blocks of the host's after its first one.
+    fn collected(&mut self, class: u8, lifespan: u64) {
+        let _ = (class, lifespan);
+    }
+}
+
+/// All to one class, or copies to one of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    /// Whether copies have a class of their own.
+    pub parted: bool,
+}
+
+impl Placement for Plain {
+    fn classes(&self) -> u8 {
+        1 + u8::from(self.parted)
+    }
+
+    fn of_writes(&mut self, _lbas: &[u32], _ages: &[u64], classes: &mut [u8]) {
+        classes.fill(0);
+    }
+
+    fn of_copies(&mut self, _lbas: &[u32], _ages: &[u64], _from: u8, classes: &mut [u8]) {
+        classes.fill(u8::from(self.parted));
+    }
+}
+
+/// The sealed segments, as somebody who chooses victims sees them.
+#[derive(Clone, Debug, Default)]
+pub struct Sealed {
+    /// Their numbers.
+    pub segments: Vec<u32>,
+    /// Valid blocks of each.
+    pub valid: Vec<u32>,
+    /// Blocks that the host wrote since each was sealed.
+    pub ages: Vec<u64>,
+    /// The class of each.
+    pub classes: Vec<u8>,
+}
+
+/// Chooses segments to collect.
+pub trait Choose {
+    /// Places in `sealed` of the segments to collect, the first first; at least one.
+    fn choose(&mut self, sealed: &Sealed) -> Vec<usize>;
+}
+
+/// What is collected.
+pub enum Collector {
+    /// By a rule of the layers.
+    Known(Victims),
+    /// By somebody outside.
+    Asked(Box<dyn Choose>),
+}
+
+/// How large the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSpec {
+    /// Blocks that the host may write.
+    pub blocks: u32,
+    /// Blocks of a segment.
+    pub segment: u32,
+    /// The share of all segments that is spare, in thousandths.
+    pub spare_permille: u32,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Blocks that the host wrote.
+    pub written: u64,
+    /// Blocks that collection copied.
+    pub copied: u64,
+    /// Segments that were collected.
+    pub collected: u64,
+}
+
+/// See the module text.
+pub struct SegmentLog {
+    spec: LogSpec,
+    segments: u32,
+    /// Where each block is.
+    map: Vec<u32>,
+    /// When each block was written last, as the next batch will have it.
+    last: Vec<u64>,
+    /// Which block is in each page, and when the host wrote it.
+    pages: Vec<(u32, u64)>,
+    valid: Vec<u32>,
+    class: Vec<u8>,
+    /// When each segment got its first block, and when it was sealed.
+    times: Vec<(u64, u64)>,
+    is_sealed: Vec<bool>,
+    free: Vec<u32>,
+    /// The open segment of each class and how many pages it has.
+    open: Vec<Option<(u32, u32)>>,
+    now: u64,
+    counts: LogCounts,
+    collector: Collector,
+    /// What is asked and answered for a batch.
+    ages: Vec<u64>,
+    classes: Vec<u8>,
+    copies: Vec<(u32, u64)>,
+    lbas: Vec<u32>,
+}
+
+impl Collector {
+    /// By a rule of the layers, for a log of `spec`.
+    pub fn known(policy: GcPolicy, spec: &LogSpec, classes: u8, seed: u64) -> Self {
+        Collector::Known(Victims::new(policy, spec.segments(classes), spec.segment, seed))
+    }
+}
+
+impl LogSpec {
+    /// All segments, with what each class keeps open.
+    fn segments(&self, classes: u8) -> u32 {
+        let full = u64::from(self.blocks).div_ceil(u64::from(self.segment));
+        let share = u64::from(1000 - self.spare_permille.min(900));
+        let all = (full * 1000).div_ceil(share);
+        (all.max(full + 1) + 2 * u64::from(classes) + 3) as u32
+    }
+
+    /// Whether there can be such a log.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=1 << 20).contains(&self.segment) || self.blocks == 0 {
+            return Err("a segment has from 1 to 1048576 blocks, and a log at least one".into());
+        }
+        let pages = u64::from(self.segments(MOST_CLASSES)) * u64::from(self.segment);
+        match pages < u64::from(NOWHERE) {
+            true => Ok(()),
+            false => Err("the log has more than 2^32 pages: make it smaller".into()),
+        }
+    }
+}
+
+impl SegmentLog {
+    /// An empty log for so many classes.
+    pub fn new(spec: LogSpec, classes: u8, collector: Collector) -> Self {
+        assert!((1..=MOST_CLASSES).contains(&classes), "from 1 to 32 classes");
+        let segments = spec.segments(classes);
+        let pages = segments as usize * spec.segment as usize;
+        SegmentLog {
+            spec,
+            segments,
+            map: vec![NOWHERE; spec.blocks as usize],
+            last: vec![NEVER; spec.blocks as usize],
+            pages: vec![(NOWHERE, 0); pages],
+            valid: vec![0; segments as usize],
+            class: vec![0; segments as usize],
+            times: vec![(0, 0); segments as usize],
+            is_sealed: vec![false; segments as usize],
+            free: (0..segments).rev().collect(),
+            open: vec![None; classes.into()],
+            now: 0,
+            counts: LogCounts::default(),
+            collector,
+            ages: Vec::new(),
+            classes: Vec::new(),
+            copies: Vec::new(),
+            lbas: Vec::new(),
+        }
+    }
+
+    /// What was written so far.
+    pub fn counts(&self) -> LogCounts {
+        self.counts
+    }
+
+    /// The host writes `lbas`, a batch.
+    ///
+    /// # Panics
+    /// When a block is beyond the log, or a rule gives a class that there is not.
+    pub fn write(&mut self, lbas: &[u32], placement: &mut dyn Placement) {
+        self.ages.clear();
+        for (at, lba) in lbas.iter().enumerate() {
+            let now = self.now + at as u64;
+            let last = std::mem::replace(&mut self.last[*lba as usize], now);
+            self.ages.push(if last == NEVER { NEVER } else { now - last });
+        }
+        let mut classes = std::mem::take(&mut self.classes);
+        classes.clear();
+        classes.resize(lbas.len(), 0);
+        placement.of_writes(lbas, &self.ages, &mut classes);
+        for (lba, class) in lbas.iter().zip(&classes) {
+            if self.open.get(usize::from(*class)).is_some_and(Option::is_none) {
+                self.collect(placement);
+            }
+            self.append(*lba, self.now, *class);
+            self.now += 1;
+            self.counts.written += 1;
+        }
+        self.classes = classes;
+    }
+
+    /// Puts a block that the host wrote at `time` into the open segment of `class`.
+    fn append(&mut self, lba: u32, time: u64, class: u8) {
+        let classes = self.open.len();
+        assert!(usize::from(class) < classes, "class {class} of {classes}");
+        if self.open[usize::from(class)].is_none() {
+            let segment = self.free.pop().expect("a free segment is kept for each class");
+            self.class[segment as usize] = class;
+            self.times[segment as usize].0 = self.now;
+            self.open[usize::from(class)] = Some((segment, 0));
+        }
+        let (segment, used) = self.open[usize::from(class)].expect("it was opened");
+        self.kill(lba);
+        let page = segment * self.spec.segment + used;
+        self.map[lba as usize] = page;
+        self.pages[page as usize] = (lba, time);
+        self.valid[segment as usize] += 1;
+        self.open[usize::from(class)] = Some((segment, used + 1));
+        if used + 1 == self.spec.segment {
+            self.seal(segment);
+            self.open[usize::from(class)] = None;
+        }
+    }
+
+    /// The valid page of a block, if it has one, is none any more.
+    fn kill(&mut self, lba: u32) {
+        let page = std::mem::replace(&mut self.map[lba as usize], NOWHERE);
+        if page == NOWHERE {
+            return;
+        }
+        let segment = page / self.spec.segment;
+        let valid = &mut self.valid[segment as usize];
+        *valid -= 1;
+        if let (Collector::Known(victims), true) =
+            (&mut self.collector, self.is_sealed[segment as usize])
+        {
+            victims.live_changed(segment, *valid, self.now);
+        }
+    }
+
+    fn seal(&mut self, segment: u32) {
+        self.is_sealed[segment as usize] = true;
+        self.times[segment as usize].1 = self.now;
+        if let Collector::Known(victims) = &mut self.collector {
+            victims.sealed(segment, self.valid[segment as usize], self.now);
+        }
+    }
+
+    /// Collects until there are two free segments more than classes: while segments are emptied,
+    /// each class may open one, and one more is filled before one is free.
+    fn collect(&mut self, placement: &mut dyn Placement) {
+        let least = self.open.len() + 2;
+        let most = self.counts.collected + 4 * u64::from(self.segments);
+        while self.free.len() < least {
+            assert!(self.counts.collected < most, "the rule of collection frees nothing");
+            for segment in self.victims() {
+                // The first always goes; the others while there is need.
+                self.empty(segment, placement);
+                if self.free.len() >= least {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The next segments to collect.
+    fn victims(&mut self) -> Vec<u32> {
+        let (valid, now) = (&self.valid, self.now);
+        match &mut self.collector {
+            Collector::Known(victims) => {
+                let live = |segment: u32| valid[segment as usize];
+                vec![victims.pick(now, live).expect("a full log has sealed segments")]
+            }
+            Collector::Asked(choose) => {
+                let all = (0..self.segments).filter(|segment| self.is_sealed[*segment as usize]);
+                let segments: Vec<u32> = all.collect();
+                let sealed = Sealed {
+                    valid: segments.iter().map(|it| valid[*it as usize]).collect(),
+                    ages: segments.iter().map(|it| now - self.times[*it as usize].1).collect(),
+                    classes: segments.iter().map(|it| self.class[*it as usize]).collect(),
+                    segments,
+                };
+                let mut chosen = choose.choose(&sealed);
+                let mut seen = std::collections::HashSet::new();
+                chosen.retain(|at| seen.insert(*at));
+                assert!(!chosen.is_empty(), "a rule of collection chose no segment");
+                chosen.into_iter().map(|at| sealed.segments[at]).collect()
+            }
+        }
+    }
+
+    /// Copies what is valid in `segment`, which is free then.
+    fn empty(&mut self, segment: u32, placement: &mut dyn Placement) {
+        self.is_sealed[segment as usize] = false;
+        if let Collector::Known(victims) = &mut self.collector {
+            victims.freed(segment);
+        }
+        let from = self.class[segment as usize];
+        let first = segment * self.spec.segment;
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.clear();
+        for page in first..first + self.spec.segment {
+            let (lba, time) = self.pages[page as usize];
+            if self.map[lba as usize] == page {
+                copies.push((lba, time));
+            }
+        }
+        assert_eq!(copies.len(), self.valid[segment as usize] as usize, "each page counts once");
+        self.lbas.clear();
+        self.lbas.extend(copies.iter().map(|(lba, _)| *lba));
+        let ages: Vec<u64> = copies.iter().map(|(_, time)| self.now - time).collect();
+        let mut classes = vec![0; copies.len()];
+        placement.of_copies(&self.lbas, &ages, from, &mut classes);
+        placement.collected(from, self.now - self.times[segment as usize].0);
+        self.counts.collected += 1;
+        self.counts.copied += copies.len() as u64;
+        for ((lba, time), class) in copies.iter().zip(&classes) {
+            self.append(*lba, *time, *class);
+        }
+        assert_eq!(self.valid[segment as usize], 0, "what was valid was copied");
+        self.free.push(segment);
+        self.copies = copies;
+    }
+
+    /// Counts everything again.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub fn check(&self) -> Result<(), String> {
+        let mut valid = vec![0; self.segments as usize];
+        for (lba, page) in self.map.iter().enumerate().filter(|(_, page)| **page != NOWHERE) {
+            if self.pages[*page as usize].0 as usize != lba {
+                return Err(format!("block {lba} is not in page {page}"));
+            }
+            valid[(*page / self.spec.segment) as usize] += 1;
+        }
+        match valid == self.valid {
+            true => Ok(()),
+            false => Err("valid pages are counted wrongly".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The log against a closed form, and what rules are asked.
+
+use super::*;
+use crate::theory;
+
+const SPEC: LogSpec = LogSpec { blocks: 60_000, segment: 256, spare_permille: 200 };
+
+/// Random blocks below `blocks`; `hot` of 10 writes go to the first tenth.
+fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |end: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (u128::from(state) * u128::from(end) >> 64) as u32
+    };
+    let blocks = u64::from(blocks);
+    let one = |_| if draw(10) < hot as u32 { draw(blocks / 10) } else { draw(blocks) };
+    (0..count).map(one).collect()
+}
+
+/// Write amplification of the second half of `writes`, after everything was written once.
+fn waf(collector: Collector, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
+    let mut log = SegmentLog::new(SPEC, placement.classes(), collector);
+    let all: Vec<u32> = (0..SPEC.blocks).collect();
+    all.chunks(batch).for_each(|lbas| log.write(lbas, placement));
+    let (first, second) = writes.split_at(writes.len() / 2);
+    first.chunks(batch).for_each(|lbas| log.write(lbas, placement));
+    let before = log.counts();
+    second.chunks(batch).for_each(|lbas| log.write(lbas, placement));
+    log.check().expect("everything is counted once");
+    let (written, copied) =
+        (log.counts().written - before.written, log.counts().copied - before.copied);
+    1.0 + copied as f64 / written as f64
+}
+
+fn known(policy: GcPolicy, placement: &dyn Placement) -> Collector {
+    Collector::known(policy, &SPEC, placement.classes(), 1)
+}
+
+#[test]
+fn uniform_writes_are_amplified_as_theory_says() {
+    let writes = draws(SPEC.blocks, 600_000, 0);
+    let mut plain = Plain { parted: false };
+    let found = waf(known(GcPolicy::Fifo, &plain), &mut plain, &writes, 1000);
+    // What is free, and the open segment, is no part of what circulates.
+    let pages = f64::from((SPEC.segments(1) - 3) * SPEC.segment);
+    let wanted = theory::fifo(pages / f64::from(SPEC.blocks));
+    assert!((found / wanted - 1.0).abs() < 0.03, "{found} where theory has {wanted}");
+}
+
+#[test]
+fn sepbit_copies_less_and_hardly_depends_on_the_batch() {
+    let writes = draws(SPEC.blocks, 600_000, 8);
+    let mut plain = Plain { parted: true };
+    let two = waf(known(GcPolicy::Greedy, &plain), &mut plain, &writes, 1000);
+    let sepbit = |batch| {
+        let mut sepbit = SepBit::default();
+        waf(known(GcPolicy::Greedy, &sepbit), &mut sepbit, &writes, batch)
+    };
+    let (one, many) = (sepbit(1), sepbit(4096));
+    assert!(one < 0.95 * two, "{one} where two classes have {two}");
+    assert!((many / one - 1.0).abs() < 0.01, "{many} in batches, {one} one by one");
+}
+
+/// Takes the emptiest, as greedy does.
+struct Emptiest;
+
+impl Choose for Emptiest {
+    fn choose(&mut self, sealed: &Sealed) -> Vec<usize> {
+        let all = sealed.valid.iter().enumerate();
+        all.min_by_key(|(_, valid)| **valid).map(|(at, _)| at).into_iter().collect()
+    }
+}
+
+#[test]
+fn a_collector_from_outside_may_do_what_a_known_one_does() {
+    let writes = draws(SPEC.blocks, 200_000, 8);
+    let mut plain = Plain { parted: true };
+    let greedy = waf(known(GcPolicy::Greedy, &plain), &mut plain, &writes, 1000);
+    let asked = waf(Collector::Asked(Box::new(Emptiest)), &mut plain, &writes, 1000);
+    assert!((asked / greedy - 1.0).abs() < 0.01, "{asked} where greedy has {greedy}");
+}

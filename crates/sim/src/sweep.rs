@@ -1,0 +1,212 @@
+//! Cells: the combinations of a study with several seeds and ways to run, each made by itself and
+//! handed over when it is done.
+//!
+//! Invariants
+//! - A cell is named by all that decides about its row, so that the same name means the same row,
+//!   whoever makes it, in whatever order and company.
+//! - A trace that does not depend on the seed is read once for all seeds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hostftl_trace::Source;
+
+use crate::cell;
+use crate::error::StudyError;
+use crate::export::Export;
+use crate::load::Loaded;
+use crate::outcome::{Hole, Why};
+use crate::place::{self, Place};
+use crate::player::MOST_UNDER_WAY;
+use crate::row::Row;
+use crate::schedule;
+use crate::study::{LOADS_SHARE, Study, Watch};
+
+/// What is varied beside what a study varies.
+#[derive(Clone, Debug)]
+pub struct Variants {
+    /// What the host can address.
+    pub exports: Vec<Export>,
+    /// So many requests always under way, or the workload's own times.
+    pub loops: Vec<Option<u32>>,
+    /// What fixes everything random.
+    pub seeds: Vec<u64>,
+}
+
+/// See the module text.
+pub struct Sweep {
+    studies: Vec<Study>,
+    loads: Vec<Loaded>,
+    /// For each study the loads of its workloads, as indices.
+    of: Vec<Vec<usize>>,
+    /// Whether somebody asked to stop before all workloads were read.
+    cancelled: bool,
+}
+
+/// What a cell is about, for who puts rows together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellAbout {
+    /// The workload.
+    pub workload: String,
+    /// The drive.
+    pub drive: String,
+    /// The state of the drive before.
+    pub warm: String,
+    /// The layer with its parameters.
+    pub layer: String,
+    /// What fixes everything random.
+    pub seed: u64,
+    /// Cells of the same number differ in their layers alone.
+    pub group: usize,
+    /// Cells of the same number differ in their seeds alone.
+    pub twins: usize,
+    /// Whether the others of the group may be told relative to it, the lower the rather.
+    pub base: Option<u8>,
+}
+
+impl Sweep {
+    /// The cells of `study` with each of `variants`; reads the workloads.
+    ///
+    /// # Errors
+    /// A workload that can't be read, or a loop that is not possible.
+    pub fn read(study: &Study, variants: &Variants, watch: &dyn Watch) -> Result<Self, StudyError> {
+        let depth =
+            |depth: &&Option<u32>| depth.is_some_and(|it| !(1..=MOST_UNDER_WAY).contains(&it));
+        if let Some(Some(depth)) = variants.loops.iter().find(depth) {
+            return Err(StudyError::QueueDepth(*depth));
+        }
+        let mut studies = Vec::new();
+        for &export in &variants.exports {
+            for &closed_loop in &variants.loops {
+                let seeds = variants.seeds.iter();
+                let varied = |&seed| Study { export, closed_loop, seed, ..study.clone() };
+                studies.extend(seeds.map(varied));
+            }
+        }
+        let mut keys: Vec<(usize, u64)> = Vec::new();
+        let mut of = Vec::with_capacity(studies.len());
+        for study in &studies {
+            let each = study.workloads.iter().enumerate().map(|(index, load)| {
+                let key = (index, if load.source.is_drawn() { study.seed } else { 0 });
+                keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                    keys.push(key);
+                    keys.len() - 1
+                })
+            });
+            of.push(each.collect::<Vec<_>>());
+        }
+        let is_file = |index: &usize| matches!(study.workloads[*index].source, Source::File(_));
+        let files = keys.iter().filter(|(index, _)| is_file(index)).count().max(1);
+        let most = study.memory / LOADS_SHARE / files as u64;
+        let free = vec![schedule::Job::default(); keys.len()];
+        let loads = schedule::run(&free, 0, study.threads, |index| {
+            let (workload, seed) = keys[index];
+            let load = &study.workloads[workload];
+            Loaded::new(load, seed, study.compact, most, || watch.cancelled())
+        });
+        let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let cancelled = loads.iter().any(|load| load.cancelled);
+        let mut told = vec![false; study.workloads.len()];
+        for ((workload, _), load) in keys.iter().zip(&loads) {
+            if !std::mem::replace(&mut told[*workload], true) {
+                watch.noticed(&study.workloads[*workload].name, &load.notes);
+            }
+        }
+        Ok(Sweep { studies, loads, of, cancelled })
+    }
+
+    /// How many cells there are.
+    pub fn len(&self) -> usize {
+        self.studies.iter().map(Study::rows).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether somebody asked to stop before all workloads were read: no cell has a name then.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// All combinations: those that differ in their seeds alone follow each other.
+    fn places(&self) -> Vec<Place<'_>> {
+        let of = |(study, loads): (_, &Vec<usize>)| {
+            let loads: Vec<&Loaded> = loads.iter().map(|index| &self.loads[*index]).collect();
+            place::all(study, &loads)
+        };
+        let each: Vec<Vec<Place>> = self.studies.iter().zip(&self.of).map(of).collect();
+        let rows = each.first().map_or(0, Vec::len);
+        (0..rows).flat_map(|index| each.iter().map(move |places| places[index])).collect()
+    }
+
+    /// A text for each cell: which has the same text and the same program has the same row.
+    pub fn identities(&self) -> Vec<String> {
+        self.places().iter().map(Place::about).collect()
+    }
+
+    /// What each cell is about.
+    pub fn about(&self) -> Vec<CellAbout> {
+        let seeds = self.studies.len() / self.variants().max(1);
+        let layers = self.studies.first().map_or(1, |study| study.layers.len()).max(1);
+        let each = self.places().into_iter().enumerate().map(|(index, place)| {
+            let (row, study) = (index / self.studies.len(), index % self.studies.len());
+            CellAbout {
+                workload: place.workload.name.clone(),
+                drive: place.stack.name.clone(),
+                warm: place.warm.to_string(),
+                layer: place.layer.name.clone(),
+                seed: place.study.seed,
+                group: row / layers * self.studies.len() + study,
+                twins: index / seeds,
+                base: place.layer.base(),
+            }
+        });
+        each.collect()
+    }
+
+    /// How many studies differ in more than their seeds.
+    fn variants(&self) -> usize {
+        let first = self.studies.first().map(|study| study.seed);
+        self.studies.iter().filter(|study| Some(study.seed) == first).count()
+    }
+
+    /// Makes the cells `wanted` and hands each over when it is done: its row, or why there is none.
+    /// When somebody asks to stop, what is not whole by then is not handed over.
+    pub fn run(
+        &self,
+        wanted: &[usize],
+        watch: &dyn Watch,
+        done: &(dyn Fn(usize, Result<Row, Hole>) + Sync),
+    ) {
+        let Some(study) = self.studies.first() else { return };
+        let left = study.memory.saturating_sub(self.loads.iter().map(Loaded::bytes).sum());
+        let places = self.places();
+        let failed = |index: usize, why| {
+            done(index, Err(places[index].hole(0, index, Why::Failed(why))));
+        };
+        let mut cells = Vec::new();
+        for (row, &index) in wanted.iter().enumerate() {
+            match places[index].cell(row, left) {
+                Ok(cell) => cells.push((index, cell)),
+                Err(why) => failed(index, why),
+            }
+        }
+        let job =
+            |(_, cell): &(usize, cell::Cell)| schedule::Job { cost: cell.memory(), first: false };
+        let jobs: Vec<schedule::Job> = cells.iter().map(job).collect();
+        let stop = || watch.cancelled();
+        schedule::run(&jobs, left, study.threads, |number| {
+            let (index, cell) = &cells[number];
+            if stop() {
+                return;
+            }
+            match catch_unwind(AssertUnwindSafe(|| cell::run(cell, watch, &stop))) {
+                Ok(Ok(Some(row))) if !row.partial => done(*index, Ok(row)),
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) => failed(*index, why),
+                Err(_) => failed(*index, StudyError::fault(&cell.layer.name, &cell.stack.name)),
+            }
+        });
+    }
+}
