@@ -34,7 +34,7 @@ def test_options_of_a_trace_are_words(cli, tmp_path):
     with pytest.warns(hostftl.TraceWarning, match="2.9"):
         row = hostftl.run(trace, layer="log")
     options = ["--layers", "log", "--warm", "new"]
-    assert [row] == cli.json("compare", f"{path}:compress=2.9", *options)
+    assert [row] == cli.rows(f"{path}:compress=2.9", *options)
     synth = hostftl.Trace.synth(size="4k", span="64m", count=4000)
     assert str(synth) == SMALL
     assert str(hostftl.Trace.synth("like", volume="w66", scale=0.01)) == "synth:like:w66,scale=0.01"

@@ -148,7 +148,7 @@ def test_a_ray_worker_that_dies_costs_its_cell_only(slow, tmp_path, monkeypatch)
             return ray.remote(function).remote(*arguments).future()
 
     try:
-        pids = [ray.get(ray.remote(os.getpid).remote())]
+        pids = [ray.get(ray.remote(lambda: os.getpid()).remote())]
         killer = threading.Thread(target=kill_once, args=(pids, tmp_path, 1))
         killer.start()
         hostftl.sweep(SLOW, out=tmp_path, executor=Executor())

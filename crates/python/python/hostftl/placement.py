@@ -99,7 +99,7 @@ def place(
     placement: str | Placement = "none",
     gc: str | Collection = "greedy",
     *,
-    segment: int = 4096,
+    segment: int = 1024,
     spare: float = 0.2,
     rounds: int = 1,
     fill: bool = True,

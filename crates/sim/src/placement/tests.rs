@@ -12,7 +12,7 @@ fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (u128::from(state) * u128::from(end) >> 64) as u32
+        ((u128::from(state) * u128::from(end)) >> 64) as u32
     };
     let blocks = u64::from(blocks);
     let one = |_| if draw(10) < hot as u32 { draw(blocks / 10) } else { draw(blocks) };
