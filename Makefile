@@ -5,7 +5,7 @@ RUNS ?= 1000000
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo test test-kernel bench chaos fuzz live miri fmt clean
+.PHONY: help setup build wheel dist demo test test-kernel bench chaos fuzz live miri fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,9 @@ build: setup ## build everything into target/release
 
 wheel: setup ## the Python package, as one wheel in target/wheels
 	@scripts/wheel.sh
+
+dist: setup ## what is given to others, in target/dist: static program, .deb, manual, completions, container file
+	@scripts/dist.sh
 
 demo: ## the main job in a few minutes: a real volume under fio, then a comparison of layers
 	@scripts/demo.sh

@@ -13,7 +13,7 @@ stamp=$(sha256sum "$here/prepare.sh" | cut -c 1-16)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=${HOSTFTL_MIRROR:-http://deb.debian.org/debian}
 # What suites use and a machine may not have; what is installed is taken from the machine.
-tools="busybox-static kmod nbd-client util-linux e2fsprogs xfsprogs btrfs-progs f2fs-tools nvme-cli cryptsetup-bin fio"
+tools="busybox-static kmod udev jq nbd-client util-linux e2fsprogs xfsprogs btrfs-progs f2fs-tools nvme-cli cryptsetup-bin fio"
 
 cannot() {
     echo "$*" >&2

@@ -50,8 +50,9 @@ one() {
             out=$out && source <(sed -n '/^devices()/,/^}/p' "$here/suites/$name.sh") && devices
         )
     fi
-    printf 'export HOSTFTL=%q OUT=/out KILLS=%q CUTS=%q\nsource %q\nsource %q\n' \
-        "$hostftl" "${KILLS:-}" "${CUTS:-}" "$here/guest.sh" "$here/suites/$name.sh" >"$out/suite"
+    printf 'export HOSTFTL=%q SUITES=%q OUT=/out KILLS=%q CUTS=%q\nsource %q\nsource %q\n' \
+        "$hostftl" "$here/suites" "${KILLS:-}" "${CUTS:-}" "$here/guest.sh" "$here/suites/$name.sh" \
+        >"$out/suite"
     echo 0 >"$out/life"
     boot "$cache" "$out" "$(head_of "$name" seconds)" "${arguments[@]}"
     watch_cuts "$out" &

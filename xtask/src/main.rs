@@ -1,8 +1,9 @@
-//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports`, `docs` or
-//! `fill VOLUME SIZE random|hot`.
+//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports`, `docs`,
+//! `parts TARGET [FOLDER]` or `fill VOLUME SIZE random|hot`.
 
 mod docs;
 mod imports;
+mod parts;
 mod tidy;
 
 use std::path::Path;
@@ -12,7 +13,7 @@ use imports::Form;
 
 const USAGE: &str = "usage: cargo run --release -p xtask -- \
                      tidy | docs | imports [--table [FOLDER]|--json|--dot|--record] | \
-                     fill VOLUME SIZE random|hot";
+                     parts TARGET [FOLDER] | fill VOLUME SIZE random|hot";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
         ["imports", "--json"] => run_imports(Form::Json),
         ["imports", "--dot"] => run_imports(Form::Dot),
         ["imports", "--record"] => run_imports(Form::Record),
+        ["parts", target] => run_parts(target, None),
+        ["parts", target, folder] => run_parts(target, Some(Path::new(folder))),
         ["fill", ..] => run_fill(&args),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
@@ -49,6 +52,18 @@ fn run_fill(args: &[String]) -> anyhow::Result<ExitCode> {
 /// The folder of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
+}
+
+/// Checks the licences of what the program is made of, and writes the papers about it.
+fn run_parts(target: &str, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let parts = parts::read(root(), target)?;
+    let findings = parts::check(&parts, &std::fs::read_to_string(root().join("deny.toml"))?)?;
+    findings.iter().for_each(|line| eprintln!("parts: {line}"));
+    if let Some(folder) = folder {
+        parts::write(&parts, env!("CARGO_PKG_VERSION"), folder)?;
+    }
+    println!("parts: {} packages of others, {} findings", parts.len(), findings.len());
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Measures the imports of the layers and prints what became worse.

@@ -7,11 +7,12 @@ mod envelope;
 mod failure;
 mod interrupt;
 mod notify;
+mod version;
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use hostftl_ask::{nearest, units};
 
 use crate::console::Console;
@@ -20,7 +21,8 @@ use crate::failure::{Failure, code};
 /// A flash translation layer that runs on the host: see what each layer does to your workload, then
 /// serve a real volume with the very same code.
 #[derive(Parser)]
-#[command(name = "hostftl", version, after_help = EXIT_CODES)]
+#[command(name = "hostftl", version, long_version = version::LONG.as_str())]
+#[command(after_help = EXIT_CODES)]
 struct Cli {
     /// Print JSON instead of text, errors included
     #[arg(long, global = true)]
@@ -48,6 +50,7 @@ enum Command {
     Serve(Box<commands::serve::Args>),
     Status(commands::status::Args),
     Device(commands::device::Args),
+    Drive(commands::drive::Args),
     Check(commands::check::Args),
     Events(commands::events::Args),
     Scrub(commands::scrub::Args),
@@ -57,6 +60,9 @@ enum Command {
     Replay(commands::replay::Args),
     Trace(commands::trace::Args),
     Ublk(commands::ublk::Args),
+    Completions(commands::completions::Args),
+    #[command(hide = true)]
+    Man(commands::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +84,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(*args, &mut console),
         Command::Status(args) => commands::status::run(&args, &mut console),
         Command::Device(args) => commands::device::run(&args, &mut console),
+        Command::Drive(args) => commands::drive::run(&args, &mut console),
         Command::Check(args) => commands::check::run(&args, &mut console),
         Command::Events(args) => commands::events::run(&args, &mut console),
         Command::Scrub(args) => commands::scrub::run(&args, &mut console),
@@ -87,6 +94,10 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args, &mut console),
         Command::Trace(args) => commands::trace::run(&args, &mut console),
         Command::Ublk(args) => commands::ublk::run(&args, &mut console),
+        Command::Completions(args) => {
+            commands::completions::run(&args, Cli::command(), &mut console)
+        }
+        Command::Man(args) => commands::man::run(&args, Cli::command(), &mut console),
     });
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -125,7 +136,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -19,4 +19,5 @@ pub mod session;
 pub mod superblock;
 pub mod tier;
 pub mod zonefile;
+pub mod zonepages;
 pub mod zones;

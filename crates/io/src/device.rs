@@ -9,11 +9,11 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Page, SECTOR, Verdict};
+use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
 
 use crate::alone::{self, Access};
@@ -24,7 +24,7 @@ use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::parse_bytes;
-use crate::transfer::{self, Call, NO_FILE, Transfer};
+use crate::transfer::{self, NO_FILE, Transfer};
 use crate::trust::{self, Trust};
 use crate::zoned::{self, Zoned, ZonedName};
 
@@ -76,7 +76,7 @@ pub struct Device {
 
 /// What does the transfers.
 #[derive(Debug)]
-enum Medium {
+pub(crate) enum Medium {
     /// The kernel.
     File(File),
     /// A copy.
@@ -178,6 +178,7 @@ impl Device {
             device.unit = direct::insist(file, most.min(BLOCK))
                 .map_err(|error| system(name, "use its zones", error))?;
             (device.direct, device.trust) = (Direct::Yes, Trust::new(false));
+            found.load(file).map_err(|error| system(name, "read its superblocks", error))?;
         }
         (device.name, device.bytes) = (name.into(), found.bytes());
         let sectors = found.sectors();
@@ -337,57 +338,6 @@ impl Device {
         self.unit
     }
 
-    /// Where a page at sector `at` of the whole device lies, in bytes.
-    pub(crate) fn page_place(&self, at: u64) -> Result<u64, IoError> {
-        let at = at * SECTOR as u64;
-        let Some(zoned) = &self.zoned else { return Ok(at) };
-        let why = "there is no place beside its segments; superblocks need 2 MiB that can be \
-                   written at any time";
-        let why = || system(&self.name, "look at it", io::Error::other(why));
-        zoned.reserve(at).ok_or_else(why)
-    }
-
-    /// Reads one page at sector `at` of the whole device.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
-        let (mut page, offset) = (Page::default(), self.page_place(at)?);
-        match &self.medium {
-            Medium::File(file) => file.read_exact_at(&mut page.0, offset),
-            Medium::Remote(remote) => {
-                let mut transfer = Transfer::new(0, NO_FILE, Call::Read, offset, BLOCK as u64);
-                transfer.push(page.0.as_mut_ptr(), BLOCK);
-                remote.run(transfer)
-            }
-            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
-        }
-        .map_err(|error| system(&self.name, "read it", error))?;
-        Ok(page)
-    }
-
-    /// Writes one page at sector `at` of the whole device; durable after [`Device::sync`].
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
-        let offset = self.page_place(at)?;
-        match &self.medium {
-            Medium::File(file) => file.write_all_at(&page.0, offset),
-            Medium::Remote(remote) => {
-                let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
-                transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
-                let written = remote.run(transfer);
-                if at == 0 && written.is_ok() {
-                    remote.set_head(page);
-                }
-                written
-            }
-            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
-        }
-        .map_err(|error| system(&self.name, "write to it", error))
-    }
-
     /// Makes the window read zeros, or its segments free, durably.
     ///
     /// # Errors
@@ -437,6 +387,14 @@ impl Device {
         self.zoned.is_some()
     }
 
+    pub(crate) fn zones(&self) -> Option<&Zoned> {
+        self.zoned.as_ref()
+    }
+
+    pub(crate) fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
     pub(crate) fn as_remote(&self) -> Option<&Remote> {
         match &self.medium {
             Medium::Remote(remote) => Some(remote),
@@ -482,7 +440,7 @@ impl Device {
 }
 
 /// Memory is only the driver's own, and nothing holds nothing: neither has superblocks.
-fn no_head(name: &str) -> IoError {
+pub(crate) fn no_head(name: &str) -> IoError {
     system(name, "look at it", io::Error::other("it holds nothing that outlives its volume"))
 }
 
@@ -495,6 +453,6 @@ fn length(file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-fn system(name: &str, what: &'static str, source: io::Error) -> IoError {
+pub(crate) fn system(name: &str, what: &'static str, source: io::Error) -> IoError {
     IoError::System { name: name.into(), what, source }
 }

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use hostftl_core::{DeviceError, Verdict};
 
 use crate::compute::Compute;
+use crate::placed::Placed;
 use crate::transfer::{self, Transfer};
 use crate::waker::Waker;
 use crate::zoned::{Settling, Zoned};
@@ -27,6 +28,8 @@ pub const WORTH_WAKING: usize = 64;
 pub enum Task {
     /// The calls of a transfer.
     Transfer(Transfer),
+    /// A write to a drive that takes placements, and its placement.
+    Place(Transfer, Arc<Placed>, u8),
     /// Work for a slot of the driver.
     Compute(u32, Compute),
     /// Keeping the pointers of a zoned file.
@@ -51,6 +54,10 @@ impl Task {
             Task::Compute(slot, compute) => (slot, compute.run()),
             Task::Transfer(mut transfer) => {
                 let result = transfer::run(&mut transfer).map(|()| Verdict::default());
+                (transfer.slot, result)
+            }
+            Task::Place(mut transfer, placed, placement) => {
+                let result = placed.run(&mut transfer, placement).map(|()| Verdict::default());
                 (transfer.slot, result)
             }
             Task::Settle(settling) => (settling.slot, settling.run()),
@@ -102,6 +109,11 @@ impl Pool {
             pool.threads.push(builder.spawn(move || shared.work())?);
         }
         Ok(pool)
+    }
+
+    /// Whether it has no threads, and so does nothing.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
     }
 
     /// Hands a task over.

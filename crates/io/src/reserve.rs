@@ -1,5 +1,5 @@
-//! The pages beside a device's window, for another thread than the driver's: superblocks change
-//! while the layer works.
+//! The pages beside a device's window, which have superblocks, and the way to two of them for
+//! another thread than the driver's: superblocks change while the layer works.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostftl_core::{BLOCK, Page};
+use hostftl_core::{BLOCK, Page, SECTOR};
 
-use crate::device::Device;
+use crate::device::{Device, Medium as On, no_head, system};
 use crate::error::IoError;
 use crate::nbd::Shared;
 use crate::transfer::{Call, NO_FILE, Transfer};
 use crate::trust::Trust;
+use crate::zoned::Spot;
 
 /// The two places of a device at which superblocks lie.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub struct Reserve {
     name: String,
     medium: Medium,
     trust: Arc<Trust>,
-    /// Where the places begin, in bytes.
-    places: [u64; 2],
+    /// Where the places are.
+    places: [Spot; 2],
 }
 
 /// What does the transfers.
@@ -41,6 +42,61 @@ impl Device {
     /// nobody else has to: a server's client does, and whoever drives the device does for others.
     pub fn set_deadline(&self, most: Duration) -> bool {
         self.as_remote().map(|remote| remote.set_deadline(most)).is_some()
+    }
+
+    /// Where a page at sector `at` of the whole device lies.
+    fn page_place(&self, at: u64) -> Result<Spot, IoError> {
+        let at = at * SECTOR as u64;
+        let Some(zoned) = self.zones() else { return Ok(Spot::Fixed(at)) };
+        let why = "there is no place beside its segments";
+        let why = || system(self.name(), "look at it", io::Error::other(why));
+        zoned.reserve(at).ok_or_else(why)
+    }
+
+    /// Reads one page at sector `at` of the whole device.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
+        let mut page = Page::default();
+        let read = match (self.medium(), self.page_place(at)?) {
+            (On::File(file), Spot::Zones(pages, sector)) => {
+                return pages
+                    .read(sector, file)
+                    .map_err(|error| system(self.name(), "read it", error));
+            }
+            (On::File(file), Spot::Fixed(offset)) => file.read_exact_at(&mut page.0, offset),
+            (On::Remote(remote), Spot::Fixed(offset)) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Read, offset, BLOCK as u64);
+                transfer.push(page.0.as_mut_ptr(), BLOCK);
+                remote.run(transfer)
+            }
+            _ => return Err(no_head(self.name())),
+        };
+        read.map_err(|error| system(self.name(), "read it", error))?;
+        Ok(page)
+    }
+
+    /// Writes one page at sector `at` of the whole device; durable after [`Device::sync`].
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
+        let written = match (self.medium(), self.page_place(at)?) {
+            (On::File(file), Spot::Zones(pages, sector)) => pages.write(sector, page, file),
+            (On::File(file), Spot::Fixed(offset)) => file.write_all_at(&page.0, offset),
+            (On::Remote(remote), Spot::Fixed(offset)) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
+                transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
+                let written = remote.run(transfer);
+                if at == 0 && written.is_ok() {
+                    remote.set_head(page);
+                }
+                written
+            }
+            _ => return Err(no_head(self.name())),
+        };
+        written.map_err(|error| system(self.name(), "write to it", error))
     }
 
     /// The places of two pages, at these sectors of the whole device, for another thread.
@@ -66,26 +122,29 @@ impl Reserve {
     /// # Errors
     /// What the system or the server says.
     pub fn write(&self, place: usize, page: &Page) -> Result<(), IoError> {
-        let offset = self.places[place];
         let failed = |what| {
             let name = self.name.clone();
             move |source| IoError::System { name, what, source }
         };
-        match &self.medium {
-            Medium::File(file) => {
-                file.write_all_at(&page.0, offset).map_err(failed("write to it"))?;
+        match (&self.medium, &self.places[place]) {
+            (Medium::File(file), spot) => {
+                let written = match spot {
+                    Spot::Fixed(offset) => file.write_all_at(&page.0, *offset),
+                    Spot::Zones(pages, sector) => pages.write(*sector, page, file),
+                };
+                written.map_err(failed("write to it"))?;
                 self.trust.flush(|| file.sync_all()).map_err(failed("flush it"))
             }
-            Medium::Remote(remote) => {
-                let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
+            (Medium::Remote(remote), Spot::Fixed(offset)) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Write, *offset, BLOCK as u64);
                 transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
                 remote.run(transfer).map_err(failed("write to it"))?;
-                if offset == 0 {
+                if *offset == 0 {
                     remote.set_head(page);
                 }
                 remote.run(Transfer::sync(0, NO_FILE)).map_err(failed("flush it"))
             }
-            Medium::None => Err(failed("write to it")(io::Error::other("it is not there"))),
+            _ => Err(failed("write to it")(io::Error::other("it is not there"))),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::nbd::Remote;
 use crate::overlay::Overlay;
+use crate::placed::Placed;
 use crate::planted::{Bug, planted};
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
@@ -47,7 +48,8 @@ pub struct World {
     /// Why there is no ring although one was wanted.
     refusal: Option<io::Error>,
     pool: Pool,
-    /// Where there is no ring: the threads of each device; one that hangs keeps only its own.
+    /// The threads of each device, where a ring does not make all of its calls; one that hangs
+    /// keeps only its own.
     lanes: Vec<Pool>,
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
@@ -55,6 +57,8 @@ pub struct World {
     /// Short work that nobody has begun: it is done when nothing is finished.
     later: VecDeque<(u32, Compute)>,
     devices: Vec<Device>,
+    /// For each device that takes placements, the way that names them.
+    placed: Vec<Option<Arc<Placed>>>,
     arena: Arc<Arena>,
     waker: Arc<Waker>,
     patience: Duration,
@@ -84,10 +88,12 @@ impl World {
         // One processor is the driver's.
         let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
         let pool = threads(others.clamp(1, THREADS))?;
-        let lanes = devices.iter().filter(|_| ring.is_none());
-        let lanes = lanes
-            .map(|it| threads(if it.fd() != transfer::NO_FILE { THREADS_OF_DEVICE } else { 0 }));
-        let lanes = lanes.collect::<Result<_, _>>()?;
+        let placed: Vec<_> = devices.iter().map(Placed::of).collect();
+        let lane = |(device, placed): (&Device, &Option<_>)| {
+            let calls = placed.is_some() || ring.is_none() && device.fd() != transfer::NO_FILE;
+            threads(if calls { THREADS_OF_DEVICE } else { 0 })
+        };
+        let lanes = devices.iter().zip(&placed).map(lane).collect::<Result<_, _>>()?;
         let stats =
             Stats { devices: vec![DeviceStats::default(); devices.len()], ..Stats::default() };
         let (flights, free) = (Vec::new(), Vec::new());
@@ -106,6 +112,7 @@ impl World {
             finished,
             later,
             devices,
+            placed,
             arena,
             waker,
             patience,
@@ -122,8 +129,12 @@ impl World {
 
     /// The engine's name and what is to be said of it.
     pub fn engine(&self) -> (&'static str, Option<String>) {
+        let placed = self.devices.iter().zip(&self.placed).find_map(|(device, placed)| {
+            let count = placed.as_ref()?.count();
+            Some(format!("{}: writes name one of {count} placements (FDP)", device.name()))
+        });
         match (&self.ring, &self.refusal) {
-            (Some(ring), _) if ring.is_registered() => ("io_uring", None),
+            (Some(ring), _) if ring.is_registered() => ("io_uring", placed),
             (Some(_), _) => {
                 ("io_uring", Some("buffers are not registered: raise `ulimit -l`".into()))
             }
@@ -165,7 +176,11 @@ impl World {
                 Some(result) => self.finished.push_back(Finished { slot, result }),
                 None => {
                     let transfer = self.transfer(slot, &mut command);
-                    self.start(transfer, usize::from(device));
+                    let placement = match &command {
+                        Command::Program { placement, .. } => Some(*placement),
+                        _ => None,
+                    };
+                    self.start(transfer, usize::from(device), placement);
                 }
             },
             None => {
@@ -209,7 +224,7 @@ impl World {
         self.overlays.iter().any(Overlay::is_full)
     }
 
-    fn start(&mut self, transfer: Transfer, index: usize) {
+    fn start(&mut self, transfer: Transfer, index: usize, placement: Option<u8>) {
         let device = &self.devices[index];
         if let Some(overlay) = self.overlays.get_mut(index)
             && !(self.looks_past && overlay.leaves(&transfer))
@@ -229,6 +244,11 @@ impl World {
             let result = transfer::copy(&transfer, memory).map(|()| Verdict::default());
             return self.finished.push_back(Finished { slot: transfer.slot, result });
         }
+        if let (Some(placed), Some(placement)) = (&self.placed[index], placement)
+            && placed.takes(&transfer)
+        {
+            return self.call(index, Task::Place(transfer, placed.clone(), placement));
+        }
         match &mut self.ring {
             Some(ring) => ring.start(transfer),
             None => self.call(index, Task::Transfer(transfer)),
@@ -237,7 +257,8 @@ impl World {
 
     /// Lets a thread make the calls of a task to a device.
     fn call(&self, device: usize, task: Task) {
-        self.lanes.get(device).unwrap_or(&self.pool).put(task);
+        let lane = Some(&self.lanes[device]).filter(|lane| !lane.is_empty());
+        lane.unwrap_or(&self.pool).put(task);
     }
 
     fn transfer(&self, slot: u32, command: &mut Command) -> Transfer {

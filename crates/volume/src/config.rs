@@ -13,6 +13,7 @@ use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::edited::with_values;
 use crate::error::{Error, file};
 use crate::modelled;
 use crate::private::new_private;
@@ -168,32 +169,41 @@ impl Config {
         if path.exists() {
             return Err(Error::Exists { path: path.into() });
         }
-        self.write_beside(path)
+        write_beside(path, &self.text(path)?)
     }
 
-    /// Puts the file in the place of the one that is there, durably.
+    /// Puts the file in the place of the one that is there, durably; its comments stay.
     ///
     /// # Errors
     /// When the system refuses.
     pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
-        self.write_beside(path)?.publish()
+        let text = self.text(path)?;
+        let text = match fs::read_to_string(path) {
+            Ok(old) => with_values(&old, &text),
+            Err(_) => text,
+        };
+        write_beside(path, &text)?.publish()
     }
 
-    fn write_beside(&self, path: &Path) -> Result<Draft, Error> {
+    /// The file's text.
+    fn text(&self, path: &Path) -> Result<String, Error> {
         let text = toml::to_string(self)
             .map_err(|error| Error::Config { path: path.into(), why: error.to_string() })?;
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.new", std::process::id()));
-        let draft = Draft { temporary: path.with_file_name(name), path: path.into() };
-        let write = || {
-            let mut out = new_private(&draft.temporary)?;
-            out.write_all(HEADER.as_bytes())?;
-            out.write_all(text.as_bytes())?;
-            out.sync_all()
-        };
-        write().map_err(file(path, "write the volume file"))?;
-        Ok(draft)
+        Ok(format!("{HEADER}{text}"))
     }
+}
+
+fn write_beside(path: &Path, text: &str) -> Result<Draft, Error> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.new", std::process::id()));
+    let draft = Draft { temporary: path.with_file_name(name), path: path.into() };
+    let write = || {
+        let mut out = new_private(&draft.temporary)?;
+        out.write_all(text.as_bytes())?;
+        out.sync_all()
+    };
+    write().map_err(file(path, "write the volume file"))?;
+    Ok(draft)
 }
 
 /// A volume file that is written but not in its place yet; dropping it removes it.

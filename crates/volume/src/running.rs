@@ -18,6 +18,7 @@ use crate::counted::counted;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Event, Events, Level};
+use crate::flash::Drives;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
 use crate::journal;
@@ -78,6 +79,8 @@ pub(crate) struct Live {
     watched: Watched,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
+    /// What the drives tell.
+    drives: Drives,
 }
 
 impl Live {
@@ -103,6 +106,7 @@ impl Live {
                 (device.reconnects, device.trouble) = (Some(reconnects), trouble);
             }
         }
+        self.drives.tell(&mut status);
         status
     }
 
@@ -152,9 +156,9 @@ impl Volume {
         let recording = options.record.as_ref().map(record).transpose()?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let links: Vec<_> = self.devices.iter().map(Device::watch).collect();
+        let drives = Drives::of(&self.devices);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
-        let mut driver = machine.driver;
-        let mut notes = self.notes;
+        let (mut driver, mut notes) = (machine.driver, self.notes);
         notes.extend(machine.note);
         let mut still =
             Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
@@ -187,7 +191,7 @@ impl Volume {
         still.notes.append(&mut notes);
         let (still, shown) = (Arc::new(still), driver.shown());
         let watched = Watched::new(shown, events);
-        let live = Live { still, news, latencies, watched: watched.clone(), links };
+        let live = Live { still, news, latencies, watched: watched.clone(), links, drives };
         let operator = Operator::new(port.clone(), &self.path, self.config.clone());
         let control = Control::listen(self.config.uuid, live.clone(), operator)?;
         // The marks stay as they are when nothing is written.

@@ -15,6 +15,7 @@ use crate::control;
 use crate::counted::counted;
 use crate::error::Error;
 use crate::events::{Event, KINDS, Level};
+use crate::flash::{DriveStatus, Drives};
 use crate::front::Export;
 use crate::gather::OpenOptions;
 use crate::journal;
@@ -131,7 +132,7 @@ impl VolumeFile {
 }
 
 /// One device of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct DeviceStatus {
     pub name: String,
@@ -159,6 +160,9 @@ pub struct DeviceStatus {
     /// What is wrong with that connection now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// What the drive tells of itself; none of a device that can't be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
 }
 
 /// The part of a status that does not change while a volume is served.
@@ -356,6 +360,7 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         errors: 0,
         reconnects: None,
         trouble: None,
+        drive: None,
     }
 }
 
@@ -374,6 +379,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     let volume = open_with(path, &OpenOptions { degraded: true, ..OpenOptions::default() })?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer);
+    Drives::tell_at_rest(&volume.devices, &mut status);
     status.notes = volume.notes;
     let unclean = session::unclean_end(config.uuid, &volume.devices);
     status.unclean = unclean.is_some();

@@ -63,7 +63,19 @@ pub struct WafStep {
     pub per_host_byte: Option<f64>,
 }
 
+/// The last step of the way.
+const FLASH: &str = "flash";
+
 impl Traffic {
+    /// What the drives wrote to their flash; none when one of them does not count.
+    pub(crate) fn set_flash(&mut self, bytes: Option<u64>) {
+        let host = self.host_write_bytes;
+        for step in self.waf_stack.iter_mut().filter(|step| step.step == FLASH) {
+            step.bytes = bytes;
+            step.per_host_byte = bytes.filter(|_| host > 0).map(|bytes| bytes as f64 / host as f64);
+        }
+    }
+
     /// The figures of a driver, and what recovery told.
     pub(crate) fn of(snapshot: &Snapshot, news: &Quiet) -> Self {
         let Snapshot { stats, counters, .. } = snapshot;
@@ -105,7 +117,7 @@ impl Traffic {
 }
 
 /// From what the host wrote to what the flash got. The parts of what was sent add up to it; only
-/// the drive knows what it wrote to its flash, and no real one is asked yet.
+/// the drive knows what it wrote to its flash ([`Traffic::set_flash`]).
 fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
     let Snapshot { stats, counters, gauges, .. } = snapshot;
     let bytes = |sectors: u64| Some(sectors * SECTOR as u64);
@@ -121,7 +133,7 @@ fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
         ("rest of units", bytes(sent(Cause::Rmw))),
         ("parity", bytes(sent(Cause::Parity))),
         ("sent", bytes(stats.sent_sectors())),
-        ("flash", None),
+        (FLASH, None),
     ];
     let host = counters.host_written * SECTOR as u64;
     let step = |(step, bytes): (&str, Option<u64>)| WafStep {

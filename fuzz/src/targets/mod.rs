@@ -5,6 +5,7 @@ mod hard;
 mod image;
 mod log;
 mod nbd;
+mod nvme;
 mod page;
 mod recording;
 mod superblock;
@@ -44,6 +45,7 @@ pub const ALL: &[Target] = &[
     Target { name: "nbd-client", made: nbd::server_says, check: nbd::check_client, buffers: SMALL },
     Target { name: "nbd-request", made: nbd::requests, check: nbd::check_request, buffers: SMALL },
     Target { name: "nbd-chunk", made: nbd::chunks, check: nbd::check_chunk, buffers: SMALL },
+    Target { name: "nvme", made: nvme::drives, check: nvme::check, buffers: SMALL },
     Target { name: "page", made: page::pages, check: page::check, buffers: SMALL },
     Target { name: "superblock", made: superblock::one, check: superblock::check, buffers: SMALL },
     Target {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hostftl_core::SECTOR;
-use hostftl_layers::LayerConfig;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerChoice;
 use hostftl_volume::{CreateSpec, Created};
 
@@ -219,7 +219,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         _ => None,
     };
     spec.layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(spec.layer.superpage);
+    let stated = take_reclaim_unit(&mut spec);
     let mut created = hostftl_volume::create(&spec)?;
+    created.notes.extend(stated);
     if let Some((_, came)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
         created.notes.push(format!("the superpage is {size}: {came}"));
@@ -228,6 +230,16 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         true => json(&spec, &created, console),
         false => text(&spec, &created, console),
     }
+}
+
+/// Gives a `log` the reclaim unit that its first drive states, unless the user gave one; says so.
+fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
+    if spec.layer.kind != LayerKind::Log || spec.layer.log.reclaim_unit.is_some() {
+        return None;
+    }
+    let unit = spec.devices.first().and_then(|device| super::drive::reclaim_unit(device))?;
+    spec.layer.log.reclaim_unit = Some(unit);
+    Some(format!("the reclaim unit is {}: the drive states it (FDP)", bytes(unit)))
 }
 
 /// Probes the first device for its superpage, in sectors, if it has one, and tells what came of

@@ -3,11 +3,14 @@
 pub mod advise;
 pub mod check;
 pub mod compare;
+pub mod completions;
 pub mod create;
 pub mod device;
+pub mod drive;
 pub mod events;
 pub mod import;
 pub mod layers;
+pub mod man;
 pub mod memory;
 mod output;
 pub mod paper;

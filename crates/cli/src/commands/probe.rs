@@ -9,6 +9,7 @@ use std::time::Instant;
 use hostftl_core::{BLOCK, Nanos, Page};
 use hostftl_drives::DriveSpec;
 use hostftl_io::Device;
+use hostftl_nvme::Namespace;
 use hostftl_sim::probe::{Cost, Modelled, Probed, Subject, probe};
 
 use crate::console::Console;
@@ -39,9 +40,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if Path::new(&args.target).exists() && !args.yes {
         agree(&args.target)?;
     }
+    let stated = super::drive::ask(&args.target).and_then(|facts| facts.namespace);
+    if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
+        let says = super::drive::statement(namespace);
+        console.line(format!("{}: the drive states: {says}", args.target))?;
+        console.flush()?;
+    }
     let probed = of(&args.target, args.seed)?;
     match console.is_json() {
-        true => json(&args.target, &probed, console),
+        true => json((&args.target, stated.as_ref()), &probed, console),
         false => text(&args.target, &probed, console),
     }
 }
@@ -112,16 +119,24 @@ fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Fail
     Ok(())
 }
 
-fn json(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Failure> {
+fn json(
+    (target, stated): (&str, Option<&Namespace>),
+    probed: &Probed,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let costs = probed.costs.iter();
     let cost = |it: &Cost| serde_json::json!({ "bytes": it.bytes, "median_ns": it.median });
-    console.value(&serde_json::json!({
+    let mut value = serde_json::json!({
         "target": target,
         "superpage_bytes": probed.superpage,
         "hidden": probed.is_hidden(),
         "straddling": probed.straddling,
         "costs": costs.map(cost).collect::<Vec<_>>(),
-    }))
+    });
+    if let Some(stated) = stated {
+        value["stated"] = serde_json::json!(stated);
+    }
+    console.value(&value)
 }
 
 /// A block device or file.

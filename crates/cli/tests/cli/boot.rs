@@ -144,9 +144,11 @@ fn a_manager_that_can_t_be_told_is_no_reason_not_to_serve() {
 fn units() -> (TempDir, PathBuf) {
     let dir = TempDir::new().expect("there is room");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
-    for name in ["hostftl@.service", "hostftl@.socket"] {
+    let attach = shipped.join("../lib/attach").display().to_string();
+    for name in ["hostftl@.service", "hostftl@.socket", "hostftl-nbd@.service"] {
         let text = fs::read_to_string(shipped.join(name)).expect("it is shipped");
         let text = text.replace("/usr/bin/hostftl", env!("CARGO_BIN_EXE_hostftl"));
+        let text = text.replace("/usr/lib/hostftl/attach", &attach);
         fs::write(dir.path().join(name), text).expect("there is room");
     }
     let service = dir.path().join("hostftl@.service");
@@ -169,9 +171,11 @@ fn analyze(args: &[&str]) -> Option<(bool, String)> {
 #[test]
 fn the_units_are_sound_and_leave_the_server_little() {
     let (dir, service) = units();
-    let (service, socket) = (service.display().to_string(), dir.path().join("hostftl@.socket"));
-    let socket = socket.display().to_string();
-    let Some((sound, text)) = analyze(&["verify", "--man=no", &service, &socket]) else { return };
+    let service = service.display().to_string();
+    let [socket, door] = ["hostftl@.socket", "hostftl-nbd@.service"]
+        .map(|name| dir.path().join(name).display().to_string());
+    let verify = ["verify", "--man=no", &service, &socket, &door];
+    let Some((sound, text)) = analyze(&verify) else { return };
     // What it does not know it says, and is content.
     assert!(sound && text.is_empty(), "{text}");
     // 0 is a service that may do nothing, 100 one that may do all; 40 and less are called OK.

@@ -33,7 +33,7 @@ impl World {
             Err(error) => self.end(slot, Err(error)),
             Ok(Turn::Now) => {
                 let transfer = self.transfer(slot, command);
-                self.start(transfer, device);
+                self.start(transfer, device, None);
             }
             Ok(Turn::Later(segment)) => {
                 let transfer = self.transfer(slot, command);
@@ -51,7 +51,7 @@ impl World {
         let place = (self.devices[device].place(lba, sectors), sectors * SECTOR as u64);
         let (fd, memory) = (self.devices[device].fd(), self.devices[device].as_memory());
         if !self.overlays.is_empty() {
-            return self.start(Transfer::reset(slot, fd, place.0, place.1), device);
+            return self.start(Transfer::reset(slot, fd, place.0, place.1), device, None);
         }
         if let Some(memory) = memory {
             memory.clear(place.0 as usize, place.1 as usize);
@@ -88,7 +88,7 @@ impl World {
         let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
         match keeper {
             Keeper::Memory => self.end(wait.slot, Ok(Verdict::default())),
-            Keeper::Kernel => self.start(Transfer::sync(wait.slot, fd), device),
+            Keeper::Kernel => self.start(Transfer::sync(wait.slot, fd), device, None),
             Keeper::Table(table) => {
                 let mut finished = Vec::new();
                 let settling = table.settle(gate, fd, &trust, wait, &mut finished);
@@ -120,7 +120,7 @@ impl World {
         }
         let error = result.err().unwrap_or(DeviceError::Media);
         failed.into_iter().for_each(|slot| self.end(slot, Err(error)));
-        next.into_iter().for_each(|transfer| self.start(transfer, device));
+        next.into_iter().for_each(|transfer| self.start(transfer, device, None));
         self.settle_next(device);
     }
 

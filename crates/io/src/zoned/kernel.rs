@@ -9,6 +9,7 @@ use hostftl_core::{DeviceError, SECTOR, Segments, Verdict};
 use hostftl_format::superblock::RESERVE;
 
 use super::gate::{Gate, Segment};
+use super::pages;
 
 /// `_IOWR(0x12, 130, struct blk_zone_report)`.
 const BLKREPORTZONE: libc::c_ulong = ioctl(3, 130, 16);
@@ -111,7 +112,14 @@ pub struct Found {
     pub start: u64,
     /// Sectors from one zone to the next: more than a segment where zones can't be filled.
     pub stride: u64,
+    /// Zones for superblocks, two at each end, of a device that can't be written anywhere else.
+    pub kept: Option<[[pages::Zone; 2]; 2]>,
 }
+
+/// Zones that are open for superblocks at the most: one of each pair, and one that is being taken.
+const OPEN_FOR_PAGES: u32 = 3;
+/// Segments that a volume needs beside them.
+const FEWEST: usize = 4;
 
 /// The zones of a zoned block device.
 ///
@@ -134,6 +142,7 @@ pub fn open(file: &File, count: u32) -> io::Result<Found> {
 }
 
 /// The segments of `zones`: all after the conventional ones, of which there may be some first.
+/// Where those have no room for superblocks, two zones at each end are kept for them.
 fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Result<Found> {
     let wrong = |why: &str| io::Error::other(why.to_owned());
     let first = zones.iter().position(|zone| !zone.conventional);
@@ -157,7 +166,13 @@ fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Res
     let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
     let segment =
         |zone: &Zone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
-    let list: Vec<Segment> = whole.map(segment).collect();
+    let mut list: Vec<Zone> = whole.copied().collect();
+    let (kept, max_open) = match rest[0].start < 2 * RESERVE {
+        false => (None, max_open),
+        true => (Some(keep(&mut list)?), with_room(max_open)?),
+    };
+    let start = list[0].start;
+    let list: Vec<Segment> = list.iter().map(segment).collect();
     let shape = Segments {
         size,
         write_unit,
@@ -167,7 +182,31 @@ fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Res
         count: list.len() as u32,
         units: 1,
     };
-    Ok(Found { gate: Gate::new(shape, list), start: rest[0].start, stride })
+    Ok(Found { gate: Gate::new(shape, list), start, stride, kept })
+}
+
+/// Takes two zones from each end.
+fn keep(list: &mut Vec<Zone>) -> io::Result<[[pages::Zone; 2]; 2]> {
+    if list.len() < 4 + FEWEST {
+        let why = "it has too few zones: four are kept for superblocks";
+        return Err(io::Error::other(why));
+    }
+    let tail = list.split_off(list.len() - 2);
+    let head: Vec<Zone> = list.drain(..2).collect();
+    let of = |zone: &Zone| pages::Zone { start: zone.start, pointer: zone.pointer };
+    Ok([[of(&head[0]), of(&head[1])], [of(&tail[0]), of(&tail[1])]])
+}
+
+/// How many zones may be open beside those for superblocks; 0 = all.
+fn with_room(max_open: u32) -> io::Result<u32> {
+    match max_open {
+        0 => Ok(0),
+        some if some > OPEN_FOR_PAGES => Ok(some - OPEN_FOR_PAGES),
+        some => {
+            let why = format!("only {some} of its zones may be open, and superblocks need three");
+            Err(io::Error::other(why))
+        }
+    }
 }
 
 /// Resets the zone at byte `offset`.
@@ -221,12 +260,32 @@ mod tests {
             zone(16_384, 0, (2, 15), 0),
             zone(20_480, 0, (2, 13), 2048),
         ]));
-        let Found { gate, start, stride } = found(&zones[..], 4096, 8, 14).unwrap();
+        let Found { gate, start, stride, kept } = found(&zones[..], 4096, 8, 14).unwrap();
+        assert!(kept.is_none(), "superblocks lie in the conventional zone");
         assert_eq!((start, stride, gate.shape.size), (4096, 4096, 2048));
         assert_eq!((gate.shape.count, gate.shape.max_open), (5, 14));
         let found: Vec<_> = gate.list.iter().map(|it| (it.pointer, it.offline)).collect();
         assert_eq!(found, [(0, false), (8, false), (2048, false), (0, true), (2048, true)]);
         assert!(gate.list.iter().all(|segment| segment.len == 2048));
+    }
+
+    #[test]
+    fn without_conventional_zones_four_are_kept_for_superblocks() {
+        let of = |index: u64, written: u64| {
+            let start = index * 4096;
+            zone(start, start + written, (2, if written > 0 { 2 } else { 1 }), 2048)
+        };
+        let all: Vec<_> = (0..10).map(|index| of(index, u64::from(index == 1) * 16)).collect();
+        let Found { gate, start, kept, .. } = found(&parse(&report(&all)), 4096, 8, 14).unwrap();
+        assert_eq!((start, gate.shape.count, gate.shape.max_open), (2 * 4096, 6, 11));
+        let [[first, second], [third, fourth]] = kept.unwrap();
+        let starts = [first, second, third, fourth].map(|zone| zone.start / 4096);
+        assert_eq!((starts, second.pointer), ([0, 1, 8, 9], 16));
+        let refused = |zones: &[[u8; ZONE]], most| {
+            found(&parse(&report(zones)), 4096, 8, most).unwrap_err().to_string()
+        };
+        assert!(refused(&all[..7], 14).contains("too few zones"));
+        assert!(refused(&all, 3).contains("superblocks need three"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod conform;
 mod gate;
 mod kernel;
 mod name;
+mod pages;
 mod table;
 
 use std::fs::File;
@@ -17,6 +18,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use hostftl_core::{DeviceError, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
@@ -25,6 +27,7 @@ use hostftl_format::zonefile;
 use crate::error::IoError;
 pub use gate::{Gate, Turn};
 pub use name::{PREFIX, ZonedName};
+use pages::Pages;
 pub use table::{Settling, Table, Wait};
 
 /// Bytes of a reserve.
@@ -41,13 +44,32 @@ pub enum Keeper {
     Kernel,
 }
 
+/// Where the pages of both reserves are.
+#[derive(Debug)]
+enum Home {
+    /// Where these bytes of the file begin.
+    Fixed([u64; 2]),
+    /// In zones of their own.
+    Zones(Arc<Pages>),
+}
+
+/// Where a page of a reserve is.
+#[derive(Debug)]
+pub enum Spot {
+    /// At this byte.
+    Fixed(u64),
+    /// Among the pages of zones, under this sector.
+    Zones(Arc<Pages>, u64),
+}
+
 /// The zoned side of a device. Places are in bytes on the file.
 #[derive(Debug)]
 pub struct Zoned {
     pub gate: Gate,
     pub keeper: Keeper,
-    /// Where the first reserve begins, the segments, and the second reserve.
-    starts: [u64; 3],
+    home: Home,
+    /// Where the segments begin.
+    first: u64,
     /// From one segment to the next: zones may be longer than what can be written of them.
     stride: u64,
 }
@@ -74,8 +96,8 @@ impl Zoned {
         Ok(Self::behind(head, gate, Keeper::Table(table)))
     }
 
-    /// The zones of a block device. Superblocks lie in its first conventional zones, if there are
-    /// any.
+    /// The zones of a block device. Superblocks lie in its first conventional zones, and where it
+    /// has none, in two of its zones at each end.
     ///
     /// # Errors
     /// When it is not zoned, or its zones can't be used.
@@ -84,18 +106,40 @@ impl Zoned {
         if count == 0 {
             return Err(io::Error::other("it is no zoned block device"));
         }
-        let kernel::Found { gate, start, stride } = kernel::open(file, count)?;
-        let (start, stride) = (start * SECTOR as u64, stride * SECTOR as u64);
-        let starts = [0, start, RESERVE_BYTES];
-        let starts = if start < 2 * RESERVE_BYTES { [u64::MAX, start, u64::MAX] } else { starts };
-        Ok(Zoned { gate, keeper: Keeper::Kernel, starts, stride })
+        let kernel::Found { gate, start, stride, kept } = kernel::open(file, count)?;
+        let (first, length) = (start * SECTOR as u64, stride * SECTOR as u64);
+        let mut zoned = Zoned {
+            gate,
+            keeper: Keeper::Kernel,
+            home: Home::Fixed([0, RESERVE_BYTES]),
+            first,
+            stride: length,
+        };
+        if let Some(kept) = kept {
+            let shape = zoned.gate.shape;
+            let tail = (zoned.bytes() - RESERVE_BYTES) / SECTOR as u64;
+            let lengths = (stride, shape.size.into(), shape.write_unit.into());
+            zoned.home = Home::Zones(Arc::new(Pages::new(kept, lengths, tail)));
+        }
+        Ok(zoned)
+    }
+
+    /// Finds the pages that zones hold; before that they read as zeros.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn load(&self, file: &File) -> io::Result<()> {
+        match &self.home {
+            Home::Fixed(_) => Ok(()),
+            Home::Zones(pages) => pages.load(file),
+        }
     }
 
     fn behind(head: u64, gate: Gate, keeper: Keeper) -> Self {
         let first = head + RESERVE_BYTES;
         let stride = u64::from(gate.shape.size) * SECTOR as u64;
         let end = first + stride * u64::from(gate.shape.count);
-        Zoned { gate, keeper, starts: [head, first, end], stride }
+        Zoned { gate, keeper, home: Home::Fixed([head, end]), first, stride }
     }
 
     /// The length that the device shows, in bytes: both reserves and the segments.
@@ -111,7 +155,7 @@ impl Zoned {
     /// Where sector `lba` of the segments is.
     pub fn place(&self, lba: u64) -> u64 {
         let size = u64::from(self.gate.shape.size);
-        self.starts[1] + lba / size * self.stride + lba % size * SECTOR as u64
+        self.first + lba / size * self.stride + lba % size * SECTOR as u64
     }
 
     /// The bytes from one segment to the next.
@@ -120,15 +164,16 @@ impl Zoned {
     }
 
     /// Where byte `at` of what the device shows is, if it can be written at any time.
-    pub fn reserve(&self, at: u64) -> Option<u64> {
+    pub fn reserve(&self, at: u64) -> Option<Spot> {
         let tail = self.bytes() - RESERVE_BYTES;
-        let [first, _, last] = self.starts;
-        match at {
-            _ if first == u64::MAX => None,
-            at if at < RESERVE_BYTES => Some(first + at),
-            at if at >= tail => Some(last + at - tail),
-            _ => None,
+        if (RESERVE_BYTES..tail).contains(&at) {
+            return None;
         }
+        Some(match &self.home {
+            Home::Zones(pages) => Spot::Zones(pages.clone(), at / SECTOR as u64),
+            Home::Fixed([first, _]) if at < RESERVE_BYTES => Spot::Fixed(first + at),
+            Home::Fixed([_, last]) => Spot::Fixed(last + at - tail),
+        })
     }
 
     /// Lays segments of a device in memory further apart, fewer of them, as if zones were longer.

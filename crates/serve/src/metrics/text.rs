@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
+use hostftl_volume::{DeviceStatus, DriveStatus, Latency, Memory, Space, Status, Traffic};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -16,6 +16,10 @@ const END: &str = "# EOF";
 
 type Labels = Vec<(String, String)>;
 type Level = Gauge<f64, AtomicU64>;
+/// What is read off a drive.
+type Figure = fn(&DriveStatus) -> Option<f64>;
+/// The name of a metric, its help, and what it shows.
+type Told = (&'static str, &'static str, Figure);
 
 /// The text that a scraper gets: each metric once, with the samples of all volumes.
 pub fn emit(all: &[Status]) -> String {
@@ -51,7 +55,7 @@ struct Metric<'a> {
 /// The same of one volume.
 fn emit_one(status: &Status) -> String {
     let labels = [("volume", name(status)), ("layer", status.layer.clone())];
-    let labels = labels.map(|(key, value)| (key.into(), escaped(&value).into()));
+    let labels = labels.map(|(key, value)| (key.into(), value.into()));
     let mut sheet = Sheet(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));
     volume(&mut sheet, status);
     if let Some(space) = &status.space {
@@ -110,12 +114,7 @@ impl Sheet {
 }
 
 fn label(key: &str, value: &str) -> Labels {
-    vec![(key.into(), escaped(value))]
-}
-
-/// A label's value as the format wants it, which the encoder leaves to us.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    vec![(key.into(), value.into())]
 }
 
 fn volume(sheet: &mut Sheet, status: &Status) {
@@ -164,7 +163,7 @@ fn space(sheet: &mut Sheet, space: &Space) {
 
 fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
     let of = |index: usize| {
-        let name = escaped(&devices[index].name);
+        let name = devices[index].name.clone();
         vec![("index".to_owned(), index.to_string()), ("device".to_owned(), name)]
     };
     let all = || devices.iter().enumerate();
@@ -177,6 +176,23 @@ fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
     let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "good"));
     let health = all().map(|(index, one)| (of(index), good(one)));
     sheet.levels("device_good", "Whether a device is there and had no errors", health);
+    let drive = |what: Figure| {
+        all().filter_map(move |(index, one)| Some((of(index), what(one.drive.as_ref()?)?)))
+    };
+    let told: [Told; 5] = [
+        ("drive_celsius", "How warm a drive is", |it| it.celsius.map(f64::from)),
+        ("drive_used_ratio", "The share of its rated life that is used", |it| {
+            it.used_percent.map(|percent| f64::from(percent) / 100.0)
+        }),
+        ("drive_years_left", "Years until it is used, at the pace so far", |it| it.years_left),
+        ("drive_written_bytes", "Bytes that hosts wrote since a drive was made", |it| {
+            it.written_bytes.map(|bytes| bytes as f64)
+        }),
+        ("drive_media_written_bytes", "Bytes that a drive wrote to its flash", |it| {
+            it.media_written_bytes.map(|bytes| bytes as f64)
+        }),
+    ];
+    told.into_iter().for_each(|(name, help, what)| sheet.levels(name, help, drive(what)));
 }
 
 fn traffic(sheet: &mut Sheet, traffic: &Traffic) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hostftl_volume::{DeviceStatus, Latency, Memory, Space, Status, Traffic};
+use hostftl_volume::{DeviceStatus, DriveStatus, Latency, Memory, Space, Status, Traffic};
 
 use crate::commands::wait;
 use crate::console::Console;
@@ -48,7 +48,10 @@ pub fn print(
     if !status.protection.is_empty() {
         console.field("process", status.protection.join("; "))?;
     }
-    status.devices.iter().try_for_each(|one| console.field("device", device(one)))?;
+    for one in &status.devices {
+        console.field("device", device(one))?;
+        one.drive.iter().try_for_each(|it| drive(it, console))?;
+    }
     if let Some(traffic) = &status.traffic {
         flow(traffic, console)?;
     }
@@ -128,6 +131,23 @@ fn device(one: &DeviceStatus) -> String {
     let errors = counted(one.errors, "error");
     let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));
     format!("{}{role}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors}{lost}", one.name)
+}
+
+/// What the drive under a device tells.
+fn drive(it: &DriveStatus, console: &mut Console) -> Result<(), Failure> {
+    let wear = it.used_percent.map(|used| format!("{used} % of its rated life used"));
+    let years = it.years_left.map(|years| format!("{years:.1} years left at the pace so far"));
+    let warmth = it.celsius.map(|celsius| format!("{celsius} °C"));
+    let wrote = it.written_bytes.map(|some| format!("hosts wrote {} in all", bytes(some)));
+    let media = it.media_written_bytes;
+    let counted = media.map(|some| format!("flash got {} ({})", bytes(some), it.source));
+    let told: Vec<_> = [wear, years, warmth, wrote, counted].into_iter().flatten().collect();
+    console.field("  drive", format!("{}: {}", it.model, told.join(", ")))?;
+    it.warnings.iter().try_for_each(|warning| console.field("  WARNING", warning))?;
+    if media.is_none() {
+        it.refused.iter().try_for_each(|why| console.field("  unknown", why))?;
+    }
+    Ok(())
 }
 
 /// What went through since the volume was started.

@@ -1,0 +1,25 @@
+//! `hostftl completions`: the words of the command line, for a shell.
+
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// Print what a shell needs to complete this command line
+///
+/// For bash: hostftl completions bash > ~/.local/share/bash-completion/completions/hostftl
+#[derive(clap::Args)]
+pub struct Args {
+    shell: Shell,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the output can't be written.
+pub fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "hostftl", &mut text);
+    console.line(String::from_utf8_lossy(&text).trim_end())
+}

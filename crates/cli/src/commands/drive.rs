@@ -1,0 +1,167 @@
+//! `hostftl drive`: what a drive tells of itself.
+
+use std::path::{Path, PathBuf};
+
+use hostftl_io::NvmeDrive;
+use hostftl_nvme::{Facts, Fdp, Namespace, Smart};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::{bytes, count};
+
+/// Ask a drive
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Info(Info),
+}
+
+/// What an NVMe drive tells: how it wants to be written, what its flash got, wear, temperature
+///
+/// Nothing is written. The kernel lets only root ask for most of it.
+#[derive(clap::Args)]
+struct Info {
+    /// A block device as /dev/nvme0n1, or its character device /dev/ng0n1 or /dev/nvme0
+    device: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it is no NVMe drive, or it can't be asked.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let Verb::Info(Info { device }) = &args.verb;
+    let said = |why: String| Failure::failed(format!("{}: {why}", device.display()));
+    let drive = NvmeDrive::open(device).map_err(|error| said(error.to_string()))?;
+    let facts = drive.facts().map_err(said)?;
+    if console.is_json() {
+        return console.value(&json(&facts));
+    }
+    let controller = &facts.controller;
+    let (model, serial, firmware) = (&controller.model, &controller.serial, &controller.firmware);
+    console.line(format!("{}: {model}, serial {serial}, firmware {firmware}", device.display()))?;
+    if let Some(namespace) = &facts.namespace {
+        stated(namespace, console)?;
+    }
+    if let Some(smart) = &facts.smart {
+        health(smart, &facts, console)?;
+    }
+    written(&facts, console)?;
+    if let Some(fdp) = &facts.fdp {
+        placement(fdp, console)?;
+    }
+    facts.refused.iter().try_for_each(|why| console.field("unknown", why))
+}
+
+/// The facts, and what follows from them.
+fn json(facts: &Facts) -> serde_json::Value {
+    let mut value = serde_json::json!(facts);
+    value["media_written"] = serde_json::json!(facts.media_written());
+    value["amplification"] = serde_json::json!(facts.amplification());
+    value["years_left"] = serde_json::json!(facts.years_left());
+    value
+}
+
+fn stated(namespace: &Namespace, console: &mut Console) -> Result<(), Failure> {
+    let block = bytes(namespace.block_bytes);
+    let number = namespace.number;
+    console.field("namespace", format!("{number}, {} in {block}", bytes(namespace.bytes)))?;
+    console.field("states", statement(namespace))
+}
+
+/// What the drive under a device states, before anything is measured; none where it can't be asked.
+pub fn ask(device: &str) -> Option<Facts> {
+    NvmeDrive::open(Path::new(device)).ok()?.facts().ok()
+}
+
+/// What a drive says that it erases as one, in bytes: the reclaim unit of its placement.
+pub fn reclaim_unit(device: &str) -> Option<u64> {
+    let fdp = ask(device)?.fdp.filter(|fdp| fdp.on)?;
+    Some(fdp.configuration.unit_bytes).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096))
+}
+
+/// How a drive says that it wants to be written.
+pub fn statement(namespace: &Namespace) -> String {
+    let Namespace { write_grain, write_align, discard_grain, best_write, .. } = namespace;
+    let known = [
+        ("writes in", write_grain, "NPWG"),
+        ("aligned to", write_align, "NPWA"),
+        ("best in", best_write, "NOWS"),
+        ("discards in", discard_grain, "NPDG"),
+    ];
+    let each = known
+        .iter()
+        .filter_map(|(what, value, name)| Some(format!("{what} {} ({name})", bytes((**value)?))));
+    let each: Vec<_> = each.collect();
+    match each.is_empty() {
+        true => "nothing of how it wants to be written".into(),
+        false => each.join(", "),
+    }
+}
+
+fn health(smart: &Smart, facts: &Facts, console: &mut Console) -> Result<(), Failure> {
+    let Smart { celsius, used_percent, spare_percent, hours, .. } = smart;
+    let years = match facts.years_left() {
+        Some(years) => format!(", the rest lasts {years:.1} years at the pace so far"),
+        None => String::new(),
+    };
+    let used = format!("{used_percent} % of its rated life used in {} hours", count(*hours));
+    console.field("wear", format!("{used}{years}; spare blocks {spare_percent} %"))?;
+    let errors = format!(
+        "{} of the medium, {} losses of power without notice",
+        count(smart.media_errors),
+        count(smart.unsafe_shutdowns)
+    );
+    console.field("errors", errors)?;
+    if let Some(celsius) = celsius {
+        console.field("warmth", format!("{celsius} °C"))?;
+    }
+    smart.warnings().iter().try_for_each(|warning| console.field("WARNING", warning))
+}
+
+fn written(facts: &Facts, console: &mut Console) -> Result<(), Failure> {
+    if let Some(smart) = &facts.smart {
+        let (wrote, read) = (bytes(smart.written_bytes), bytes(smart.read_bytes));
+        console.field("hosts", format!("wrote {wrote}, read {read}, since it was made"))?;
+    }
+    let Some(media) = facts.media_written() else {
+        return console.field("flash", "unknown: no page of this drive counts what it writes");
+    };
+    let amplification = match facts.amplification() {
+        Some(waf) => format!(", {waf:.3} for each byte of hosts"),
+        None => String::new(),
+    };
+    let (some, source) = (bytes(media.bytes), media.source.name());
+    console.field("flash", format!("got {some}{amplification} ({source})"))?;
+    if let Some(ocp) = &facts.ocp {
+        let (least, most) = ocp.erases;
+        console.field("erases", format!("{least} to {most} of a block"))?;
+    }
+    Ok(())
+}
+
+fn placement(fdp: &Fdp, console: &mut Console) -> Result<(), Failure> {
+    let on = if fdp.on { "on" } else { "off" };
+    let configuration = &fdp.configuration;
+    let unit = bytes(configuration.unit_bytes);
+    let handles = configuration.handles;
+    let groups = configuration.groups;
+    console.field(
+        "placement",
+        format!("FDP is {on}: reclaim units of {unit}, {handles} handles, {groups} groups"),
+    )?;
+    if let Some(told) = &fdp.statistics {
+        let (host, media) = (bytes(told.host_bytes), bytes(told.media_bytes));
+        console.field("since on", format!("hosts wrote {host}, flash got {media}"))?;
+    }
+    if !fdp.placements.is_empty() {
+        let each: Vec<_> = fdp.placements.iter().map(|it| it.identifier.to_string()).collect();
+        console.field("may name", format!("placements {}", each.join(", ")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Asks NVMe drives through the kernel's passthrough. Only commands of [`hostftl_nvme`], which
+//! change nothing, are carried.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use hostftl_nvme::{Carrier, Command, Facts, Queue, refusal};
+
+use crate::device::{Backing, Device};
+
+/// `_IO('N', 0x40)`: the number of the namespace behind a file.
+const NVME_IOCTL_ID: libc::c_ulong = 0x4e40;
+/// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`.
+const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xc048_4e41;
+/// `_IOWR('N', 0x43, struct nvme_passthru_cmd)`.
+const NVME_IOCTL_IO_CMD: libc::c_ulong = 0xc048_4e43;
+/// How long the kernel waits for an answer.
+const PATIENCE_MS: u32 = 5000;
+
+/// `struct nvme_passthru_cmd` of `linux/nvme_ioctl.h`.
+#[repr(C)]
+#[derive(Default)]
+struct Passthru {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    words_2_3: [u32; 2],
+    metadata: u64,
+    address: u64,
+    metadata_bytes: u32,
+    bytes: u32,
+    words: [u32; 6],
+    timeout_ms: u32,
+    result: u32,
+}
+
+/// A drive, or a namespace of one, that can be asked.
+#[derive(Debug)]
+pub struct NvmeDrive {
+    file: File,
+    /// 0 for a controller alone.
+    namespace: u32,
+}
+
+impl NvmeDrive {
+    /// The drive behind a block device (`/dev/nvme0n1`) or a character device (`/dev/ng0n1`,
+    /// `/dev/nvme0`).
+    ///
+    /// # Errors
+    /// When it can't be opened, or is no NVMe drive.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        Self::of(file)
+    }
+
+    fn of(file: File) -> io::Result<Self> {
+        let kind = file.metadata()?;
+        if kind.is_file() || kind.is_dir() {
+            return Err(io::Error::other("it is no drive; name a block device as /dev/nvme0n1"));
+        }
+        // SAFETY: the request takes no argument.
+        let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID as _) };
+        match u32::try_from(number) {
+            Ok(namespace) => Ok(NvmeDrive { file, namespace }),
+            Err(_) => {
+                let drive = NvmeDrive { file, namespace: 0 };
+                let mut page = vec![0; hostftl_nvme::PAGE_BYTES];
+                drive
+                    .pass(&Command::who(), &mut page)
+                    .map_err(|_| io::Error::other("it is no NVMe drive; others can't be asked"))?;
+                Ok(drive)
+            }
+        }
+    }
+
+    /// All that the drive tells.
+    ///
+    /// # Errors
+    /// In words, when it does not even say who it is.
+    pub fn facts(&self) -> Result<Facts, String> {
+        Facts::gather(&mut &*self, self.namespace)
+    }
+
+    /// Carries a command: the status of its completion, and the completion's first word.
+    fn pass(&self, command: &Command, page: &mut [u8]) -> io::Result<(u16, u32)> {
+        assert!(page.len() >= command.bytes, "room for the page");
+        let mut pass = Passthru {
+            opcode: command.opcode,
+            namespace: command.namespace,
+            address: if command.bytes == 0 { 0 } else { page.as_mut_ptr() as u64 },
+            bytes: command.bytes as u32,
+            words: command.words,
+            timeout_ms: PATIENCE_MS,
+            ..Passthru::default()
+        };
+        let request = match command.queue {
+            Queue::Admin => NVME_IOCTL_ADMIN_CMD,
+            Queue::Io => NVME_IOCTL_IO_CMD,
+        };
+        // SAFETY: the structure is the one of the request; the drive writes at most `bytes` bytes
+        // to `address`, which `page` has, and has ended with it when the call comes back.
+        let status = unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, &mut pass) };
+        match u16::try_from(status) {
+            Ok(status) => Ok((status, pass.result)),
+            Err(_) => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Carrier for &NvmeDrive {
+    fn carry(&mut self, command: &Command, page: &mut [u8]) -> Result<u32, String> {
+        match self.pass(command, page) {
+            Ok((0, word)) => Ok(word),
+            Ok((status, _)) => Err(refusal(status)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => {
+                    Err("the kernel lets only root, or CAP_SYS_ADMIN, ask for it".into())
+                }
+                _ => Err(error.to_string()),
+            },
+        }
+    }
+}
+
+impl Device {
+    /// The NVMe drive that it is on; none of anything else.
+    pub fn nvme(&self) -> Option<NvmeDrive> {
+        let file = self.as_file().filter(|_| self.backing() == Backing::Block)?;
+        NvmeDrive::of(file.try_clone().ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structure_is_the_kernel_s() {
+        assert_eq!(size_of::<Passthru>(), 72);
+        let of = |number: u64| 3 << 30 | 72 << 16 | u64::from(b'N') << 8 | number;
+        assert_eq!([NVME_IOCTL_ADMIN_CMD, NVME_IOCTL_IO_CMD], [of(0x41), of(0x43)]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no ioctl")]
+    fn what_is_no_drive_is_refused_in_words() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = NvmeDrive::open(file.path()).unwrap_err().to_string();
+        assert!(error.contains("/dev/nvme0n1"), "{error}");
+        let error = NvmeDrive::open(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(error.contains("no NVMe drive"), "{error}");
+    }
+}

@@ -1,0 +1,80 @@
+//! The SMART page (02h), which every drive has.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bytes::{count_at, u16_at};
+
+/// Bytes of the page.
+pub(crate) const BYTES: usize = 512;
+/// Hours of a year.
+pub(crate) const HOURS_A_YEAR: f64 = 8766.0;
+/// Data units are thousands of 512 bytes.
+const UNIT: u64 = 512_000;
+/// Kelvin of 0 °C.
+const ICE: i32 = 273;
+
+/// Health, and what went through the drive since it was made. Bytes are rounded up to 512,000.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Smart {
+    /// What the drive warns of, as bits; 0 when all is well.
+    pub warning: u8,
+    /// Temperature in degrees Celsius; none where it is not told.
+    pub celsius: Option<i32>,
+    /// Spare blocks that are left, in percent.
+    pub spare_percent: u8,
+    /// Below that the drive warns.
+    pub spare_threshold_percent: u8,
+    /// Wear: the share of its rated life that is used, in percent; may exceed 100.
+    pub used_percent: u8,
+    /// What hosts read.
+    pub read_bytes: u64,
+    /// What hosts wrote.
+    pub written_bytes: u64,
+    /// Hours under power.
+    pub hours: u64,
+    /// Losses of power without notice.
+    pub unsafe_shutdowns: u64,
+    /// Errors of the medium.
+    pub media_errors: u64,
+}
+
+impl Smart {
+    /// Understands the page; none of a page that is too short.
+    pub fn parse(page: &[u8]) -> Option<Self> {
+        let kelvin = u16_at(page, 1)?;
+        Some(Smart {
+            warning: *page.first()?,
+            celsius: (kelvin > 0).then(|| i32::from(kelvin) - ICE),
+            spare_percent: *page.get(3)?,
+            spare_threshold_percent: *page.get(4)?,
+            used_percent: *page.get(5)?,
+            read_bytes: count_at(page, 32, UNIT)?,
+            written_bytes: count_at(page, 48, UNIT)?,
+            hours: count_at(page, 128, 1)?,
+            unsafe_shutdowns: count_at(page, 144, 1)?,
+            media_errors: count_at(page, 160, 1)?,
+        })
+    }
+
+    /// Years until the rated life is used, at the pace since the drive was made; none while less
+    /// than one percent is used, when nobody can tell.
+    pub fn years_left(&self) -> Option<f64> {
+        let used = f64::from(self.used_percent);
+        let left = (100.0 - used).max(0.0);
+        (used > 0.0 && self.hours > 0).then(|| self.hours as f64 / HOURS_A_YEAR * left / used)
+    }
+
+    /// What the bits of the warning mean.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        const MEANINGS: [&str; 6] = [
+            "the spare blocks are nearly used up",
+            "it is too warm or too cold",
+            "it is not reliable any more",
+            "it takes no writes any more",
+            "its protection of volatile memory has failed",
+            "its persistent memory region has become unreliable",
+        ];
+        let of = |bit: &usize| self.warning >> bit & 1 == 1;
+        (0..MEANINGS.len()).filter(of).map(|bit| MEANINGS[bit]).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! A volume file that is written again keeps what its owner wrote beside the values: comments,
+//! order and blank lines.
+
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
+
+/// The text `old` with the values of the text `new`; `new` itself where `old` is no TOML.
+pub fn with_values(old: &str, new: &str) -> String {
+    let (Ok(mut document), Ok(values)) = (old.parse::<DocumentMut>(), new.parse::<DocumentMut>())
+    else {
+        return new.into();
+    };
+    take_table(document.as_table_mut(), values.as_table());
+    document.to_string()
+}
+
+/// Gives a table the keys and values of another.
+fn take_table(table: &mut dyn TableLike, values: &dyn TableLike) {
+    let gone: Vec<String> = table
+        .iter()
+        .map(|(key, _)| key.to_owned())
+        .filter(|key| !values.contains_key(key))
+        .collect();
+    gone.iter().for_each(|key| drop(table.remove(key)));
+    for (key, value) in values.iter() {
+        match table.get_mut(key) {
+            Some(known) => take_item(known, value),
+            None => drop(table.insert(key, value.clone())),
+        }
+    }
+}
+
+fn take_item(item: &mut Item, new: &Item) {
+    if let (Some(table), Some(values)) = (item.as_table_like_mut(), new.as_table_like()) {
+        return take_table(table, values);
+    }
+    match (item.as_value_mut(), new.as_value()) {
+        (Some(Value::Array(array)), Some(Value::Array(values))) => take_array(array, values),
+        (Some(value), Some(new)) => take_value(value, new),
+        _ => *item = new.clone(),
+    }
+}
+
+fn take_array(array: &mut Array, values: &Array) {
+    while array.len() > values.len() {
+        array.remove(array.len() - 1);
+    }
+    for (index, new) in values.iter().enumerate() {
+        match array.get_mut(index) {
+            Some(value) => take_value(value, new),
+            None => array.push(new.clone().decorated(" ", "")),
+        }
+    }
+}
+
+/// Gives a value that differs its new content; what stands around it stays.
+fn take_value(value: &mut Value, new: &Value) {
+    let plain = |value: &Value| value.clone().decorated("", "").to_string();
+    if plain(value) != plain(new) {
+        let around = value.decor().clone();
+        *value = new.clone();
+        *value.decor_mut() = around;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "\
+# The database's disk.
+uuid = \"1\"  # never change
+layer = \"log\"
+
+devices = [
+    \"/dev/a\", # left bay
+    \"/dev/b\", # right bay
+]
+
+[deadlines]
+# It is slow to wake.
+\"/dev/b\" = 300
+";
+
+    #[test]
+    fn comments_and_order_stay_where_values_change() {
+        let new = "uuid = \"1\"\nlabel = \"db\"\nlayer = \"log\"\ndevices = [\"/dev/a\", \
+                   \"/dev/c\"]\n\n[deadlines]\n\"/dev/b\" = 300\n";
+        let wanted = OLD
+            .replace("\"/dev/b\", # right", "\"/dev/c\", # right")
+            .replace("\n]\n\n", "\n]\nlabel = \"db\"\n\n");
+        assert_eq!(with_values(OLD, new), wanted);
+    }
+
+    #[test]
+    fn what_is_gone_goes_and_the_rest_is_as_before() {
+        let new = "uuid = \"1\"\nlayer = \"log\"\ndevices = [\"/dev/a\"]\n";
+        let text = with_values(OLD, new);
+        assert!(
+            text.starts_with("# The database's disk.\nuuid = \"1\"  # never change\n"),
+            "{text}"
+        );
+        assert!(text.contains("\"/dev/a\"") && !text.contains("/dev/b"), "{text}");
+        assert_eq!(with_values(OLD, OLD), OLD);
+        assert_eq!(with_values("no toml [", new), new);
+    }
+}
