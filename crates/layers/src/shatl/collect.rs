@@ -14,6 +14,8 @@ use crate::vsp::pool::State;
 
 use super::forward::Forward;
 use super::hidden::HiddenMap;
+use super::kills;
+use super::lend;
 use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
@@ -110,11 +112,11 @@ impl Victims {
         if free <= reserve + MARGIN {
             area.press_limbo(true);
         }
-        let leaving = area.leaving_victim();
+        let leaving = lend::leaving_victim(area);
         let enough =
             free + area.pool.discarding() + area.pool.limbo().len() as u32 > reserve + margin;
         if leaving.is_none() && (enough || free > reserve && with.spill.has_turn()) {
-            let slots = area.hidden_slots();
+            let slots = kills::hidden_slots(area);
             if area.table.is_full(slots)
                 && let Some(victim) = with.spill.spilled(area, cx)
             {
@@ -197,7 +199,7 @@ impl Victims {
             area.send_to_limbo(victim);
         } else if self.failed || area.table.holds_lost(victim) {
             area.pool.become_(victim, State::Stuck, false);
-            area.note_salvaged(victim, true);
+            lend::note_salvaged(area, victim, true);
         } else {
             area.pool.become_(victim, State::Full, false);
         }
@@ -241,11 +243,11 @@ impl Victims {
     ) -> Option<u32> {
         cx.touch(area.layout.superpage as usize / 4);
         if !with.spill.is_worth_it(area, lsp) {
-            return Some(area.run_of(slot, lsp));
+            return Some(kills::run_of(area, slot, lsp));
         }
         with.movers.begin_move(area, with.route, lsp, cx).then(|| {
             with.spill.take();
-            area.run_of(slot, lsp)
+            kills::run_of(area, slot, lsp)
         })
     }
 }

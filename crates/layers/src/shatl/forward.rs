@@ -12,6 +12,7 @@ use crate::vsp::Area;
 use crate::vsp::layout::FLOOR;
 
 use super::hidden::HiddenMap;
+use super::kills;
 use super::ops::Op;
 use super::spill::Spill;
 use crate::vsp::ops::{Cx, Op::Own};
@@ -86,9 +87,9 @@ impl Forward {
         if !area.table.copies() || !self.holds(victim) || !self.pays {
             return false;
         }
-        let slots = area.hidden_slots();
+        let slots = kills::hidden_slots(area);
         let crowded = area.table.mapped() * 1000 > CROWDED * slots;
-        if crowded || area.pool.free() <= FLOOR as usize + 1 || !area.admits() {
+        if crowded || area.pool.free() <= FLOOR as usize + 1 || !kills::admits(area) {
             return false;
         }
         !area.table.is_full(slots) || !spill.is_worth_it(area, lsp)

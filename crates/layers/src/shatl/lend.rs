@@ -111,194 +111,201 @@ impl Loans {
     }
 }
 
-impl<M: HiddenMap> Area<M> {
-    /// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
-    pub fn owns_homes(&mut self, lsps: core::ops::RangeInclusive<u32>, cx: &mut Cx<Op>) -> bool {
-        let Some(loans) = self.table.loans() else { return true };
-        let waits = |lsp: &u32| loans.has(*lsp) || loans.is_ending(*lsp);
-        let Some(lsp) = lsps.into_iter().find(waits) else { return true };
-        if loans.ending.is_none() {
-            let part = (lsp - loans.first) / loans.part;
-            loans.ending = Some((part, Phase::Ending));
-            self.withhold(part, cx);
-        }
-        false
+/// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
+pub fn owns_homes<M: HiddenMap>(
+    area: &mut Area<M>,
+    lsps: core::ops::RangeInclusive<u32>,
+    cx: &mut Cx<Op>,
+) -> bool {
+    let Some(loans) = area.table.loans() else { return true };
+    let waits = |lsp: &u32| loans.has(*lsp) || loans.is_ending(*lsp);
+    let Some(lsp) = lsps.into_iter().find(waits) else { return true };
+    if loans.ending.is_none() {
+        let part = (lsp - loans.first) / loans.part;
+        loans.ending = Some((part, Phase::Ending));
+        withhold(area, part, cx);
     }
+    false
+}
 
-    /// Takes the superpages of the ending loan out of the free queue. A few that may hold the next
-    /// log write stay there until it is elsewhere.
-    fn withhold(&mut self, part: u32, cx: &mut Cx<Op>) {
-        let vsps = self.table.loans().map_or(0..0, |loans| loans.superpages(part));
-        let horizon = self.log.horizon() as usize;
-        let names = self.pool.free_list().take(horizon);
-        let names = names.filter(|vsp| vsps.contains(vsp));
-        let named = names.clone().count() as u32;
-        let keep = (LAST_NAMES + 1).saturating_sub(self.log.horizon() - named).min(named);
-        let mut kept = [NONE; LAST_NAMES as usize + 1];
-        kept.iter_mut().zip(names.take(keep as usize)).for_each(|(kept, vsp)| *kept = vsp);
-        self.log.take_names(named - keep);
-        // Their states lie side by side: four take less time than an entry of the map. The largest
-        // volume has 118,000 in a part.
-        cx.touch(vsps.len() / 4 + horizon);
-        for vsp in vsps {
-            if self.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
-                self.pool.withhold(vsp);
-                self.pool.become_(vsp, State::Home, false);
+/// Takes the superpages of the ending loan out of the free queue. A few that may hold the next
+/// log write stay there until it is elsewhere.
+fn withhold<M: HiddenMap>(area: &mut Area<M>, part: u32, cx: &mut Cx<Op>) {
+    let vsps = area.table.loans().map_or(0..0, |loans| loans.superpages(part));
+    let horizon = area.log.horizon() as usize;
+    let names = area.pool.free_list().take(horizon);
+    let names = names.filter(|vsp| vsps.contains(vsp));
+    let named = names.clone().count() as u32;
+    let keep = (LAST_NAMES + 1).saturating_sub(area.log.horizon() - named).min(named);
+    let mut kept = [NONE; LAST_NAMES as usize + 1];
+    kept.iter_mut().zip(names.take(keep as usize)).for_each(|(kept, vsp)| *kept = vsp);
+    area.log.take_names(named - keep);
+    // Their states lie side by side: four take less time than an entry of the map. The largest
+    // volume has 118,000 in a part.
+    cx.touch(vsps.len() / 4 + horizon);
+    for vsp in vsps {
+        if area.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
+            area.pool.withhold(vsp);
+            area.pool.become_(vsp, State::Home, false);
+        }
+    }
+}
+
+/// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
+/// a part can't be read comes last, for what of it can.
+pub fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
+    let loans = area.table.loans()?;
+    let (part, Phase::Ending) = loans.ending? else { return None };
+    let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
+    let is = |vsp: u32, state| area.pool.state(vsp) == state && !area.pool.pinned(vsp);
+    if let Some(full) = vsps.clone().find(|vsp| is(*vsp, State::Full)) {
+        return Some(full);
+    }
+    let first = vsps.find(|vsp| area.pool.state(*vsp) != State::Home)?;
+    (is(first, State::Stuck) && salvaged != Some(first)).then_some(first)
+}
+
+/// Notes whether all that can be read of a superpage is elsewhere.
+pub fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
+    if let Some(loans) = area.table.loans() {
+        loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
+        loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
+    }
+}
+
+/// Gives up what is left in a superpage of the ending loan of which everything that can be read
+/// is elsewhere: its sectors are errors until they are written, and another superpage, of which
+/// nothing is written, stands for that.
+fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
+    let sp = area.layout.superpage;
+    if area.pool.free() <= FLOOR as usize {
+        return area.press_limbo(false);
+    }
+    if area.log.horizon() <= LAST_NAMES || !area.log.fits(sp) {
+        area.wishes.starve();
+        return false;
+    }
+    let known = area.table.holds_lost(vsp);
+    let grave = area.take_free();
+    area.pool.open(grave, u8::MAX);
+    for slot in 0..sp {
+        let Some(lsn) = area.table.holds(vsp * sp + slot) else { continue };
+        let to = grave * sp + slot;
+        let keys = area.table.keys(lsn, Some(to));
+        keys.into_iter().for_each(|key| area.checkpoint.changed(key));
+        area.table.point(&mut area.pool, lsn, to);
+    }
+    cx.touch(8 * sp as usize);
+    area.table.give_up(grave);
+    area.pool.become_(grave, State::Stuck, false);
+    let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
+    area.log.lose(&listing, runs(|slot| area.table.holds(grave * sp + slot), sp));
+    area.send_to_limbo(vsp);
+    if !known {
+        cx.tell(Event::Lost { sectors: area.pool.valid(grave) });
+    }
+    true
+}
+
+/// Moves the end of a loan on.
+pub fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+    let Some(loans) = area.table.loans() else { return false };
+    let Some((part, phase)) = loans.ending else { return false };
+    let vsps = loans.superpages(part);
+    let (vsp, count) = (vsps.start, vsps.len() as u32);
+    match phase {
+        Phase::Ending => {
+            let mut left = vsps.filter(|vsp| area.pool.state(*vsp) != State::Home);
+            match left.next() {
+                Some(vsp) => press_out(area, part, vsp, cx),
+                None => forget_lent(area, part, (vsp, count), cx),
             }
         }
-    }
-
-    /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
-    /// a part can't be read comes last, for what of it can.
-    pub fn leaving_victim(&mut self) -> Option<u32> {
-        let loans = self.table.loans()?;
-        let (part, Phase::Ending) = loans.ending? else { return None };
-        let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
-        let is = |vsp: u32, state| self.pool.state(vsp) == state && !self.pool.pinned(vsp);
-        if let Some(full) = vsps.clone().find(|vsp| is(*vsp, State::Full)) {
-            return Some(full);
-        }
-        let first = vsps.find(|vsp| self.pool.state(*vsp) != State::Home)?;
-        (is(first, State::Stuck) && salvaged != Some(first)).then_some(first)
-    }
-
-    /// Notes whether all that can be read of a superpage is elsewhere.
-    pub fn note_salvaged(&mut self, vsp: u32, salvaged: bool) {
-        if let Some(loans) = self.table.loans() {
-            loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
-            loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
-        }
-    }
-
-    /// Gives up what is left in a superpage of the ending loan of which everything that can be read
-    /// is elsewhere: its sectors are errors until they are written, and another superpage, of which
-    /// nothing is written, stands for that.
-    fn bury(&mut self, vsp: u32, cx: &mut Cx<Op>) -> bool {
-        let sp = self.layout.superpage;
-        if self.pool.free() <= FLOOR as usize {
-            return self.press_limbo(false);
-        }
-        if self.log.horizon() <= LAST_NAMES || !self.log.fits(sp) {
-            self.wishes.starve();
-            return false;
-        }
-        let known = self.table.holds_lost(vsp);
-        let grave = self.take_free();
-        self.pool.open(grave, u8::MAX);
-        for slot in 0..sp {
-            let Some(lsn) = self.table.holds(vsp * sp + slot) else { continue };
-            let to = grave * sp + slot;
-            let keys = self.table.keys(lsn, Some(to));
-            keys.into_iter().for_each(|key| self.checkpoint.changed(key));
-            self.table.point(&mut self.pool, lsn, to);
-        }
-        cx.touch(8 * sp as usize);
-        self.table.give_up(grave);
-        self.pool.become_(grave, State::Stuck, false);
-        let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
-        self.log.lose(&listing, runs(|slot| self.table.holds(grave * sp + slot), sp));
-        self.send_to_limbo(vsp);
-        if !known {
-            cx.tell(Event::Lost { sectors: self.pool.valid(grave) });
-        }
-        true
-    }
-
-    /// Moves the end of a loan on.
-    pub fn pump_loans(&mut self, cx: &mut Cx<Op>) -> bool {
-        let Some(loans) = self.table.loans() else { return false };
-        let Some((part, phase)) = loans.ending else { return false };
-        let vsps = loans.superpages(part);
-        let (vsp, count) = (vsps.start, vsps.len() as u32);
-        match phase {
-            Phase::Ending => {
-                let mut left = vsps.filter(|vsp| self.pool.state(*vsp) != State::Home);
-                match left.next() {
-                    Some(vsp) => self.press_out(part, vsp, cx),
-                    None => self.forget_lent(part, (vsp, count), cx),
-                }
+        Phase::Forgetting => false,
+        Phase::Recorded(event) => {
+            if area.durable().direct < event {
+                let mark = Mark { direct: event, ..Mark::default() };
+                area.wishes.press(mark);
+                return false;
             }
-            Phase::Forgetting => false,
-            Phase::Recorded(event) => {
-                if self.durable().direct < event {
-                    let mark = Mark { direct: event, ..Mark::default() };
-                    self.wishes.press(mark);
-                    return false;
-                }
-                self.table.loans().expect("there are loans").ending = None;
-                true
+            area.table.loans().expect("there are loans").ending = None;
+            true
+        }
+    }
+}
+
+/// Tells the device to forget what the superpages of the ending loan held.
+fn forget_lent<M: HiddenMap>(
+    area: &mut Area<M>,
+    part: u32,
+    (vsp, count): (u32, u32),
+    cx: &mut Cx<Op>,
+) -> bool {
+    if cx.command_room() == 0 {
+        return false;
+    }
+    set_ending(area, part, Phase::Forgetting);
+    let lba = area.layout.data_at(vsp);
+    let sectors = u64::from(count) * u64::from(area.layout.superpage);
+    cx.submit(Own(Op::Loan), Command::Reset { device: 0, lba, sectors });
+    true
+}
+
+/// Whether nothing more of a superpage can be read.
+fn is_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32) -> bool {
+    let known = area.table.loans().is_some_and(|loans| loans.salvaged == Some(vsp));
+    known && !area.pool.pinned(vsp)
+}
+
+fn set_ending<M: HiddenMap>(area: &mut Area<M>, part: u32, phase: Phase) {
+    let loans = area.table.loans().expect("there are loans");
+    let fits = matches!(
+        (loans.ending, phase),
+        (Some((_, Phase::Ending)), Phase::Forgetting)
+            | (Some((_, Phase::Forgetting)), Phase::Recorded(_))
+    );
+    assert!(fits, "a loan that is at {:?} is not at {phase:?} next", loans.ending);
+    loans.ending = Some((part, phase));
+}
+
+/// Asks for what frees a superpage of the ending loan.
+fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
+    match area.pool.state(vsp) {
+        State::Free => {
+            let before = area.pool.free();
+            withhold(area, part, cx);
+            let withheld = area.pool.free() < before;
+            if !withheld {
+                area.wishes.starve();
             }
+            withheld
         }
-    }
-
-    /// Tells the device to forget what the superpages of the ending loan held.
-    fn forget_lent(&mut self, part: u32, (vsp, count): (u32, u32), cx: &mut Cx<Op>) -> bool {
-        if cx.command_room() == 0 {
-            return false;
+        State::Staged(index) if area.stages.filling() == Some(index) => {
+            area.stages.close_filling();
+            true
         }
-        self.set_ending(part, Phase::Forgetting);
-        let lba = self.layout.data_at(vsp);
-        let sectors = u64::from(count) * u64::from(self.layout.superpage);
-        cx.submit(Own(Op::Loan), Command::Reset { device: 0, lba, sectors });
-        true
+        State::Limbo => area.press_limbo(false),
+        State::Stuck if is_salvaged(area, vsp) => bury(area, vsp, cx),
+        _ if area.pool.pinned(vsp) => area.checkpoint.hurry(),
+        _ => false,
     }
+}
 
-    /// Whether nothing more of a superpage can be read.
-    fn is_salvaged(&mut self, vsp: u32) -> bool {
-        let known = self.table.loans().is_some_and(|loans| loans.salvaged == Some(vsp));
-        known && !self.pool.pinned(vsp)
+/// The device forgot what the superpages of the ending loan held.
+pub fn loan_forgotten<M: HiddenMap>(area: &mut Area<M>, ok: bool) {
+    let loans = area.table.loans().expect("there are loans");
+    let Some((part, Phase::Forgetting)) = loans.ending else {
+        unreachable!("the device was told once")
+    };
+    if !ok {
+        return;
     }
-
-    fn set_ending(&mut self, part: u32, phase: Phase) {
-        let loans = self.table.loans().expect("there are loans");
-        let fits = matches!(
-            (loans.ending, phase),
-            (Some((_, Phase::Ending)), Phase::Forgetting)
-                | (Some((_, Phase::Forgetting)), Phase::Recorded(_))
-        );
-        assert!(fits, "a loan that is at {:?} is not at {phase:?} next", loans.ending);
-        loans.ending = Some((part, phase));
-    }
-
-    /// Asks for what frees a superpage of the ending loan.
-    fn press_out(&mut self, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
-        match self.pool.state(vsp) {
-            State::Free => {
-                let before = self.pool.free();
-                self.withhold(part, cx);
-                let withheld = self.pool.free() < before;
-                if !withheld {
-                    self.wishes.starve();
-                }
-                withheld
-            }
-            State::Staged(index) if self.stages.filling() == Some(index) => {
-                self.stages.close_filling();
-                true
-            }
-            State::Limbo => self.press_limbo(false),
-            State::Stuck if self.is_salvaged(vsp) => self.bury(vsp, cx),
-            _ if self.pool.pinned(vsp) => self.checkpoint.hurry(),
-            _ => false,
-        }
-    }
-
-    /// The device forgot what the superpages of the ending loan held.
-    pub fn loan_forgotten(&mut self, ok: bool) {
-        let loans = self.table.loans().expect("there are loans");
-        let Some((part, Phase::Forgetting)) = loans.ending else {
-            unreachable!("the device was told once")
-        };
-        if !ok {
-            return;
-        }
-        let vsps = loans.superpages(part);
-        let (vsp, count) = (vsps.start, vsps.len() as u32);
-        let checkpoint = &mut self.checkpoint;
-        self.table.end_loan(vsp, count, |key| checkpoint.changed(key));
-        self.direct.end_loan((vsp, count), self.log.sealed());
-        self.direct.end_event();
-        let event = self.direct.done();
-        self.set_ending(part, Phase::Recorded(event));
-    }
+    let vsps = loans.superpages(part);
+    let (vsp, count) = (vsps.start, vsps.len() as u32);
+    let checkpoint = &mut area.checkpoint;
+    area.table.end_loan(vsp, count, |key| checkpoint.changed(key));
+    area.direct.end_loan((vsp, count), area.log.sealed());
+    area.direct.end_event();
+    let event = area.direct.done();
+    set_ending(area, part, Phase::Recorded(event));
 }

@@ -173,7 +173,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
 
     fn pump_collection(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
         let Hidden { route, victims, movers, forward, spill, .. } = self;
-        let killed = route.pump_killing(area, cx) | area.pump_loans(cx);
+        let killed = route.pump_killing(area, cx) | lend::pump_loans(area, cx);
         let moved = movers.pump_movers(area, (forward, victims.victim()), cx);
         let with = &mut Parts::new(movers, forward, spill, route);
         victims.pump_victims(area, with, cx) | moved | killed
@@ -199,7 +199,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
             Op::Bounce { .. } | Op::Forward { .. } => {
                 self.forward.forward_done(area, op, command, ok, cx);
             }
-            Op::Loan => area.loan_forgotten(ok),
+            Op::Loan => lend::loan_forgotten(area, ok),
             op => self.movers.mover_done(area, &mut self.victims, (op, command), ok),
         }
     }

@@ -24,6 +24,8 @@ use crate::vsp::pool::State;
 use super::collect::Victims;
 use super::forward::Forward;
 use super::hidden::HiddenMap;
+use super::kills;
+use super::lend;
 use super::ops::Op;
 use super::route::Route;
 
@@ -321,7 +323,7 @@ impl Movers {
         index: usize,
         cx: &mut Cx<Op>,
     ) -> bool {
-        if !area.room_for_kills() {
+        if !kills::room_for_kills(area) {
             return false;
         }
         let first = u64::from(self.list[index].lsp) * u64::from(area.layout.superpage);
@@ -331,14 +333,14 @@ impl Movers {
             };
             let lsn = first + o as u64;
             if area.table.live(slot) == Some(lsn) {
-                area.kill_slot(slot, cx);
+                kills::kill_slot(area, slot, cx);
             } else if planted(Bug::MoveOverNewer)
                 && let Some(newer) = area.table.find(lsn)
             {
-                area.kill_slot(newer, cx);
+                kills::kill_slot(area, newer, cx);
             }
         }
-        area.end_kills();
+        kills::end_kills(area);
         self.list[index].go(Phase::Idle);
         true
     }
@@ -407,7 +409,7 @@ fn stick<M: HiddenMap>(area: &mut Area<M>, victims: &mut Victims, vsp: u32) {
     match area.pool.state(vsp) {
         State::Full => {
             area.pool.become_(vsp, State::Stuck, area.pool.pinned(vsp));
-            area.note_salvaged(vsp, false);
+            lend::note_salvaged(area, vsp, false);
         }
         State::Victim => victims.note_failed(),
         _ => {}

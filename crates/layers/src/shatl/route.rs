@@ -17,6 +17,8 @@ use crate::vsp::layout::Layout;
 use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 
 use super::hidden::HiddenMap;
+use super::kills;
+use super::lend;
 use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
@@ -113,7 +115,7 @@ impl Route {
         if kind == Kind::Trim {
             return self.trim_home(area, movers, req, cx);
         }
-        if !begun && !area.owns_homes(area.table.lsp(lba)..=area.table.lsp(end - 1), cx) {
+        if !begun && !lend::owns_homes(area, area.table.lsp(lba)..=area.table.lsp(end - 1), cx) {
             return false;
         }
         if self.goes_home(lba, sectors) && !begun {
@@ -124,7 +126,7 @@ impl Route {
             }
             return ready;
         }
-        if self.is_direct(lba, end, cx) || !area.admits() {
+        if self.is_direct(lba, end, cx) || !kills::admits(area) {
             return false;
         }
         let moved = area.gather(req, u64::MAX, cx);
@@ -288,11 +290,11 @@ impl Route {
         cx.touch((busy.unwrap_or(last) - from + 1) as usize);
         let lsp = busy.unwrap_or(last);
         if busy.is_some() {
-            if !area.room_for_kills() {
+            if !kills::room_for_kills(area) {
                 return false;
             }
             let low = first.max(u64::from(lsp) * sp);
-            area.kill_copies(lsp, low, end, cx);
+            kills::kill_copies(area, lsp, low, end, cx);
         }
         let stop = end.min((u64::from(lsp) + 1) * sp);
         if stop < end {

@@ -9,6 +9,7 @@ use crate::vsp::Area;
 use crate::vsp::pool::State;
 
 use super::hidden::HiddenMap;
+use super::kills;
 use super::ops::Op;
 use crate::vsp::ops::Cx;
 
@@ -84,7 +85,7 @@ impl Spill {
         }
         if self.idle < area.layout.count {
             cx.wake();
-        } else if !area.admits() {
+        } else if !kills::admits(area) {
             // Nothing can go home before what is open or pinned is not.
             area.checkpoint.hurry();
             if area.stages.filling().is_some() {

@@ -21,11 +21,14 @@ use hostftl_format::hard::{
 
 use crate::planted::{Bug, planted};
 
-use super::area::Area;
+use super::direct::Direct;
 use super::layout::Layout;
-use super::log::Mark;
-use super::ops::{Cx, Op};
+use super::log::{Log, Mark};
+use super::ops::{Cx, Op, OwnOp};
+use super::pool::Pool;
+use super::stages::Stages;
 use super::table::Table;
+use super::wishes::Wishes;
 
 /// Images under way at once.
 const IMAGES: usize = 4;
@@ -232,208 +235,233 @@ fn meta_of(command: Command) -> MetaBuf {
         .expect("checkpoints are metadata")
 }
 
-impl<T: Table> Area<T> {
-    /// One move of the rotation.
-    pub fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
-        match self.checkpoint.phase {
-            Phase::Idle => self.begin_rotation(),
-            Phase::Images => self.write_image(cx) || self.fill_image(cx) || self.begin_image(),
-            Phase::ImageSync(Sync::Over) if cx.command_room() >= 2 => {
-                self.checkpoint.go(Phase::Roots);
-                self.checkpoint.number += 1;
-                self.write_root(0, cx);
-                self.write_root(1, cx);
-                true
-            }
-            Phase::RootSync(Sync::Over) => {
-                let first = self.checkpoint.rotation.log;
-                self.checkpoint.first_log = Some(first);
-                self.checkpoint.go(Phase::Idle);
-                let all = planted(Bug::RootSettlesAll);
-                let settles =
-                    if all { self.direct.done() } else { self.checkpoint.rotation.settles };
-                self.direct.settle_events(settles);
-                self.unpin(first);
-                cx.tell(Event::CheckpointDone);
-                true
-            }
-            _ => false,
-        }
-    }
+/// The parts that a checkpoint needs.
+#[derive(Debug)]
+pub struct Needs<'a, T: Table> {
+    /// Where it goes.
+    pub layout: &'a Layout,
+    /// Whose it is.
+    pub uuid: [u8; 16],
+    /// What it shows.
+    pub table: &'a mut T,
+    /// Superpages that replay needs are kept until then.
+    pub pool: &'a mut Pool,
+    /// From where on that is.
+    pub log: &'a mut Log,
+    /// How much was written since the last one.
+    pub stages: &'a Stages,
+    /// Kills that it makes durable.
+    pub direct: &'a mut Direct,
+    /// What must become durable first.
+    pub wishes: &'a mut Wishes,
+    /// Everything up to now.
+    pub mark: Mark,
+}
 
+impl<T: Table> Needs<'_, T> {
     /// Superpages that log may keep; many while many are free.
     fn pin_limit(&self) -> u32 {
         self.layout.max_pinned().max(self.pool.free() as u32 / 2)
     }
+}
 
-    fn begin_rotation(&mut self) -> bool {
-        let half = (self.layout.interval() / 2).max(1);
-        let opened = self.stages.opened() - self.checkpoint.rotation.stamp;
-        let crowded = self.pool.pins() as u32 >= self.pin_limit() / 2;
-        if !self.checkpoint.hurried && opened < u64::from(half) && !crowded {
+impl Checkpoint {
+    /// One move of the rotation, and whether anything moved. When a root became durable, the first
+    /// log write that it needs.
+    pub fn pump<T: Table>(
+        &mut self,
+        with: &mut Needs<T>,
+        cx: &mut Cx<T::Op>,
+    ) -> (bool, Option<u64>) {
+        let moved = match self.phase {
+            Phase::Idle => self.begin_rotation(with),
+            Phase::Images => {
+                self.write_image(with, cx) || self.fill_image(with, cx) || self.begin_image(with)
+            }
+            Phase::ImageSync(Sync::Over) if cx.command_room() >= 2 => {
+                self.go(Phase::Roots);
+                self.number += 1;
+                self.write_root(0, with, cx);
+                self.write_root(1, with, cx);
+                true
+            }
+            Phase::RootSync(Sync::Over) => {
+                let first = self.rotation.log;
+                self.first_log = Some(first);
+                self.go(Phase::Idle);
+                let all = planted(Bug::RootSettlesAll);
+                let settles = if all { with.direct.done() } else { self.rotation.settles };
+                with.direct.settle_events(settles);
+                cx.tell(Event::CheckpointDone);
+                return (true, self.first_log);
+            }
+            _ => false,
+        };
+        (moved, None)
+    }
+
+    fn begin_rotation<T: Table>(&mut self, with: &mut Needs<T>) -> bool {
+        let half = (with.layout.interval() / 2).max(1);
+        let opened = with.stages.opened() - self.rotation.stamp;
+        let crowded = with.pool.pins() as u32 >= with.pin_limit() / 2;
+        if !self.hurried && opened < u64::from(half) && !crowded {
             return false;
         }
-        if self.checkpoint.is_current(self.log.next()) {
-            self.checkpoint.hurried = false;
-            self.checkpoint.rotation.stamp = self.stages.opened();
+        if self.is_current(with.log.next()) {
+            self.hurried = false;
+            self.rotation.stamp = with.stages.opened();
             return false;
         }
-        self.checkpoint.hurried |= self.pool.pins() as u32 >= self.pin_limit();
-        let names = self.stages.queued().chain(self.pool.free_list()).take(CANDIDATES);
-        self.checkpoint.candidates.clear();
-        self.checkpoint.candidates.extend(names);
-        let composed = self.log.composed().mark.stamp;
-        let checkpoint = &mut self.checkpoint;
-        checkpoint.rotation = Rotation {
-            stamp: self.stages.opened(),
-            log: self.log.next(),
-            settles: self.direct.settleable(composed),
-            quota: checkpoint.dirty_count,
+        self.hurried |= with.pool.pins() as u32 >= with.pin_limit();
+        let names = with.stages.queued().chain(with.pool.free_list()).take(CANDIDATES);
+        self.candidates.clear();
+        self.candidates.extend(names);
+        let composed = with.log.composed().mark.stamp;
+        self.rotation = Rotation {
+            stamp: with.stages.opened(),
+            log: with.log.next(),
+            settles: with.direct.settleable(composed),
+            quota: self.dirty_count,
             cursor: 0,
             begun: 0,
         };
-        checkpoint.go(Phase::Images);
+        self.go(Phase::Images);
         true
     }
 
     /// Writes an image of what is durable.
-    fn write_image(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    fn write_image<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> bool {
         let early = planted(Bug::CheckpointEarly);
-        let durable = Mark { direct: self.direct.flushed(), ..self.log.durable().mark };
+        let durable = Mark { direct: with.direct.flushed(), ..with.log.durable().mark };
         let shown = |mark| durable.covers(mark) || early;
         let ready = |image: &Image| matches!(image.phase, ImagePhase::Waiting(mark) if shown(mark));
-        let Some(slot) = self.checkpoint.images.iter().position(ready) else { return false };
+        let Some(slot) = self.images.iter().position(ready) else { return false };
         if cx.command_room() == 0 {
             return false;
         }
-        let image = &mut self.checkpoint.images[slot];
+        let image = &mut self.images[slot];
         image.phase = ImagePhase::Writing;
         let group = image.group;
         let mut buf = image.buf.take().expect("a full image has its buffer");
-        self.checkpoint.generations[group as usize] += 1;
-        let generation = self.checkpoint.generations[group as usize];
-        let lba = self.layout.group_at(group, generation);
+        self.generations[group as usize] += 1;
+        let generation = self.generations[group as usize];
+        let lba = with.layout.group_at(group, generation);
         for (index, page) in buf.pages_mut().iter_mut().enumerate() {
             let at = lba + index as u64 * u64::from(SECTORS_PER_BLOCK);
-            seal_map(page, MapPage { group, index: index as u32, generation }, self.uuid, at);
+            seal_map(page, MapPage { group, index: index as u32, generation }, with.uuid, at);
         }
-        let pages = self.layout.pages();
-        let command = self.checkpoint_program(lba, buf, pages, self.layout.superpage, cx);
+        let pages = with.layout.pages();
+        let command = program(lba, buf, pages, with.layout.superpage, cx);
         cx.submit(Op::Image { slot: slot as u8 }, command);
         true
     }
 
-    fn checkpoint_program(
-        &mut self,
-        lba: u64,
-        buf: MetaBuf,
-        pages: u32,
-        sectors: u32,
-        cx: &mut Cx<T::Op>,
-    ) -> Command {
-        let mut gather = Gather::new();
-        gather.push(Piece::Meta { buf, pages });
-        let rest = sectors - pages * SECTORS_PER_BLOCK;
-        if rest > 0 {
-            gather.push(Piece::zero_sectors(rest));
-        }
-        cx.counters().checkpoint_written += u64::from(sectors);
-        let tally = Tally::of(Cause::Checkpoint, sectors);
-        Command::Program { device: 0, lba, gather, tally, placement: 0 }
-    }
-
     /// Copies a page of map into an image that is being filled.
-    fn fill_image(&mut self, cx: &mut Cx<T::Op>) -> bool {
-        let mark = self.mark_all();
+    fn fill_image<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> bool {
+        let mark = with.mark;
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
-        let Some(image) = self.checkpoint.images.iter_mut().find(filling) else { return false };
+        let Some(image) = self.images.iter_mut().find(filling) else { return false };
         let ImagePhase::Filling(index) = image.phase else { unreachable!("it was found filling") };
-        let from = u64::from(image.group) * self.checkpoint.group_entries
-            + u64::from(index) * MAP_ENTRIES as u64;
+        let from =
+            u64::from(image.group) * self.group_entries + u64::from(index) * MAP_ENTRIES as u64;
         let buf = image.buf.as_mut().expect("an image that is filled has its buffer");
-        self.table.image(&mut buf.pages_mut()[index as usize], from);
+        with.table.image(&mut buf.pages_mut()[index as usize], from);
         cx.touch(MAP_ENTRIES);
         image.phase = ImagePhase::Filling(index + 1);
-        if index + 1 == self.layout.pages() {
+        if index + 1 == with.layout.pages() {
             image.phase = ImagePhase::Waiting(mark);
-            self.wishes.want(mark);
-            if self.checkpoint.hurried {
-                self.wishes.press(mark);
+            with.wishes.want(mark);
+            if self.hurried {
+                with.wishes.press(mark);
             }
         }
         true
     }
 
     /// Begins the image of the next dirty group, or ends with the images.
-    fn begin_image(&mut self) -> bool {
-        let crowded = self.pool.pins() as u32 >= self.pin_limit();
-        let checkpoint = &mut self.checkpoint;
-        let half = u64::from(self.layout.interval() / 2).max(1);
-        let since = self.stages.opened() - checkpoint.rotation.stamp;
-        let due = since * u64::from(checkpoint.rotation.quota) / half;
-        checkpoint.hurried |= crowded || since >= half;
-        if checkpoint.hurried {
-            self.press_waiting_images();
-        } else if u64::from(checkpoint.rotation.begun) > due
-            && self.checkpoint.rotation.cursor < self.layout.groups
+    fn begin_image<T: Table>(&mut self, with: &mut Needs<T>) -> bool {
+        let crowded = with.pool.pins() as u32 >= with.pin_limit();
+        let half = u64::from(with.layout.interval() / 2).max(1);
+        let since = with.stages.opened() - self.rotation.stamp;
+        let due = since * u64::from(self.rotation.quota) / half;
+        self.hurried |= crowded || since >= half;
+        if self.hurried {
+            self.press_waiting_images(with);
+        } else if u64::from(self.rotation.begun) > due && self.rotation.cursor < with.layout.groups
         {
             return false;
         }
-        let checkpoint = &mut self.checkpoint;
-        let end = (checkpoint.rotation.cursor + SCAN).min(self.layout.groups);
-        let next =
-            (checkpoint.rotation.cursor..end).find(|group| checkpoint.dirty[*group as usize]);
+        let end = (self.rotation.cursor + SCAN).min(with.layout.groups);
+        let next = (self.rotation.cursor..end).find(|group| self.dirty[*group as usize]);
         let Some(group) = next else {
-            let moved = checkpoint.rotation.cursor < end;
-            checkpoint.rotation.cursor = end;
-            let quiet = checkpoint.images.iter().all(|image| image.phase == ImagePhase::Idle);
-            if end == self.layout.groups && quiet {
-                checkpoint.go(Phase::ImageSync(Sync::Wanted));
-                checkpoint.hurried = false;
+            let moved = self.rotation.cursor < end;
+            self.rotation.cursor = end;
+            let quiet = self.images.iter().all(|image| image.phase == ImagePhase::Idle);
+            if end == with.layout.groups && quiet {
+                self.go(Phase::ImageSync(Sync::Wanted));
+                self.hurried = false;
                 return true;
             }
             return moved;
         };
-        let Some(image) = checkpoint.free_image() else { return false };
+        let Some(image) = self.free_image() else { return false };
         image.group = group;
         image.phase = ImagePhase::Filling(0);
-        checkpoint.rotation.cursor = group + 1;
-        checkpoint.rotation.begun += 1;
-        checkpoint.dirty[group as usize] = false;
-        checkpoint.dirty_count -= 1;
+        self.rotation.cursor = group + 1;
+        self.rotation.begun += 1;
+        self.dirty[group as usize] = false;
+        self.dirty_count -= 1;
         true
     }
 
     /// In a hurry, what images wait for is committed.
-    fn press_waiting_images(&mut self) {
-        for image in &self.checkpoint.images {
+    fn press_waiting_images<T: Table>(&mut self, with: &mut Needs<T>) {
+        for image in &self.images {
             if let ImagePhase::Waiting(mark) = image.phase {
-                self.wishes.press(mark);
+                with.wishes.press(mark);
             }
         }
     }
 
-    fn write_root(&mut self, copy: u8, cx: &mut Cx<T::Op>) {
-        let checkpoint = &mut self.checkpoint;
-        let mut buf = checkpoint.roots[copy as usize].take().expect("no root is being written");
-        let lba = self.layout.root_at(checkpoint.number, copy.into());
+    fn write_root<T: Table>(&mut self, copy: u8, with: &mut Needs<T>, cx: &mut Cx<T::Op>) {
+        let mut buf = self.roots[copy as usize].take().expect("no root is being written");
+        let lba = with.layout.root_at(self.number, copy.into());
         let root = Root {
-            number: checkpoint.number,
-            epoch: self.log.epoch(),
-            first_log: checkpoint.rotation.log,
-            superpage: self.layout.superpage,
-            count: self.layout.count,
-            groups: self.layout.groups,
+            number: self.number,
+            epoch: with.log.epoch(),
+            first_log: self.rotation.log,
+            superpage: with.layout.superpage,
+            count: with.layout.count,
+            groups: with.layout.groups,
         };
         let (first, rest) = buf.pages_mut().split_first_mut().expect("a root has a page");
-        emit_root(first, &root, checkpoint.candidates.iter().copied(), self.uuid, lba);
-        let generations = checkpoint.generations.chunks(ROOT_GENERATIONS);
+        emit_root(first, &root, self.candidates.iter().copied(), with.uuid, lba);
+        let generations = self.generations.chunks(ROOT_GENERATIONS);
         for ((page, list), i) in rest.iter_mut().zip(generations).zip(1u64..) {
             let at = lba + i * u64::from(SECTORS_PER_BLOCK);
-            emit_generations(page, root.number, list, self.uuid, at);
+            emit_generations(page, root.number, list, with.uuid, at);
         }
-        let sectors = self.layout.root * self.layout.superpage;
-        let command = self.checkpoint_program(lba, buf, self.layout.root_pages(), sectors, cx);
+        let sectors = with.layout.root * with.layout.superpage;
+        let command = program(lba, buf, with.layout.root_pages(), sectors, cx);
         cx.submit(Op::Root { copy }, command);
     }
+}
+
+/// Writes metadata, with zeros behind it up to so many sectors.
+fn program<Own: OwnOp>(
+    lba: u64,
+    buf: MetaBuf,
+    pages: u32,
+    sectors: u32,
+    cx: &mut Cx<Own>,
+) -> Command {
+    let mut gather = Gather::new();
+    gather.push(Piece::Meta { buf, pages });
+    let rest = sectors - pages * SECTORS_PER_BLOCK;
+    if rest > 0 {
+        gather.push(Piece::zero_sectors(rest));
+    }
+    cx.counters().checkpoint_written += u64::from(sectors);
+    let tally = Tally::of(Cause::Checkpoint, sectors);
+    Command::Program { device: 0, lba, gather, tally, placement: 0 }
 }
