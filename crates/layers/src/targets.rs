@@ -42,6 +42,20 @@ enum Phase {
     Stopped,
 }
 
+impl Target {
+    fn go(&mut self, next: Phase) {
+        let fits = matches!(
+            (self.phase, next),
+            (Phase::New, Phase::Starting)
+                | (Phase::Starting, Phase::Ready)
+                | (Phase::Ready, Phase::Stopping)
+                | (Phase::Stopping, Phase::Stopped)
+        );
+        assert!(fits, "a target that is {:?} is not {next:?} next", self.phase);
+        self.phase = next;
+    }
+}
+
 /// A range of the parallel units of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
@@ -213,11 +227,11 @@ impl Targets {
                     out.push(Output::Submit(Token(token | (index as u64) << SHIFT), command));
                 }
                 Output::Event(Event::Ready { replayed, dropped }) => {
-                    target.phase = Phase::Ready;
+                    target.go(Phase::Ready);
                     self.found = (self.found.0 + replayed, self.found.1 + dropped);
                     self.starting -= 1;
                 }
-                Output::Event(Event::Stopped) => target.phase = Phase::Stopped,
+                Output::Event(Event::Stopped) => target.go(Phase::Stopped),
                 other => out.push(other),
             }
         }
@@ -242,7 +256,7 @@ impl Targets {
     fn wake(&mut self, now: Nanos, out: &mut Out) {
         if let Some(index) = self.to_move() {
             let stops = self.stopping;
-            self.list[index].phase = if stops { Phase::Stopping } else { Phase::Starting };
+            self.list[index].go(if stops { Phase::Stopping } else { Phase::Starting });
             let input = if stops { Input::Stop } else { Input::Timer };
             return self.give(index, now, input, out);
         }

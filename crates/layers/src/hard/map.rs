@@ -88,6 +88,7 @@ impl Table for Map {
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
         let lost = self.kill(pool, lsn);
+        assert_eq!(self.to[lsn as usize], 0, "a sector is in one place");
         self.to[lsn as usize] = vsn + 1;
         self.back[vsn as usize] = lsn as u32 + 1;
         let vsp = pool.superpage_of(vsn);

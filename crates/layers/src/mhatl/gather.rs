@@ -137,7 +137,11 @@ impl Job {
             (self.phase, next),
             (Phase::Idle | Phase::Base, Phase::Rest) | (Phase::Rest, Phase::Base | Phase::Idle)
         );
-        assert!(fits, "a job that is at {:?} is not at {next:?} next", self.phase);
+        assert!(
+            fits && self.outstanding == 0,
+            "a job that is at {:?} is not at {next:?} next",
+            self.phase
+        );
         self.phase = next;
     }
 }
@@ -211,6 +215,7 @@ impl Buddies {
         host: (u32, u32),
         cx: &mut Cx<Op>,
     ) -> Option<u8> {
+        assert!(!self.jobs.has(lsp), "one job gathers an LSP");
         let index = self.jobs.idle()?;
         let stage = area.own_stage(cx)?;
         let sp = area.layout.superpage;

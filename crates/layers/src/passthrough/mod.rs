@@ -92,18 +92,21 @@ impl Passthrough {
             return slot.answer(Err(error), out);
         }
         let index = self.free.pop().expect("a request came without credit");
+        self.begin(index, slot, out);
+    }
+
+    #[inline]
+    fn begin(&mut self, index: u16, slot: Slot, out: &mut Out) {
         self.watch(slot.deadline);
-        self.slots[index as usize] = Some(slot);
+        assert!(self.slots[usize::from(index)].is_none(), "a free slot has no request");
+        self.slots[usize::from(index)] = Some(slot);
         self.advance(index, out);
     }
 
     /// Sends a flush of the layer's own.
     fn flush_for(&mut self, own: Own, now: Nanos, out: &mut Out) {
         let index = self.free.pop().expect("no request is under way");
-        let slot = Slot::own_flush(own, now.saturating_add(self.deadline));
-        self.watch(slot.deadline);
-        self.slots[index as usize] = Some(slot);
-        self.advance(index, out);
+        self.begin(index, Slot::own_flush(own, now.saturating_add(self.deadline)), out);
     }
 
     /// Makes sure that something looks at a deadline.

@@ -231,6 +231,9 @@ impl Raid5 {
             (Kind::Flush | Kind::Write { .. }, _) => Step::Flush,
         };
         let op = Op::new(index, part, step);
+        let taken = op.stripe.is_some_and(|stripe| self.stripes.contains(&stripe));
+        assert!(!taken, "one operation writes a stripe");
+        assert!(self.ops[usize::from(slot)].is_none(), "an idle slot has no operation");
         self.stripes.extend(op.stripe);
         self.ops[slot as usize] = Some(op);
         self.advance(slot, out);

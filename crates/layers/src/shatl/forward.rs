@@ -68,6 +68,7 @@ impl Forward {
     /// Reads a new victim.
     pub fn read_victim<M: HiddenMap>(&mut self, area: &mut Area<M>, victim: u32, cx: &mut Cx<Op>) {
         let sp = area.layout.superpage;
+        assert!(!self.is_busy(), "the buffer holds one victim");
         (self.reading, self.holds) = (true, Some(victim));
         self.pays = 4 * area.pool.weight(victim) <= 3 * sp;
         let into = Target::Data(self.buffer().view_mut_sectors(0, sp));
@@ -104,6 +105,7 @@ impl Forward {
         left: u32,
         cx: &mut Cx<Op>,
     ) -> u32 {
+        assert!(self.holds(area.pool.superpage_of(from)), "what is copied was read");
         let lsn = area.table.live(from).expect("what is copied is live");
         let follows = |i: &u32| area.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;

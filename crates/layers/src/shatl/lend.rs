@@ -122,6 +122,7 @@ pub fn owns_homes<M: HiddenMap>(
     let Some(lsp) = lsps.into_iter().find(waits) else { return true };
     if loans.ending.is_none() {
         let part = (lsp - loans.first) / loans.part;
+        assert_eq!(loans.over >> part & 1, 0, "a loan ends once");
         loans.ending = Some((part, Phase::Ending));
         withhold(area, part, cx);
     }
