@@ -157,3 +157,43 @@ impl Buffers {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffers() -> Buffers {
+        let layout = Layout::example(3);
+        let (count, sectors) = Buffers::needed(&layout);
+        let list = (0..count).map(|id| Payload::issue(id, sectors)).collect();
+        Buffers::new(list, &layout)
+    }
+
+    #[test]
+    fn no_buffer_has_two_uses() {
+        let mut it = buffers();
+        let rows: Vec<Buffer> = (0..ROWS as u8).flat_map(|row| it.of_row(row)).collect();
+        let gc = [Buffer::Gc(0), Buffer::Gc(1), Buffer::Other];
+        let mut ids: Vec<u32> = rows.into_iter().chain(gc).map(|which| it.at(which).id()).collect();
+        let scratch = |index| (it.scratch(index).0.id(), it.scratch(index).1);
+        let mut all: Vec<(u32, u32)> = (0..BLOCK_OPS as u8).map(scratch).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), BLOCK_OPS, "each operation has scratch of its own");
+        ids.extend(all.into_iter().filter(|(_, from)| *from == 0).map(|(id, _)| id));
+        ids.sort_unstable();
+        assert!(ids.iter().copied().eq(0..ids.len() as u32), "{ids:?}");
+        it.void();
+    }
+
+    #[test]
+    fn a_view_comes_back_to_a_buffer_that_was_exchanged_meanwhile() {
+        let mut it = buffers();
+        let view = it.at(Buffer::Row(0, 1)).view_sectors(0, 8);
+        it.exchange(Buffer::Row(0, 1), Buffer::Row(5, 2));
+        assert!(it.is_idle(Buffer::Row(0, 1)) && !it.is_idle(Buffer::Row(5, 2)));
+        it.repay_row(0, view);
+        assert!(it.is_idle(Buffer::Row(5, 2)));
+        it.void();
+    }
+}

@@ -228,3 +228,54 @@ impl Roots {
         (self.lba(current, at), gap)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One device whose zones have room for four roots.
+    fn layout() -> Layout {
+        let mut layout = Layout::example(1);
+        (layout.zoned, layout.column) = (true, 8 * layout.root_stride());
+        layout
+    }
+
+    /// Writes a root, as long as there is room; the place of its first copy.
+    fn write(roots: &mut Roots) -> Option<u64> {
+        let first = roots.has_room(0).then(|| roots.enter(0, 0))?;
+        let second = roots.enter(0, 1);
+        assert_eq!(second.0, first.0 + u64::from(roots.stride), "the copies lie side by side");
+        assert_eq!((first.1, second.1), (0, 0), "nothing lies between them");
+        Some(first.0)
+    }
+
+    #[test]
+    fn roots_follow_each_other_and_the_zone_of_the_durable_one_is_not_erased() {
+        let layout = layout();
+        let mut roots = Roots::new(&layout);
+        let mut count = 0;
+        while let Some(at) = write(&mut roots) {
+            assert_eq!(at, 2 * count * u64::from(roots.stride));
+            count += 1;
+        }
+        assert!(count > 1 && roots.copies(0, 0) == 2 * count as u32);
+        roots.made_durable();
+        assert_eq!(roots.following(0), Some(1), "zone 0 has the durable root");
+        roots.fail(0, layout.column.into());
+        assert!(roots.is_again());
+        assert_eq!(roots.following(0), Some(2), "zone 1 failed");
+        roots.go_on_in(0, 2);
+        assert_eq!((roots.following(0), roots.written(0, 0)), (Some(3), Some(0)));
+        roots.was_reset(0, 0);
+        assert_eq!(roots.written(0, 0), None);
+    }
+
+    #[test]
+    fn behind_a_torn_copy_zeros_come_first() {
+        let mut roots = Roots::new(&layout());
+        assert!(write(&mut roots).is_some());
+        let sent = 2 * roots.stride + 1;
+        roots.at(0, 0).sent = sent;
+        assert_eq!(roots.next(0, 0), (4 * roots.stride, 2 * roots.stride - 1));
+    }
+}

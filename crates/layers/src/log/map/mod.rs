@@ -16,6 +16,8 @@ pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
 pub(in crate::log) mod pages;
 pub(in crate::log) mod size;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec;
 use alloc::vec::Vec;

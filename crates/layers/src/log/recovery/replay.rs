@@ -370,3 +370,19 @@ impl Replay {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_goes_on_where_its_last_row_says() {
+        let stripe = Stripe::new(0b11, false);
+        let at = At { segment: 3, slot: 7, sector: 0 };
+        let mut chain = Chain { at: Some((at, stripe)), ahead: Some((5, stripe)), next: None };
+        chain.end();
+        assert_eq!(chain.at, Some((At { segment: 5, slot: 0, sector: 0 }, stripe)));
+        chain.end();
+        assert_eq!(chain.at, None, "it had not gone on from there");
+    }
+}

@@ -100,3 +100,26 @@ impl Recovery {
 pub fn is_blank(buf: &MetaBuf) -> bool {
     buf.pages().iter().all(|page| page.0 == [0; BLOCK])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::layout::Layout;
+
+    /// Reads both copies of a root, the second first; whether each is blank, if it is no root.
+    fn doubts(second: bool, first: bool) -> u16 {
+        let mut it = Recovery::new(&Layout::example(1), [0; 16], Mode::Open);
+        for (copy, blank) in [(1, second), (0, first)] {
+            it.search.next = Some(copy);
+            it.no_root(0, blank);
+        }
+        it.search.doubtful
+    }
+
+    #[test]
+    fn a_device_is_doubted_when_both_copies_of_a_root_are_damaged() {
+        assert_eq!(doubts(false, false), 1);
+        assert_eq!(doubts(true, false), 0, "the second copy was never written");
+        assert_eq!(doubts(false, true), 0, "the first copy was never written");
+    }
+}

@@ -289,3 +289,44 @@ fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
 fn read(device: u8, lba: u64, into: Target) -> Command {
     Command::Read { device, lba, into, cause: Cause::Gc }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_core::Payload;
+
+    use crate::kit::{self, cx::trial};
+    use crate::log::ops::Mark;
+
+    #[test]
+    fn of_two_rows_that_lack_a_buffer_one_is_used_again() {
+        let layout = Layout::example(3);
+        let (count, sectors) = Buffers::needed(&layout);
+        let list = (0..count).map(|id| Payload::issue(id, sectors)).collect();
+        let (mut rows, mut buffers) = (Rows::new(&layout), Buffers::new(list, &layout));
+        let mut hung = Hung::new(&layout);
+        hung.row_heads.push(MetaBuf::new(1)); // Something came back late.
+        let views = [0, 1].map(|row| {
+            rows.go(row, Phase::Draining);
+            buffers.at(Buffer::Row(row, 0)).view_sectors(0, 8)
+        });
+        trial(|cx: &mut kit::Cx<'_, Op, Mark>| {
+            assert!(!hung.retire(0, &mut rows, &mut buffers, cx), "nobody has one to spare");
+            assert!(hung.retire(1, &mut rows, &mut buffers, cx), "row 0 has two to spare");
+            assert!(!hung.retire(0, &mut rows, &mut buffers, cx), "now it lacks two");
+            views.into_iter().for_each(|view| buffers.named(view.id()).repay(view));
+            assert!(hung.retire(0, &mut rows, &mut buffers, cx));
+        });
+        assert!([0, 1].iter().all(|row| rows[*row].phase() == Phase::Idle));
+        assert_eq!(hung.broken, 0);
+        buffers.void();
+    }
+
+    #[test]
+    fn a_command_that_is_back_before_anything_went_on_fails_now() {
+        let mut hung = Hung::new(&Layout::example(3));
+        hung.push_back((Token(7), Op::Flush, 1));
+        assert!(!hung.was_waiting(Token(8)) && !hung.is_quiet());
+        assert!(hung.was_waiting(Token(7)) && hung.is_quiet());
+    }
+}

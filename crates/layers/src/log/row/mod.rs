@@ -9,6 +9,8 @@
 pub(in crate::log) mod append;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 

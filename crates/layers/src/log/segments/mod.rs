@@ -13,6 +13,8 @@ mod age;
 mod counts;
 mod found;
 mod room;
+#[cfg(test)]
+mod tests;
 mod victim;
 mod worn;
 

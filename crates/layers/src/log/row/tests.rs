@@ -1,0 +1,60 @@
+//! A row from its first record on, without a volume.
+
+use hostftl_format::log::{Kind, Place};
+
+use crate::log::layout::{At, Layout};
+use crate::log::row::{Item, NO_HEIR, Phase, Row};
+use crate::log::stripe::Stripe;
+
+fn open(sector: u32) -> (Layout, Row) {
+    let layout = Layout::example(3);
+    let mut row = Row::new(&layout);
+    let at = At { segment: 1, slot: 2, sector };
+    row.open(&layout, (at, Stripe::new(0b111, true)), 0, 9);
+    (layout, row)
+}
+
+fn item(chunk: u8, byte: u32) -> Item {
+    let (place, kind) = (Place::NOWHERE, Kind::Data);
+    Item { kind, block: 5, place, crc: 0, heir: NO_HEIR, replaced: 0, chunk, byte }
+}
+
+#[test]
+fn records_lie_one_behind_the_other_and_none_in_two_chunks() {
+    let (layout, mut row) = open(0);
+    let mut last = (0, row.head_pages * 4096);
+    while let Some((chunk, byte)) = row.take(3000) {
+        let follows = chunk == last.0 && byte == last.1 || chunk == last.0 + 1 && byte == 0;
+        assert!(follows && byte + 3000 <= layout.chunk * 512, "{chunk} {byte} after {last:?}");
+        last = (chunk, byte + 3008);
+        row.push(item(chunk, byte));
+    }
+    assert_eq!(u32::from(last.0) + 1, layout.width(), "all chunks of data are filled");
+    assert!(!row.continues(3000) && row.sectors(&layout, 0) == layout.chunk);
+    assert!(row.find(0, row.items[1].byte).is_some() && row.find(1, 8).is_none());
+}
+
+#[test]
+fn behind_a_short_row_there_is_room_for_one_chunk() {
+    let (layout, mut row) = open(16);
+    while row.take(4096).is_some_and(|(chunk, byte)| row.push(item(chunk, byte)) < u32::MAX) {}
+    assert_eq!(row.used_chunks(), 1);
+    assert!(row.used[0] <= (layout.chunk - 16) * 512);
+}
+
+#[test]
+#[should_panic(expected = "can't be Sealing next")]
+fn a_row_is_sealed_when_all_records_are_in_it() {
+    let (_, mut row) = open(0);
+    row.placing = 1;
+    row.go(Phase::Closed);
+    row.go(Phase::Sealing);
+}
+
+#[test]
+#[should_panic(expected = "a row that is filled")]
+fn nothing_goes_into_a_closed_row() {
+    let (_, mut row) = open(0);
+    row.go(Phase::Closed);
+    row.push(item(0, 4096));
+}

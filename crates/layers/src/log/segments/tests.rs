@@ -1,0 +1,84 @@
+//! What becomes of a segment, without a volume.
+
+use hostftl_format::log::Place;
+
+use crate::log::layout::Layout;
+use crate::log::params::Params;
+use crate::log::segments::{Safe, Segments};
+
+const NOTHING_SAFE: Safe = Safe { stamp: 0, replay_from: 0 };
+
+fn segments() -> (Layout, Segments) {
+    let layout = Layout::example(3);
+    let mut segments = Segments::new(&layout, &Params::default());
+    segments.set_width(layout.width());
+    (layout, segments)
+}
+
+/// A record of one block in a segment.
+fn record(layout: &Layout, segment: u32) -> Place {
+    let at = crate::log::layout::At { segment, slot: 0, sector: 8 };
+    Place::new(0, layout.lba(at) * 512, 4096, 1)
+}
+
+/// A segment with one row and `records` valid records of that, which its stream has left.
+fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
+    let segment = segments.open(0);
+    segments.row_opened(segment);
+    (0..records).for_each(|_| segments.add(segment, record(layout, segment)));
+    segments.leave(segment);
+    segments.row_written(segment, 1);
+    segment
+}
+
+#[test]
+fn a_segment_is_a_victim_while_anything_in_it_is_valid() {
+    let (layout, mut segments) = segments();
+    let open = segments.open(0);
+    segments.row_opened(open);
+    assert!(!segments.can_be_victim(open), "rows of it are under way");
+    let full = full(&layout, &mut segments, 2);
+    assert!(segments.can_be_victim(full) && segments.check());
+    segments.kill(full, record(&layout, full));
+    assert!(segments.can_be_victim(full));
+    segments.kill(full, record(&layout, full));
+    assert!(!segments.can_be_victim(full) && segments.check());
+    assert_eq!((segments.live(full), segments.empty()), (0, 1));
+}
+
+#[test]
+fn an_empty_segment_is_free_behind_a_root() {
+    let (layout, mut segments) = segments();
+    let (free, empty) = (segments.free(), full(&layout, &mut segments, 0));
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "no root was made since then");
+    segments.root_begun();
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "that root is not durable");
+    segments.root_durable();
+    segments.pin(empty);
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "somebody reads it");
+    segments.unpin(empty);
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| true), None, "zeros are on their way to it");
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), Some(empty));
+    segments.release(empty);
+    assert_eq!((segments.free(), segments.empty()), (free, 0));
+}
+
+#[test]
+fn rows_that_are_durable_free_a_segment_without_a_root() {
+    let (layout, mut segments) = segments();
+    segments.set_youngest(7);
+    let empty = full(&layout, &mut segments, 0);
+    let safe = |stamp| Safe { stamp, replay_from: 2 };
+    assert_eq!(segments.reclaim(safe(6), |_| false), None, "row 7 may say that it is not empty");
+    assert_eq!(segments.awaited(safe(6), |_| false), Some(7));
+    assert_eq!(segments.reclaim(safe(7), |_| false), Some(empty));
+}
+
+#[test]
+#[should_panic(expected = "can't be Free next")]
+fn a_segment_that_is_read_is_not_free() {
+    let (layout, mut segments) = segments();
+    let empty = full(&layout, &mut segments, 0);
+    segments.pin(empty);
+    segments.release(empty);
+}
