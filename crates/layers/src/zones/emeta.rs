@@ -36,6 +36,31 @@ enum Stage {
     Sent(u32),
 }
 
+/// What is done next for the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Wait,
+    /// Its segment takes no list: it has none.
+    GiveUp,
+    Flush,
+    /// This part is sent.
+    Send(u32),
+}
+
+impl Stage {
+    /// What comes next, by whether strips of the line are on their way, the segment of its list is
+    /// bad, and takes a strip now.
+    fn next(self, in_flight: bool, bad: bool, takes: bool) -> Next {
+        match self {
+            Stage::Waiting if in_flight => Next::Wait,
+            Stage::Waiting | Stage::Ready(_) if bad => Next::GiveUp,
+            Stage::Waiting => Next::Flush,
+            Stage::Ready(part) if takes => Next::Send(part),
+            Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => Next::Wait,
+        }
+    }
+}
+
 /// The list of one line.
 #[derive(Debug)]
 struct List {
@@ -163,18 +188,16 @@ impl Emeta {
             return false;
         }
         let segment = store.lines.list_segment(line);
-        match self.stage {
-            Stage::Waiting if store.lines.in_flight(line) => return false,
-            Stage::Waiting if store.lines.chunk(segment).bad => self.end_list(false, store),
-            Stage::Waiting if planted(Bug::ZonesListEarly) => self.go(Stage::Ready(0)),
-            Stage::Waiting => {
+        let (bad, takes) = (store.lines.chunk(segment).bad, store.lines.takes(segment));
+        match self.stage.next(store.lines.in_flight(line), bad, takes) {
+            Next::Wait => return false,
+            Next::GiveUp => self.end_list(false, store),
+            Next::Flush if planted(Bug::ZonesListEarly) => self.go(Stage::Ready(0)),
+            Next::Flush => {
                 self.go(Stage::Flushing);
                 cx.submit(Op::ListFlush, Command::Flush { device: 0 });
             }
-            Stage::Ready(part) if store.lines.takes(segment) => {
-                self.send_part(line, part, store, cx);
-            }
-            Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => return false,
+            Next::Send(part) => self.send_part(line, part, store, cx),
         }
         true
     }
@@ -254,7 +277,8 @@ impl Emeta {
 
     fn go(&mut self, next: Stage) {
         let fits = match (self.stage, next) {
-            (Stage::Waiting, Stage::Flushing) | (Stage::Sent(_), Stage::Waiting) => true,
+            (Stage::Waiting, Stage::Flushing) => true,
+            (Stage::Ready(_) | Stage::Sent(_), Stage::Waiting) => true,
             (Stage::Waiting | Stage::Flushing, Stage::Ready(part)) => part == 0,
             (Stage::Ready(part), Stage::Sent(sent)) => sent == part,
             (Stage::Sent(part), Stage::Ready(next)) => next == part + 1,
@@ -284,6 +308,16 @@ mod tests {
         list.make_room(room - RECORDS, room);
         assert_eq!((list.whole, list.pages(0)), (false, 0));
         assert!(emeta.of(4).whole && !emeta.of(3).whole, "two lines have lists");
+    }
+
+    #[test]
+    fn a_list_whose_segment_fails_is_given_up_however_far_it_is() {
+        assert_eq!(Stage::Waiting.next(true, true, false), Next::Wait, "rows are on their way");
+        assert_eq!(Stage::Waiting.next(false, true, false), Next::GiveUp);
+        assert_eq!(Stage::Ready(1).next(false, true, false), Next::GiveUp);
+        assert_eq!(Stage::Ready(1).next(false, false, false), Next::Wait);
+        assert_eq!(Stage::Ready(1).next(false, false, true), Next::Send(1));
+        assert_eq!(Stage::Sent(1).next(false, true, false), Next::Wait, "what is sent comes back");
     }
 
     #[test]
