@@ -46,6 +46,11 @@ pub trait Core: Debug {
     /// Requests under way at once.
     const REQUESTS: usize = SLOTS;
 
+    /// Whether there is more to look at than in a short round ([`Cx::is_calm`]) when a computation
+    /// for `op` went well; so there always is at the end of another command.
+    fn disturbs(_op: Self::Op) -> bool {
+        true
+    }
     /// Takes a request in.
     fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
     /// A command is over. An error that the volume can't live with is told by [`Cx::fail`].
@@ -196,7 +201,7 @@ impl<C: Core> Shell<C> {
                 command: Command::Pack { from, into, codec, seed },
                 result: Ok(verdict),
             }) => {
-                let op = self.common.end_command(token);
+                let op = self.end_computation(token);
                 self.with(now, out, MAX_OUTPUTS, |core, cx| {
                     core.packed(op, (from, into), (codec, seed), verdict, cx);
                 });
@@ -206,7 +211,7 @@ impl<C: Core> Shell<C> {
                 command: Command::Place { from: Piece::Data(from), into },
                 result: Ok(_),
             }) => {
-                let op = self.common.end_command(token);
+                let op = self.end_computation(token);
                 self.with(now, out, MAX_OUTPUTS, |core, cx| core.placed(op, from, into, cx));
             }
             Input::Done(done) => self.done(now, done, out),
@@ -223,11 +228,23 @@ impl<C: Core> Shell<C> {
         }
     }
 
+    #[inline]
+    fn end_computation(&mut self, token: Token) -> C::Op {
+        let op = self.common.end_command(token);
+        if C::disturbs(op) {
+            self.common.disturb();
+        }
+        op
+    }
+
     // Not where it is called: what it works with is long.
     #[inline(never)]
     fn done(&mut self, now: Nanos, Done { token, command, result }: Done, out: &mut Out) {
         let given_up = self.common.is_given_up(token);
         let op = self.common.end_command(token);
+        if given_up || result.is_err() || command.device().is_some() || C::disturbs(op) {
+            self.common.disturb();
+        }
         self.with(now, out, MAX_OUTPUTS, |core, cx| match given_up {
             true => core.late_done(token, op, command, result, cx),
             false => core.done(op, command, result, cx),

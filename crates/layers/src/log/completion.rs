@@ -14,7 +14,6 @@ use crate::log::{Array, Engine};
 impl Engine {
     /// A command is over: what its error means comes first.
     pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
-        Self::disturbed_by(op, &command, ended, cx);
         if self.array.layout.zoned {
             self.array.devices.left_zone(&command, cx);
         }
@@ -80,7 +79,6 @@ impl Engine {
 
     /// A command that was given up is back.
     pub fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
-        cx.disturb();
         cx.wake();
         if self.array.hung.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Gone), cx);
@@ -215,9 +213,8 @@ impl Array {
             }
             Done::Restored(row, item) => {
                 self.publish(row, item, None, cx);
-                let it = &mut self.rows[row];
-                it.placing -= 1;
-                self.durability.host_published(it.stamp);
+                self.rows.placed(row, 1, cx);
+                self.durability.host_published(self.rows[row].stamp);
             }
         }
     }

@@ -3,18 +3,16 @@
 //!
 //! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
 //! makes the layer calm. From then on a round looks at requests and blocks only, until something
-//! [disturbs](Cx::disturb) it: any input but a request and the end of a computation, and
-//! whatever a block changes that others wait for.
+//! [disturbs](Cx::disturb) it. The kit does that for any input but a request and the end of a
+//! computation of a block; the owner of what else a block may change that others wait for does it
+//! where that changes: rows, pages that want frames, commands that can't be sent, flushes that wait.
 //!
 //! Invariant: what a round would find behind requests and blocks is the same as when the layer
 //! became calm: nothing.
 
-use hostftl_core::Command;
-
 use crate::kit::Life;
-use crate::kit::shell::Ended;
 use crate::log::Engine;
-use crate::log::ops::{Cx, Op, works};
+use crate::log::ops::{Cx, works};
 use crate::log::rounds::FULL_ROUND;
 use crate::planted::{Bug, planted};
 
@@ -23,15 +21,6 @@ impl Engine {
     #[inline]
     pub fn is_calm(&self, cx: &Cx) -> bool {
         cx.is_calm() && self.array.segments.is_unchanged() && !self.array.pages.map().is_crowded()
-    }
-
-    /// A command is over: only the computations of blocks leave the layer calm.
-    #[inline]
-    pub fn disturbed_by(op: Op, command: &Command, ended: Ended, cx: &mut Cx) {
-        let of_block = matches!(op, Op::Block { .. }) && command.device().is_none();
-        if !of_block || ended.is_err() {
-            cx.disturb();
-        }
     }
 
     /// A round begins in which everything is looked for.

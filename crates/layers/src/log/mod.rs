@@ -175,6 +175,11 @@ impl Core for Engine {
     const ROUND_OUTPUTS: usize = rounds::ROUND_OUTPUTS;
     const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
 
+    #[inline]
+    fn disturbs(op: Op) -> bool {
+        !matches!(op, Op::Block { .. })
+    }
+
     fn accept(&mut self, request: Request, cx: &mut Cx) {
         self.array.share.host_asks(cx.now());
         self.blocks.accept_request(request, &mut self.array, cx);
@@ -200,7 +205,6 @@ impl Core for Engine {
         if let Op::Block { index } = op {
             return self.blocks.place_done(index, (from, into), &mut self.array, cx);
         }
-        cx.disturb();
         let command = Command::Place { from: Piece::Data(from), into };
         self.finish(op, command, Ok(Verdict::default()), cx);
     }

@@ -14,8 +14,6 @@ use crate::log::buffers::Buffer;
 use crate::log::host::op::{BlockOp, NOBODY, Step};
 use crate::log::host::{Blocks, MOST_PACKED, PACKED, PLAIN};
 use crate::log::ops::{Cx, Op};
-use crate::log::row::Phase;
-use crate::planted::{Bug, planted};
 
 impl Blocks {
     #[inline]
@@ -343,7 +341,7 @@ impl Blocks {
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
         {
-            array.rows[row].placing -= 1;
+            array.rows.placed(row, 1, cx);
         }
         if it.holds {
             array.segments.unpin(array.layout.segment_of(it.place.byte()));
@@ -453,11 +451,8 @@ impl Blocks {
             Some(from) => array.publish_copy(row, item, from, cx),
             None => array.publish(row, item, None, cx),
         }
-        let it = &mut array.rows[row];
-        it.placing -= 1;
-        if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
-            cx.disturb(); // It may be sealed.
-        }
+        array.rows.placed(row, 1, cx);
+        let it = &array.rows[row];
         if it.of_host {
             array.durability.host_published(it.stamp);
         }

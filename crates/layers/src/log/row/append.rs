@@ -229,7 +229,7 @@ impl Array {
             let page = self.pages.map().page_of(block);
             self.pages.map_mut().unpin(page);
         }
-        self.rows[row].placing -= records.len() as u32;
+        self.rows.placed(row, records.len() as u32, cx);
         self.collection.batch_over(right, records);
     }
 }

@@ -108,7 +108,7 @@ pub struct Row {
     /// Entries that the head has room for.
     pub most_items: u32,
     /// Commands under way that bring data.
-    pub placing: u32,
+    placing: u32,
     /// Commands under way that seal or write it.
     pub pending: u32,
     /// How far sealing has come.

@@ -134,6 +134,16 @@ impl Rows {
         None
     }
 
+    /// So many records are in a row, or will not come: one that takes no more may be sealed.
+    pub fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
+        let it = &mut self[row];
+        assert!(it.placing >= records, "what is in a row was on its way");
+        it.placing -= records;
+        if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
+            cx.disturb();
+        }
+    }
+
     /// No more goes into a row.
     pub fn close(&mut self, row: u8, segments: &mut Segments, devices: &Devices, cx: &mut Cx) {
         cx.disturb();
