@@ -4,8 +4,9 @@
 //! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
 //! makes the layer calm. From then on a round looks at requests and blocks only, until something
 //! [disturbs](Cx::disturb) it. The kit does that for any input but a request and the end of a
-//! computation of a block; the owner of what else a block may change that others wait for does it
-//! where that changes: rows, pages that want frames, commands that can't be sent, flushes that wait.
+//! computation of a block. Whatever else a block may change that others wait for, its owner does it
+//! where that changes: rows, pages that want frames, commands that can't be sent, flushes that
+//! wait.
 //!
 //! Invariant: what a round would find behind requests and blocks is the same as when the layer
 //! became calm: nothing.
