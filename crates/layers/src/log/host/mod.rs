@@ -7,11 +7,12 @@
 //! - An operation that writes keeps its page in memory to its end.
 //! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
 
-pub(in crate::log) mod op;
 mod requests;
 mod rescue;
 mod room;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,21 +21,98 @@ use hostftl_core::{BLOCK, Codec, HostError, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
 use crate::log::Array;
-use crate::log::host::op::{BlockOp, NOBODY, Step};
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, OWN_OPS, works};
+use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
 
 /// Where the plain block begins in the scratch, in bytes.
-pub const PLAIN: u32 = 16 * SECTOR as u32;
+const PLAIN: u32 = 16 * SECTOR as u32;
 /// Where the packed block begins.
-pub const PACKED: u32 = PLAIN + BLOCK as u32;
+const PACKED: u32 = PLAIN + BLOCK as u32;
 /// Operations that are not begun while every device answers, so that those of one that does not can
 /// go on.
 const KEPT: usize = 8;
 /// A packed block is no longer than this, or it stays as it is.
 const MOST_PACKED: u32 = BLOCK as u32 - 64;
+
+/// Of an operation: no request waits for it.
+const NOBODY: u16 = u16::MAX;
+
+/// How far a rescue has come, and what comes into the sum next, or is on its way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rescue {
+    /// It is read.
+    Reading(Rebuild),
+    /// It is folded into the sum.
+    Folding(Rebuild),
+    /// The checksum of the sum is made.
+    Checking(Rebuild),
+}
+
+/// What an operation is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The page that says where its record is comes into memory.
+    Mapping,
+    /// Its record is read from a device.
+    Reading,
+    /// The record is expanded into the host's buffer.
+    Expanding,
+    /// The record is expanded into the scratch, or that is filled with zeros.
+    Plain,
+    /// The record is made from other chunks; see [`rescue`].
+    Rescuing(Rescue),
+    /// Part of the plain block goes to the host, or zeros do.
+    Giving,
+    /// The host's part goes into the plain block.
+    Merging,
+    /// The block is compressed.
+    Packing,
+    /// The record is ready for a row.
+    Waiting { len: u32, crc: u32 },
+    /// The block is zeros: a row has to list that.
+    Unmapping,
+    /// The record goes into row `row` as item `item`.
+    Placing { row: u8, item: u32 },
+}
+
+/// What one block operation is, and what it is doing.
+#[derive(Clone, Copy, Debug)]
+struct BlockOp {
+    req: u16,
+    block: u64,
+    /// The host's part: the first sector within the block, and how many.
+    from: u32,
+    sectors: u32,
+    /// Where in the host's buffer that is, in sectors.
+    at: u32,
+    /// Whether it writes; without `data` it writes zeros.
+    writes: bool,
+    data: bool,
+    /// Whether its page is kept in memory for it.
+    pinned: bool,
+    generation: u8,
+    place: Place,
+    crc: u32,
+    /// The row from which it reads.
+    row: Option<u8>,
+    /// Whether the segment of `place` is kept for it: what is read may turn out wrong, and then the
+    /// other chunks of the row are read.
+    holds: bool,
+    /// Where the record lies that had to be made from other chunks.
+    rescued: Option<Place>,
+    /// Whether the medium could not give it, or not as it was written.
+    flawed: bool,
+    step: Step,
+}
+
+impl BlockOp {
+    fn is_whole(&self) -> bool {
+        self.sectors == SECTORS_PER_BLOCK
+    }
+}
 
 /// See the module text.
 #[derive(Debug)]
@@ -88,14 +166,14 @@ impl Blocks {
     }
 
     /// An operation is number `index` from now on.
-    pub fn put(&mut self, index: u8, op: BlockOp) {
+    fn put(&mut self, index: u8, op: BlockOp) {
         let slot = &mut self.list[usize::from(index)];
         assert!(slot.is_none(), "an operation has a number of its own");
         *slot = Some(op);
     }
 
     /// Whether a block in `first..end` is being written.
-    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+    fn any_write_in(&self, first: u64, end: u64) -> bool {
         self.writing.iter().any(|block| (first..end).contains(block))
     }
 
@@ -115,7 +193,7 @@ impl Blocks {
     }
 
     /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
-    pub fn begin_read(
+    fn begin_read(
         &mut self,
         req: u16,
         from: u64,
@@ -135,7 +213,7 @@ impl Blocks {
     }
 
     /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
-    pub fn begin_write(
+    fn begin_write(
         &mut self,
         req: u16,
         (from, sectors): (u64, u32),
@@ -270,7 +348,7 @@ impl Blocks {
     }
 
     /// A record that was rescued moves to where all of its row is whole.
-    pub fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
+    fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
         if array.devices.has_lost(it.place.device()) || !works(cx) {
             return self.free.push(index);
         }
@@ -284,7 +362,7 @@ impl Blocks {
         self.waiting.push_back(index);
     }
 
-    pub fn wait_for_row(&mut self, index: u8, step: Step) {
+    fn wait_for_row(&mut self, index: u8, step: Step) {
         self.op(index).step = step;
         self.waiting.push_back(index);
     }
@@ -322,53 +400,5 @@ impl Blocks {
     #[inline]
     pub fn any_waits(&self) -> bool {
         !self.waiting.is_empty() || self.mapping.any()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(block: u64) -> BlockOp {
-        BlockOp {
-            req: 0,
-            block,
-            from: 0,
-            sectors: SECTORS_PER_BLOCK,
-            at: 0,
-            writes: true,
-            data: true,
-            pinned: false,
-            generation: 0,
-            place: Place::NOWHERE,
-            crc: 0,
-            row: None,
-            holds: false,
-            rescued: None,
-            flawed: false,
-            step: Step::Packing,
-        }
-    }
-
-    #[test]
-    fn a_block_is_written_by_one_operation() {
-        let mut blocks = Blocks::new(Codec::Raw);
-        assert!(blocks.is_idle() && !blocks.any_waits());
-        let index = blocks.free.pop().expect("all are free");
-        blocks.put(index, write(5));
-        blocks.writing.push(5);
-        assert!(blocks.any_write_in(5, 6) && !blocks.any_write_in(6, 9) && !blocks.is_idle());
-        blocks.wait_for_row(index, Step::Waiting { len: 4096, crc: 0 });
-        assert!(blocks.any_waits_for_row() && blocks.any_waits());
-        blocks.written(5);
-        assert!(!blocks.any_write_in(0, 9));
-    }
-
-    #[test]
-    #[should_panic(expected = "a number of its own")]
-    fn two_operations_do_not_share_scratch() {
-        let mut blocks = Blocks::new(Codec::Raw);
-        blocks.put(3, write(5));
-        blocks.put(3, write(6));
     }
 }

@@ -8,22 +8,21 @@ use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict}
 use hostftl_format::log::seed;
 
 use crate::log::Array;
-use crate::log::host::op::{Rescue, Step};
-use crate::log::host::{Blocks, PLAIN};
+use crate::log::host::{Blocks, PLAIN, Rescue, Step};
 use crate::log::ops::{Cx, tell_corrupt};
 use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
 
 impl Blocks {
     /// Whether an operation whose command failed may get its record in another way.
-    pub fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
+    pub(super) fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
         let from_device = it.row.is_none() && !it.place.is_nowhere();
         array.layout.parity && reads && from_device && it.rescued.is_none()
     }
 
-    pub fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    pub(super) fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let place = self.op(index).place;
         self.op(index).rescued = Some(place);
         let (segment, slot) = array.layout.slot_of(place.byte() / SECTOR as u64);
@@ -44,7 +43,7 @@ impl Blocks {
     }
 
     /// A step of a rescue went well.
-    pub fn rescue_goes_on(
+    pub(super) fn rescue_goes_on(
         &mut self,
         index: u8,
         (step, verdict): (Rescue, Verdict),
@@ -86,7 +85,7 @@ impl Blocks {
     }
 
     /// A command of a block operation failed: its record is made in another way, or given up.
-    pub fn block_failed(&mut self, index: u8, error: DeviceError, array: &mut Array, cx: &mut Cx) {
+    pub(super) fn block_failed(&mut self, index: u8, error: DeviceError, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let fetches =
             matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
@@ -101,7 +100,7 @@ impl Blocks {
     }
 
     /// Nothing gives the record of an operation back.
-    pub fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    pub(super) fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         if it.flawed && !planted(Bug::CorruptUntold) {
             tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, cx);
@@ -110,7 +109,7 @@ impl Blocks {
     }
 
     /// The record of an operation was made from the other chunks of its row.
-    pub fn record_mended(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    pub(super) fn record_mended(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         array.gauges.repaired += 1;
         let it = *self.op(index);
         if it.flawed && planted(Bug::MendedAsCorrupt) {

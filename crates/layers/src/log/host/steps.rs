@@ -11,13 +11,12 @@ use crate::kit::Health;
 use crate::kit::shell::Ended;
 use crate::log::Array;
 use crate::log::buffers::Buffer;
-use crate::log::host::op::{BlockOp, NOBODY, Step};
-use crate::log::host::{Blocks, MOST_PACKED, PACKED, PLAIN};
+use crate::log::host::{BlockOp, Blocks, MOST_PACKED, NOBODY, PACKED, PLAIN, Step};
 use crate::log::ops::{Cx, Op};
 
 impl Blocks {
     #[inline]
-    pub fn send(
+    pub(super) fn send(
         &mut self,
         index: u8,
         step: Step,
@@ -45,7 +44,7 @@ impl Blocks {
     }
 
     /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
-    pub fn read_range(
+    pub(super) fn read_range(
         &mut self,
         index: u8,
         (device, to): (u8, u32),
