@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Command, Payload};
 
-use super::checkpoint::{Checkpoint, Needs};
+use super::checkpoint::{self, Checkpoint};
 use super::direct::Direct;
 use super::layout::{Layout, STAGES};
 use super::limbo::Limbo;
@@ -94,11 +94,7 @@ impl<T: Table> Area<T> {
 
     /// One move of the checkpoint.
     pub fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
-        let mark = self.mark_all();
-        let Area { layout, uuid, table, pool, direct, log, stages, wishes, checkpoint, .. } = self;
-        let uuid = *uuid;
-        let mut with = Needs { layout, uuid, table, pool, log, stages, direct, wishes, mark };
-        let (moved, durable) = checkpoint.pump(&mut with, cx);
+        let (moved, durable) = checkpoint::pump(self, cx);
         if let Some(first) = durable {
             self.unpin(first);
         }

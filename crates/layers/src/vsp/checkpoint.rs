@@ -21,6 +21,7 @@ use hostftl_format::hard::{
 
 use crate::planted::{Bug, planted};
 
+use super::area::Area;
 use super::direct::Direct;
 use super::layout::Layout;
 use super::log::{Log, Mark};
@@ -237,42 +238,51 @@ fn meta_of(command: Command) -> MetaBuf {
 
 /// The parts that a checkpoint needs.
 #[derive(Debug)]
-pub struct Needs<'a, T: Table> {
+struct Needs<'a, T: Table> {
     /// Where it goes.
-    pub layout: &'a Layout,
+    layout: &'a Layout,
     /// Whose it is.
-    pub uuid: [u8; 16],
+    uuid: [u8; 16],
     /// What it shows.
-    pub table: &'a mut T,
+    table: &'a mut T,
     /// Superpages that replay needs are kept until then.
-    pub pool: &'a mut Pool,
+    pool: &'a mut Pool,
     /// From where on that is.
-    pub log: &'a mut Log,
+    log: &'a mut Log,
     /// How much was written since the last one.
-    pub stages: &'a Stages,
+    stages: &'a Stages,
     /// Kills that it makes durable.
-    pub direct: &'a mut Direct,
+    direct: &'a mut Direct,
     /// What must become durable first.
-    pub wishes: &'a mut Wishes,
+    wishes: &'a mut Wishes,
     /// Everything up to now.
-    pub mark: Mark,
+    mark: Mark,
 }
 
-impl<T: Table> Needs<'_, T> {
+impl<'a, T: Table> Needs<'a, T> {
+    /// The checkpoint of an area, and what it needs of that.
+    fn split(area: &'a mut Area<T>) -> (&'a mut Checkpoint, Self) {
+        let mark = area.mark_all();
+        let Area { layout, uuid, table, pool, direct, log, stages, wishes, checkpoint, .. } = area;
+        let uuid = *uuid;
+        (checkpoint, Needs { layout, uuid, table, pool, log, stages, direct, wishes, mark })
+    }
+
     /// Superpages that log may keep; many while many are free.
     fn pin_limit(&self) -> u32 {
         self.layout.max_pinned().max(self.pool.free() as u32 / 2)
     }
 }
 
+/// One move of the rotation of an area's checkpoint, and whether anything moved. When a root became
+/// durable, the first log write that it needs.
+pub fn pump<T: Table>(area: &mut Area<T>, cx: &mut Cx<T::Op>) -> (bool, Option<u64>) {
+    let (checkpoint, mut with) = Needs::split(area);
+    checkpoint.pump(&mut with, cx)
+}
+
 impl Checkpoint {
-    /// One move of the rotation, and whether anything moved. When a root became durable, the first
-    /// log write that it needs.
-    pub fn pump<T: Table>(
-        &mut self,
-        with: &mut Needs<T>,
-        cx: &mut Cx<T::Op>,
-    ) -> (bool, Option<u64>) {
+    fn pump<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> (bool, Option<u64>) {
         let moved = match self.phase {
             Phase::Idle => self.begin_rotation(with),
             Phase::Images => {

@@ -85,7 +85,13 @@ impl Blocks {
     }
 
     /// A command of a block operation failed: its record is made in another way, or given up.
-    pub(super) fn block_failed(&mut self, index: u8, error: DeviceError, array: &mut Array, cx: &mut Cx) {
+    pub(super) fn block_failed(
+        &mut self,
+        index: u8,
+        error: DeviceError,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
         let it = *self.op(index);
         let fetches =
             matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
