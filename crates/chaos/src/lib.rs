@@ -7,6 +7,7 @@
 
 mod arena;
 mod campaign;
+mod changes;
 mod content;
 mod copies;
 mod damage;

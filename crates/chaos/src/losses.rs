@@ -22,14 +22,27 @@ impl World {
         let can = mode == Mode::Open && self.segments.is_none();
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
         let mut dead = self.buried | if self.gone { 1 << victim } else { 0 };
+        dead &= !self.config.gone;
         while dead != 0 {
             let device = dead.trailing_zeros();
             dead &= dead - 1;
+            let is_victim = device == u32::from(victim);
+            if is_victim && self.config.fresh >> device & 1 == 0 && self.dice.chance(250) {
+                // It is the same device, with what it had when it was lost.
+                self.config.fresh |= 1 << device;
+                self.config.returning |= 1 << device;
+                self.gone = false;
+                self.secure = false;
+                self.tallies.note(Named::CameBack);
+                continue;
+            }
             if self.config.fresh >> device & 1 == 0 && self.dice.chance(250) {
+                self.config.returning &= !(1 << device);
                 let (size, swarm) = (self.infos[device as usize].sectors, &self.swarm);
                 let disk = &mut self.machine.disks[device as usize];
                 disk.reset(size, swarm.volatile, swarm.destage, None);
                 self.config.fresh |= 1 << device;
+                self.config.leaving &= !(1 << device);
                 self.buried &= !(1 << device);
                 self.gone &= device != u32::from(victim);
                 self.secure = false;
@@ -46,11 +59,18 @@ impl World {
         let untrusted = layer.fresh_devices();
         let joined = self.config.fresh & !untrusted;
         self.config.fresh &= untrusted;
+        let returned = self.config.returning & joined;
+        self.config.returning &= untrusted;
         self.tallies.note_if(joined != 0, Named::Joined);
         // Another victim may have damage that nobody has found yet.
-        let of_victim = self.swarm.victim.is_some_and(|it| joined >> it & 1 == 1);
+        // What came back may have damage that nobody has found yet: then it stays the victim.
+        let faults = &self.swarm.faults;
+        let rots = faults.read_error || faults.metadata_rot || faults.log_rot || faults.data_rot;
+        let may_be_damaged = rots || faults.lost || faults.misdirected || faults.stale;
+        let new = if may_be_damaged { joined & !returned } else { joined };
+        let of_victim = self.swarm.victim.is_some_and(|it| new >> it & 1 == 1);
         if of_victim && layer.lost_devices() & !self.buried == 0 {
-            self.choose_next_victim(joined, fate);
+            self.choose_next_victim(new, fate);
         }
     }
 
@@ -65,7 +85,9 @@ impl World {
     /// loss it never is.
     pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
-        changes && error == HostError::NoSpace && self.buried != 0
+        // What is to leave takes its room along.
+        let shrinks = self.buried != 0 || self.config.leaving != 0;
+        changes && error == HostError::NoSpace && (shrinks || self.is_growing())
     }
 
     /// A root is durable: another device may fail from now on, if the layer can do without it.
@@ -103,7 +125,7 @@ impl World {
     }
 
     /// From now on faults happen to another device, which is not one of `spared`.
-    fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
+    pub(crate) fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
         let out = self.buried | spared;
         let left = (0..self.swarm.devices).map(|it| it as u8).filter(|it| out >> it & 1 == 0);
         let left: Vec<_> = left.filter(|it| self.swarm.journal != Some(*it)).collect();

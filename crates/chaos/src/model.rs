@@ -101,6 +101,17 @@ impl Model {
         self.fixed = fixed;
     }
 
+    /// The volume has so many sectors by now: those that are new are zeros.
+    pub fn grow(&mut self, sectors: u64) {
+        let zeros = Write { version: 0, lo: 0, hi: 0, end: 0, zeros: true, durable: true };
+        let more = || {
+            let mut list = Vec::with_capacity(4);
+            list.push(zeros);
+            list
+        };
+        self.sectors.resize_with(sectors as usize, more);
+    }
+
     fn tick(&mut self) -> Moment {
         self.now += 1;
         self.now

@@ -159,6 +159,8 @@ pub struct Swarm {
     pub also: bool,
     /// Chance that an operator wants something, whenever there is a choice.
     pub verbs: u32,
+    /// Whether devices come and leave.
+    pub changes: bool,
     /// What else may go wrong.
     pub faults: Faults,
 }
@@ -208,8 +210,8 @@ impl Swarm {
         let Stack { devices, parity } = stack;
         let superpage = dice.pick(choices.superpages);
         let megabytes = dice.pick(choices.megabytes);
-        let faults = Faults::of(claims, dice);
-        let (fast, tier, mortal) = tiers(layer, dice, superpage);
+        let (faults, (fast, tier, mortal)) =
+            (Faults::of(claims, dice), tiers(layer, dice, superpage));
         let mut swarm = Swarm {
             devices,
             fast,
@@ -250,11 +252,7 @@ impl Swarm {
             hot: (dice.pick(&[0, 300, 700, 950]), dice.pick(&[8, 64, 512])),
             sequential: dice.pick(&[0, 0, 100, 500, 900]),
             fill: dice.chance(500),
-            weights: [
-                dice.pick(&[1, 5, 10]),
-                dice.pick(&[1, 5, 10, 20]),
-                dice.pick(&[1, 5, 10, 20]),
-            ],
+            weights: [&[1, 5, 10][..], &[1, 5, 10, 20], &[1, 5, 10, 20]].map(|it| dice.pick(it)),
             order: (
                 dice.pick(&[Order::Any, Order::Any, Order::Oldest, Order::Newest]),
                 dice.pick(&[500, 800, 950, 995]),
@@ -265,6 +263,7 @@ impl Swarm {
             audit: dice.pick(&[100, 300, 700]),
             also: false,
             verbs: 0,
+            changes: false,
             faults,
         };
         if choices.stacks_flushes && swarm.stacked {
@@ -294,6 +293,7 @@ impl Swarm {
     /// one fills, with many small writes between the cuts. The dice are its own, so that all other
     /// seeds stay as they are.
     pub fn perhaps_large(&mut self, seed: u64, layer: LayerKind) {
+        crate::changes::choose(seed, layer, self);
         let mut dice = Dice::new(seed.rotate_left(32) ^ LARGE, layer as u64);
         let Some(large) = layer.registration().chaos.large else { return };
         if !dice.chance(12) {

@@ -47,6 +47,15 @@ impl Workload {
         Workload { exported, next: 0, filled: if fill { 0 } else { exported }, audited: exported }
     }
 
+    /// The volume exports so many sectors from now on.
+    pub fn grow(&mut self, exported: u64) {
+        let old = std::mem::replace(&mut self.exported, exported);
+        for at in [&mut self.filled, &mut self.audited] {
+            *at = if *at >= old { exported } else { (*at).min(exported) };
+        }
+        self.next = self.next.min(exported);
+    }
+
     /// The whole volume is read next.
     pub fn audit(&mut self) {
         self.audited = 0;

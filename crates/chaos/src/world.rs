@@ -199,6 +199,8 @@ impl World {
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
         (self.buried, self.secure, self.config.fresh) = (0, true, 0);
+        self.config.returning = 0;
+        self.begin_as_made();
         self.victims = self.swarm.victim.map_or(0, |victim| 1 << victim);
         self.damaged = false;
         self.gave_up = false;
@@ -220,6 +222,7 @@ impl World {
 
     /// Chooses whether the victim is missing from a life that begins in `mode`.
     pub fn choose_missing(&mut self, mode: Mode) {
+        self.change_members(mode);
         self.replace(mode);
         self.config.missing = self.buried;
         self.refused_for_now = false;

@@ -265,6 +265,19 @@ pub trait Layer {
     fn out_devices(&self) -> u16 {
         0
     }
+    /// The devices that were removed, durably: nothing lies on them, and they are none of
+    /// [`Layer::lost_devices`].
+    fn gone_devices(&self) -> u16 {
+        0
+    }
+    /// The devices that are to be removed: what lies on them moves.
+    fn leaving_devices(&self) -> u16 {
+        0
+    }
+    /// The devices that are kept to take the place of a lost one: nothing lies on them.
+    fn spare_devices(&self) -> u16 {
+        0
+    }
     /// The devices that came in the place of lost ones and that no start may believe yet; they are
     /// none of [`Layer::lost_devices`].
     fn fresh_devices(&self) -> u16 {

@@ -9,6 +9,8 @@ pub enum Verb {
     Online(u8),
     /// Move what lies on a device elsewhere, then do without it.
     Remove(u8),
+    /// Whether that would be taken: nothing is begun.
+    MayRemove(u8),
     /// Leave off what was begun with a device.
     Cancel(u8),
     /// Read and check everything that is live.
@@ -56,6 +58,8 @@ pub enum Refusal {
     Unable,
     /// It can't now, or not so; the text says why.
     Because(&'static str),
+    /// So many bytes of what lives have no room without the device.
+    Full(u64),
 }
 
 /// Work that goes on in the background, in the order in which it is done.
@@ -131,6 +135,7 @@ impl Verb {
             Verb::Scrub(Scrub::Pause) => [4, 1, 0],
             Verb::Scrub(Scrub::Resume) => [4, 2, 0],
             Verb::Scrub(Scrub::Stop) => [4, 3, 0],
+            Verb::MayRemove(device) => [6, device.into(), 0],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
         }
@@ -149,6 +154,7 @@ impl Verb {
             (4, 2) => Verb::Scrub(Scrub::Resume),
             (4, 3) => Verb::Scrub(Scrub::Stop),
             (5, 0) => Verb::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
+            (6, _) => Verb::MayRemove(device.ok()?),
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             _ => return None,
         };
@@ -167,6 +173,7 @@ mod tests {
             Verb::Online(15),
             Verb::Remove(0),
             Verb::Cancel(1),
+            Verb::MayRemove(7),
             Verb::Scrub(Scrub::Start(1 << 40)),
             Verb::Scrub(Scrub::Pause),
             Verb::Scrub(Scrub::Resume),
@@ -177,7 +184,7 @@ mod tests {
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
-        for wrong in [[6, 0, 0], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]] {
+        for wrong in [[7, 0, 0], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]] {
             assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
         }
     }

@@ -207,33 +207,35 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     let is_stale =
         |at: &usize| !counts(at) || is_behind(&list[*at], newest) || replaced(&list[*at]);
     let member = |index: u8| places[usize::from(index)].filter(|at| !is_stale(at));
-    let order: Vec<Option<usize>> = (0..first.count).map(member).collect();
-    let absent = (0..first.count).filter(|index| order[usize::from(*index)].is_none());
+    let count = newest.count;
+    let order: Vec<Option<usize>> = (0..count).map(member).collect();
+    let absent = (0..count).filter(|index| order[usize::from(*index)].is_none());
     let absent = absent.fold(0_u16, |set, index| set | 1 << index);
     if absent == 0 {
         return Verdict::Complete { order: order.into_iter().flatten().collect() };
     }
     let stale: Vec<usize> = (0..list.len()).filter(is_stale).collect();
     let needed = absent & !newest.out;
-    if needed.count_ones() <= tolerates && absent.count_ones() < first.count.into() {
+    if needed.count_ones() <= tolerates && absent.count_ones() < count.into() {
         let unsaid = if planted(Bug::ConsentNotAsked) { 0 } else { absent & !newest.missing };
         return Verdict::Degraded { order, stale, unsaid };
     }
     if let Some(at) = stale.first() {
         return Verdict::Stale { at: *at };
     }
-    let members = (0..first.count).filter(|index| absent >> index & 1 == 1);
+    let members = (0..count).filter(|index| absent >> index & 1 == 1);
     Verdict::Missing { members: members.collect() }
 }
 
 /// What all members of a stack must agree on.
 fn shape(of: &Superblock) -> impl PartialEq {
-    (of.count, of.layer, of.layer_format, of.exported, of.created, of.label)
+    (of.layer, of.layer_format, of.created, of.label)
 }
 
 /// What members of one generation must agree on.
 fn says(one: &Superblock) -> impl PartialEq {
-    (one.change, one.missing, one.out, one.fresh, one.members)
+    let sets = (one.missing, one.out, one.fresh, one.gone, one.leaving, one.spare, one.returning);
+    (one.change, one.count, one.exported, one.born, sets, one.members)
 }
 
 #[cfg(test)]
@@ -267,6 +269,11 @@ mod tests {
             lost: [0; 16],
             out: 0,
             fresh: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            returning: 0,
         }
     }
 

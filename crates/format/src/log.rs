@@ -31,9 +31,10 @@
 //! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
 //! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
 //!
-//! A **page of counts**: 510 segments of 8 bytes: how many grains of 16 bytes of each the map
+//! A **page of counts**: 255 segments of 16 bytes: how many grains of 16 bytes of each the map
 //! points at (u32), the devices on which it lies, and those of them that lack their chunks (u16
-//! each, as sets of bits); then 4 bytes of zeros and the end as of a map page.
+//! each, as sets of bits), the number of its newest row (u64); then 4 bytes of zeros and the end as
+//! of a map page.
 //!
 //! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
 //! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
@@ -43,8 +44,9 @@
 //! the stream goes on should it leave that one early, then the devices of both segments, u16 each),
 //! 216 blocks that are mapped, 224 the newest record of the journal that is durable, 232 lost
 //! devices on which nothing lies (u16), 234 the sets of devices on which segments were opened last
-//! (four of u16), 248 the places of the pages of the directory and then of the pages of counts, of
-//! 14 bytes: place, CRC, and the devices of its segment. Further pages have 36, and those from 248.
+//! (four of u16), 242 the devices of which it knows (u16), 244 pages of the directory (u32), 248
+//! the places of the pages of the directory and then of the pages of counts, of 14 bytes: place,
+//! CRC, and the devices of its segment. Further pages have 36, and those from 248.
 
 pub mod journal;
 mod root;
@@ -53,7 +55,7 @@ pub use root::{Begin, Root, SETS, STREAMS, emit_root, open_root, root_pages, roo
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
-use crate::page::{crc32c, crc32c_of, put_u32, u32_at, u64_at};
+use crate::page::{crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};
 
 /// Bytes of a head before its entries.
 pub const HEAD: usize = 70;
@@ -62,7 +64,7 @@ pub const ENTRY: usize = 20;
 /// Pairs in a map page.
 pub const PAIRS: usize = 340;
 /// Segments in a page of counts.
-pub const COUNTS: usize = 510;
+pub const COUNTS: usize = 255;
 /// Bytes in which records are laid out.
 pub const GRAIN: u32 = 16;
 
@@ -353,23 +355,27 @@ pub struct Counted {
     pub members: u16,
     /// Those of them that lack their chunks.
     pub lacking: u16,
+    /// The number of the newest row in it.
+    pub newest: u64,
 }
 
 /// Writes an image of page `number` of the counts.
 pub fn emit_counts(page: &mut Page, number: u32, counts: impl Iterator<Item = Counted>) {
     page.0.fill(0);
     for (index, it) in counts.enumerate() {
-        put_u32(page, index * 8, it.grains);
-        put_u32(page, index * 8 + 4, u32::from(it.members) | u32::from(it.lacking) << 16);
+        put_u32(page, index * 16, it.grains);
+        put_u32(page, index * 16 + 4, u32::from(it.members) | u32::from(it.lacking) << 16);
+        put_u64(page, index * 16 + 8, it.newest);
     }
     sign(page, Kind::Counts, number);
 }
 
 /// What a page of the counts says of its segment number `index`.
 pub fn count(page: &Page, index: usize) -> Counted {
-    let sets = u32_at(page, index * 8 + 4);
+    let sets = u32_at(page, index * 16 + 4);
     let (members, lacking) = (sets as u16, (sets >> 16) as u16);
-    Counted { grains: u32_at(page, index * 8), members, lacking }
+    let newest = u64_at(page, index * 16 + 8);
+    Counted { grains: u32_at(page, index * 16), members, lacking, newest }
 }
 
 /// What the checksum of an image begins with.

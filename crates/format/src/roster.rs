@@ -50,8 +50,14 @@ pub struct Standing {
     pub lost: u16,
     /// Those of them on which nothing lies any more; `None` when that is not known.
     pub out: Option<u16>,
-    /// Those that came in the place of others and hold what they should by now.
+    /// Those that came and hold what they should by now.
     pub joined: u16,
+    /// Those that were removed.
+    pub gone: u16,
+    /// Those that are to be removed; `None` when that stays as it is.
+    pub leaving: Option<u16>,
+    /// Those that are kept to take the place of a lost one; `None` when that stays as it is.
+    pub spare: Option<u16>,
 }
 
 impl Standing {
@@ -99,28 +105,35 @@ impl Roster {
     /// The next copy to write, so that all members but those that are lost say how all stand; a
     /// change that this needs is called `stamp`. `None` when all say so.
     pub fn next(&mut self, standing: Standing, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
-        let Standing { lost, out, joined } = standing;
+        let Standing { lost, out, joined, gone, leaving, spare } = standing;
         if self.looks && !planted(Bug::LookWrites) {
             return None;
         }
-        if let Some(write) = self.unwritten(lost) {
+        if let Some(write) = self.unwritten(lost | gone) {
             return Some(write);
         }
         let target = self.target.as_mut()?;
-        let more = lost & !target.missing;
+        let more = (lost | gone) & !target.missing;
         let missing = target.missing | more;
-        let out = out.map_or(target.out, |out| out & missing);
+        let gone = target.gone | gone;
+        let out = out.map_or(target.out, |out| out & missing) | gone;
         let fresh = target.fresh & !(joined | missing);
-        if (missing, out, fresh) == (target.missing, target.out, target.fresh) {
+        let leaving = leaving.unwrap_or(target.leaving) & !gone;
+        let spare = spare.unwrap_or(target.spare) & !gone;
+        let old = (target.missing, target.out, target.fresh);
+        let same = (target.gone, target.leaving, target.spare) == (gone, leaving, spare);
+        if old == (missing, out, fresh) && same {
             return None;
         }
         let Stamp { change, at } = stamp();
         (target.parent, target.change, target.changed) = (target.change, change, at);
         (target.missing, target.out, target.fresh) = (missing, out, fresh);
+        (target.gone, target.leaving, target.spare) = (gone, leaving, spare);
+        target.returning &= fresh;
         target.generation += 1;
         let times = target.lost.iter_mut().enumerate();
         times.filter(|(index, _)| more >> index & 1 == 1).for_each(|(_, time)| *time = at);
-        self.unwritten(lost)
+        self.unwritten(lost | gone)
     }
 
     fn unwritten(&self, lost: u16) -> Option<Write> {
@@ -154,6 +167,23 @@ impl Roster {
         self.target = Some(new);
     }
 
+    /// Devices come as members of their own, whose superblocks, durable already, are `records`:
+    /// [`Roster::next`] goes on until all others say so.
+    ///
+    /// # Panics
+    /// When the superblocks do not say what this change is.
+    pub fn add(&mut self, records: impl IntoIterator<Item = Record>) {
+        let target = self.target.expect("a volume has members");
+        for record in records {
+            let new = record.superblock;
+            let follows = new.parent == target.change && new.index == self.members.len() as u8;
+            assert!(follows, "it follows the last change, and the last member");
+            let says = record.sound.map(|sound| sound.then_some(new.change));
+            self.members.push(Some(Member { superblock: new, says }));
+            self.target = Some(new);
+        }
+    }
+
     /// A copy is durable.
     pub fn wrote(&mut self, write: &Write) {
         let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
@@ -178,6 +208,8 @@ impl Roster {
         if planted(Bug::LossAfterFlush) {
             return true;
         }
-        lost & !self.missing() == 0 && self.unwritten(lost).is_none()
+        // Whoever was removed need not hear of it.
+        let gone = self.target.map_or(0, |target| target.gone);
+        lost & !self.missing() == 0 && self.unwritten(lost | gone).is_none()
     }
 }

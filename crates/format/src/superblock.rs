@@ -29,7 +29,13 @@
 //! | 840..848 | when the last change was made, seconds since 1970 |
 //! | 848..850 | devices that do not belong and on which nothing lies any more, as bits |
 //! | 850..852 | devices that belong and hold nothing yet, as they replaced others, as bits |
-//! | 852..4096 | zero |
+//! | 852 | devices that the volume was made with; 0 = as many as it has |
+//! | 853 | zero |
+//! | 854..856 | places of devices that were removed, as bits |
+//! | 856..858 | devices that are to be removed, as bits |
+//! | 858..860 | devices that are kept to take the place of a lost one, as bits |
+//! | 860..862 | devices that hold what they had when they were lost, as bits |
+//! | 862..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
@@ -37,7 +43,7 @@ use crate::letters::is_unseen;
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The sectors that are kept free of data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
 /// The longest label in bytes.
@@ -81,6 +87,11 @@ pub struct Superblock {
     pub lost: [u64; MAX_DEVICES as usize],
     pub out: u16,
     pub fresh: u16,
+    pub born: u8,
+    pub gone: u16,
+    pub leaving: u16,
+    pub spare: u16,
+    pub returning: u16,
 }
 
 /// A short text of at most `N` bytes.
@@ -179,6 +190,11 @@ impl Superblock {
         put_u64(&mut page, 840, self.changed);
         page.0[848..850].copy_from_slice(&self.out.to_le_bytes());
         page.0[850..852].copy_from_slice(&self.fresh.to_le_bytes());
+        page.0[852] = self.born;
+        page.0[854..856].copy_from_slice(&self.gone.to_le_bytes());
+        page.0[856..858].copy_from_slice(&self.leaving.to_le_bytes());
+        page.0[858..860].copy_from_slice(&self.spare.to_le_bytes());
+        page.0[860..862].copy_from_slice(&self.returning.to_le_bytes());
         page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at }, self.generation);
         page
     }
@@ -223,6 +239,11 @@ impl Superblock {
             lost: core::array::from_fn(|at| u64_at(page, 704 + 8 * at)),
             out: u16::from_le_bytes([page.0[848], page.0[849]]),
             fresh: u16::from_le_bytes([page.0[850], page.0[851]]),
+            born: page.0[852],
+            gone: u16::from_le_bytes([page.0[854], page.0[855]]),
+            leaving: u16::from_le_bytes([page.0[856], page.0[857]]),
+            spare: u16::from_le_bytes([page.0[858], page.0[859]]),
+            returning: u16::from_le_bytes([page.0[860], page.0[861]]),
         };
         superblock.check().map_err(SuperFault::Nonsense)?;
         Ok(superblock)
@@ -272,6 +293,20 @@ impl Superblock {
         if beyond || self.out & !self.missing != 0 || self.fresh & self.missing != 0 {
             return Err("the devices that are not needed, or new");
         }
+        let leave_beyond = u32::from(self.leaving) >> count != 0;
+        if leave_beyond || self.gone & !self.out != 0 || self.gone & self.leaving != 0 {
+            return Err("the devices that were removed, or are to be");
+        }
+        let other = self.gone | self.leaving;
+        if u32::from(self.spare) >> count != 0 || self.spare & other != 0 {
+            return Err("the devices that are spare");
+        }
+        if self.returning & !self.fresh != 0 {
+            return Err("the devices that came back");
+        }
+        if self.born > self.count {
+            return Err("the number of devices that it was made with");
+        }
         let own = self.members[usize::from(self.index)] == self.device;
         if !own || self.members[count..].iter().any(|uuid| *uuid != [0; 16]) {
             return Err("the list of devices");
@@ -301,174 +336,4 @@ impl Superblock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    prop_compose! {
-        fn any_superblock()(
-            generation in 0..MOST_GENERATIONS, volume: [u8; 16], device: [u8; 16],
-            count in 1..=MAX_DEVICES,
-            smallest in 0..MOST_SECTORS, layer_format: u32,
-            index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
-            data_start in RESERVE / 8..1_u64 << 50, data_len in 1..1_u64 << 53,
-            exported in 0..MOST_SECTORS, created: u64,
-            label in "[ -~]{0,60}é?", more in 0..9_u64, change in 1..u64::MAX, parent: u64,
-            changed: u64, members: [[u8; 16]; DEVICES], lost in prop::array::uniform16(1..u64::MAX),
-            out: u16, fresh: u16,
-        ) -> Superblock {
-            let index = index % count;
-            let missing = missing & ((1_u32 << count) - 1) as u16 & !(1 << index);
-            let mut members = members;
-            members[usize::from(index)] = device;
-            members[usize::from(count)..].fill([0; 16]);
-            let lost = core::array::from_fn(|at| if missing >> at & 1 == 1 { lost[at] } else { 0 });
-            let parent = if parent == change { 0 } else { parent };
-            let data_start = 8 * data_start;
-            let device_sectors = data_start + data_len + RESERVE + more;
-            Superblock {
-                generation, volume, device, index, count, missing, change, parent, changed, members,
-                lost, layer_format, out: missing & out,
-                fresh: fresh & !missing & ((1_u32 << count) - 1) as u16,
-                smallest, layer: Text::new(&layer).unwrap(), data_start, data_len,
-                device_sectors, exported, created, label: Text::new(&label).unwrap(),
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn parse_undoes_emit(superblock in any_superblock(), at: u64) {
-            prop_assert_eq!(Superblock::parse(&superblock.emit(at), at), Ok(superblock));
-        }
-
-        #[test]
-        fn a_flipped_bit_is_refused(superblock in any_superblock(), bit in 0..4096_usize * 8) {
-            let mut page = superblock.emit(0);
-            page.0[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Superblock::parse(&page, 0).is_err());
-        }
-
-        #[test]
-        fn another_place_is_refused(superblock in any_superblock(), at: u64, there: u64) {
-            prop_assume!(at != there);
-            let parsed = Superblock::parse(&superblock.emit(at), there);
-            prop_assert_eq!(parsed, Err(SuperFault::Damaged));
-        }
-
-        #[test]
-        fn the_window_keeps_clear_of_both_copies(sectors in 3 * RESERVE..1 << 40) {
-            let (start, len) = data_window(sectors);
-            prop_assert!(start >= RESERVE && len > 0 && len % RESERVE == 0);
-            prop_assert!(start + len + RESERVE <= sectors);
-            prop_assert!(start + len <= places(sectors)[1]);
-        }
-    }
-
-    #[test]
-    fn lengths_that_can_not_be_are_refused() {
-        let text = Text::new("x").unwrap();
-        let sound = Superblock {
-            generation: 1,
-            volume: [1; 16],
-            device: [2; 16],
-            index: 0,
-            count: 1,
-            missing: 0,
-            smallest: 0,
-            layer_format: 1,
-            layer: text,
-            data_start: 2048,
-            data_len: 2048,
-            device_sectors: 8192,
-            exported: 2048,
-            created: 0,
-            label: Text::new("").unwrap(),
-            change: 1,
-            parent: 0,
-            changed: 0,
-            members: core::array::from_fn(|at| if at == 0 { [2; 16] } else { [0; 16] }),
-            lost: [0; DEVICES],
-            out: 0,
-            fresh: 0,
-        };
-        let parse = |one: Superblock| Superblock::parse(&one.emit(0), 0);
-        assert_eq!(parse(sound), Ok(sound));
-        let most = u64::MAX;
-        for odd in [
-            Superblock { device_sectors: most, ..sound },
-            Superblock { device_sectors: 1 << 54, ..sound },
-            Superblock { exported: most, ..sound },
-            Superblock { smallest: most, ..sound },
-            Superblock { data_len: most, ..sound },
-            Superblock { data_len: 4097, ..sound },
-            Superblock { data_start: 0, ..sound },
-            Superblock { data_start: 2049, ..sound },
-            Superblock { data_start: most, ..sound },
-            Superblock { device_sectors: 0, ..sound },
-            Superblock { layer: Text::new("ha\x1b[2J").unwrap(), ..sound },
-            Superblock { label: Text::new("a\x1b[2Jb").unwrap(), ..sound },
-            Superblock { label: Text::new("a\u{9b}b").unwrap(), ..sound },
-        ] {
-            assert!(matches!(parse(odd), Err(SuperFault::Nonsense(_))), "{odd:?}");
-        }
-    }
-
-    #[test]
-    fn nonsense_and_other_versions_are_told_apart() {
-        let zero = Page::default();
-        assert_eq!(Superblock::parse(&zero, 0), Err(SuperFault::Foreign));
-        let text = Text::new("x").unwrap();
-        let superblock = Superblock {
-            generation: 1,
-            volume: [1; 16],
-            device: [2; 16],
-            index: 3,
-            count: 3,
-            missing: 0,
-            smallest: 0,
-            layer_format: 1,
-            layer: text,
-            data_start: 2048,
-            data_len: 2048,
-            device_sectors: 8192,
-            exported: 2048,
-            created: 0,
-            label: Text::new("").unwrap(),
-            change: 1,
-            parent: 0,
-            changed: 0,
-            members: [[0; 16]; DEVICES],
-            lost: [0; DEVICES],
-            out: 0,
-            fresh: 0,
-        };
-        let parsed = Superblock::parse(&superblock.emit(0), 0);
-        assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
-        let mut good = Superblock { index: 2, ..superblock };
-        good.members[..3].copy_from_slice(&[[7; 16], [8; 16], good.device]);
-        assert_eq!(Superblock::parse(&good.emit(0), 0), Ok(good));
-        let wrong = |change: &dyn Fn(&mut Superblock)| {
-            let mut one = good;
-            change(&mut one);
-            match Superblock::parse(&one.emit(0), 0) {
-                Err(SuperFault::Nonsense(why)) => why,
-                other => panic!("{other:?}"),
-            }
-        };
-        let set = "the set of devices that do not belong";
-        assert_eq!(wrong(&|one| one.missing = 0b100), set);
-        assert_eq!(wrong(&|one| one.missing = 0b1000), set);
-        let times = "the times at which devices ceased to belong";
-        assert_eq!(wrong(&|one| one.missing = 0b10), times);
-        assert_eq!(wrong(&|one| one.lost[1] = 5), times);
-        assert_eq!(wrong(&|one| one.members[2] = [1; 16]), "the list of devices");
-        assert_eq!(wrong(&|one| one.members[3] = [1; 16]), "the list of devices");
-        assert_eq!(wrong(&|one| one.change = 0), "the number of the last change");
-        assert_eq!(wrong(&|one| one.parent = 1), "the number of the last change");
-        let mut page = superblock.emit(0);
-        put_u32(&mut page, 40, VERSION + 1);
-        page::seal(&mut page, Stamp { kind: KIND, uuid: superblock.volume, at: 0 }, 1);
-        assert_eq!(Superblock::parse(&page, 0), Err(SuperFault::Version(VERSION + 1)));
-    }
-}
+mod tests;

@@ -86,6 +86,10 @@ pub struct Snapshot {
     pub tasks: Vec<Task>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
+    /// The devices that were removed: see `Layer::gone_devices`.
+    pub gone: u16,
+    /// The devices that wait to take the place of a lost one: see `Layer::spare_devices`.
+    pub spare: u16,
     /// Whether the layer writes nothing any more: see `Layer::has_failed`.
     pub failed: bool,
     /// The ranges, first sector and length, that can't be read because of lost devices.

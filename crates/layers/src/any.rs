@@ -120,6 +120,18 @@ impl Layer for AnyLayer {
         out
     }
 
+    fn gone_devices(&self) -> u16 {
+        self.0.gone_devices()
+    }
+
+    fn leaving_devices(&self) -> u16 {
+        self.0.leaving_devices()
+    }
+
+    fn spare_devices(&self) -> u16 {
+        self.0.spare_devices()
+    }
+
     fn fresh_devices(&self) -> u16 {
         let fresh = self.0.fresh_devices();
         assert_eq!(fresh & self.0.out_devices(), 0, "what is believed soon is not made up for");

@@ -25,6 +25,18 @@ pub struct LayerConfig {
     /// The devices that hold nothing of the volume and came in the place of others, which they
     /// replace: what lies on those is made again. Only where a registration says `replaces`.
     pub fresh: u16,
+    /// Those of the `fresh` ones that were there before, and lack only what was written since.
+    pub returning: u16,
+    /// With how many devices the volume was made, if others came since; 0 = with all of them.
+    pub born: u8,
+    /// The places of devices that were removed, as a set of bits; they are all `missing`.
+    pub gone: u16,
+    /// Devices that are to be removed: nothing new is to lie on them.
+    pub leaving: u16,
+    /// Devices that are kept to take the place of one that is lost, by themselves.
+    pub spare: u16,
+    /// Sectors to export, if that is not as many as the devices have room for; 0 = as many.
+    pub exported: u64,
     /// The volume, so that metadata of another is never taken for its own.
     pub uuid: [u8; 16],
     /// What only `shatl` and `hatl-auto` have.
@@ -52,6 +64,12 @@ impl LayerConfig {
             deadlines: [0; 16],
             missing: 0,
             fresh: 0,
+            returning: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            exported: 0,
             uuid: [0; 16],
             shatl: Default::default(),
             mhatl: Default::default(),

@@ -138,6 +138,10 @@ bugs! {
         NewcomerWhole = "newcomer-whole",
         /// Recovery forgets what rows say of chunks that a newcomer lacks.
         LackUntold = "lack-untold",
+        /// A device is removed while segments still lie on it.
+        RemovedEarly = "removed-early",
+        /// Segments are opened on a device that came before a root says that it is there.
+        GrownEarly = "grown-early",
         /// A lost device is not needed any more while segments still lie on it.
         ProtectedEarly = "protected-early",
         /// A scrub of log does not look at parity.

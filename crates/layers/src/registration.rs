@@ -66,12 +66,14 @@ pub struct Promises {
     pub knows_lost: bool,
     /// Whether somebody hears why before a read of the host fails.
     pub tells_corrupt: bool,
+    /// Whether devices may come to a volume and leave it.
+    pub changes: bool,
 }
 
 impl Promises {
     /// What a layer over one device promises.
     pub const USUAL: Promises =
-        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false };
+        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, changes: false };
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].

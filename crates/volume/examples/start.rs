@@ -166,7 +166,7 @@ impl Filler {
             let blocks = layout.blocks.saturating_sub(first).min(each);
             let blocks = if segment < self.data { 0 } else { blocks };
             let grains = blocks as u32 * (BLOCK as u32 / GRAIN);
-            Counted { grains, members: ALONE, lacking: 0 }
+            Counted { grains, members: ALONE, lacking: 0, newest: 0 }
         };
         let counts: Vec<Counted> = (0..u64::from(layout.segments)).map(count).collect();
         let mut tops = Vec::new();
@@ -257,7 +257,8 @@ impl Filler {
                 let byte = at * SECTOR as u64 + (index * BLOCK) as u64;
                 self.file.read_exact_at(&mut page.0, self.first + byte)?;
             }
-            let root = log::open_root(&buf, &self.uuid, at).unwrap_or_default();
+            let root = log::open_root(&buf, &self.uuid, at, self.layout.counts);
+            let root = root.unwrap_or_default();
             best = if root.number > best.number { root } else { best };
         }
         Ok(best)

@@ -392,6 +392,11 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             lost: [0; MAX_DEVICES as usize],
             out: 0,
             fresh: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            returning: 0,
         }
     };
     devices.iter().enumerate().map(of).collect()

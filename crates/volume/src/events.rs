@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 21] = [
+pub const KINDS: [(&str, Level, &str, &str); 22] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -101,8 +101,14 @@ pub const KINDS: [(&str, Level, &str, &str); 21] = [
     (
         "device-joined",
         Level::Info,
-        "a device that came in the place of another belongs to the volume",
+        "a device that came belongs to the volume",
         "nothing; `status` says what is exposed until all is made anew",
+    ),
+    (
+        "device-removed",
+        Level::Info,
+        "nothing lies any more on a device that was to be removed",
+        "take it away when it suits",
     ),
     (
         "device-lost",

@@ -123,7 +123,8 @@ fn settle_for(
     let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
     let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
     let trouble = absent.iter().position(|(_, error)| is_trouble(error));
-    match trouble.or_else(|| (plain && !absent.is_empty()).then_some(0)) {
+    let needed = plain && lacking && !absent.is_empty();
+    match trouble.or_else(|| needed.then_some(0)) {
         Some(at) => Err(absent.swap_remove(at).1),
         None => {
             let left_out = absent.iter().map(|(_, error)| error.to_string());

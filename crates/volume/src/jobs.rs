@@ -46,6 +46,8 @@ pub struct Jobs {
     out: Option<u16>,
     fresh: u16,
     joined: u16,
+    /// Those that were removed.
+    gone: u16,
     /// Answers that were errors.
     errors: u64,
 }
@@ -68,7 +70,7 @@ impl Jobs {
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
-        let (lost, out, fresh, joined, errors) = (0, Some(0), 0, 0, 0);
+        let (lost, out, fresh, joined, gone, errors) = (0, Some(0), 0, 0, 0, 0);
         Jobs {
             inbox,
             waiting,
@@ -84,6 +86,7 @@ impl Jobs {
             out,
             fresh,
             joined,
+            gone,
             errors,
         }
     }
@@ -101,14 +104,16 @@ impl Jobs {
     /// How the devices stand before anything is served; those of `fresh` came in the place of
     /// others.
     pub fn set_standing(&mut self, layer: &impl Layer, fresh: u16) {
-        let Standing { lost, out, joined } = standing(layer, fresh);
+        let Standing { lost, out, joined, gone, .. } = standing(layer, fresh);
         (self.lost, self.out, self.fresh, self.joined) = (lost, out, fresh, joined);
+        self.gone = gone;
     }
 
     /// Tells of devices that the layer does without from now on, or does not need any more, and of
     /// those that hold what they should.
     fn hear_of_devices(&mut self, standing: Standing) {
-        let Standing { lost, out, joined } = standing;
+        let Standing { lost, out, joined, gone, .. } = standing;
+        let left = gone & !std::mem::replace(&mut self.gone, gone);
         let new = lost & !std::mem::replace(&mut self.lost, lost);
         let healed = out.unwrap_or(0) & !self.out.unwrap_or(0);
         let came = joined & !self.joined;
@@ -133,6 +138,14 @@ impl Jobs {
             let name = news.name(device);
             let text = format!("device {device} ({name}) belongs to the volume and is written");
             news.events.tell(Level::Info, "device-joined", text);
+        }
+        for device in (0..16).filter(|device| left >> device & 1 == 1) {
+            let name = news.name(device);
+            let text = format!(
+                "device {device} ({name}) was removed: nothing lies on it any more, and it can be \
+                 taken away"
+            );
+            news.events.tell(Level::Info, "device-removed", text);
         }
     }
 
@@ -164,7 +177,8 @@ impl Jobs {
     /// held.
     pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
         let standing = standing(layer, self.fresh);
-        if (standing.lost, standing.out, standing.joined) != (self.lost, self.out, self.joined) {
+        let known = (self.lost, self.out, self.joined, self.gone);
+        if (standing.lost, standing.out, standing.joined, standing.gone) != known {
             self.hear_of_devices(standing);
         }
         let keeper = self.keeper.as_mut()?;

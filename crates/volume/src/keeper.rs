@@ -72,7 +72,7 @@ struct Clerk {
 }
 
 impl Keeper {
-    /// One for a volume whose superblocks are as they should be; none where no loss is survived.
+    /// One for a volume whose superblocks are as they should be; none where members never change.
     ///
     /// # Errors
     /// When the system gives no thread, or no second way to a device.
@@ -85,7 +85,8 @@ impl Keeper {
         news: &Arc<Mutex<Quiet>>,
     ) -> Result<Option<Self>, IoError> {
         let (devices, tolerates) = (driver.devices(), layer.tolerates());
-        if tolerates == 0 || roster.is_empty() {
+        let changes = layer.kind.registration().promises.changes;
+        if tolerates == 0 && !changes || roster.is_empty() {
             return Ok(None);
         }
         let reserve =
@@ -133,9 +134,9 @@ impl Keeper {
     /// What the layer says now.
     pub fn look(&mut self, standing: Standing) {
         self.suspects = false;
-        let Standing { lost, out, joined } = of_members(standing, self.members);
-        let was = self.wanted;
-        let wanted = Standing { lost: was.lost | lost, out, joined: was.joined | joined };
+        let more = of_members(standing, self.members);
+        let (was, mut wanted) = (self.wanted, self.wanted);
+        take_in(&mut wanted, more);
         if wanted != was {
             let since = if wanted.lost == was.lost { self.since } else { Instant::now() };
             (self.wanted, self.since) = (wanted, since);
@@ -249,14 +250,14 @@ impl Clerk {
 
 /// What is said of members alone.
 fn of_members(standing: Standing, members: u16) -> Standing {
-    let Standing { lost, out, joined } = standing;
-    Standing { lost: lost & members, out: out.map(|out| out & members), joined }
+    let Standing { lost, out, .. } = standing;
+    Standing { lost: lost & members, out: out.map(|out| out & members), ..standing }
 }
 
 /// A loss is never taken back, whoever found it.
 fn take_in(all: &mut Standing, more: Standing) {
-    let joined = all.joined | more.joined;
-    *all = Standing { lost: all.lost | more.lost, out: more.out, joined };
+    let (joined, gone) = (all.joined | more.joined, all.gone | more.gone);
+    *all = Standing { lost: all.lost | more.lost, joined, gone, ..more };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

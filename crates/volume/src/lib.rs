@@ -1,6 +1,7 @@
 //! A real stack with its data: made, opened, served, looked at, closed.
 #![forbid(unsafe_code)]
 
+mod add;
 mod allocate;
 mod beginning;
 mod blank;
@@ -25,6 +26,7 @@ mod keeper;
 mod latency;
 mod memory;
 mod modelled;
+mod online;
 mod open;
 mod operate;
 mod place;
@@ -49,6 +51,7 @@ mod tier;
 mod traffic;
 mod watch;
 
+pub use add::{AddSpec, Added, add};
 pub use beginning::{Beginning, Recovering};
 pub use busy::user_of;
 pub use check::{CheckOptions, Checked, Verdict, check, check_with};
@@ -62,6 +65,7 @@ pub use hostftl_io::{Access, protect};
 pub use import::import;
 pub use latency::Latency;
 pub use memory::Memory;
+pub use online::online;
 pub use open::{Volume, open, open_with};
 pub use operate::{Outcome, Wish, operate, operate_here};
 pub use ram::ram_port;

@@ -105,9 +105,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
-    let missing = found.missing();
-    let fresh = found.superblock.fresh & !missing;
-    let mut layer = LayerConfig { missing, fresh, ..layer };
+    let mut layer = as_members(layer, &found);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
@@ -123,10 +121,33 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     Ok(Volume { path, config, layer, plan, devices, roster, mode, access, notes, lock })
 }
 
+/// The layer with what the superblocks say of its devices.
+pub(crate) fn as_members(layer: LayerConfig, found: &Assembly) -> LayerConfig {
+    let (missing, newest) = (found.missing(), &found.superblock);
+    LayerConfig {
+        missing,
+        fresh: newest.fresh & !missing,
+        returning: newest.returning & !missing,
+        born: newest.born,
+        gone: newest.gone,
+        leaving: newest.leaving,
+        spare: newest.spare,
+        // A volume whose devices never changed is laid out as it was when it was made.
+        exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
+            0
+        } else {
+            newest.exported
+        },
+        ..layer
+    }
+}
+
 /// What must be said of a volume that runs without a member: which, why, and what that means.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
     let journal = journal::bit(layer, config.devices.len());
-    let absent = found.members.iter().enumerate().filter(|(_, member)| member.is_none());
+    let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
+    let absent = found.members.iter().enumerate();
+    let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
     let mut notes: Vec<String> = absent
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
@@ -143,7 +164,11 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
             ),
         })
         .collect();
-    notes.extend(found.left_out.iter().map(|why| format!("left out: {why}")));
+    // The name of a device that was removed may stay in the volume file.
+    let names = config.devices.iter().enumerate().filter(|(index, _)| is_gone(*index));
+    let gone: Vec<_> = names.map(|(_, name)| format!("{name}:")).collect();
+    let counts = |why: &&String| !gone.iter().any(|name| why.starts_with(name));
+    notes.extend(found.left_out.iter().filter(counts).map(|why| format!("left out: {why}")));
     notes
 }
 

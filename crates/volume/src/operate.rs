@@ -27,6 +27,8 @@ pub enum Wish {
     Online(String),
     /// Move what lies on a device elsewhere, then do without it.
     Remove(String),
+    /// Whether that would be begun.
+    MayRemove(String),
     /// Leave off what was begun with a device.
     Cancel(String),
     /// Begin a scrub, or go on with one that rests.
@@ -78,6 +80,7 @@ impl Operator {
             Wish::Offline(name) => Verb::Offline(device(name)?),
             Wish::Online(name) => Verb::Online(device(name)?),
             Wish::Remove(name) => Verb::Remove(device(name)?),
+            Wish::MayRemove(name) => Verb::MayRemove(device(name)?),
             Wish::Cancel(name) => Verb::Cancel(device(name)?),
             Wish::Scrub => Verb::Scrub(Scrub::Start(0)),
             Wish::PauseScrub => Verb::Scrub(Scrub::Pause),
@@ -100,6 +103,10 @@ impl Operator {
                 Err(format!("layer {} can't do that", self.config.layer_name()))
             }
             Err(Refusal::Because(why)) => Err(why.into()),
+            Err(Refusal::Full(bytes)) => Err(format!(
+                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
+                 a device first"
+            )),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
 use crate::modelled;
-use crate::open::{infos, lock, plan, seat};
+use crate::open::{as_members, infos, lock, plan, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
 use crate::stack::{Assembly, Redundancy};
@@ -93,16 +93,22 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     let found = others(spec, &config, &layer, index)?;
     let old = config.devices[index].clone();
     let was_lost = found.unsaid >> index & 1 == 0;
-    let Taken { device: taken, undo, held } = take(spec, &found, &new)?;
+    if found.superblock.gone >> index & 1 == 1 {
+        let why = "was removed; `hostftl device add` takes another device in";
+        return Err(wrong(format!("device {index} {why}")));
+    }
+    let Taken { device: taken, undo, held } = take(&spec.new, &new, &found, spec.force)?;
     if spec.rehearse {
         return Ok(Replaced { index: index as u8, old, new, was_lost, notes: Vec::new() });
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let superblock = superblock(&found, index as u8, &taken);
     let lost = found.missing() & !(1 << index);
+    let layer = as_members(layer, &found);
     let (mut roster, mut devices) = seat(found);
     devices[index] = taken;
-    let planned = plan(&LayerConfig { missing: lost, ..layer }, &infos(&devices))?;
+    let layer = LayerConfig { missing: lost, fresh: 0, ..layer };
+    let planned = plan(&layer, &infos(&devices))?;
     if planned.limits.exported != superblock.exported {
         return Err(device(&new, "is not one on which the volume would be laid out as it is"));
     }
@@ -142,12 +148,13 @@ fn others(
     Ok(Assembly { unsaid, ..away })
 }
 
-/// The new device, open for this process alone.
-fn take(spec: &ReplaceSpec, found: &Assembly, name: &str) -> Result<Taken, Error> {
+/// A device that comes, which the user calls `asked`, open for this process alone. Of a larger one
+/// only as much is used as the volume has on each.
+pub(crate) fn take(asked: &str, name: &str, found: &Assembly, force: bool) -> Result<Taken, Error> {
     let members = found.members.iter().flatten();
     let size = members.map(|member| member.device.bytes()).min();
-    let taken = take_device(&spec.new, name, size, spec.force)?;
-    let room = data_window(taken.device.bytes() / SECTOR as u64).1;
+    let mut taken = take_device(asked, name, size, force)?;
+    let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
     let needed = found.superblock.smallest;
     if room < needed {
         let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
@@ -155,8 +162,9 @@ fn take(spec: &ReplaceSpec, found: &Assembly, name: &str) -> Result<Taken, Error
         return Err(device(name, why));
     }
     if taken.device.info().kind != DeviceKind::Block {
-        return Err(device(name, "is zoned: zoned devices can't be replaced yet"));
+        return Err(device(name, "is zoned: such a device can't come to a volume yet"));
     }
+    taken.device.set_window(start, needed);
     Ok(taken)
 }
 
@@ -164,7 +172,7 @@ fn take(spec: &ReplaceSpec, found: &Assembly, name: &str) -> Result<Taken, Error
 fn superblock(found: &Assembly, index: u8, taken: &Device) -> Superblock {
     let Stamp { change, at } = stamp();
     let device_sectors = taken.bytes() / SECTOR as u64;
-    let (data_start, data_len) = data_window(device_sectors);
+    let (data_start, data_len) = (data_window(device_sectors).0, found.superblock.smallest);
     let bit = 1 << index;
     let mut new = Superblock {
         generation: found.superblock.generation + 1,
@@ -173,6 +181,9 @@ fn superblock(found: &Assembly, index: u8, taken: &Device) -> Superblock {
         missing: found.superblock.missing & !bit,
         out: found.superblock.out & !bit,
         fresh: found.superblock.fresh | bit,
+        leaving: found.superblock.leaving & !bit,
+        spare: found.superblock.spare & !bit,
+        returning: found.superblock.returning & !bit,
         data_start,
         data_len,
         device_sectors,
@@ -187,7 +198,7 @@ fn superblock(found: &Assembly, index: u8, taken: &Device) -> Superblock {
 }
 
 /// Leaves nothing on a device that could be taken for something of the volume.
-fn clear(taken: &Device) -> Result<(), Error> {
+pub(crate) fn clear(taken: &Device) -> Result<(), Error> {
     let sectors = taken.bytes() / SECTOR as u64;
     write_ends(taken, sectors, |_| Page::default())?;
     taken.clear_window()?;

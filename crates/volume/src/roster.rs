@@ -49,6 +49,12 @@ impl Roster {
         self.pure.replace(index, record);
     }
 
+    /// See [`Pure::add`].
+    pub fn add(&mut self, records: &[Record]) {
+        self.sectors.extend(records.iter().map(|it| it.superblock.device_sectors));
+        self.pure.add(records.iter().copied());
+    }
+
     /// See [`Pure::may_promise`].
     pub fn may_promise(&self, lost: u16) -> bool {
         self.pure.may_promise(lost)
@@ -90,7 +96,9 @@ impl Roster {
 pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
     let lost = layer.lost_devices();
     let joined = fresh & !layer.fresh_devices() & !lost;
-    Standing { lost, out: Some(layer.out_devices()), joined }
+    let (gone, leaving) = (layer.gone_devices(), Some(layer.leaving_devices()));
+    let spare = Some(layer.spare_devices());
+    Standing { lost, out: Some(layer.out_devices()), joined, gone, leaving, spare }
 }
 
 /// What a write of one copy is on its device: the sector, and the page.

@@ -168,7 +168,8 @@ pub fn order(
         Verdict::Degraded { order, stale, unsaid } => {
             let newest = order.iter().flatten().map(|at| &members[*at].superblock);
             let newest = newest.max_by_key(|one| one.generation).expect("it can be used");
-            left_out.extend(stale.into_iter().map(|at| {
+            let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
+            left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
                 let since = time(since).map_or(String::new(), |since| format!(" since {since}"));
                 format!("{}: it missed writes{since}, so what it holds is not up to date", name(at))

@@ -138,7 +138,7 @@ pub struct DeviceStatus {
     pub name: String,
     /// `file`, `block device`, `memory` or `NBD export`.
     pub kind: String,
-    /// `journal`, or empty for a device that holds the volume's data.
+    /// `journal`, `spare`, or empty for a device that holds the volume's data.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     pub bytes: u64,
@@ -146,7 +146,8 @@ pub struct DeviceStatus {
     pub direct: bool,
     /// Why they do not.
     pub why_not_direct: Option<String>,
-    /// `good`, `errors` (commands failed), `lost` (the layer does without it) or `missing`.
+    /// `good`, `errors` (commands failed), `lost` (the layer does without it), `missing` or
+    /// `removed`.
     #[serde(default)]
     pub health: String,
     #[serde(default)]
@@ -193,6 +194,12 @@ impl Status {
         if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
             last.role = "journal".into();
         }
+        let gone = |index: usize| layer.gone >> index & 1 == 1;
+        let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
+        removed.for_each(|(_, device)| device.health = REMOVED.into());
+        let spare = self.devices.iter_mut().enumerate();
+        let spare = spare.filter(|(index, _)| layer.spare >> index & 1 == 1);
+        spare.for_each(|(_, device)| device.role = SPARE.into());
         self.degraded = self.devices.iter().any(|device| device.health == MISSING);
     }
 
@@ -245,7 +252,7 @@ impl Status {
         let mut needs = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
             let why = match device.health.as_str() {
-                "good" => continue,
+                "good" | REMOVED => continue,
                 "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
                 word => format!(
                     "is {word}: `hostftl device replace {} {index} NEW` puts another in its place",
@@ -306,7 +313,13 @@ impl Status {
                 (false, 0) => "good",
                 (false, _) => "errors",
             };
-            if device.health != MISSING {
+            if snapshot.spare >> index & 1 == 0 && device.role == SPARE {
+                device.role.clear();
+            }
+            let stays = [MISSING, REMOVED].contains(&device.health.as_str());
+            if snapshot.gone >> index & 1 == 1 {
+                device.health = REMOVED.into();
+            } else if !stays {
                 device.health = word.into();
             }
         }
@@ -338,6 +351,10 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
 
 /// The health of a device that is not there.
 const MISSING: &str = "missing";
+/// And of a place whose device was removed.
+const REMOVED: &str = "removed";
+/// The role of a device that waits to take the place of a lost one.
+const SPARE: &str = "spare";
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     let why_not_direct = match device.direct() {

@@ -146,6 +146,11 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
     Superblock {
         out: 0,
         fresh: 0,
+        born: 0,
+        gone: 0,
+        leaving: 0,
+        spare: 0,
+        returning: 0,
         generation: 1,
         volume: case.config.uuid,
         device: id(device as u8),

@@ -42,6 +42,8 @@ impl Life<'_> {
             Event::CheckpointDone => {
                 w.look_at_fresh(&self.layer, &mut self.fate);
                 w.bury(&self.layer, &mut self.fate);
+                w.look_at_leaving(&self.layer, &mut self.fate);
+                w.perhaps_cancel(&mut self.layer);
                 w.copied.root_done();
                 w.tallies.note(Named::Checkpoint);
                 Ok(())
@@ -72,7 +74,8 @@ impl Life<'_> {
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
-        let (lost, missing) = (self.layer.lost_devices(), self.w.config.missing);
+        let missing = self.w.config.missing & !self.w.config.gone;
+        let lost = self.layer.lost_devices();
         let others = |victim: u8| lost & !(1 << victim | self.w.buried | self.w.config.fresh) != 0;
         if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
             return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));

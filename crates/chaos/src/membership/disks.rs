@@ -58,6 +58,11 @@ impl Disk {
             lost: [0; 16],
             out: 0,
             fresh: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            returning: 0,
         };
         let data = Data { node: 0, root: 1, lost: 0, everywhere: 1 };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }

@@ -2,10 +2,15 @@
 
 use std::path::PathBuf;
 
-use hostftl_volume::{ReplaceSpec, Replaced, replace};
+use hostftl_volume::{
+    AddSpec, Added, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
+    replace,
+};
 
+use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::units::bytes;
 
 /// Change which devices a volume has
 #[derive(clap::Args)]
@@ -16,7 +21,79 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    Add(Add),
+    Spare(Spare),
     Replace(Replace),
+    Remove(Remove),
+    Offline(Offline),
+    Online(Online),
+}
+
+/// Leave a device of a served volume out from now on, as if it had failed
+#[derive(clap::Args)]
+struct Offline {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Take a lost device back into a volume that is not served; it gets what was written since, when
+/// the volume is served
+#[derive(clap::Args)]
+struct Online {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(clap::Args)]
+struct Which {
+    /// The volume's file
+    volume: PathBuf,
+    /// The device: its name in the volume's file, or its number there
+    device: String,
+}
+
+/// Give a volume with parity or a mirror, that is not served, devices that take the place of lost
+/// ones by themselves
+#[derive(clap::Args)]
+struct Spare {
+    #[command(flatten)]
+    add: Add,
+}
+
+/// Take a device out of a volume: what lies on it moves to the others, beside clients if the volume
+/// is served
+#[derive(clap::Args)]
+struct Remove {
+    /// The volume's file
+    volume: PathBuf,
+    /// The device that goes: its name in the volume's file, or its number there
+    device: String,
+    /// Let it stay after all
+    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    cancel: bool,
+    /// Say whether it could be done, and begin nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Wait until nothing lies on it any more
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+}
+
+/// Give a volume that is not served more devices; what clients see grows at once, and rows become
+/// wider while it is served
+#[derive(clap::Args)]
+struct Add {
+    /// The volume's file
+    volume: PathBuf,
+    /// The devices that come; a file that does not exist is made, as large as is needed
+    #[arg(required = true)]
+    new: Vec<String>,
+    /// Take devices that hold something; one that is in use is refused all the same
+    #[arg(long)]
+    force: bool,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Put another device in the place of one of a volume that is not served; what it lacks is made
@@ -42,7 +119,118 @@ struct Replace {
 /// # Errors
 /// When the volume is served, or the change can't be made; nothing was changed then.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let Verb::Replace(args) = &args.verb;
+    match &args.verb {
+        Verb::Add(args) => run_add(args, false, console),
+        Verb::Spare(args) => run_add(&args.add, true, console),
+        Verb::Replace(args) => run_replace(args, console),
+        Verb::Remove(args) => run_remove(args, console),
+        Verb::Offline(Offline { which }) => {
+            let wish = Wish::Offline(which.device.clone());
+            let name = which.volume.display();
+            let is_new = match operate(&which.volume, &wish)? {
+                Some(outcome) => outcome.is_new,
+                None => {
+                    let (running, outcome) = operate_here(&which.volume, &wish)?;
+                    running.stop()?;
+                    outcome.is_new
+                }
+            };
+            let next = format!("hostftl device online {name} {}", which.device);
+            tell_change(which, is_new, "is left out", &next, console)
+        }
+        Verb::Online(Online { which }) => {
+            let is_new = online(&which.volume, &which.device)?;
+            let next = format!("hostftl serve {}", which.volume.display());
+            tell_change(which, is_new, "belongs again", &next, console)
+        }
+    }
+}
+
+fn tell_change(
+    which: &Which,
+    is_new: bool,
+    what: &str,
+    next: &str,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    if console.is_json() {
+        return console.value(&serde_json::json!({
+            "volume": which.volume, "device": which.device, "changed": is_new, "next": next,
+        }));
+    }
+    let already = if is_new { "" } else { " already" };
+    console.line(format!("{}: device {} {what}{already}", which.volume.display(), which.device))?;
+    console.field("next", format!("`{next}`"))
+}
+
+fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
+    let (volume, device) = (args.volume.display(), args.device.clone());
+    let (wish, done, was_so) = match args {
+        Remove { cancel: true, .. } => (Wish::Cancel(device), "stays", "was not about to leave"),
+        Remove { dry_run: true, .. } => (Wish::MayRemove(device), "can leave", "leaves already"),
+        _ => (Wish::Remove(device), "is to leave", "leaves already, or has left"),
+    };
+    let say = |Outcome { is_new }, console: &mut Console| match console.is_json() {
+        true => console.value(&serde_json::json!({
+            "volume": args.volume, "device": args.device, "changed": is_new && !args.dry_run,
+            "dry_run": args.dry_run,
+        })),
+        false => {
+            let what = if is_new { done } else { was_so };
+            console.line(format!("{volume}: device {} {what}", args.device))
+        }
+    };
+    let begins = !args.cancel && !args.dry_run;
+    if let Some(outcome) = operate(&args.volume, &wish)? {
+        say(outcome, console)?;
+        if begins && args.wait {
+            return wait::served(&args.volume, Some("evacuate"), console);
+        }
+        if begins && !console.is_json() {
+            let next = format!("`hostftl wait {volume} evacuate` waits for its end");
+            return console.field("next", next);
+        }
+        return Ok(());
+    }
+    let (running, outcome) = operate_here(&args.volume, &wish)?;
+    say(outcome, console)?;
+    match begins {
+        true => wait::here(&args.volume, running, "evacuate", console),
+        false => Ok(running.stop().map(|_| ())?),
+    }
+}
+
+fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure> {
+    let (path, new) = (args.volume.clone(), args.new.clone());
+    let spec = AddSpec { path, new, force: args.force, spare, rehearse: args.dry_run };
+    let Added { devices, exported: (before, after), notes } = add(&spec)?;
+    let next = format!("hostftl serve {}", args.volume.display());
+    if console.is_json() {
+        let devices: Vec<_> = devices
+            .iter()
+            .map(|(at, name)| serde_json::json!({ "device": at, "name": name }))
+            .collect();
+        return console.value(&serde_json::json!({
+            "volume": args.volume, "devices": devices, "usable_bytes_before": before,
+            "usable_bytes": after, "dry_run": args.dry_run, "notes": notes, "next": next,
+        }));
+    }
+    let verb = if args.dry_run { "would come" } else { "comes" };
+    let role = if spare { "spare " } else { "" };
+    for (at, name) in devices {
+        console.line(format!("{}: {name} {verb} as {role}device {at}", args.volume.display()))?;
+    }
+    let more = bytes(after - before);
+    console
+        .field("usable", format!("{} instead of {}: {more} more", bytes(after), bytes(before)))?;
+    notes.iter().try_for_each(|note| console.field("note", note))?;
+    if args.dry_run {
+        return console.field("note", "nothing was written");
+    }
+    console.field("next", format!("`{next}`; clients see the new size when they connect"))
+}
+
+fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     let spec = ReplaceSpec {
         path: args.volume.clone(),
         old: args.old.clone(),

@@ -29,6 +29,10 @@ pub struct Root {
     pub lost: u16,
     /// Those of them on which nothing lies any more.
     pub out: u16,
+    /// The devices of which it knows, as a set of bits: on others nothing lies.
+    pub known: u16,
+    /// How many pages of the directory it points at; pages of the counts follow.
+    pub directories: u32,
     /// The sets of devices on which segments were opened, the last one first; 0 for none.
     pub sets: [u16; SETS],
     /// The last root that was known to be on all devices that are not lost.
@@ -81,9 +85,10 @@ pub fn emit_root(
         put_u64(page, 64, root.everywhere);
         put_u64(page, 216, root.mapped);
         put_u64(page, 224, root.journal);
-        for (at, set) in [root.out].iter().chain(&root.sets).enumerate() {
+        for (at, set) in [root.out].iter().chain(&root.sets).chain([&root.known]).enumerate() {
             page.0[232 + 2 * at..234 + 2 * at].copy_from_slice(&set.to_le_bytes());
         }
+        put_u32(page, 244, root.directories);
         for (stream, begin) in root.streams.iter().enumerate() {
             let Some(Begin { segment, slot, sector, members, ahead }) = *begin else { continue };
             let (next, next_members) = ahead.map_or((1, 0), |(next, set)| (next + 2, set));
@@ -103,10 +108,12 @@ pub fn emit_root(
     }
 }
 
-/// Reads a root at sector `at`; `None` when it is none, or damaged.
-pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
+/// Reads a root at sector `at` that points at so many pages of counts; `None` when it is none, or
+/// damaged. It may be shorter than the buffer, when the volume was smaller.
+pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64, counts: u32) -> Option<Root> {
     let mut number = None;
-    for (index, page) in buf.pages().iter().enumerate() {
+    let pages = root_pages(u32_at(&buf.pages()[0], 244).checked_add(counts)?) as usize;
+    for (index, page) in buf.pages().get(..pages)?.iter().enumerate() {
         let stamp = Stamp { kind: ROOT, uuid: *uuid, at: at + 8 * index as u64 };
         let seq = page::open(page, stamp).ok()?;
         if u32_at(page, 36) != index as u32 || number.is_some_and(|number| number != seq) {
@@ -130,6 +137,8 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Root> {
         generation: u32_at(page, 56) as u8,
         lost: (u32_at(page, 56) >> 16) as u16,
         out: u16_at(page, 232),
+        known: u16_at(page, 242),
+        directories: u32_at(page, 244),
         sets: core::array::from_fn(|at| u16_at(page, 234 + 2 * at)),
         everywhere: u64_at(page, 64),
         mapped: u64_at(page, 216),

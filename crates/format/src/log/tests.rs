@@ -63,7 +63,7 @@ proptest! {
         number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
         life: u32, lost: u16, everywhere: u64, mapped: u64, journal: u64,
         begin: [u32; 3], ahead in proptest::option::of((0..1_u32 << 30, any::<u16>())),
-        out: u16, sets: [u16; SETS], members: u16,
+        out: u16, sets: [u16; SETS], members: u16, known: u16, counts in 0..=400_u32,
         which in 0..STREAMS, uuid: [u8; 16],
         flip in 0..8192_usize * 8,
         list in proptest::collection::vec((places(), any::<u32>(), any::<u16>()), 400),
@@ -73,28 +73,32 @@ proptest! {
         streams[which] = Some(Begin { segment, slot, sector, members, ahead });
         let root = Root {
             number, epoch, replay_from, durable, generation, lost, everywhere, mapped, journal,
-            life, streams, out, sets,
+            life, streams, out, sets, known, directories: 400 - counts,
         };
         let mut buf = MetaBuf::new(root_pages(400) as usize);
         prop_assert_eq!(buf.pages().len(), 2);
         let at = at >> 1;
         emit_root(&mut buf, &uuid, at, &root, list.iter().copied());
-        prop_assert_eq!(open_root(&buf, &uuid, at), Some(root));
+        prop_assert_eq!(open_root(&buf, &uuid, at, counts), Some(root));
+        let mut longer = MetaBuf::new(buf.pages().len() + 1);
+        longer.pages_mut()[..2].clone_from_slice(buf.pages());
+        prop_assert_eq!(open_root(&longer, &uuid, at, counts), Some(root));
         for (index, one) in list.iter().enumerate() {
             prop_assert_eq!(root_pair(&buf, index), *one);
         }
         buf.pages_mut()[flip / 32768].0[flip / 8 % 4096] ^= 1 << (flip % 8);
-        prop_assert_eq!(open_root(&buf, &uuid, at), None);
+        prop_assert_eq!(open_root(&buf, &uuid, at, counts), None);
     }
 
     #[test]
     fn a_page_keeps_its_counts(
-        list in proptest::collection::vec(any::<[u16; 4]>(), COUNTS), number: u32,
+        list in proptest::collection::vec(any::<([u16; 4], u64)>(), COUNTS), number: u32,
     ) {
-        let list: alloc::vec::Vec<_> = list.into_iter().map(|[low, high, members, lacking]| {
+        let list = list.into_iter().map(|([low, high, members, lacking], newest)| {
             let grains = u32::from(low) | u32::from(high) << 16;
-            Counted { grains, members, lacking }
-        }).collect();
+            Counted { grains, members, lacking, newest }
+        });
+        let list: alloc::vec::Vec<_> = list.collect();
         let mut page = Page::default();
         emit_counts(&mut page, number, list.iter().copied());
         prop_assert!(is_page(&page, Kind::Counts, number));

@@ -132,6 +132,18 @@ pub trait Core: Debug {
     fn lost_devices(&self) -> u16 {
         0
     }
+    /// As [`Layer::gone_devices`].
+    fn gone_devices(&self) -> u16 {
+        0
+    }
+    /// As [`Layer::leaving_devices`].
+    fn leaving_devices(&self) -> u16 {
+        0
+    }
+    /// As [`Layer::spare_devices`].
+    fn spare_devices(&self) -> u16 {
+        0
+    }
     /// As [`Layer::out_devices`].
     fn out_devices(&self) -> u16 {
         0
@@ -340,6 +352,18 @@ impl<C: Core> Layer for Shell<C> {
 
     fn out_devices(&self) -> u16 {
         self.core.out_devices()
+    }
+
+    fn gone_devices(&self) -> u16 {
+        self.core.gone_devices()
+    }
+
+    fn leaving_devices(&self) -> u16 {
+        self.core.leaving_devices()
+    }
+
+    fn spare_devices(&self) -> u16 {
+        self.core.spare_devices()
     }
 
     fn fresh_devices(&self) -> u16 {

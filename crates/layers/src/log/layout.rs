@@ -6,13 +6,17 @@
 //! devices of a slot take turns: the first one after the parity holds the first chunk of a row. A
 //! row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
-use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
+mod grown;
+mod stack;
+
+use hostftl_core::{DeviceInfo, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, GRAIN, MOST_BYTES, PAIRS, room};
 
 use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, segments_for, split};
-use crate::log::map::size::{FEW_PAIRS, frames};
+use crate::log::map::size::frames;
 use crate::policy::CLASSES;
+use stack::{Zones, reclaim_unit, zones};
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
@@ -46,10 +50,14 @@ const SPOILED: u32 = 32;
 const OPEN_BESIDE: u32 = 2;
 
 /// The geometry of a log volume. Lengths are in sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Devices.
+    /// Places of devices, some of which may be gone.
     pub devices: u8,
+    /// The devices that are neither gone nor spare, as a set of bits, and those of them that stay.
+    pub members: u16,
+    /// See `members`.
+    pub stay: u16,
     /// Whether one chunk of each row is parity.
     pub parity: bool,
     /// Sectors of a chunk.
@@ -66,8 +74,12 @@ pub struct Layout {
     pub segments: u32,
     /// Sectors of a root.
     pub root: u32,
+    /// Sectors that one may grow to.
+    pub room: u32,
     /// Blocks that the host sees.
     pub blocks: u64,
+    /// Whether that was so before devices came or left.
+    pub is_fixed: bool,
     /// Live grains that may lie on the devices; none where the host sees no more than fits.
     pub most_live: Option<u64>,
     /// Map pages.
@@ -140,37 +152,35 @@ impl Layout {
         }
         let align = unit.max(SECTORS_PER_BLOCK);
         let align = if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { chunk };
+        let all = ((1_u32 << devices.len()) - 1) as u16;
+        let members = all & !(config.gone | config.spare);
+        let stay = members & !config.leaving;
+        if stay.count_ones() <= u32::from(parity) {
+            return Err(PlanError("log needs a device more than it has of parity"));
+        }
         let base = Layout {
             devices: devices.len() as u8,
+            members,
+            stay,
             parity,
             chunk,
             align,
-            slots: 0,
-            column: 0,
             zoned: zones.is_some(),
             max_open: zones.map_or(0, |zones| zones.max_open),
-            segments: 0,
-            root: 0,
             blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
-            most_live: None,
-            pages: 0,
-            directories: 0,
-            counts: 0,
-            frames: 0,
             few_pairs: config.log.few_pairs,
-            map_segments: 0,
-            reserve: 0,
-            lead: 0,
-            classes: 0,
             journal,
+            ..Layout::default()
         };
         let permille = config.spare_permille.min(900);
         let base = base.cut(sectors, zones)?;
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
-        let mut fitted = match unit {
-            Some(unit) => base.fit_unit(sectors, permille, unit)?,
-            None => base.fit(sectors, permille)?,
+        let first = base.of_first(config.born);
+        let made = match unit {
+            Some(unit) => first.fit_unit(sectors, permille, unit)?,
+            None => first.fit(sectors, permille)?,
         };
+        let mut fitted = base.grown_from(&made, sectors, permille, config.exported)?;
         let row = fitted.row_blocks() as u32;
         fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
@@ -224,9 +234,10 @@ impl Layout {
     /// Chooses what is exported. There is to be room for images of the map also when devices are
     /// lost, unless the devices are too small for that.
     fn fit(self, sectors: u64, permille: u32) -> Result<Self, PlanError> {
-        let least = if self.parity { (self.width() / 3).max(1) } else { self.width() };
+        let width = self.full_width();
+        let least = if self.parity { (width / 3).max(1) } else { width };
         let roomy = self.fit_images(sectors, permille, least);
-        roomy.or_else(|_| self.fit_images(sectors, permille, self.width()))
+        roomy.or_else(|_| self.fit_images(sectors, permille, width))
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests. There
@@ -234,6 +245,7 @@ impl Layout {
     fn fit_images(mut self, sectors: u64, permille: u32, least: u32) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
         let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
+        self.room = self.widest_root(sectors);
         loop {
             self.root = self.root_pages() * SECTORS_PER_BLOCK;
             if self.zoned && 2 * self.root_stride() > self.column {
@@ -248,14 +260,14 @@ impl Layout {
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
             self.map_segments = self.image_segments(least);
             let kept = self.keep(spare);
-            let live = self.segments.checked_sub(kept.max(spare)).ok_or(too_small)?;
-            if live == 0 {
+            let live = self.segments.saturating_sub(kept.max(spare));
+            // What is exported already stays so, whatever room is left.
+            if live == 0 && !self.is_fixed {
                 return Err(too_small);
             }
             let fits = u64::from(live) * self.row_blocks() * u64::from(self.slots);
             let blocks = logical.unwrap_or(fits);
-            let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
-            let pages = blocks.div_ceil(pairs as u64);
+            let pages = blocks.div_ceil(self.pairs());
             if pages >> 31 != 0 {
                 return Err(PlanError(
                     "log maps at most 2.6 PiB of blocks: make several volumes of the devices",
@@ -360,7 +372,7 @@ impl Layout {
 
     /// Incompressible blocks of a full row on all devices.
     pub fn row_blocks(&self) -> u64 {
-        self.row_blocks_of(self.width())
+        self.row_blocks_of(self.full_width())
     }
 
     /// The same, of one with so many data chunks.
@@ -374,9 +386,14 @@ impl Layout {
         self.row_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
     }
 
-    /// Data chunks of a full row on all devices: none has more.
+    /// Data chunks of a row on all places of devices: none has more, nor ever had.
     pub fn width(&self) -> u32 {
         u32::from(self.devices) - u32::from(self.parity)
+    }
+
+    /// Data chunks of a full row on all devices that stay.
+    pub fn full_width(&self) -> u32 {
+        self.stay.count_ones() - u32::from(self.parity)
     }
 
     /// Pages of a row's head, whatever devices it lies on.
@@ -399,7 +416,7 @@ impl Layout {
 
     /// The first sector of copy 0 or 1 of root `number`.
     pub fn root_at(&self, number: u64, copy: u32) -> u64 {
-        (number % 2 + u64::from(2 * copy)) * u64::from(self.root)
+        (number % 2 + u64::from(2 * copy)) * u64::from(self.room)
     }
 
     /// From one root in a zone to the next.
@@ -412,7 +429,7 @@ impl Layout {
         if self.zoned {
             return u64::from(ROOT_ZONES) * u64::from(self.column);
         }
-        u64::from(4 * self.root).next_multiple_of(self.chunk.into())
+        (4 * u64::from(self.room)).next_multiple_of(self.chunk.into())
     }
 
     /// The segment of byte `byte` of a device.
@@ -445,47 +462,6 @@ impl Layout {
         }
         (at.slot + 1 < self.slots).then_some(At { slot: at.slot + 1, sector: 0, ..at })
     }
-}
-
-/// What the devices erase at once, in sectors, as it is given or as they say.
-fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
-    let said = || devices.iter().map(|device| device.reclaim_unit).max();
-    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
-    unit.filter(|unit| *unit > 0)
-}
-
-/// What all zoned devices of a volume have in common.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Zones {
-    size: u32,
-    unit: u32,
-    max_open: u32,
-}
-
-/// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
-fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
-    let mut found: Option<Option<Zones>> = None;
-    for (_, device) in devices.iter().enumerate().filter(|(at, _)| missing >> at & 1 == 0) {
-        let zones = match device.kind {
-            DeviceKind::Block => None,
-            DeviceKind::Zoned(it) if it.unreadable > 0 => {
-                return Err(PlanError(
-                    "log needs zones that can be read up to their write pointers: use pblk",
-                ));
-            }
-            DeviceKind::Zoned(it) => {
-                Some(Zones { size: it.size, unit: it.write_unit, max_open: it.max_open })
-            }
-        };
-        if found.is_some_and(|found| found != zones) {
-            return Err(PlanError(
-                "log takes zoned devices or others, not both in one volume, and zoned ones with \
-                 zones of one size and kind",
-            ));
-        }
-        found = Some(zones);
-    }
-    Ok(found.flatten())
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod host;
 mod journal;
 mod layout;
 mod map;
+mod operate;
 mod ops;
 pub(crate) mod params;
 mod plan;
@@ -147,7 +148,9 @@ impl Log {
             generation: Generation::default(),
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
-            devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices),
+            devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
+                .without(config.gone, config.leaving, config.spare)
+                .with_old(config.returning),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
             hung: Hung::new(&layout),
@@ -275,14 +278,15 @@ impl Core for Engine {
                 self.array.segments.choose_by(policy);
                 Ok(Answer::Begun)
             }
-            _ => Err(Refusal::Unable),
+            _ => self.array.do_verb(verb),
         }
     }
 
     fn tasks(&self) -> Few<Task, 5> {
         let Array { collection, scrub, segments, devices, .. } = &self.array;
         let protects = collection.protection_task(segments, devices);
-        protects.into_iter().chain(scrub.task(segments)).collect()
+        let leaves = collection.evacuation_task(segments, devices);
+        protects.into_iter().chain(leaves).chain(scrub.task(segments)).collect()
     }
 
     fn gauges(&self) -> Option<Gauges> {
@@ -297,7 +301,20 @@ impl Core for Engine {
     }
 
     fn lost_devices(&self) -> u16 {
-        self.array.devices.lost() & !self.array.devices.untrusted() | self.array.journal.lost()
+        let devices = &self.array.devices;
+        devices.lost() & !devices.untrusted() & !devices.gone() | self.array.journal.lost()
+    }
+
+    fn gone_devices(&self) -> u16 {
+        self.array.devices.gone()
+    }
+
+    fn leaving_devices(&self) -> u16 {
+        self.array.devices.leaving()
+    }
+
+    fn spare_devices(&self) -> u16 {
+        self.array.devices.spare()
     }
 
     fn out_devices(&self) -> u16 {

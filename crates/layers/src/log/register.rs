@@ -156,7 +156,7 @@ pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
     about: "blocks are compressed and packed into rows over all devices, perhaps with parity",
-    format: 3,
+    format: 4,
     devices: Devices::Array,
     parameters: PARAMETERS,
     defaults: |_| {},
@@ -164,6 +164,7 @@ pub const REGISTRATION: Registration = Registration {
     promises: Promises {
         does_without: |config| config.log.parity.into(),
         tells_corrupt: true,
+        changes: true,
         ..Promises::USUAL
     },
     plan: Log::plan,

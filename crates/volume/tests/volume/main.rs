@@ -1,5 +1,6 @@
 //! Volumes as their users meet them.
 
+mod add;
 mod allocate;
 mod blocks;
 mod common;
@@ -12,6 +13,7 @@ mod operate;
 mod pulse;
 mod readonly;
 mod refusals;
+mod remove;
 mod replace;
 mod rot;
 mod session;

@@ -117,6 +117,9 @@ fn memory(memory: &Memory) -> String {
 
 fn device(one: &DeviceStatus) -> String {
     let role = if one.role.is_empty() { String::new() } else { format!(" ({})", one.role) };
+    if one.health == "removed" {
+        return format!("{}{role}: removed", one.name);
+    }
     if one.health == "missing" {
         return format!("{}{role}: MISSING", one.name);
     }

@@ -186,6 +186,7 @@ impl Checkpoint {
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
         let seq = with.durability.seal_images();
+        with.devices.membership_mut().has_row(at.segment, seq);
         let head = Head {
             seq,
             durable: with.durability.durable(),

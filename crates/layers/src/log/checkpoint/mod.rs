@@ -347,8 +347,10 @@ impl Checkpoint {
         let lost = with.devices.lost() & !joined | root.lost & with.journal.bit();
         let of_this_life = root.epoch == with.life;
         let journal = if of_this_life { with.journal.newest() } else { root.journal };
-        let (out, sets) = (with.devices.begin_to_tell(), with.devices.membership().sets());
-        self.send_root(Root { lost, out, sets, journal, ..root }, with.devices, cx);
+        let (out, sets) = (with.devices.begin_to_tell(&root), with.devices.membership().sets());
+        let (known, directories) = (with.devices.known(), self.layout.directories);
+        let root = Root { lost, out, sets, journal, known, directories, ..root };
+        self.send_root(root, with.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
@@ -373,7 +375,7 @@ impl Checkpoint {
             with.devices.told_lacking(lacking);
         }
         with.journal.told(self.root.lost);
-        with.devices.told(self.root.lost & !with.journal.bit(), self.root.out);
+        with.devices.told(&self.root, with.journal.bit());
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }

@@ -99,6 +99,8 @@ impl Checkpoint {
             generation: with.generation,
             lost: with.journal.unneeded(),
             out: 0,
+            known: 0,
+            directories: self.layout.directories,
             sets: [0; SETS],
             everywhere: 0,
             mapped: with.pages.map().mapped(),
@@ -132,7 +134,8 @@ impl Checkpoint {
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
             let (members, lacking) = with.devices.membership().told(segment);
-            Counted { grains: with.segments.count(segment), members, lacking }
+            let newest = with.devices.membership().newest(segment);
+            Counted { grains: with.segments.count(segment), members, lacking, newest }
         });
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
         cx.touch(COUNTS);

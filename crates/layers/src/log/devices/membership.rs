@@ -19,11 +19,15 @@ use crate::planted::{Bug, planted};
 #[derive(Debug)]
 pub struct Membership {
     parity: bool,
+    /// All devices that ever were, and those that belong.
+    places: u16,
     all: u16,
     /// Of each segment; 0 for one that is free.
     members: Vec<u16>,
     /// Those of its members that lack their chunks though they are not lost: they came later.
     lacking: Vec<u16>,
+    /// The number of the newest row in each segment.
+    newest: Vec<u64>,
     named: [u32; 16],
     /// Segments of which each device lacks its chunks.
     lacks: [u32; 16],
@@ -40,18 +44,22 @@ pub struct Membership {
 impl Membership {
     /// All segments are free; new ones are opened on all devices.
     pub fn new(layout: &Layout) -> Self {
-        let (all, count) = (((1_u32 << layout.devices) - 1) as u16, layout.segments as usize);
+        let (all, count) = (layout.members, layout.segments as usize);
         let mut sets = [0; SETS];
         sets[0] = all;
         let (members, lacking) = (alloc::vec![0; count], alloc::vec![0; count]);
+        let newest = alloc::vec![0; count];
         let (named, parity) = ([0; 16], layout.parity);
         let (lacks, cursor, complete) = ([0; 16], 0, false);
+        let places = ((1_u32 << layout.devices) - 1) as u16;
         let incomplete = false;
         Membership {
             parity,
+            places,
             all,
             members,
             lacking,
+            newest,
             named,
             lacks,
             incomplete,
@@ -62,11 +70,25 @@ impl Membership {
     }
 
     /// Bytes of what is known of each segment.
-    pub const BYTES: u64 = 4;
+    pub const BYTES: u64 = 12;
 
-    /// All devices.
+    /// All devices that belong.
     pub fn all(&self) -> u16 {
         self.all
+    }
+
+    /// Devices belong that did not yet.
+    pub fn enter(&mut self, devices: u16) {
+        assert_eq!(self.all & devices, 0, "a device that comes was not there");
+        self.all |= devices;
+    }
+
+    /// These do not belong: they are not there yet, or are gone.
+    pub fn leave(&mut self, devices: u16) {
+        self.all &= !devices;
+        assert!(self.all.count_ones() > u32::from(self.parity), "some are left");
+        let sets = self.sets.map(|set| set & self.all);
+        self.restore(sets);
     }
 
     /// The sets on which segments were opened, that of new ones first.
@@ -133,7 +155,7 @@ impl Membership {
 
     /// Recovery found a segment in use on these members. False when it can't be.
     pub fn claim(&mut self, segment: u32, members: u16, lacking: u16) -> bool {
-        let sound = members & !self.all == 0
+        let sound = members & !self.places == 0
             && lacking & !members == 0
             && members.count_ones() > u32::from(self.parity);
         if sound {
@@ -181,6 +203,29 @@ impl Membership {
             let (members, lacking) = (self.members[segment], self.lacking[segment]);
             self.set(segment as u32, members, lacking | members & 1 << device);
         }
+    }
+
+    /// A device is back that has all rows up to number `has`: it lacks its chunks of the segments
+    /// that have newer ones, or may get some before it is believed.
+    pub fn begin_again(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+        for segment in 0..self.members.len() {
+            let is_old = self.newest[segment] > has || may_get(segment as u32);
+            if is_old {
+                let (members, lacking) = (self.members[segment], self.lacking[segment]);
+                self.set(segment as u32, members, lacking | members & 1 << device);
+            }
+        }
+    }
+
+    /// A row of a segment has this number.
+    pub fn has_row(&mut self, segment: u32, seq: u64) {
+        let newest = &mut self.newest[segment as usize];
+        *newest = seq.max(*newest);
+    }
+
+    /// The number of the newest row in a segment.
+    pub fn newest(&self, segment: u32) -> u64 {
+        self.newest[segment as usize]
     }
 
     /// The members of a segment, and those of them that lack their chunks.
@@ -237,21 +282,38 @@ impl Membership {
         self.lacking[segment as usize] >> device & 1 == 1
     }
 
+    /// Of how many segments a device is a member.
+    pub fn named(&self, device: usize) -> u32 {
+        self.named[device]
+    }
+
     /// The next segment that misses a chunk and that `fits`.
     pub fn next_missing(&mut self, lost: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.is_whole(lost) {
+        match self.is_whole(lost) {
+            true => None,
+            false => self.next(|it, segment| it.missing(segment, lost) != 0 && fits(segment)),
+        }
+    }
+
+    /// The next segment of which one of these devices is a member, and that `fits`.
+    pub fn next_on(&mut self, devices: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        if bits(devices).all(|device| self.named[device] == 0) {
             return None;
         }
+        self.next(|it, segment| it.members[segment as usize] & devices != 0 && fits(segment))
+    }
+
+    fn next(&mut self, is_one: impl Fn(&Self, u32) -> bool) -> Option<u32> {
         let count = self.members.len() as u32;
         let all = (self.cursor..count).chain(0..self.cursor);
-        let found = all.into_iter().find(|it| self.missing(*it, lost) != 0 && fits(*it))?;
+        let found = all.into_iter().find(|segment| is_one(self, *segment))?;
         self.cursor = found;
         Some(found)
     }
 }
 
 /// The numbers of the bits that are set.
-fn bits(set: u16) -> impl Iterator<Item = usize> {
+pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> {
     (0..16).filter(move |at| set >> at & 1 == 1)
 }
 
@@ -288,6 +350,20 @@ mod tests {
         it.claim_lack(2, 0b0100);
         assert_eq!(it.missing(2, 0), 0b0100, "its rows say so");
         assert!(!it.claim(3, 0b1_0000, 0) && !it.claim(3, 0b0001, 0) && !it.claim(3, 0b11, 0b100));
+    }
+
+    #[test]
+    fn a_device_that_is_back_lacks_what_is_newer_than_what_it_has() {
+        let mut it = Membership::new(&Layout::example(4));
+        for (segment, seq) in [(2, 10), (3, 20), (4, 15)] {
+            it.assign(segment, 0);
+            it.has_row(segment, seq);
+            it.has_row(segment, seq - 5);
+        }
+        it.begin_again(1, 15, |segment| segment == 4);
+        let missing = |segment| it.missing(segment, 0);
+        assert_eq!((missing(2), missing(3), missing(4)), (0, 0b0010, 0b0010));
+        assert_eq!((it.newest(2), it.newest(9)), (10, 0));
     }
 
     #[test]

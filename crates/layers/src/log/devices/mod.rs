@@ -9,12 +9,15 @@
 //! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
 //!   back must never be believed.
 
+mod changes;
 pub(in crate::log) mod membership;
 mod reclaim;
 
 use alloc::collections::VecDeque;
 
 use hostftl_core::{Command, DeviceError, DeviceInfo, Event, SECTOR};
+#[cfg(test)]
+use hostftl_format::log::Root;
 
 use crate::kit::Life;
 use crate::log::layout::Layout;
@@ -50,6 +53,20 @@ pub struct Devices {
     /// get roots already, until one is durable that says what they lack.
     fresh: u16,
     joining: u16,
+    /// Those of the fresh ones of which the root did not know: they did not come in the place of
+    /// others.
+    entering: u16,
+    /// Those of the fresh ones that were there before, and the number of the last row that each has
+    /// for sure.
+    returning: u16,
+    has: [u64; 16],
+    /// Those that are to be removed, those on which rows that are replayed may lie, and those that
+    /// were removed.
+    leaving: u16,
+    replayed: u16,
+    gone: u16,
+    /// Those that are kept to take the place of a lost one.
+    spare: u16,
     /// How many may be lost.
     most: u32,
     /// Commands that fail without being sent.
@@ -86,6 +103,13 @@ impl Devices {
             lacking: 0,
             fresh,
             joining: 0,
+            entering: 0,
+            returning: 0,
+            has: [0; 16],
+            leaving: 0,
+            replayed: 0,
+            gone: 0,
+            spare: 0,
             most,
             unsent,
             reclaim,
@@ -161,18 +185,6 @@ impl Devices {
         self.joining &= !set;
     }
 
-    /// Devices that came in the place of lost ones get the roots from now on, and are not lost any
-    /// more when one is durable that says what they lack. Whether there are any.
-    pub fn join(&mut self) -> bool {
-        let fresh = core::mem::take(&mut self.fresh);
-        let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
-        for device in (0..self.layout.devices).filter(|device| lacks >> device & 1 == 1) {
-            self.membership.begin_anew(device);
-        }
-        self.joining |= fresh;
-        fresh != 0
-    }
-
     /// Devices that get roots although they are lost.
     pub fn joining(&self) -> u16 {
         self.joining
@@ -183,58 +195,14 @@ impl Devices {
         self.fresh | self.joining
     }
 
-    /// The lost devices of which a durable root says that nothing lies on them.
-    pub fn told_out(&self) -> u16 {
-        let told = if self.membership.is_complete() { self.out } else { 0 };
-        told & self.lost & !self.untrusted()
-    }
-
-    /// A device failed again that came in the place of a lost one.
-    pub fn stop_joining(&mut self, device: u8) {
-        self.fresh &= !(1 << device);
-        self.joining &= !(1 << device);
-    }
-
     /// Whether a device gets roots.
     pub fn takes_roots(&self, device: u8) -> bool {
         !self.has_lost(device) || self.joining >> device & 1 == 1
     }
 
-    /// A durable root says that `set` is lost, and that nothing lies on those of `out`.
-    pub fn told(&mut self, set: u16, out: u16) {
-        assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
-        let joined = self.joining & !set;
-        self.told = set;
-        self.lost &= !joined;
-        self.joining &= !joined;
-        (self.out, self.telling) = (out, 0);
-    }
-
     /// Whether a durable root says who is lost.
     pub fn is_told(&self) -> bool {
         self.told == self.lost
-    }
-
-    /// The lost devices on which nothing lies, nor is to lie soon.
-    fn out(&self) -> u16 {
-        if !self.membership.is_complete() {
-            return self.out;
-        }
-        let is_out = |device| self.membership.is_out(device) || planted(Bug::ProtectedEarly);
-        let out = |device: &u8| self.has_lost(*device) && is_out(*device);
-        let out = (0..self.layout.devices).filter(out).fold(0, |set, device| set | 1 << device);
-        out & !self.wanted
-    }
-
-    /// A root is begun: the devices on which it says that nothing lies.
-    pub fn begin_to_tell(&mut self) -> u16 {
-        self.telling = self.out();
-        self.telling
-    }
-
-    /// A root that recovery found says that nothing lies on these.
-    pub fn found_out(&mut self, out: u16) {
-        self.out = out;
     }
 
     /// The images of the durable root say that these lack chunks.
@@ -247,68 +215,13 @@ impl Devices {
         self.lacking & !self.membership.lacking() != 0
     }
 
-    /// Recovery has found where all segments lie.
-    pub fn found_all(&mut self) {
-        self.membership.complete();
-        self.wanted = self.membership.current().members();
-        // A root that somebody made up may say what can't be.
-        let named = |device: &u8| !self.membership.is_out(*device);
-        let named = (0..self.layout.devices).filter(named).fold(0, |set, device| set | 1 << device);
-        self.out &= !(named | self.wanted);
-    }
-
-    /// Whether a durable root says on which lost devices nothing lies.
-    pub fn is_out_told(&self) -> bool {
-        self.out == self.out()
-    }
-
-    /// Segments are to be opened on the devices that are left when they are to be `narrow`, else on
-    /// one that is lost too, for which parity makes up. They are, when no root says that nothing
-    /// lies there. Whether that is new.
-    pub fn choose(&mut self, narrow: bool) -> bool {
-        let all = self.membership.all();
-        let good = all & !self.lost;
-        let enough = good.count_ones() > u32::from(self.layout.parity);
-        self.wanted = match self.lost & all {
-            0 => all,
-            _ if !self.layout.parity || narrow && enough => good,
-            lost => {
-                let needed = if lost & !self.out == 0 { lost } else { lost & !self.out };
-                good | 1 << needed.trailing_zeros()
-            }
-        };
-        let told = self.wanted & (self.out | self.telling) == 0;
-        told && self.membership.choose(self.wanted)
-    }
-
-    /// Data chunks of rows on the devices that are left; `None` when they are too few.
-    pub fn left_width(&self) -> Option<u32> {
-        let left = (self.membership.all() & !self.lost).count_ones();
-        left.checked_sub(u32::from(self.layout.parity)).filter(|width| *width > 0)
-    }
-
-    /// Whether no device is lost, nothing misses a chunk, and segments are opened on all devices.
+    /// Whether no device is lost or leaves, nothing misses a chunk, and segments are opened on all
+    /// devices.
     pub fn is_as_made(&self) -> bool {
-        let all = self.membership.current().members() == self.membership.all();
-        self.lost == 0 && all && self.exposed() == 0 && self.lacking == 0
-    }
-
-    /// Whether segments are opened on devices of which none is lost, while one is.
-    pub fn is_narrow(&self) -> bool {
-        self.lost != 0 && self.membership.current().members() & self.lost == 0
-    }
-
-    /// Whether a segment misses a chunk that one opened now would have.
-    pub fn is_exposed(&self, segment: u32) -> bool {
-        let missing = self.membership.missing(segment, self.lost);
-        missing != 0 && self.membership.current().members() & self.lost == 0
-    }
-
-    /// The next segment that is exposed, and that `fits`.
-    pub fn next_exposed(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
-        let lost = self.lost;
-        let gains = self.membership.current().members() & lost == 0;
-        if gains { self.membership.next_missing(lost, fits) } else { None }
+        let all = self.membership.all();
+        let on_all = self.membership.current().members() == all;
+        let rests = self.lost & all == 0 && self.leaving == 0 && self.untrusted() == 0;
+        rests && on_all && self.exposed() == 0 && self.lacking == 0
     }
 
     /// Whether what a segment has on a device is not there.
@@ -383,6 +296,8 @@ impl Devices {
     #[inline]
     fn is_missing(&self, device: u8, command: &Command) -> bool {
         match command {
+            // What it has is known from its roots.
+            Command::Read { lba, .. } if self.is_returning(device) => *lba >= self.layout.first(),
             _ if self.has_lost(device) => true,
             Command::Read { lba, .. } => self.lacks(device, *lba),
             _ => false,
@@ -418,12 +333,12 @@ mod tests {
     fn no_more_are_lost_than_parity_makes_up_for() {
         let mut devices = Devices::new(Layout::example(3), (0, 0), 1, &[]);
         assert!(devices.can_do_without(0b011), "no root says what is needed");
-        devices.found_out(0);
+        devices.format();
         assert!(devices.can_do_without(0b100) && !devices.can_do_without(0b101));
         devices.lose(0b100);
         assert!(devices.has_lost(2) && !devices.has_lost(0) && !devices.can_do_without(0b001));
         assert!(!devices.is_told(), "no root says so");
-        devices.told(0b100, 0);
+        devices.told(&Root { lost: 0b100, ..Root::default() }, 0);
         assert!(devices.is_told());
     }
 
@@ -431,7 +346,7 @@ mod tests {
     #[should_panic(expected = "no more are lost")]
     fn one_too_many_is_not_lost() {
         let mut devices = Devices::new(Layout::example(2), (0b01, 0), 1, &[]);
-        devices.found_out(0);
+        devices.format();
         devices.lose(0b10);
     }
 }

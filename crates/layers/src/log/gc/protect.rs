@@ -4,7 +4,8 @@
 //! The published name is virtual hot capacity (XDP). Rows of several widths lie side by side: a
 //! segment says on which devices it lies (see [`crate::log::devices`]). What the host writes goes
 //! to such segments too. When they leave too little room, segments are opened on the lost device as
-//! well, as before: the volume never holds less than it exports.
+//! well, as before: the volume never holds less than it exports. What lies on a device that is to
+//! leave moves in the same way, and stays as long as there is no room elsewhere.
 //!
 //! Invariant: what the volume has to keep free is kept free, or segments are wide.
 
@@ -28,6 +29,13 @@ pub fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
     }
 }
 
+/// What is live where a device is that is to leave, in bytes.
+fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
+    let leaving = devices.leaving();
+    let is_on = |segment| devices.membership().told(segment).0 & leaving != 0;
+    if leaving == 0 { 0 } else { segments.live_in(is_on) }
+}
+
 /// How far it has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Protection {
@@ -37,6 +45,8 @@ pub struct Protection {
     tries: u32,
     /// What was live when it began of what is to move, in bytes.
     all: u64,
+    /// The same, of what lies on devices that are to leave.
+    leaving: u64,
 }
 
 impl Protection {
@@ -59,19 +69,26 @@ impl Collection {
     /// Chooses where segments are opened, and what moves next because it misses a chunk.
     pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
         if with.devices.is_as_made() {
+            self.protection.leaving = 0;
             return None;
         }
-        let fits = with.devices.left_width().is_some_and(|width| {
-            let narrow = with.devices.is_narrow();
-            self.layout.image_segments(width) <= self.layout.map_segments
-                && with.segments.fits(width, &self.layout, narrow)
-        });
+        with.devices.take_spare();
+        let (layout, segments) = (&self.layout, &*with.segments);
+        let current = with.devices.membership().current().members();
+        let fits = |set: u16| {
+            let width = set.count_ones() - u32::from(layout.parity);
+            let as_made = width >= layout.full_width();
+            as_made
+                || layout.image_segments(width) <= layout.map_segments
+                    && segments.fits(width, layout, set == current)
+        };
         if with.devices.choose(fits) {
             with.segments.set_width(with.devices.membership().current().width());
             cx.wake();
         }
-        let left = with.devices.exposed();
-        if left == 0 && with.devices.is_lack_outdated() && with.checkpoint.hurry() {
+        let left = with.devices.to_move();
+        let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
+        if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {
             cx.wake();
         }
         let all = &mut self.protection.all;
@@ -80,6 +97,9 @@ impl Collection {
             (_, 0) => live_exposed(with.segments, with.devices),
             (_, all) => all,
         };
+        if self.protection.leaving == 0 {
+            self.protection.leaving = live_leaving(with.segments, with.devices);
+        }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
@@ -106,13 +126,21 @@ impl Collection {
 impl Collection {
     /// Whether anything is done for what misses a chunk.
     pub fn protects(&self, devices: &Devices) -> bool {
-        let left = devices.exposed();
+        let left = devices.to_move();
         left > 0 && !self.protection.gave_up(left)
+    }
+
+    /// How far it is with what lies on devices that are to leave; none when none is.
+    pub fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
+        let left = live_leaving(segments, devices);
+        let done = self.protection.leaving.saturating_sub(left);
+        let kind = TaskKind::Evacuate;
+        (devices.leaving() != 0).then_some(Task { kind, is_paused: false, done, left, place: 0 })
     }
 
     /// How far it is with what misses a chunk; none when nothing does, or nothing helps.
     pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
-        if !self.protects(devices) {
+        if !self.protects(devices) || devices.exposed() == 0 {
             return None;
         }
         let left = live_exposed(segments, devices);

@@ -282,7 +282,8 @@ impl Pages {
         let first = number * COUNTS as u32;
         for segment in first..(first + COUNTS as u32).min(self.layout.segments) {
             let told = log::count(image, (segment - first) as usize);
-            let Counted { grains, members, lacking } = told;
+            let Counted { grains, members, lacking, newest } = told;
+            devices.membership_mut().has_row(segment, newest);
             if members != 0 && !devices.membership_mut().claim(segment, members, lacking) {
                 return Image::Damaged("a segment lies on devices that are not there");
             }

@@ -18,7 +18,7 @@ pub(in crate::log) mod sane;
 mod verify;
 
 use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, Target, Verdict};
-use hostftl_format::log::{self, Kind, Root};
+use hostftl_format::log::{self, Kind, Place, Root};
 
 use crate::config::Mode;
 use crate::planted::{Bug, planted};
@@ -163,7 +163,7 @@ impl Recovery {
     fn start(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if self.mode == Mode::Format {
             array.volume.life = 1;
-            array.devices.found_out(0);
+            array.devices.format();
             array.devices.found_all();
             if !array.layout.zoned {
                 return self.go(Step::Journal);
@@ -219,7 +219,8 @@ impl Recovery {
         readable: bool,
         array: &mut Array,
     ) {
-        let root = log::open_root(&buf, &array.volume.uuid, at).filter(|_| readable);
+        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout.counts);
+        let root = root.filter(|_| readable);
         let root = root.filter(|root| array.layout.admits_root(root));
         let newest = self.newest[usize::from(device)];
         match (array.layout.zoned, root) {
@@ -227,8 +228,14 @@ impl Recovery {
             (true, None) => self.no_root(index.into(), readable && is_blank(&buf)),
             (false, _) => {}
         }
-        self.slots[usize::from(index % 2)] |= root.is_some();
         let newest = &mut self.newest[usize::from(device)];
+        if let Some(root) = root.filter(|root| root.number > *newest) {
+            let knows = root.lost >> device & 1 == 0;
+            array.devices.has(device, if knows { root.durable } else { 0 });
+        }
+        // Whoever is back tells what it has, and nothing of the volume.
+        let root = root.filter(|_| !array.devices.is_returning(device));
+        self.slots[usize::from(index % 2)] |= root.is_some();
         *newest = root.map_or(0, |root| root.number).max(*newest);
         let better = root
             .filter(|root| self.best.as_ref().is_none_or(|(best, _)| best.number < root.number));
@@ -256,7 +263,7 @@ impl Recovery {
             return false;
         };
         let stale = root.lost & !array.journal.bit() | self.stale_devices(root.everywhere, array);
-        array.devices.found_out(root.out);
+        array.devices.found(&root);
         if !array.devices.can_do_without(stale) {
             self.refuse_stale(stale, array, cx);
             return false;
@@ -267,7 +274,14 @@ impl Recovery {
             return false;
         }
         for at in 0..array.layout.tops() {
-            let (place, crc, members) = log::root_pair(&buf, at as usize);
+            // The directory may have been shorter.
+            let pair = match at.checked_sub(array.layout.directories) {
+                Some(count) => Some(root.directories + count),
+                None => (at < root.directories).then_some(at),
+            };
+            let none = (Place::NOWHERE, 0, 0);
+            let (place, crc, members) =
+                pair.map_or(none, |pair| log::root_pair(&buf, pair as usize));
             array.checkpoint.set_top(at, place, crc);
             if array.layout.admits_image(place) {
                 let segment = array.layout.segment_of(place.byte());
@@ -451,7 +465,8 @@ impl Recovery {
         }
         let (replayed, dropped) = self.replay.counts();
         array.journal.open();
-        if array.devices.join() {
+        let segments = &array.segments;
+        if array.devices.join(|segment| !segments.is_left(segment)) {
             // What came is believed when a root says what it lacks.
             array.checkpoint.hurry();
         }

@@ -319,6 +319,7 @@ impl Replay {
         }
         let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
         array.segments.claim_row(segment, of_map, found.head.seq);
+        array.devices.membership_mut().has_row(segment, found.head.seq);
         self.queue.push_back(found);
         true
     }

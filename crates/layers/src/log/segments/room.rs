@@ -1,5 +1,7 @@
 //! How much a segment has room for: rows on fewer devices have fewer chunks of data.
 
+use hostftl_format::log::GRAIN;
+
 use super::{LEVELS, Segments, State};
 use crate::log::layout::Layout;
 
@@ -39,8 +41,14 @@ impl Segments {
     /// Whether all that is live fits into segments whose rows have so many data chunks, and leaves
     /// what must be kept free; somewhat less does where `already` they are opened so.
     pub fn fits(&self, width: u32, layout: &Layout, already: bool) -> bool {
-        let needed = self.total.div_ceil(self.rooms[width as usize].into());
+        self.excess(width, layout, already) == 0
+    }
+
+    /// The bytes of what is live that are too many for that.
+    pub fn excess(&self, width: u32, layout: &Layout, already: bool) -> u64 {
+        let room = u64::from(self.rooms[width as usize]);
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
-        needed + u64::from(layout.kept() + margin) <= u64::from(layout.segments)
+        let may = layout.segments.saturating_sub(layout.kept() + margin);
+        self.total.saturating_sub(u64::from(may) * room) * u64::from(GRAIN)
     }
 }

@@ -75,6 +75,7 @@ impl Rows {
             }
         }
         let seq = with.durability.seal(stamp, of_host);
+        with.devices.membership_mut().has_row(self[row].at.segment, seq);
         self.go(row, Phase::Sealing);
         let it = &mut self[row];
         it.seq = seq;

@@ -1,0 +1,175 @@
+//! Devices that come and leave: before a life a volume gets another device, or one of its devices
+//! is told to leave, and later perhaps to stay after all.
+//!
+//! Invariants
+//! - Where the layer says that a device has left, and the superblocks say so too, the device is
+//!   destroyed.
+//! - A cut may come before the superblocks say so: then it is there again, as it was.
+
+use hostftl_core::{Answer, Layer, Verb};
+use hostftl_layers::{AnyLayer, LayerKind, Mode};
+
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::events::Named;
+use crate::fate::Fate;
+use crate::swarm::Swarm;
+use crate::world::World;
+
+/// Sets the choices of a seed here apart from all others.
+const SALT: u64 = 0x6368_616e_6765;
+/// A stack does not become wider than this.
+const WIDEST: u32 = 6;
+/// Larger devices are left as they are: each sector takes memory.
+const LARGEST: u64 = 1 << 15;
+
+/// Chooses whether devices come and leave in a seed.
+pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
+    swarm.changes = layer.registration().promises.changes && Dice::new(seed, SALT).chance(500);
+}
+
+impl World {
+    /// Chooses which devices come or leave before a life that begins in `mode`.
+    pub(crate) fn change_members(&mut self, mode: Mode) {
+        let can = self.segments.is_none() && self.swarm.journal.is_none();
+        if mode != Mode::Open || !can || !self.swarm.changes {
+            return;
+        }
+        if self.dice.chance(120) {
+            self.add_device();
+        }
+        if self.dice.chance(200) {
+            self.begin_to_leave();
+        }
+    }
+
+    /// A root is durable: perhaps a device stays that was to leave, if the layer can do that still.
+    pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
+        let leaving = layer.leaving_devices();
+        if leaving == 0 || !self.swarm.changes || !self.dice.chance(60) {
+            return;
+        }
+        let device = leaving.trailing_zeros() as u8;
+        let done = layer.operate(Verb::Cancel(device));
+        // The superblocks may not know of it yet when the power is cut.
+        if done == Ok(Answer::Begun) && self.dice.chance(800) {
+            self.config.leaving &= !(1 << device);
+            self.tallies.note(Named::Stayed);
+            self.tell_change("stays", 1 << device);
+        }
+    }
+
+    fn tell_change(&self, what: &str, devices: u16) {
+        if self.trace {
+            eprintln!("{} devices {devices:#b}: {what}", self.steps);
+        }
+    }
+
+    fn add_device(&mut self) {
+        let (count, info) = (self.swarm.devices, self.infos[0].clone());
+        if count >= WIDEST || info.sectors > LARGEST {
+            return;
+        }
+        let mut config = self.config.clone();
+        config.born = if config.born == 0 { count as u8 } else { config.born };
+        let spare = config.log.parity && self.dice.chance(400);
+        if spare {
+            config.spare |= 1 << count;
+        }
+        config.exported = 0;
+        self.infos.push(info.clone());
+        let Ok(plan) = AnyLayer::plan(&config, &self.infos) else {
+            self.infos.pop();
+            return;
+        };
+        let mut disk = Disk::default();
+        disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, None);
+        self.machine.disks.truncate(count as usize);
+        self.machine.disks.push(disk);
+        let old = self.plan.limits.exported;
+        config.exported = if spare { old } else { plan.limits.exported.max(old) };
+        config.fresh |= 1 << count;
+        let Ok(plan) = AnyLayer::plan(&config, &self.infos) else {
+            self.infos.pop();
+            return;
+        };
+        (self.config, self.plan) = (config, plan);
+        self.swarm.devices += 1;
+        self.model.grow(plan.limits.exported);
+        self.workload.grow(plan.limits.exported);
+        self.tallies.note(Named::Added);
+        self.tell_change("comes", 1 << count);
+    }
+
+    /// One of the devices is to leave, if enough others are good.
+    fn begin_to_leave(&mut self) {
+        let config = &self.config;
+        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !config.gone;
+        let lost = match self.swarm.victim {
+            Some(victim) if self.gone => self.buried | 1 << victim,
+            _ => self.buried,
+        };
+        let all = all & !config.spare;
+        let may: Vec<u16> = (0..16).map(|at| 1 << at).filter(|it| all & it != 0).collect();
+        let leaves = may[self.dice.below(may.len() as u64) as usize];
+        let config = &self.config;
+        let left = all & !(lost | config.fresh | config.leaving | leaves);
+        if left.count_ones() <= u32::from(config.log.parity) || config.fresh & leaves != 0 {
+            return;
+        }
+        self.config.leaving |= leaves;
+        self.config.exported = self.plan.limits.exported;
+        self.tallies.note(Named::Leaves);
+        self.tell_change("is to leave", leaves);
+    }
+
+    /// A root is durable: whoever has left is destroyed when the superblocks say so.
+    pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+        let left = layer.gone_devices() & !self.config.gone;
+        let taken = self.config.spare & !layer.spare_devices();
+        if left | taken == 0 || self.dice.chance(300) {
+            return;
+        }
+        if taken != 0 {
+            self.config.spare &= !taken;
+            self.config.leaving |= layer.leaving_devices();
+            self.config.exported = self.plan.limits.exported;
+            self.tallies.note(Named::SpareTaken);
+            self.tell_change("takes the place of a lost one", taken);
+        }
+        if left == 0 {
+            return;
+        }
+        self.config.gone |= left;
+        self.config.leaving &= !left;
+        self.config.exported = self.plan.limits.exported;
+        self.buried |= left;
+        self.tallies.note(Named::Removed);
+        self.tell_change("has left", left);
+        for device in (0..16).filter(|device| left >> device & 1 == 1) {
+            let size = self.infos[device].sectors;
+            let (volatile, destage) = (self.swarm.volatile, self.swarm.destage);
+            self.machine.disks[device].reset(size, volatile, destage, None);
+        }
+        if self.swarm.victim.is_some_and(|victim| left >> victim & 1 == 1) {
+            self.choose_next_victim(left, fate);
+        }
+    }
+
+    /// The volume is made anew with the devices that it has by now.
+    pub(crate) fn begin_as_made(&mut self) {
+        let config = &mut self.config;
+        if config.born == 0 && config.gone | config.leaving | config.spare == 0 {
+            return;
+        }
+        (config.born, config.gone, config.leaving, config.spare) = (0, 0, 0, 0);
+        config.exported = 0;
+        self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");
+        self.workload.grow(self.plan.limits.exported);
+    }
+
+    /// Whether a device came of which no root says that it is there: its room is exported before.
+    pub(crate) fn is_growing(&self) -> bool {
+        u32::from(self.config.fresh) >> self.config.born != 0 && self.config.born != 0
+    }
+}

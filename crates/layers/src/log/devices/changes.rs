@@ -1,0 +1,351 @@
+//! Changes of who belongs to the volume: devices come in the place of lost ones or as more, are
+//! lost, come back, and leave.
+//!
+//! Invariants
+//! - No segment is opened on a device before a root that is durable tells that things lie there.
+//! - A device has left when a durable root says that nothing lies on it and replay needs nothing of
+//!   it. From then on it is lost for good.
+
+use hostftl_format::log::{Begin, Root};
+
+use super::{Devices, membership::bits};
+use crate::planted::{Bug, planted};
+
+impl Devices {
+    /// These places are of devices that were removed, those of `leaving` are to be, and nothing is
+    /// to lie on those of `spare` before another is lost.
+    pub fn without(mut self, gone: u16, leaving: u16, spare: u16) -> Self {
+        assert_eq!(gone & !self.lost, 0, "what is gone is not there");
+        (self.gone, self.leaving, self.spare) = (gone, leaving & !gone, spare & !gone);
+        self
+    }
+
+    /// Of the devices that came, those of `returning` were there before.
+    pub fn with_old(mut self, returning: u16) -> Self {
+        self.returning = returning & self.fresh;
+        self
+    }
+
+    /// Whether a device came that was there before, and nothing is known of what it has.
+    pub fn is_returning(&self, device: u8) -> bool {
+        (self.fresh & self.returning) >> device & 1 == 1
+    }
+
+    /// The newest root of a device that is back says that it has all rows up to this one.
+    pub fn has(&mut self, device: u8, seq: u64) {
+        self.has[usize::from(device)] = seq;
+    }
+
+    /// The volume is new: something is to lie on each device.
+    pub fn format(&mut self) {
+        (self.out, self.entering) = (0, 0);
+    }
+
+    /// What the root says that recovery found.
+    pub fn found(&mut self, root: &Root) {
+        let places = self.places();
+        self.out = (root.out | !root.known) & places;
+        self.entering = self.fresh & !root.known;
+        if !planted(Bug::GrownEarly) {
+            self.membership.leave(self.entering);
+        }
+    }
+
+    /// All places of devices.
+    fn places(&self) -> u16 {
+        ((1_u32 << self.layout.devices) - 1) as u16
+    }
+
+    /// The devices of which a root knows that is written now.
+    pub fn known(&self) -> u16 {
+        self.places() & !self.entering
+    }
+
+    /// Devices that came get the roots from now on, and are not lost any more when one is durable
+    /// that says what they lack. Whether there are any.
+    pub fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
+        let fresh = core::mem::take(&mut self.fresh);
+        let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
+        for device in bits(lacks) {
+            match (self.returning >> device & 1, self.has[device]) {
+                (1, has @ 1..) => self.membership.begin_again(device as u8, has, &may_get),
+                _ => self.membership.begin_anew(device as u8),
+            }
+        }
+        self.joining |= fresh;
+        fresh != 0
+    }
+
+    /// A device failed again that had come.
+    pub fn stop_joining(&mut self, device: u8) {
+        let came = (self.fresh | self.joining) & 1 << device;
+        self.fresh &= !came;
+        self.joining &= !came;
+        self.enter(came);
+    }
+
+    /// From now on these belong, if they did not.
+    fn enter(&mut self, devices: u16) {
+        let new = self.entering & devices;
+        self.entering &= !new;
+        self.membership.enter(new & !self.spare);
+    }
+
+    /// A spare takes the place of a lost device that has none yet, which leaves.
+    pub fn take_spare(&mut self) {
+        let lost = self.lost & self.membership.all() & !(self.leaving | self.untrusted());
+        let ready = self.spare & !(self.lost | self.entering);
+        if lost != 0 && ready != 0 && self.membership.is_complete() {
+            let lowest = |set: u16| set & set.wrapping_neg();
+            let comes = lowest(ready);
+            self.leaving |= lowest(lost);
+            self.spare &= !comes;
+            self.membership.enter(comes);
+        }
+    }
+
+    /// Devices that are kept to take the place of a lost one.
+    pub fn spare(&self) -> u16 {
+        self.spare
+    }
+
+    /// A durable root says who is lost, and on whom nothing lies.
+    pub fn told(&mut self, root: &Root, journal: u16) {
+        let set = root.lost & !journal;
+        assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
+        let joined = self.joining & !set;
+        self.told = set;
+        self.lost &= !joined;
+        self.joining &= !joined;
+        self.enter(joined);
+        (self.out, self.telling) = (root.out & self.places(), 0);
+        self.replayed = replayed(root);
+        self.part();
+    }
+
+    /// Those that are to leave, and on which nothing lies any more, have left.
+    fn part(&mut self) {
+        let left = self.leaving & self.out & !self.untrusted();
+        if left != 0 && self.membership.is_complete() {
+            self.leaving &= !left;
+            self.lost |= left;
+            self.gone |= left;
+            self.membership.leave(left);
+        }
+    }
+
+    /// Devices that were removed: nothing lies on them, and they are not used any more.
+    pub fn gone(&self) -> u16 {
+        self.gone
+    }
+
+    /// Devices that are to be removed.
+    pub fn leaving(&self) -> u16 {
+        self.leaving
+    }
+
+    /// A device is to be removed, or stays after all. False when it has left, or that is so.
+    pub fn set_leaving(&mut self, device: u8, leaves: bool) -> bool {
+        let was = self.leaving;
+        match leaves {
+            true => self.leaving |= 1 << device & !self.gone,
+            false => self.leaving &= !(1 << device),
+        }
+        self.leaving != was
+    }
+
+    /// The lost devices of which a durable root says that nothing lies on them.
+    pub fn told_out(&self) -> u16 {
+        let told = if self.membership.is_complete() { self.out } else { 0 };
+        told & self.lost & !self.untrusted() & !self.gone
+    }
+
+    /// The devices that are lost, or leave, and on which nothing lies, nor is to lie soon.
+    fn out(&self) -> u16 {
+        if !self.membership.is_complete() {
+            return self.out;
+        }
+        let is_out = |device: &usize| {
+            let early = self.leaving >> device & 1 == 1 && planted(Bug::RemovedEarly);
+            self.membership.is_out(*device as u8) || planted(Bug::ProtectedEarly) || early
+        };
+        let out = bits(self.lost | self.leaving & !self.replayed | self.spare);
+        out.filter(is_out).fold(0, |set, device| set | 1 << device) & !self.wanted
+    }
+
+    /// A root is begun: the devices on which it says that nothing lies.
+    pub fn begin_to_tell(&mut self, root: &Root) -> u16 {
+        self.telling = self.out() & !(self.leaving & replayed(root));
+        self.telling
+    }
+
+    /// Recovery has found where all segments lie.
+    pub fn found_all(&mut self) {
+        self.membership.complete();
+        self.wanted = self.membership.current().members();
+        // A root that somebody made up may say what can't be.
+        let named = bits(self.places()).filter(|device| !self.membership.is_out(*device as u8));
+        let named = named.fold(0, |set, device| set | 1 << device);
+        self.out &= !(named | self.wanted);
+    }
+
+    /// Whether a durable root says on which devices nothing lies.
+    pub fn is_out_told(&self) -> bool {
+        self.out == self.out()
+    }
+
+    /// Chooses where segments are opened: on the devices that are good and stay, if what there is
+    /// `fits` on them; else on those that leave too; else on one that is lost as well, for which
+    /// parity makes up. They are, when no root says that nothing lies there. Whether that is new.
+    pub fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
+        let all = self.membership.all();
+        let good = all & !self.lost;
+        let may = |set: u16| {
+            let enough = set.count_ones() > u32::from(self.layout.parity);
+            enough && (set == all || fits(set))
+        };
+        let stays = good & !self.leaving;
+        self.wanted = match self.lost & all {
+            _ if may(stays) => stays,
+            0 => good,
+            _ if !self.layout.parity || may(good) => good,
+            lost => {
+                let needed = if lost & !self.out == 0 { lost } else { lost & !self.out };
+                good | 1 << needed.trailing_zeros()
+            }
+        };
+        let told = self.wanted & (self.out | self.telling) == 0;
+        told && self.membership.choose(self.wanted)
+    }
+
+    /// Devices on which nothing is to lie when it can be elsewhere.
+    fn unwelcome(&self) -> u16 {
+        self.lost | self.leaving
+    }
+
+    /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
+    pub fn to_move(&self) -> u32 {
+        self.exposed() + bits(self.leaving).map(|device| self.membership.named(device)).sum::<u32>()
+    }
+
+    /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
+    /// to leave, and one opened now would not.
+    pub fn is_exposed(&self, segment: u32) -> bool {
+        let current = self.membership.current().members();
+        let (members, lacking) = self.membership.told(segment);
+        let misses = members & self.lost | lacking;
+        misses != 0 && current & self.lost == 0
+            || members & self.leaving != 0 && current & self.unwelcome() == 0
+    }
+
+    /// The next segment that is exposed, and that `fits`.
+    pub fn next_exposed(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        let (lost, leaving) = (self.lost, self.leaving);
+        let current = self.membership.current().members();
+        if current & lost != 0 {
+            return None;
+        }
+        let missing = self.membership.next_missing(lost, &fits);
+        match current & leaving {
+            0 => missing.or_else(|| self.membership.next_on(leaving, fits)),
+            _ => missing,
+        }
+    }
+
+    /// Whether a root has to be made before a device can leave: replay may need something there.
+    pub fn is_replay_outdated(&self) -> bool {
+        let out = bits(self.leaving & self.replayed);
+        out.into_iter().any(|device| self.membership.is_out(device as u8))
+    }
+}
+
+/// The devices on which rows may lie that are replayed from a root.
+fn replayed(root: &Root) -> u16 {
+    let on = |begin: &Begin| begin.members | begin.ahead.map_or(0, |(_, members)| members);
+    root.streams.iter().flatten().fold(0, |set, begin| set | on(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::layout::Layout;
+
+    fn four(fresh: u16, leaving: u16) -> Devices {
+        let layout = Layout { parity: true, ..Layout::example(4) };
+        Devices::new(layout, (fresh, fresh), 1, &[]).without(0, leaving, 0)
+    }
+
+    fn root(lost: u16, out: u16, known: u16) -> Root {
+        Root { lost, out, known, ..Root::default() }
+    }
+
+    #[test]
+    fn a_device_that_comes_belongs_when_a_root_says_so() {
+        let mut it = four(0b1000, 0);
+        it.found(&root(0, 0, 0b0111));
+        it.found_all();
+        assert_eq!((it.membership().all(), it.known()), (0b0111, 0b0111));
+        assert!(it.may_lose() == 1 && it.join(|_| true) && it.joining() == 0b1000);
+        assert!(!it.choose(|_| true) && it.membership().current().members() == 0b0111);
+        it.told(&root(0, 0b1000, 0b0111), 0);
+        assert_eq!((it.membership().all(), it.known(), it.lost()), (0b1111, 0b1111, 0));
+        assert!(!it.choose(|_| true), "a root says still that nothing lies there");
+        let out = it.begin_to_tell(&root(0, 0, 0));
+        it.told(&root(0, out, 0b1111), 0);
+        assert!(it.choose(|_| true) && it.membership().current().width() == 3 && it.is_as_made());
+    }
+
+    #[test]
+    fn a_spare_takes_the_place_of_a_lost_device_once() {
+        let layout = Layout { parity: true, members: 0b0111, stay: 0b0111, ..Layout::example(4) };
+        let mut it = Devices::new(layout, (0, 0), 1, &[]).without(0, 0, 0b1000);
+        it.found(&root(0, 0b1000, 0b1111));
+        it.found_all();
+        it.take_spare();
+        assert!(it.is_out_told() && it.spare() == 0b1000 && it.may_lose() == 1, "none is lost");
+        it.lose(0b0001);
+        it.take_spare();
+        assert_eq!((it.spare(), it.leaving(), it.membership().all()), (0, 0b0001, 0b1111));
+        it.lose(0b0001);
+        it.take_spare();
+        assert_eq!(it.leaving(), 0b0001);
+        it.told(&root(0b0001, 0b1000, 0b1111), 0);
+        assert!(!it.choose(|_| true), "a root says still that nothing lies on the spare");
+        let out = it.begin_to_tell(&root(0, 0, 0));
+        assert_eq!(out, 0b0001);
+        it.told(&root(0b0001, 0, 0b1111), 0);
+        assert!(it.choose(|_| true) && it.membership().current().members() == 0b1110);
+        it.told(&root(0b0001, 0b0001, 0b1111), 0);
+        assert_eq!((it.gone(), it.may_lose()), (0b0001, 1));
+    }
+
+    #[test]
+    fn a_device_leaves_when_nothing_lies_on_it() {
+        let mut it = four(0, 0b0010);
+        it.found(&root(0, 0, 0b1111));
+        it.membership_mut().claim(3, 0b1111, 0);
+        it.found_all();
+        assert!(!it.choose(|_| false), "there is no room");
+        assert!(it.choose(|_| true) && it.membership().current().members() == 0b1101);
+        assert_eq!((it.next_exposed(|_| true), it.to_move()), (Some(3), 1));
+        let out = it.begin_to_tell(&root(0, 0, 0));
+        it.told(&root(0, out, 0b1111), 0);
+        assert_eq!((it.gone(), it.is_out_told()), (0, true));
+        it.membership_mut().release(3);
+        assert!(!it.is_out_told());
+        let begin = Begin { segment: 3, slot: 0, sector: 0, members: 0b0010, ahead: None };
+        let mut replays = root(0, 0, 0b1111);
+        replays.streams[0] = Some(begin);
+        assert_eq!(it.begin_to_tell(&replays), 0, "replay would look there");
+        it.told(&replays, 0);
+        assert!(it.is_out_told() && it.is_replay_outdated());
+        it.told(&root(0, 0, 0b1111), 0);
+        let out = it.begin_to_tell(&root(0, 0, 0));
+        assert_eq!(out, 0b0010);
+        it.told(&root(0, out, 0b1111), 0);
+        assert_eq!((it.gone(), it.lost(), it.membership().all()), (0b0010, 0b0010, 0b1101));
+        assert!(!it.is_told(), "a root has to say that it is lost");
+        it.told(&root(0b0010, out, 0b1111), 0);
+        assert!(it.is_told() && it.is_as_made() && it.may_lose() == 1);
+    }
+}

@@ -1,0 +1,70 @@
+//! Layouts of volumes to which devices came, or that devices left, after they were made.
+//!
+//! Where segments lie never changes: a volume is cut into segments for the devices with which it
+//! was made, and each device has room for the roots of a volume of sixteen. What changes is how
+//! wide rows are, and so what is exported.
+
+use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_format::log::{COUNTS, PAIRS, root_pages};
+
+use super::{Layout, MOST_SEGMENT};
+use crate::config::PlanError;
+use crate::log::map::size::FEW_PAIRS;
+
+/// More devices than this has no volume.
+const MOST_DEVICES: u64 = 16;
+/// More map pages than this has no volume.
+const MOST_PAGES: u64 = 1 << 31;
+
+impl Layout {
+    /// Of a volume that has only the first `born` of these devices, or all when that is 0.
+    pub(super) fn of_first(&self, born: u8) -> Self {
+        let devices = if born == 0 { self.devices } else { born.min(self.devices) };
+        let all = ((1_u32 << devices) - 1) as u16;
+        Layout { devices, members: all, stay: all, ..*self }
+    }
+
+    /// As this one, with the segments of a volume as it was made, and so many sectors exported, if
+    /// that is not 0.
+    pub(super) fn grown_from(
+        &self,
+        made: &Layout,
+        sectors: u64,
+        permille: u32,
+        exported: u64,
+    ) -> Result<Self, PlanError> {
+        let as_made = (made.devices, made.stay) == (self.devices, self.stay);
+        if as_made && made.members == self.members && exported == 0 {
+            return Ok(*made);
+        }
+        if self.zoned {
+            return Err(PlanError("log on zoned devices keeps the devices that it was made with"));
+        }
+        if u64::from(self.width()) * u64::from(made.column) > MOST_SEGMENT {
+            return Err(PlanError("log has segments that are too long for more devices"));
+        }
+        let is_fixed = exported > 0;
+        let fixed = exported / u64::from(SECTORS_PER_BLOCK);
+        let blocks = if is_fixed { fixed } else { self.blocks };
+        let cut = Layout { slots: made.slots, column: made.column, blocks, is_fixed, ..*self };
+        cut.fit(sectors, permille)
+    }
+
+    /// Sectors of the root of the widest volume that this one may become.
+    pub(super) fn widest_root(&self, sectors: u64) -> u32 {
+        if self.zoned {
+            return 0;
+        }
+        let segments = sectors / u64::from(self.column);
+        let chunk = u64::from(self.chunk / SECTORS_PER_BLOCK);
+        let blocks = segments * u64::from(self.slots) * chunk * MOST_DEVICES;
+        let pages = blocks.div_ceil(self.pairs()).min(MOST_PAGES);
+        let pointed = pages.div_ceil(PAIRS as u64) + segments.div_ceil(COUNTS as u64);
+        root_pages(pointed as u32) * SECTORS_PER_BLOCK
+    }
+
+    /// Blocks that a map page maps.
+    pub(super) fn pairs(&self) -> u64 {
+        if self.few_pairs { FEW_PAIRS as u64 } else { PAIRS as u64 }
+    }
+}

@@ -1,0 +1,46 @@
+//! What the devices of a volume have in common.
+
+use hostftl_core::{DeviceInfo, DeviceKind, SECTOR};
+
+use crate::config::{LayerConfig, PlanError};
+
+/// What the devices erase at once, in sectors, as it is given or as they say.
+pub fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
+    let said = || devices.iter().map(|device| device.reclaim_unit).max();
+    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
+    unit.filter(|unit| *unit > 0)
+}
+
+/// What all zoned devices of a volume have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Zones {
+    pub size: u32,
+    pub unit: u32,
+    pub max_open: u32,
+}
+
+/// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
+pub fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
+    let mut found: Option<Option<Zones>> = None;
+    for (_, device) in devices.iter().enumerate().filter(|(at, _)| missing >> at & 1 == 0) {
+        let zones = match device.kind {
+            DeviceKind::Block => None,
+            DeviceKind::Zoned(it) if it.unreadable > 0 => {
+                return Err(PlanError(
+                    "log needs zones that can be read up to their write pointers: use pblk",
+                ));
+            }
+            DeviceKind::Zoned(it) => {
+                Some(Zones { size: it.size, unit: it.write_unit, max_open: it.max_open })
+            }
+        };
+        if found.is_some_and(|found| found != zones) {
+            return Err(PlanError(
+                "log takes zoned devices or others, not both in one volume, and zoned ones with \
+                 zones of one size and kind",
+            ));
+        }
+        found = Some(zones);
+    }
+    Ok(found.flatten())
+}

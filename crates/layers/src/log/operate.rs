@@ -1,0 +1,90 @@
+//! What an operator wants of a volume that is served: a device is to leave, or to stay.
+
+use hostftl_core::{Answer, Refusal, Verb};
+
+use crate::log::Array;
+
+impl Array {
+    /// As [`hostftl_core::Layer::operate`].
+    pub(in crate::log) fn do_verb(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+        match verb {
+            Verb::Remove(device) => self.remove(device, true),
+            Verb::MayRemove(device) => self.remove(device, false),
+            Verb::Cancel(device) => self.cancel(device),
+            Verb::Offline(device) => self.do_without(device),
+            _ => Err(Refusal::Unable),
+        }
+    }
+
+    /// A device is to leave, if it may; with `begin` that begins.
+    fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
+        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let devices = &mut self.devices;
+        if (devices.gone() | devices.leaving()) & bit != 0 {
+            return Ok(Answer::WasSo);
+        }
+        let left = devices.membership().all() & !(devices.lost() | bit);
+        if devices.spare() & bit != 0 {
+            return Err(Refusal::Because("it is a spare, on which nothing lies"));
+        }
+        let refused = if self.layout.zoned {
+            "a volume on zoned devices keeps those that it was made with"
+        } else if self.journal.is(device) {
+            "it is the journal's device, which can't be removed yet"
+        } else if devices.membership().all() & bit == 0 {
+            "it does not belong to the volume"
+        } else if devices.leaving() != 0 {
+            "another device is being removed: wait for that, or cancel it"
+        } else if devices.untrusted() != 0 {
+            "a device has just come: wait until it belongs"
+        } else if left.count_ones() <= u32::from(self.layout.parity) {
+            "too few devices would be left"
+        } else {
+            ""
+        };
+        if !refused.is_empty() {
+            return Err(Refusal::Because(refused));
+        }
+        let width = left.count_ones() - u32::from(self.layout.parity);
+        if self.layout.image_segments(width) > self.layout.map_segments {
+            return Err(Refusal::Because("rows on those that would be left are too narrow"));
+        }
+        match self.segments.excess(width, &self.layout, false) {
+            0 if begin => {
+                devices.set_leaving(device, true);
+                Ok(Answer::Begun)
+            }
+            0 => Ok(Answer::Begun),
+            bytes => Err(Refusal::Full(bytes)),
+        }
+    }
+
+    /// A device is not used any more, as if it had failed.
+    fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
+        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let devices = &mut self.devices;
+        if devices.lost() & bit != 0 {
+            return Ok(Answer::WasSo);
+        }
+        let refused = if self.layout.zoned {
+            "a device of a volume on zoned devices can't be left out by command yet"
+        } else if self.journal.is(device) || devices.membership().all() & bit == 0 {
+            "no data of the volume lies on it"
+        } else if devices.may_lose() == 0 {
+            "something misses a chunk already, or has no parity: it would be lost with the device"
+        } else {
+            devices.lose(bit);
+            return Ok(Answer::Begun);
+        };
+        Err(Refusal::Because(refused))
+    }
+
+    /// A device stays after all.
+    fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
+        if device < self.layout.devices && self.devices.gone() >> device & 1 == 1 {
+            return Err(Refusal::Because("it has left: nothing lies on it any more"));
+        }
+        let stays = device < self.layout.devices && self.devices.set_leaving(device, false);
+        Ok(if stays { Answer::Begun } else { Answer::WasSo })
+    }
+}

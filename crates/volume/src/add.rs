@@ -1,0 +1,251 @@
+//! More devices for a volume that is not served.
+//!
+//! The order keeps a cut harmless: look at everything; clear the new devices; write their
+//! superblocks, which say that they hold nothing yet; write those of the others; put the volume
+//! file in its place. Nothing else is written: where things lie stays as it is, and rows become
+//! wider when the volume is served. A cut in between is ended by the same command.
+
+use std::path::PathBuf;
+
+use hostftl_core::{DeviceKind, SECTOR};
+use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::superblock::{MAX_DEVICES, Superblock, data_window};
+use hostftl_io::Access;
+use hostftl_layers::LayerConfig;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::create::Taken;
+use crate::error::{Error, device};
+use crate::gather::{OpenOptions, gather, refusal};
+use crate::journal;
+use crate::modelled;
+use crate::open::{as_members, infos, lock, plan, seat};
+use crate::replace::{clear, take};
+use crate::roster::{stamp, write_ends};
+use crate::sole::Sole;
+use crate::stack::{Assembly, Redundancy, open_member};
+
+/// What has to be typed to go on without others.
+const FIRST: &str = "hostftl serve --degraded";
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct AddSpec {
+    /// The volume file.
+    pub path: PathBuf,
+    /// The devices that come; a file that does not exist is made, as large as is needed.
+    pub new: Vec<String>,
+    /// Whether they may hold something. What is in use is refused all the same.
+    pub force: bool,
+    /// Whether they are spare: they take the place of lost ones by themselves, and nothing lies on
+    /// them before.
+    pub spare: bool,
+    /// Whether nothing is written.
+    pub rehearse: bool,
+}
+
+/// What was done, or would be. Lengths are in bytes.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// The devices that came, by their numbers in the volume.
+    pub devices: Vec<(u8, String)>,
+    /// What clients see before and after.
+    pub exported: (u64, u64),
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// Gives a volume more devices.
+///
+/// # Errors
+/// When the volume is served, is of a layer that takes none, or misses some of its own; when a new
+/// device stands in the way. Nothing was changed then.
+pub fn add(spec: &AddSpec) -> Result<Added, Error> {
+    let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
+    let mut config = Config::load(&spec.path)?;
+    let _lock = lock(&spec.path)?;
+    let _sole = Sole::take(config.uuid, &spec.path)?;
+    let layer = config.layer_config().map_err(wrong)?;
+    may_grow(&config, &layer, spec.new.len()).map_err(wrong)?;
+    if spec.spare && layer.tolerates() == 0 {
+        return Err(wrong("a spare is of use only where a loss is survived: with parity".into()));
+    }
+    let new = names(spec, &config)?;
+    if let Some(added) = finish(spec, &mut config, &layer, &new)? {
+        return Ok(added);
+    }
+    let found = members(spec, &config, &layer, &config.devices)?;
+    let taken =
+        spec.new.iter().zip(&new).map(|(asked, name)| take(asked, name, &found, spec.force));
+    let taken = taken.collect::<Result<Vec<_>, _>>()?;
+    let before = found.superblock;
+    let born = if before.born == 0 { before.count } else { before.born };
+    let layer = as_members(layer, &found);
+    let fresh =
+        (before.count..before.count + spec.new.len() as u8).fold(0, |set, at| set | 1 << at);
+    let spare = if spec.spare { before.spare | fresh } else { before.spare };
+    let layer = LayerConfig { born, fresh: 0, spare, exported: 0, ..layer };
+    let lost = found.missing();
+    let (mut roster, mut devices) = seat(found);
+    let mut come = (Vec::new(), Vec::new());
+    for Taken { device, undo, held } in taken {
+        let notes = held.map(|held| format!("{} held {held}", device.name()));
+        devices.push(device);
+        come.0.push(undo);
+        come.1.extend(notes);
+    }
+    let (undo, notes) = come;
+    let room = plan(&layer, &infos(&devices))?.limits.exported;
+    let exported = if spec.spare { before.exported } else { room.max(before.exported) };
+    let fresh = &devices[usize::from(before.count)..];
+    let said = Superblock { born, exported, spare, ..before };
+    let superblocks = superblocks(&said, fresh);
+    let added = added(&new, before.count, (before.exported, exported), notes);
+    if spec.rehearse {
+        return Ok(added);
+    }
+    for (one, superblock) in fresh.iter().zip(&superblocks) {
+        clear(one)?;
+        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
+    }
+    let record = |superblock: &Superblock| Record { superblock: *superblock, sound: [true; 2] };
+    roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
+    roster.settle(&devices, Standing::of_lost(lost))?;
+    config.devices.extend(new);
+    config.publish_again(&spec.path)?;
+    undo.into_iter().for_each(|undo| undo.keep());
+    Ok(added)
+}
+
+/// Whether a volume may get so many devices more.
+fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), String> {
+    if config.is_memory() || !layer.kind.registration().promises.changes {
+        return Err(format!(
+            "layer {} of this volume keeps the devices that it was made with; only log takes more",
+            layer.kind
+        ));
+    }
+    if journal::bit(layer, config.devices.len()) != 0 {
+        return Err("a volume with a journal takes no more devices yet".into());
+    }
+    let (all, most) = (config.devices.len() + more, MAX_DEVICES);
+    if all > usize::from(most) {
+        return Err(format!("a volume has up to {most} devices, and this one would have {all}"));
+    }
+    Ok(())
+}
+
+/// The full names of the new devices.
+fn names(spec: &AddSpec, config: &Config) -> Result<Vec<String>, Error> {
+    let mut names: Vec<String> = Vec::new();
+    for asked in &spec.new {
+        let name = modelled::full_name(asked)?;
+        if let Some(at) = config.devices.iter().position(|known| *known == name) {
+            return Err(device(asked, format!("is device {at} of this volume already")));
+        }
+        if names.contains(&name) {
+            return Err(device(asked, "is named twice"));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// The members with these names, which must be all that belong.
+fn members(
+    spec: &AddSpec,
+    config: &Config,
+    layer: &LayerConfig,
+    names: &[String],
+) -> Result<Assembly, Error> {
+    let count = config.devices.len();
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
+    let found = gather(names, redundancy, &OpenOptions::default())?;
+    if found.superblock.volume != *config.uuid.as_bytes() {
+        let why = "names another volume than its devices hold".into();
+        return Err(Error::Config { path: spec.path.clone(), why });
+    }
+    if found.unsaid != 0 {
+        return Err(refusal(&spec.path, &found, names, FIRST));
+    }
+    let members = found.members.iter().flatten();
+    if let Some(one) = members.into_iter().find(|it| it.device.info().kind != DeviceKind::Block) {
+        let why = "is zoned: a volume on zoned devices keeps those that it was made with";
+        return Err(device(one.device.name(), why));
+    }
+    Ok(found)
+}
+
+/// Ends what a cut left behind, if the new devices say already that they are members.
+fn finish(
+    spec: &AddSpec,
+    config: &mut Config,
+    layer: &LayerConfig,
+    new: &[String],
+) -> Result<Option<Added>, Error> {
+    let count = config.devices.len();
+    let is_member = |(index, name): (usize, &String)| {
+        // One that can't be opened is no member, and why is said when it is taken.
+        let found = open_member(name, Access::ReadOnly).ok();
+        found.is_some_and(|it| {
+            let it = it.superblock;
+            it.volume == *config.uuid.as_bytes() && usize::from(it.index) == count + index
+        })
+    };
+    if !new.iter().enumerate().all(is_member) {
+        return Ok(None);
+    }
+    let names: Vec<String> = config.devices.iter().chain(new).cloned().collect();
+    let found = members(spec, config, layer, &names)?;
+    let newest = found.superblock;
+    if usize::from(newest.count) != names.len() {
+        return Ok(None);
+    }
+    let exported = (newest.exported, newest.exported);
+    let added = added(new, count as u8, exported, vec!["ends what was cut off".into()]);
+    if !spec.rehearse {
+        let lost = found.missing();
+        let (mut roster, devices) = seat(found);
+        roster.settle(&devices, Standing::of_lost(lost))?;
+        config.devices = names;
+        config.publish_again(&spec.path)?;
+    }
+    Ok(Some(added))
+}
+
+fn added(new: &[String], first: u8, exported: (u64, u64), notes: Vec<String>) -> Added {
+    let bytes = |sectors: u64| sectors * SECTOR as u64;
+    Added {
+        devices: (first..).zip(new.iter().cloned()).collect(),
+        exported: (bytes(exported.0), bytes(exported.1)),
+        notes,
+    }
+}
+
+/// What the new devices say of themselves.
+fn superblocks(before: &Superblock, fresh: &[hostftl_io::Device]) -> Vec<Superblock> {
+    let Stamp { change, at } = stamp();
+    let count = before.count + fresh.len() as u8;
+    let mut all = Superblock {
+        generation: before.generation + 1,
+        count,
+        fresh: before.fresh | (before.count..count).fold(0, |set, index| set | 1 << index),
+        data_len: before.smallest,
+        change,
+        parent: before.change,
+        changed: at,
+        ..*before
+    };
+    for index in before.count..count {
+        all.members[usize::from(index)] = *Uuid::new_v4().as_bytes();
+    }
+    let mut list = Vec::new();
+    for (index, one) in (before.count..).zip(fresh) {
+        (all.index, all.device) = (index, all.members[usize::from(index)]);
+        all.device_sectors = one.bytes() / SECTOR as u64;
+        all.data_start = data_window(all.device_sectors).0;
+        list.push(all);
+    }
+    list
+}

@@ -1,0 +1,91 @@
+//! A device that was lost comes back to a volume that is not served.
+//!
+//! It keeps what it has: when the volume is served, the layer finds out from the device's newest
+//! root what was written since, and makes that alone anew. The order keeps a cut harmless, as with
+//! another device in its place: its superblock is written first, then those of the others.
+
+use std::path::Path;
+
+use hostftl_core::SECTOR;
+use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::Access;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::error::{Error, device};
+use crate::gather::{OpenOptions, gather, refusal};
+use crate::journal;
+use crate::open::{lock, seat};
+use crate::roster::{stamp, write_ends};
+use crate::sole::Sole;
+use crate::stack::{Redundancy, open_member};
+
+/// Takes a device back that the volume does without. Whether it was out; else it belongs already.
+///
+/// # Errors
+/// When the volume is served, or does without others too that belong; when the device is not the
+/// one that was lost. Nothing was changed then.
+pub fn online(path: &Path, wanted: &str) -> Result<bool, Error> {
+    let wrong = |why: String| Error::Config { path: path.into(), why };
+    let config = Config::load(path)?;
+    let _lock = lock(path)?;
+    let _sole = Sole::take(config.uuid, path)?;
+    let layer = config.layer_config().map_err(wrong)?;
+    let journal = journal::bit(&layer, config.devices.len());
+    if layer.tolerates() == 0 || !layer.kind.registration().promises.changes {
+        let why = format!("a device never leaves layer {} alone while it serves", layer.kind);
+        return Err(wrong(why));
+    }
+    let index = config.find_device(wanted).map_err(wrong)?;
+    let redundancy = Redundancy { devices: layer.tolerates(), journal };
+    let found = gather(&config.devices, redundancy, &OpenOptions::default())?;
+    let name = &config.devices[index];
+    if found.unsaid != 0 {
+        return Err(refusal(path, &found, &config.devices, "hostftl serve --degraded"));
+    }
+    let (newest, bit) = (found.superblock, 1_u16 << index);
+    if newest.missing & bit == 0 {
+        return Ok(false);
+    }
+    if newest.gone & bit != 0 {
+        return Err(device(name, "was removed: `hostftl device add` takes it as a new one"));
+    }
+    let own = open_member(name, Access::Full)?;
+    let is_it = own.superblock.volume == newest.volume
+        && own.superblock.device == newest.members[index]
+        && own.superblock.generation < newest.generation;
+    if !is_it {
+        let (was, is) = (newest.members[index], own.superblock.device);
+        let why = format!(
+            "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a \
+             new one",
+            Uuid::from_bytes(was),
+            Uuid::from_bytes(is)
+        );
+        return Err(device(name, why));
+    }
+    let Stamp { change, at } = stamp();
+    let mut back = Superblock {
+        generation: newest.generation + 1,
+        missing: newest.missing & !bit,
+        out: newest.out & !bit,
+        fresh: newest.fresh | bit,
+        returning: newest.returning | bit,
+        change,
+        parent: newest.change,
+        changed: at,
+        ..newest
+    }
+    .on_device_of(&own.superblock);
+    back.lost[index] = 0;
+    let lost = found.missing() & !bit;
+    let (mut roster, mut devices) = seat(found);
+    devices[index] = own.device;
+    let sectors = devices[index].bytes() / SECTOR as u64;
+    assert!(sectors >= back.device_sectors, "it was opened as a member");
+    write_ends(&devices[index], back.device_sectors, |at| back.emit(at))?;
+    roster.replace(index as u8, Record { superblock: back, sound: [true; 2] });
+    roster.settle(&devices, Standing::of_lost(lost))?;
+    Ok(true)
+}

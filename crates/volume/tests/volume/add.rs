@@ -1,0 +1,197 @@
+//! Volumes that get more devices.
+
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, MIB, Place};
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_volume::{
+    AddSpec, CheckOptions, CreateSpec, OpenOptions, ReplaceSpec, StartOptions, Verdict, add,
+    check_with, create, open_with, replace, status,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn made(layer: &str, files: usize) -> Place {
+    let place = Place::new();
+    create(&CreateSpec {
+        allocate: false,
+        path: place.path("v.toml"),
+        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
+        size: Some(40 * MIB),
+        layer: LayerConfig::parse(layer).unwrap(),
+        label: String::new(),
+        force: false,
+    })
+    .unwrap();
+    place
+}
+
+fn spec(place: &Place, new: &[&str]) -> AddSpec {
+    let new = new.iter().map(|name| place.name(name)).collect();
+    AddSpec { path: place.path("v.toml"), new, force: false, spare: false, rehearse: false }
+}
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
+}
+
+/// Serves it: writes the blocks of `write`, waits until so many devices may be lost, and reads
+/// those of `read`.
+fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range<u64>, lose: u32) {
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let (running, port) =
+        open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    let begun = Instant::now();
+    let is_settled = || {
+        let space = running.status().space.unwrap();
+        space.exposed_bytes == 0 && space.may_lose == lose
+    };
+    while !is_settled() {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status().space);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    write.for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    read.for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+}
+
+fn blocks(place: &Place) -> u64 {
+    status(&place.path("v.toml")).unwrap().exported_bytes / 4096
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+#[test]
+fn a_full_volume_grows_by_what_the_rehearsal_said_and_holds_that() {
+    let place = made("log:parity=yes:compress=none:spare=20", 3);
+    let before = blocks(&place);
+    serve(&place, 0..before, 0..before, 1);
+    let rehearsed = add(&AddSpec { rehearse: true, ..spec(&place, &["d3"]) }).unwrap();
+    assert!(!place.path("d3").exists() && blocks(&place) == before);
+    let done = add(&spec(&place, &["d3"])).unwrap();
+    assert_eq!(done.exported, rehearsed.exported);
+    let after = blocks(&place);
+    assert_eq!((before * 4096, after * 4096), done.exported);
+    assert!(after > before * 7 / 5, "{before} to {after}: a third data device of the same size");
+    // What is new is written to the end, and what was there stays.
+    serve(&place, before..after, 0..after, 1);
+    assert!(is_sound(&place));
+    fs::remove_file(place.path("d1")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let running = open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default());
+    let (running, port) = running.unwrap();
+    let client = Client::new(port);
+    (0..after).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    replace(&ReplaceSpec {
+        path: place.path("v.toml"),
+        old: "1".into(),
+        new: place.name("n1"),
+        force: false,
+        rehearse: false,
+    })
+    .unwrap();
+    serve(&place, 0..0, 0..after, 1);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn one_device_becomes_three() {
+    let place = made("log:compress=none", 1);
+    let before = blocks(&place);
+    serve(&place, 0..before, 0..before, 0);
+    let done = add(&spec(&place, &["d1", "d2"])).unwrap();
+    assert_eq!(done.devices.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 2]);
+    let after = blocks(&place);
+    assert!(after > 5 * before / 2, "{before} to {after}");
+    serve(&place, before..after, 0..after, 0);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn a_cut_is_ended_by_the_same_command() {
+    let place = made("log:parity=yes", 3);
+    serve(&place, 0..100, 0..100, 1);
+    let old = fs::read(place.path("v.toml")).unwrap();
+    let before: Vec<_> =
+        (0..3).map(|at| fs::read(place.path(&format!("d{at}"))).unwrap()).collect();
+    add(&spec(&place, &["d3"])).unwrap();
+    let size = blocks(&place);
+    // The others say nothing of it yet, or one of them does; the volume file does not.
+    for says in [0, 1, 3] {
+        fs::write(place.path("v.toml"), &old).unwrap();
+        for (at, held) in before.iter().enumerate().skip(says) {
+            fs::write(place.path(&format!("d{at}")), held).unwrap();
+        }
+        let done = add(&spec(&place, &["d3"])).unwrap();
+        assert_eq!((done.devices[0].0, blocks(&place)), (3, size));
+    }
+    serve(&place, 100..200, 0..200, 1);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
+    let place = made("log:parity=yes", 2);
+    let before = fs::read(place.path("v.toml")).unwrap();
+    let refused = |spec: AddSpec, why: &str| {
+        let message = add(&spec).unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+        assert!(!message.contains('\n'), "one line: {message}");
+    };
+    refused(spec(&place, &["d1"]), "is device 1 of this volume already");
+    refused(spec(&place, &["n", "n"]), "is named twice");
+    File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
+    refused(spec(&place, &["small"]), "and the volume needs");
+    let other = made("log:parity=yes", 2);
+    fs::copy(other.path("d0"), place.path("foreign")).unwrap();
+    refused(spec(&place, &["foreign"]), "--force would destroy it");
+    let many: Vec<String> = (0..15).map(|at| format!("n{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    refused(spec(&place, &many), "up to 16 devices, and this one would have 17");
+    fs::rename(place.path("d1"), place.path("away")).unwrap();
+    refused(spec(&place, &["n"]), "device 1 (");
+    fs::rename(place.path("away"), place.path("d1")).unwrap();
+    assert!(!place.path("n").exists(), "what was made is gone again");
+    assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    let plain = Place::new();
+    create(&plain.spec(LayerKind::Hard)).unwrap();
+    refused(spec(&plain, &["n"]), "layer hard of this volume keeps the devices");
+    let journal = made("log:journal=yes", 2);
+    refused(spec(&journal, &["n"]), "a volume with a journal takes no more devices yet");
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_lost_device_by_itself() {
+    let place = made("log:parity=yes:compress=none", 3);
+    serve(&place, 0..2000, 0..2000, 1);
+    let size = blocks(&place);
+    let done = add(&AddSpec { spare: true, ..spec(&place, &["s"]) }).unwrap();
+    assert_eq!((done.exported.0, blocks(&place)), (done.exported.1, size), "it adds no room");
+    serve(&place, 2000..2100, 0..2100, 1);
+    let role = |at: usize| status(&place.path("v.toml")).unwrap().devices[at].role.clone();
+    assert_eq!(role(3), "spare");
+    fs::remove_file(place.path("d1")).unwrap();
+    serve(&place, 2100..2200, 0..2200, 1);
+    let now = status(&place.path("v.toml")).unwrap();
+    assert_eq!((now.devices[1].health.as_str(), now.degraded), ("removed", false));
+    assert_eq!((role(3).as_str(), blocks(&place)), ("", size));
+    // It is a member like any other: another may be lost.
+    fs::remove_file(place.path("d0")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let running = open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default());
+    let (running, port) = running.unwrap();
+    let client = Client::new(port);
+    (0..2200).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    let plain = made("log", 2);
+    let refused = add(&AddSpec { spare: true, ..spec(&plain, &["s"]) }).unwrap_err().to_string();
+    assert!(refused.contains("only where a loss is survived"), "{refused}");
+}

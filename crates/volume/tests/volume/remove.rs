@@ -1,0 +1,193 @@
+//! Devices that leave a volume that is served, or that nobody serves.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, MIB, Place};
+use hostftl_layers::LayerConfig;
+use hostftl_volume::{
+    AddSpec, CheckOptions, CreateSpec, OpenOptions, Running, StartOptions, Verdict, Wish, add,
+    check_with, create, online, open_with, operate, operate_here, status,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn made(layer: &str, files: usize) -> Place {
+    let place = Place::new();
+    create(&CreateSpec {
+        allocate: false,
+        path: place.path("v.toml"),
+        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
+        size: Some(40 * MIB),
+        layer: LayerConfig::parse(layer).unwrap(),
+        label: String::new(),
+        force: false,
+    })
+    .unwrap();
+    place
+}
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 41 + at / 3) as u8).collect()
+}
+
+fn serve(place: &Place) -> (Running, Client) {
+    let how = OpenOptions::default();
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    (running, Client::new(port))
+}
+
+fn until(running: &Running, is: impl Fn(&Running) -> bool) {
+    let begun = Instant::now();
+    while !is(running) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn health(place: &Place) -> Vec<String> {
+    status(&place.path("v.toml")).unwrap().devices.into_iter().map(|it| it.health).collect()
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+fn leaves(layer: &str, files: usize, lose: u32) {
+    let place = made(layer, files);
+    let (running, client) = serve(&place);
+    (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    let path = place.path("v.toml");
+    let exported = running.status().exported_bytes;
+    assert!(operate(&path, &Wish::MayRemove("1".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+    assert!(!operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new, "once is enough");
+    until(&running, |it| it.status().devices[1].health == "removed");
+    assert_eq!(running.status().space.unwrap().may_lose, lose);
+    assert!(running.events().since(0).iter().any(|event| event.kind == "device-removed"));
+    let late = operate(&path, &Wish::Cancel("1".into())).unwrap_err().to_string();
+    assert!(late.contains("it has left"), "{late}");
+    (800..900).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    running.stop().unwrap();
+    fs::remove_file(place.path("d1")).unwrap();
+    let (running, client) = serve(&place);
+    (0..900).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    let now = running.status();
+    assert_eq!((now.exported_bytes, now.degraded), (exported, false));
+    running.stop().unwrap();
+    assert_eq!(health(&place)[1], "removed");
+    assert!(is_sound(&place));
+    // Its place stays empty, and others may come.
+    let new = vec![place.name("n")];
+    add(&AddSpec { path, new, force: false, spare: false, rehearse: false }).unwrap();
+    let (running, client) = serve(&place);
+    until(&running, |it| it.status().space.unwrap().may_lose == lose);
+    (0..900).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn a_device_leaves_a_volume_with_parity() {
+    leaves("log:parity=yes:compress=none", 4, 1);
+}
+
+#[test]
+fn a_device_leaves_a_volume_without_parity() {
+    leaves("log:compress=none", 3, 0);
+}
+
+#[test]
+fn a_removal_goes_on_after_a_restart_and_can_be_cancelled() {
+    let place = made("log:parity=yes:compress=none", 4);
+    let (running, client) = serve(&place);
+    (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    running.stop().unwrap();
+    let path = place.path("v.toml");
+    let (running, outcome) = operate_here(&path, &Wish::Remove("2".into())).unwrap();
+    assert!(outcome.is_new);
+    running.stop().unwrap();
+    if health(&place)[2] != "removed" {
+        let (running, outcome) = operate_here(&path, &Wish::Cancel("2".into())).unwrap();
+        running.stop().unwrap();
+        assert!(outcome.is_new, "the volume knows of it after a restart");
+        let (running, outcome) = operate_here(&path, &Wish::Remove("2".into())).unwrap();
+        assert!(outcome.is_new, "it stayed");
+        running.stop().unwrap();
+    }
+    let (running, client) = serve(&place);
+    until(&running, |it| it.status().devices[2].health == "removed");
+    (0..800).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
+    let place = made("log:parity=yes:compress=none:spare=10", 3);
+    let blocks = status(&place.path("v.toml")).unwrap().exported_bytes / 4096;
+    let (running, client) = serve(&place);
+    (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    let path = place.path("v.toml");
+    let refused = |name: &str, why: &str| {
+        let message = operate(&path, &Wish::Remove(name.into())).unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused("0", "bytes of what is live would have no room without it");
+    refused("9", "9 is none of its devices");
+    assert!(running.status().tasks.is_empty(), "nothing was begun");
+    running.stop().unwrap();
+    let mirror = made("log:parity=yes", 2);
+    let message = operate_here(&mirror.path("v.toml"), &Wish::Remove("0".into())).unwrap_err();
+    assert!(message.to_string().contains("too few devices would be left"), "{message}");
+}
+
+#[test]
+fn a_device_that_was_away_gets_what_was_written_since() {
+    let place = made("log:parity=yes:compress=none:spare=20", 3);
+    let path = place.path("v.toml");
+    let blocks = status(&path).unwrap().exported_bytes / 4096;
+    let (running, client) = serve(&place);
+    (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    running.stop().unwrap();
+    let (running, client) = serve(&place);
+    until(&running, |it| it.status().space.unwrap().may_lose == 1);
+    assert!(operate(&path, &Wish::Offline("1".into())).unwrap().unwrap().is_new);
+    until(&running, |it| it.status().devices[1].health == "lost");
+    // The volume is full, so what lay on it stays exposed, and what is written now misses it.
+    (0..40).for_each(|at| client.write(at * 4096, &content(at + 7), false).unwrap());
+    client.flush();
+    let refused = operate(&path, &Wish::Offline("0".into())).unwrap_err().to_string();
+    assert!(refused.contains("misses a chunk already"), "{refused}");
+    running.stop().unwrap();
+    assert!(online(&path, "1").unwrap() && !online(&path, "1").unwrap());
+    let (running, _client) = serve(&place);
+    let first = running.status().space.unwrap();
+    until(&running, |it| it.status().space.unwrap().may_lose == 1);
+    let sent: u64 = running.status().devices.iter().map(|it| it.sent_bytes).sum();
+    assert!(
+        sent < blocks * 4096 / 2,
+        "{sent} bytes of {} were made anew: {first:?}",
+        blocks * 4096
+    );
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+    // What it had and what it got are there when another is lost.
+    fs::remove_file(place.path("d0")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&path, &how).unwrap().start(&StartOptions::default());
+    let (running, port) = opened.unwrap();
+    let client = Client::new(port);
+    for at in 0..blocks {
+        let now = content(if at < 40 { at + 7 } else { at });
+        assert_eq!(client.read(at * 4096, 4096), now, "block {at}");
+    }
+    running.stop().unwrap();
+}
