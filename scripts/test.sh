@@ -36,6 +36,7 @@ phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D wa
 phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
+phase "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
 phase "python" scripts/wheel.sh test
 phase "chaos" chaos
 phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted,hostftl-io/planted,hostftl-cli/planted --test planted --quiet -- --nocapture

@@ -8,7 +8,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=boot.sh
 source "$here/boot.sh"
 names=("$@")
-[ ${#names[@]} -gt 0 ] || for suite in "$here"/suites/*.sh; do names+=("$(basename "$suite" .sh)"); done
+# What is not for every day is run by its name alone.
+[ ${#names[@]} -gt 0 ] || for suite in "$here"/suites/*.sh; do
+    grep -q '^# extra: ' "$suite" || names+=("$(basename "$suite" .sh)")
+done
 hostftl=${HOSTFTL:-$("$here/../../scripts/cargo.sh" where)/hostftl}
 begin=$SECONDS
 guest=

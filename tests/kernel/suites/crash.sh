@@ -44,13 +44,13 @@ work() {
         file=/mnt/$1/$LIFE.$number
         head -c $((RANDOM * 4 + 1)) /dev/urandom >"/run/t/new.$1"
         dd if="/run/t/new.$1" of="$file" bs=32k conv=fsync status=none || return
-        echo "$(sha256sum <"/run/t/new.$1" | cut -c 1-64)  $file" >>"/out/$1.sums"
+        echo "$(sha256sum <"/run/t/new.$1" | command cut -c 1-64)  $file" >>"/out/$1.sums"
     done
 }
 
 mkdir -p volumes
 for name in ext4 xfs btrfs f2fs; do
-    disk=$(grep -lx "$name" /sys/block/vd*/serial | cut -d / -f 4)
+    disk=$(grep -lx "$name" /sys/block/vd*/serial | command cut -d / -f 4)
     [ "$LIFE" -gt 0 ] || "$HOSTFTL" create "/out/$name.toml" --device "/dev/$disk" --layer log --json >/dev/null
     sed "s#/dev/vd.#/dev/$disk#" "/out/$name.toml" >"volumes/$name.toml"
 done

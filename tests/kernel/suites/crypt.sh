@@ -11,8 +11,8 @@ truncate -s 256M below.img above.img
 loop=$(losetup -f --show below.img)
 cryptsetup open --type plain --cipher aes-xts-plain64 --key-size 256 --key-file key --sector-size 4096 \
     "$loop" below
-"$HOSTFTL" create below.toml --device /dev/mapper/below --layer log --json >/dev/null
-"$HOSTFTL" create above.toml --device above.img --layer log --size 200M --json >/dev/null
+"$HOSTFTL" create below.toml --device /dev/mapper/below --layer log --force --json >/dev/null
+"$HOSTFTL" create above.toml --device above.img --layer log --json >/dev/null
 mkdir volumes
 mv below.toml above.toml volumes/
 serve_ublk volumes
