@@ -193,6 +193,11 @@ impl<L: Layer> Driver<L> {
         Pace::Rests { until, pulls: self.pulls() }
     }
 
+    /// Whether commands are under way.
+    pub fn is_flying(&self) -> bool {
+        self.world.flying() > 0
+    }
+
     /// What is readable when a command is over, if it is not the waker.
     pub fn ring_fd(&self) -> Option<RawFd> {
         self.world.ring_fd()

@@ -7,6 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hostftl_volume::front::set_send_room;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::tls::Tls;
@@ -47,11 +50,6 @@ impl Socket {
 
     pub(crate) fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         each!(self, Socket: socket => socket.set_write_timeout(time))
-    }
-
-    /// From now on nothing waits for the socket.
-    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
-        each!(self, Socket: socket => socket.set_nonblocking(true))
     }
 
     /// Lets long replies go out at once.
@@ -100,6 +98,38 @@ impl Write for &Socket {
 
     fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
         each!(self, Socket: socket => (&*socket).write_vectored(from))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket that is not waited for: what it does not take or have at once is
+/// [`io::ErrorKind::WouldBlock`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtOnce<'a>(pub(crate) &'a Socket);
+
+impl Read for AtOnce<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(into)])
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut nothing = RecvAncillaryBuffer::default();
+        let got = recvmsg(self.0, into, &mut nothing, RecvFlags::DONTWAIT)?;
+        Ok(got.bytes)
+    }
+}
+
+impl Write for AtOnce<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(from)])
+    }
+
+    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        let (mut nothing, flags) = (SendAncillaryBuffer::default(), SendFlags::DONTWAIT);
+        Ok(sendmsg(self.0, from, &mut nothing, flags | SendFlags::NOSIGNAL)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -63,7 +63,8 @@ impl Service<'_> {
         let mut inlet = Inlet::new(channel);
         match (negotiate(&mut server, out, &mut inlet, channel, self.offers)?, &self.secure) {
             (Outcome::Transmission(agreed), _) => {
-                socket.set_nonblocking()?;
+                // Whatever else may wait uses the socket `AtOnce`.
+                socket.set_read_timeout(Some(TICK))?;
                 socket.make_room();
                 *chosen = agreed.export;
                 self.transmit(inlet, channel, agreed, Some(socket.clone()))

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hostftl_volume::front::{Answer, Answers};
 
-use crate::channel::Socket;
+use crate::channel::{AtOnce, Socket};
 use crate::table::{Piece, Table};
 use crate::tls::is_slow;
 
@@ -167,7 +167,7 @@ impl Outlet {
     /// Sends what there is without waiting; false when the writer has to go on.
     fn send_now(&self, sending: &mut Sending, socket: &Socket) -> bool {
         while !sending.batch.is_empty() || self.collect(sending, false) {
-            let result = if sending.broken { Ok(()) } else { self.send(sending, socket) };
+            let result = if sending.broken { Ok(()) } else { self.send(sending, AtOnce(socket)) };
             match result {
                 Ok(()) => self.leave(sending),
                 Err(error) if is_slow(&error) => return false,

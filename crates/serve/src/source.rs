@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hostftl_volume::front::Seat;
 
-use crate::channel::Channel;
+use crate::channel::{AtOnce, Channel};
 
 /// How long a source has nothing before it says so.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -39,10 +39,17 @@ impl Read for Source<'_> {
             return self.channel.read_vectored(into);
         };
         loop {
-            if self.dry && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
+            // Who waits for its client alone needs one system call for that, and not two.
+            let alone = self.dry && self.seat.is_free();
+            if self.dry && !alone && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            match socket.read_vectored(into) {
+            let read = match alone {
+                true => socket.read_vectored(into),
+                false => AtOnce(socket).read_vectored(into),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && alone => return Err(error),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.dry = true,
                 Err(error) => return Err(error),
                 Ok(got) => {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_volume::front::{Answers, wait_writable};
 
-use crate::channel::Channel;
+use crate::channel::{AtOnce, Channel};
 use crate::outlet::{Outlet, Sending};
 use crate::tls::is_slow;
 
@@ -47,7 +47,11 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
     let (begun, mut moved) = (Instant::now(), (Instant::now(), 0));
     let (budget, mut is_short) = (outlet.table.budget(), false);
     loop {
-        match outlet.send(sending, channel) {
+        let sent = match channel {
+            Channel::Plain(socket) => outlet.send(sending, AtOnce(socket)),
+            Channel::Secure(_) => outlet.send(sending, channel),
+        };
+        match sent {
             Err(error) if is_slow(&error) => {}
             other => return other,
         }

@@ -48,6 +48,8 @@ pub struct Engine {
     sleeps: AtomicU64,
     /// Whether a request would be taken.
     pulls: AtomicBool,
+    /// Whether commands are under way.
+    flying: AtomicBool,
     /// How often somebody had the core.
     turns: AtomicU64,
     began: Instant,
@@ -82,6 +84,7 @@ impl Engine {
             wants: AtomicU64::new(NEVER),
             sleeps: AtomicU64::new(NEVER),
             pulls: AtomicBool::new(true),
+            flying: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             began: Instant::now(),
         })
@@ -138,6 +141,8 @@ impl Engine {
             let pace = core.advance();
             self.turns.fetch_add(1, Relaxed);
             let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
+            let flying = core.parts.as_ref().is_some_and(|(driver, _)| driver.is_flying());
+            self.flying.store(flying, Relaxed);
             self.note(pace);
             drop(core);
             told.iter().for_each(|answers| answers.flush());
@@ -173,6 +178,11 @@ impl Engine {
         // It looks before it parks, with this lock in its hands.
         drop(lock(&self.led));
         self.parked.notify_all();
+    }
+
+    /// Whether commands were under way after the last turn.
+    pub fn is_flying(&self) -> bool {
+        self.flying.load(Relaxed)
     }
 
     /// Whether a thread panicked while it had the core: nothing is answered any more.

@@ -323,6 +323,13 @@ impl Seat {
         }
     }
 
+    /// Helps; whether the thread has nothing to wait for but its client, because whatever is under
+    /// way is another's care, or nothing is.
+    pub fn is_free(&self) -> bool {
+        self.help();
+        !self.leads && self.engine().is_none_or(|engine| !engine.is_flying())
+    }
+
     /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
     /// the devices to others.
     pub fn leave(&mut self) {
