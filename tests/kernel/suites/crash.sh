@@ -1,6 +1,7 @@
 # The guest loses its power ($CUTS times) while files are written and fsynced on ext4, xfs, btrfs and f2fs,
 # each on a block device of ublk over `log`: each fsynced file is there, and each fsck is clean.
 # seconds: 1500
+# extra: not run to its end yet
 need mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.f2fs e2fsck xfs_repair btrfs fsck.f2fs
 module ublk_drv
 module virtio_blk
