@@ -144,10 +144,10 @@ told() {
     "$hostftl" set "$work/v.toml" rebuild-share=5 >/dev/null
     load --rw=randread --bs=4k --iodepth=1 --size=64M --time_based --runtime=600 --rate_iops=50 >/dev/null &
     local client=$! eta begun
-    until [ "$(of '[.tasks[] | select(.task != "scrub") | .done_bytes / (.done_bytes + .left_bytes) > 0.07][0]')" = true ]; do
+    until [ "$(of '[.tasks[]? | select(.task != "scrub") | .done_bytes / (.done_bytes + .left_bytes) > 0.07][0]')" = true ]; do
         sleep 0.05
     done
-    eta=$(of '.tasks[0].eta_seconds')
+    eta=$(of '.tasks[0]?.eta_seconds')
     begun=$(date +%s.%N)
     until [ "$(of '.space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
     echo "$eta $begun $(date +%s.%N)" | awk '{ t = $3 - $2; e = 100 * ($1 - t) / t; print e < 0 ? -e : e }' >>"$work/eta"
