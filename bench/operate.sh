@@ -31,8 +31,11 @@ end() {
     server=
 }
 
-load() { fio --name=load --ioengine=nbd "--uri=nbd+unix:///?socket=$work/s" --thread \
-    --output-format=json "$@"; }
+# What fio measured, without what else it says.
+load() {
+    fio --name=load --ioengine=nbd "--uri=nbd+unix:///?socket=$work/s" --thread --output-format=json \
+        "$@" | sed -n '/^{/,$p'
+}
 
 # of FILTER: from the status.
 of() { { "$hostftl" status "$work/v.toml" --json || true; } | jq -r "$1"; }
@@ -90,7 +93,7 @@ echo "1. a tenth of the data takes % of the time          $(cat "$work/share")  
 awk '{ print $2 / $1 / 1e6 }' "$work/full" | spread 0 >"$work/rate"
 fio --name=raw --directory="$work" --rw=write --bs=256k --size=256M --iodepth=8 --ioengine=io_uring \
     --direct=1 --numjobs=4 --group_reporting --output-format=json --end_fsync=1 |
-    jq '.jobs[0].write.bw_bytes / 1e6' | spread 0 >"$work/raw"
+    sed -n '/^{/,$p' | jq '.jobs[0].write.bw_bytes / 1e6' | spread 0 >"$work/raw"
 rm -f "$work"/raw.*
 echo "3. live MB/s made anew, idle                        $(cat "$work/rate")   fio writes $(cat "$work/raw") to such files;"
 echo "   published for one 61 TB drive: mdraid idle 315 MB/s (53 h 40), xiRAID idle 3,150 MB/s (5 h 22)"
