@@ -144,14 +144,6 @@ bugs! {
         GrownEarly = "grown-early",
         /// A lost device is not needed any more while segments still lie on it.
         ProtectedEarly = "protected-early",
-        /// A scrub of log does not look at parity.
-        ScrubBlind = "scrub-blind",
-        /// A scrub of log is over before what it found wrong has moved.
-        ScrubEarly = "scrub-early",
-        /// A scrub of log leaves out what misses in the head of a row.
-        ScrubHeads = "scrub-heads",
-        /// Log takes writes of a thin volume as long as there is a free segment.
-        ThinUnbounded = "thin-unbounded",
         /// Log refuses trims of a thin volume that is full.
         ThinTrimRefused = "thin-trim-refused",
         /// Log makes parity on top of what the buffer held before.

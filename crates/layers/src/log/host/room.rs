@@ -12,7 +12,6 @@ use hostftl_format::log::GRAIN;
 use crate::log::Array;
 use crate::log::host::Blocks;
 use crate::log::layout::BLOCK_OPS;
-use crate::planted::{Bug, planted};
 
 /// Grains of a block that does not pack.
 pub const BLOCK_GRAINS: u64 = 4096 / GRAIN as u64;
@@ -34,8 +33,7 @@ impl Blocks {
     /// Whether one more block may be written.
     #[inline]
     pub(super) fn room_for_block(&self, array: &Array) -> Room {
-        let bounded = |_: &u64| !planted(Bug::ThinUnbounded);
-        let Some(most) = array.layout.most_live.filter(bounded) else { return Room::Some };
+        let Some(most) = array.layout.most_live else { return Room::Some };
         room(most, array.segments.total(), self.writing.len() as u64)
     }
 }

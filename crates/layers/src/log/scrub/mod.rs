@@ -30,8 +30,6 @@ use crate::log::redundancy::metadata::Wanted;
 use crate::log::segments::Segments;
 use row::{Check, Next};
 
-use crate::planted::{Bug, planted};
-
 /// With less room for outputs, no row is begun.
 const ROOM: usize = 20;
 /// Segments that are passed in one go.
@@ -302,8 +300,7 @@ impl Scrub {
         let at = self.at;
         let head = self.head_of(&buf, self.layout.lba(at), with.devices).filter(|_| well);
         let device = with.devices.stripe(at.segment).device(at.segment, at.slot, 0);
-        let is_missing = with.devices.is_missing_on(at.segment, device);
-        let is_wrong = !is_missing && !planted(Bug::ScrubHeads);
+        let is_wrong = !with.devices.is_missing_on(at.segment, device);
         self.head_read(buf, head, is_wrong, with, cx);
     }
 
@@ -389,8 +386,7 @@ impl Scrub {
 
     /// Ends when nothing flawed is left that can be moved.
     fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let early = planted(Bug::ScrubEarly);
-        let moves = with.segments.flawed() > 0 && !self.is_stopped && !early;
+        let moves = with.segments.flawed() > 0 && !self.is_stopped;
         if moves || cx.life() != Life::Running || cx.room() < ROOM {
             return false;
         }

@@ -8,7 +8,6 @@ use hostftl_format::log::{self, Head, Kind, seed};
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::Stripe;
-use crate::planted::{Bug, planted};
 
 /// A record that the head lists.
 #[derive(Clone, Copy, Debug)]
@@ -197,8 +196,7 @@ impl Check {
             return Next::Wait;
         }
         let all = (0..self.chunks).all(|chunk| self.is_here(chunk));
-        let blind = planted(Bug::ScrubBlind);
-        if !self.has_parity || self.is_wrong || !all || !self.is_here(self.width) || blind {
+        if !self.has_parity || self.is_wrong || !all || !self.is_here(self.width) {
             return Next::Over;
         }
         if self.chunks > 1 && self.folded < self.chunks {
