@@ -276,7 +276,9 @@ impl Layout {
             let counts = self.segments.div_ceil(COUNTS as u32);
             if pages as u32 <= self.pages && counts <= self.counts {
                 self.blocks = blocks;
-                self.most_live = (blocks > fits).then(|| self.live_grains(fits));
+                // A device that is to leave may stay after all, and has room until it has left.
+                let is_thin = blocks > fits && self.stay == self.members;
+                self.most_live = is_thin.then(|| self.live_grains(fits));
                 return Ok(self);
             }
             self.pages = self.pages.max(pages as u32);

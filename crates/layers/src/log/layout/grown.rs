@@ -46,7 +46,10 @@ impl Layout {
         let is_fixed = exported > 0;
         let fixed = exported / u64::from(SECTORS_PER_BLOCK);
         let blocks = if is_fixed { fixed } else { self.blocks };
-        let cut = Layout { slots: made.slots, column: made.column, blocks, is_fixed, ..*self };
+        // Roots have as many pages of the directory as they had at least.
+        let Layout { slots, column, pages, directories, counts, .. } = *made;
+        let tops = Layout { pages, directories, counts, ..*self };
+        let cut = Layout { slots, column, blocks, is_fixed, ..tops };
         cut.fit(sectors, permille)
     }
 
@@ -66,5 +69,35 @@ impl Layout {
     /// Blocks that a map page maps.
     pub(super) fn pairs(&self) -> u64 {
         if self.few_pairs { FEW_PAIRS as u64 } else { PAIRS as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
+
+    #[test]
+    fn roots_and_segments_stay_where_they_are_when_devices_leave_or_come() {
+        for step in 0..200_u64 {
+            let device = DeviceInfo::block((32 << 11) + step * 1000, 8);
+            let mut config = LayerConfig::new(LayerKind::Log);
+            (config.log.parity, config.log.few_pairs) = (step % 2 == 0, true);
+            let made = Layout::new(&config, &alloc::vec![device.clone(); 4]).unwrap();
+            let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
+            let leaves = LayerConfig { born: 4, leaving: 1, exported, ..config.clone() };
+            let spare = LayerConfig { born: 4, spare: 1 << 4, exported, ..config.clone() };
+            let wider = LayerConfig { born: 4, ..config };
+            for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
+                let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
+                let places = |it: &Layout| (it.first(), it.slots, it.column, it.segments, it.room);
+                assert_eq!((places(&it), it.counts), (places(&made), made.counts));
+                assert!(it.directories >= made.directories && it.blocks >= made.blocks);
+                assert!(it.root <= it.room, "the root has room");
+            }
+        }
     }
 }

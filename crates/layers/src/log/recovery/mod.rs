@@ -265,7 +265,7 @@ impl Recovery {
         let stale = root.lost & !array.journal.bit() | self.stale_devices(root.everywhere, array);
         array.devices.found(&root);
         if !array.devices.can_do_without(stale) {
-            self.refuse_stale(stale, array, cx);
+            self.refuse_stale(stale, root.lost, array, cx);
             return false;
         }
         array.devices.lose(stale);
@@ -299,10 +299,12 @@ impl Recovery {
         self.go(Step::Claim)
     }
 
-    /// Says which devices are older copies, when the volume can't do without them.
-    fn refuse_stale(&mut self, stale: u16, array: &mut Array, cx: &mut Cx) {
+    /// Says which devices are older copies, when the volume can't do without them; those that are
+    /// `known` to be lost are none.
+    fn refuse_stale(&mut self, stale: u16, known: u16, array: &mut Array, cx: &mut Cx) {
         let (lost, devices) = (array.devices.lost(), 0..array.layout.devices);
-        for device in devices.filter(|device| (stale & !lost) >> device & 1 == 1) {
+        let known = lost | known;
+        for device in devices.filter(|device| (stale & !known) >> device & 1 == 1) {
             let has_root = self.newest[usize::from(device)] > 0;
             if has_root && cx.room() > 4 {
                 cx.tell(Event::Older { device });
