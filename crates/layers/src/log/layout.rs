@@ -236,8 +236,14 @@ impl Layout {
     fn fit(self, sectors: u64, permille: u32) -> Result<Self, PlanError> {
         let width = self.full_width();
         let least = if self.parity { (width / 3).max(1) } else { width };
-        let roomy = self.fit_images(sectors, permille, least);
-        roomy.or_else(|_| self.fit_images(sectors, permille, width))
+        let strict = Layout { is_fixed: false, ..self };
+        let roomy = strict.fit_images(sectors, permille, least);
+        let fitted = roomy.or_else(|_| strict.fit_images(sectors, permille, width));
+        match self.is_fixed {
+            // What is exported already stays so, whatever room is left.
+            true => fitted.or_else(|_| self.fit_images(sectors, permille, width)),
+            false => fitted,
+        }
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests. There
@@ -261,7 +267,6 @@ impl Layout {
             self.map_segments = self.image_segments(least);
             let kept = self.keep(spare);
             let live = self.segments.saturating_sub(kept.max(spare));
-            // What is exported already stays so, whatever room is left.
             if live == 0 && !self.is_fixed {
                 return Err(too_small);
             }
@@ -277,7 +282,7 @@ impl Layout {
             if pages as u32 <= self.pages && counts <= self.counts {
                 self.blocks = blocks;
                 // A device that is to leave may stay after all, and has room until it has left.
-                let is_thin = blocks > fits && self.stay == self.members;
+                let is_thin = blocks > fits && self.stay == self.members && fits > 0;
                 self.most_live = is_thin.then(|| self.live_grains(fits));
                 return Ok(self);
             }
