@@ -1,6 +1,6 @@
 # A volume as /dev/hostftl/NAME: the shipped attach and udev rule, a file system from fstab, a program
 # that is killed, a line of QEMU.
-# seconds: 200
+# seconds: 400
 need nbd-client udevadm
 # A guest is a chroot of its first root, where udev does nothing unless it is told to.
 export SYSTEMD_IGNORE_CHROOT=1

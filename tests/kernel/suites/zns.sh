@@ -41,7 +41,7 @@ off() {
 
 random() {
     fio --name=w --filename=/dev/nbd0 --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite \
-        --bs=4k-64k --size=48m --norandommap --randseed=7 --output=fio.out "$@"
+        --bs=16k-64k --size=12m --norandommap --randseed=7 --output=fio.out "$@"
 }
 
 # exercise LAYER: fills a volume, kills the server, verifies, goes on.
@@ -51,14 +51,14 @@ exercise() {
     [ "$conventional" = 0 ] || fail "$layer: $conventional conventional zones"
     "$HOSTFTL" create "/out/$layer.toml" --device "zoned:$(drive "$layer")" --layer "$layer" --force --json
     on "$layer"
-    random --io_size=96m --verify=crc32c --verify_backlog=512
+    random --io_size=18m --verify=crc32c --verify_backlog=512
     sync /dev/nbd0
-    dd if=/dev/nbd0 bs=1M count=48 status=none | sha256sum >before
+    dd if=/dev/nbd0 bs=1M count=12 status=none | sha256sum >before
     kill -KILL "$server"
     wait "$server" || true
     nbd-client -d /dev/nbd0 || true
     on "$layer" --go-on
-    dd if=/dev/nbd0 bs=1M count=48 status=none | sha256sum >after
+    dd if=/dev/nbd0 bs=1M count=12 status=none | sha256sum >after
     cmp before after
     off
     "$HOSTFTL" check "/out/$layer.toml" --data
@@ -73,8 +73,8 @@ exercise() {
 # What was flushed before the power went: 32 MiB of a pattern, and it is there after the start.
 before_the_cut() {
     on "$1" --go-on
-    dd if=/dev/urandom of=/dev/nbd0 bs=1M count=8 oflag=direct conv=fsync status=none
-    dd if=/dev/nbd0 bs=1M count=8 iflag=direct status=none | sha256sum >"/out/$1.sum"
+    dd if=/dev/urandom of=/dev/nbd0 bs=1M count=4 oflag=direct conv=fsync status=none
+    dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum >"/out/$1.sum"
     nbd-client -d /dev/nbd0
     kill -KILL "$server"
     wait "$server" || true
@@ -85,12 +85,12 @@ if [ "$LIFE" = 0 ]; then
     before_the_cut pblk
     before_the_cut rrpc
     on log --go-on
-    dd if=/dev/urandom of=/dev/nbd0 bs=1M count=8 oflag=direct conv=fsync status=none
-    dd if=/dev/nbd0 bs=1M count=8 iflag=direct status=none | sha256sum >/out/log.sum
+    dd if=/dev/urandom of=/dev/nbd0 bs=1M count=4 oflag=direct conv=fsync status=none
+    dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum >/out/log.sum
     sync -f /out/log.sum 2>/dev/null || sync
     cut 1
     # Writes that nobody waits for any more.
-    random --offset=8m --time_based --runtime=60
+    random --offset=4m --time_based --runtime=60
     fail "the power did not go"
 fi
 for layer in log pblk rrpc; do
@@ -98,7 +98,7 @@ for layer in log pblk rrpc; do
     rm "/out/$layer.toml"
     "$HOSTFTL" import "zoned:$(drive "$layer")" --output "/out/$layer.toml"
     on "$layer" --go-on
-    dd if=/dev/nbd0 bs=1M count=8 iflag=direct status=none | sha256sum | cmp - "/out/$layer.sum" ||
+    dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum | cmp - "/out/$layer.sum" ||
         fail "$layer: what was flushed is not there after the power went"
     off
     "$HOSTFTL" check "/out/$layer.toml" --data
