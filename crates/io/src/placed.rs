@@ -29,7 +29,7 @@ const PATIENCE_MS: u32 = 60_000;
 const MOST_BLOCKS: u64 = 1 << 16;
 /// Places of a command's data at the most.
 const MOST_PIECES: usize = 64;
-/// Switches it off, for comparisons.
+/// `on` switches it on: what it gains is not measured yet.
 const SWITCH: &str = "HOSTFTL_PLACEMENT";
 
 /// `struct nvme_passthru_cmd64` of `linux/nvme_ioctl.h`.
@@ -66,7 +66,7 @@ pub struct Placed {
 impl Placed {
     /// The way to a device that takes placements and is written past the page cache.
     pub fn of(device: &Device) -> Option<Arc<Self>> {
-        if std::env::var_os(SWITCH).is_some_and(|word| word == "off") || !device.direct().is_on() {
+        if std::env::var_os(SWITCH).is_none_or(|word| word != "on") || !device.direct().is_on() {
             return None;
         }
         let file = device.as_file()?;
