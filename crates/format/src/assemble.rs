@@ -1,6 +1,7 @@
 //! From superblocks to a stack: which devices belong together, and in what order.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::planted::{Bug, planted};
 use crate::superblock::{SuperFault, Superblock};
@@ -195,7 +196,7 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
         return Verdict::Apart { at };
     }
     let counts = |at: &usize| sides[*at] == Some(true);
-    let newest = (0..list.len()).filter(counts).max_by_key(|at| list[*at].generation);
+    let newest = (0..list.len()).filter(counts).min_by_key(|at| Reverse(list[*at].generation));
     let newest = newest.map_or(first, |at| &list[at]);
     let differs = |at: &usize| {
         counts(at) && list[*at].generation == newest.generation && says(&list[*at]) != says(newest)
