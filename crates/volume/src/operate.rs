@@ -16,6 +16,7 @@ use crate::gather::OpenOptions;
 use crate::open::open_with;
 use crate::running::{Running, StartOptions};
 use crate::set;
+use crate::watch::Watched;
 
 /// What an operator wants. A device is named as in the volume file, or by its number there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,15 +60,16 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Operator {
     port: Port,
+    watched: Watched,
     /// The volume's file, and what it has.
     path: PathBuf,
     config: Config,
 }
 
 impl Operator {
-    /// The one of a volume that takes jobs at `port`.
-    pub fn new(port: Port, path: &Path, config: Config) -> Self {
-        Operator { port, path: path.into(), config }
+    /// The one of a volume that takes jobs at `port`, and is `watched`.
+    pub fn new(port: Port, watched: &Watched, path: &Path, config: &Config) -> Self {
+        Operator { port, watched: watched.clone(), path: path.into(), config: config.clone() }
     }
 
     /// Does what somebody wants.
@@ -98,7 +100,11 @@ impl Operator {
 
     fn ask(&self, verb: Verb) -> Result<Outcome, String> {
         match self.port.operate(verb) {
-            Ok(answer) => Ok(Outcome { is_new: answer == Answer::Begun }),
+            Ok(answer) => {
+                // What is promised goes on after a crash.
+                self.watched.look();
+                Ok(Outcome { is_new: answer == Answer::Begun })
+            }
             Err(Refusal::Unable) => {
                 Err(format!("layer {} can't do that", self.config.layer_name()))
             }
@@ -130,7 +136,7 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
     let volume = open_with(path, &OpenOptions::default())?;
     let config = volume.config.clone();
     let (running, port) = volume.start(&StartOptions::default())?;
-    match Operator::new(port, path, config).act(wish) {
+    match Operator::new(port, running.watched(), path, &config).act(wish) {
         Ok(outcome) => Ok((running, outcome)),
         Err(why) => {
             running.stop()?;

@@ -192,7 +192,7 @@ impl Volume {
         let (still, shown) = (Arc::new(still), driver.shown());
         let watched = Watched::new(shown, events);
         let live = Live { still, news, latencies, watched: watched.clone(), links, drives };
-        let operator = Operator::new(port.clone(), &self.path, self.config.clone());
+        let operator = Operator::new(port.clone(), &watched, &self.path, &self.config);
         let control = Control::listen(self.config.uuid, live.clone(), operator)?;
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
@@ -320,6 +320,11 @@ fn spawn(
 }
 
 impl Running {
+    /// What is looked at again and again.
+    pub(crate) fn watched(&self) -> &Watched {
+        &self.live.watched
+    }
+
     /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
     pub fn events(&self) -> Events {
         self.live.watched.events.clone()

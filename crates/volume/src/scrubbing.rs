@@ -77,7 +77,9 @@ impl Scrubbing {
                 }
             }
         }
+        // One that is behind what is written is another scrub.
         let urgent = self.noted.place.is_some() != self.written.place.is_some()
+            || self.noted.place < self.written.place
             || self.noted.paused != self.written.paused;
         if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
             self.write();

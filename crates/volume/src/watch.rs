@@ -2,7 +2,7 @@
 //! work in the background goes, where a scrub is and when the next is due, how the volume fills.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,15 @@ pub(crate) struct Watched {
     pub filling: Arc<Mutex<Filling>>,
     /// Who hears of that.
     pub events: Events,
+    /// Where a scrub is; none until the volume takes verbs, or when it is only read.
+    scrubbing: Arc<Mutex<Option<Scrubbing>>>,
 }
 
 impl Watched {
     /// What there is to see of a driver, whose news go to `events`.
     pub fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
-        Watched { shown, meters: Arc::default(), filling: Arc::default(), events }
+        let (meters, filling, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
+        Watched { shown, meters, filling, events, scrubbing }
     }
 }
 
@@ -45,13 +48,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins.
+    /// Begins, with the scrubs of a volume that is written.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
+        *watched.scrubbing() = scrubbing;
         let (end, over) = channel();
-        let run = move || watched.run(scrubbing, &over);
+        let run = move || watched.run(&over);
         let thread = thread::Builder::new().name("watch".into()).spawn(run);
         Ok(Watch { end: Some(end), thread: Some(thread.map_err(IoError::Start)?) })
     }
@@ -67,16 +71,21 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    fn run(&self, mut scrubbing: Option<Scrubbing>, over: &Receiver<()>) {
+    fn run(&self, over: &Receiver<()>) {
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.look(&mut scrubbing);
+            self.look();
         }
         // The volume is closed: that is how it ended.
-        self.look(&mut scrubbing);
-        scrubbing.iter_mut().for_each(Scrubbing::write);
+        self.look();
+        self.scrubbing().iter_mut().for_each(Scrubbing::write);
     }
 
-    fn look(&self, scrubbing: &mut Option<Scrubbing>) {
+    fn scrubbing(&self) -> MutexGuard<'_, Option<Scrubbing>> {
+        self.scrubbing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Looks now: what was begun or ended since the last time is kept when this returns.
+    pub fn look(&self) {
         let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
         drop(shown);
@@ -84,7 +93,7 @@ impl Watched {
         let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         meters.look(&tasks, Instant::now());
         drop(meters);
-        scrubbing.iter_mut().for_each(|it| it.look(&tasks));
+        self.scrubbing().iter_mut().for_each(|it| it.look(&tasks));
     }
 
     /// Tells when a threshold is passed.
