@@ -150,6 +150,7 @@ impl World {
             let size = self.infos[device].sectors;
             let (volatile, destage) = (self.swarm.volatile, self.swarm.destage);
             self.machine.disks[device].reset(size, volatile, destage, None);
+            self.forget_copy(device);
         }
         if self.swarm.victim.is_some_and(|victim| left >> victim & 1 == 1) {
             self.choose_next_victim(left, fate);

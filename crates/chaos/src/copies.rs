@@ -127,9 +127,7 @@ impl World {
         let Some(device) = self.to_copy() else { return Ok(()) };
         let of_journal = self.swarm.older.is_none();
         let writes = matches!(command, Command::Program { .. } | Command::Reset { .. });
-        // Of a device that is to leave, and on which nothing lies any more, any copy will do.
-        let leaves = self.config.leaving >> device & 1 == 1;
-        if self.has_copy() && !of_journal && writes && !leaves {
+        if self.has_copy() && !of_journal && writes && !self.leaves(device) {
             return Err(format!("written with an older copy of device {device} in place"));
         }
         if command.device() != Some(device) || !went_well {
@@ -151,13 +149,25 @@ impl World {
         Ok(())
     }
 
+    /// Whether a device is to leave: when nothing lies on it any more, any copy will do.
+    fn leaves(&self, device: u8) -> bool {
+        self.config.leaving >> device & 1 == 1
+    }
+
+    /// A device has left, and is destroyed with what is known of its copy.
+    pub(crate) fn forget_copy(&mut self, device: usize) {
+        if self.swarm.older.is_some_and(|it| usize::from(it) == device) {
+            (self.swarm.older, self.copied) = (None, Copied::Not);
+        }
+    }
+
     /// The layer is ready: an older copy of a device without parity must have been noticed.
     ///
     /// # Errors
     /// When it was not.
     pub(crate) fn ready_with_copy(&self) -> Result<(), String> {
         match self.swarm.older.filter(|_| self.has_copy()) {
-            Some(device) if self.config.leaving >> device & 1 == 1 => Ok(()),
+            Some(device) if self.leaves(device) => Ok(()),
             Some(device) => {
                 Err(format!("ready with an older copy of device {device} in its place"))
             }

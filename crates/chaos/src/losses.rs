@@ -116,12 +116,15 @@ impl World {
         }
     }
 
-    /// Whether a volume that exports more than fits has no room for a write.
+    /// Before a step: trims that it ends make room, and what it refused before had none.
+    pub(crate) fn look_at_room(&mut self, layer: &AnyLayer) {
+        self.was_full = self.config.log.logical_size.is_some() && is_nearly_full(layer);
+    }
+
+    /// Whether a volume that exports more than fits has no room for a write, or had none.
     pub(crate) fn is_out_of_room(&self, kind: Kind, error: HostError, layer: &AnyLayer) -> bool {
-        let near = |gauges: Gauges| {
-            gauges.most_live > 0 && gauges.live + WRITES * BLOCK as u64 > gauges.most_live
-        };
-        kind == Kind::Write && error == HostError::NoSpace && layer.gauges().is_some_and(near)
+        let is_full = || self.was_full || is_nearly_full(layer);
+        kind == Kind::Write && error == HostError::NoSpace && is_full()
     }
 
     /// From now on faults happen to another device, which is not one of `spared`.
@@ -155,4 +158,12 @@ impl World {
 /// Whether the layer can do without one more device than it does already.
 fn may_lose_another(layer: &AnyLayer) -> bool {
     layer.gauges().is_some_and(|gauges| gauges.may_lose > 0)
+}
+
+/// Whether what is on its way may not fit any more into a volume that exports more than fits.
+fn is_nearly_full(layer: &AnyLayer) -> bool {
+    let near = |gauges: Gauges| {
+        gauges.most_live > 0 && gauges.live + WRITES * BLOCK as u64 > gauges.most_live
+    };
+    layer.gauges().is_some_and(near)
 }

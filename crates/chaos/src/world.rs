@@ -80,6 +80,8 @@ pub struct World {
     pub epochs: Vec<u32>,
     /// The second of them.
     pub known: Vec<u32>,
+    /// Whether there was no room for a write before this step.
+    pub was_full: bool,
     /// Whether a device is full, also in the lives to come.
     pub full: bool,
     /// Whether every step is printed.
@@ -179,6 +181,7 @@ impl World {
             gave_up: false,
             epochs: Vec::new(),
             known: Vec::new(),
+            was_full: false,
             full: false,
             trace,
             digest: None,

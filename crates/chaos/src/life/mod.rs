@@ -249,6 +249,7 @@ impl<'w> Life<'w> {
         self.w.steps += 1;
         self.steps += 1;
         let timer = matches!(input, Input::Timer);
+        self.w.look_at_room(&self.layer);
         self.layer.step(self.w.now, input, out);
         let made = MAX_OUTPUTS - out.room();
         for output in out.drain() {

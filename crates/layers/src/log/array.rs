@@ -227,6 +227,14 @@ impl Array {
         pages.warm(&mut with, cx)
     }
 
+    /// Grains that may be live now; none where all that the host sees has room. A device that comes
+    /// counts from the start on, one that is to leave until it has left.
+    #[inline]
+    pub fn most_live(&self) -> Option<u64> {
+        let all = self.layout.members | self.devices.membership().all();
+        self.layout.most_live(all & !self.devices.gone())
+    }
+
     /// Why there is no room: the volume is full, or a device can't read what should be collected.
     pub fn why_full(&self) -> HostError {
         if self.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }

@@ -6,6 +6,7 @@
 //! devices of a slot take turns: the first one after the parity holds the first chunk of a row. A
 //! row that is sealed early leaves room in its slot for more rows, each of one chunk.
 
+mod full;
 mod grown;
 mod stack;
 
@@ -80,8 +81,8 @@ pub struct Layout {
     pub blocks: u64,
     /// Whether that was so before devices came or left.
     pub is_fixed: bool,
-    /// Live grains that may lie on the devices; none where the host sees no more than fits.
-    pub most_live: Option<u64>,
+    /// Segments that the host's data leaves free.
+    pub held: u32,
     /// Map pages.
     pub pages: u32,
     /// Pages of the directory.
@@ -281,22 +282,13 @@ impl Layout {
             let counts = self.segments.div_ceil(COUNTS as u32);
             if pages as u32 <= self.pages && counts <= self.counts {
                 self.blocks = blocks;
-                // A device that is to leave may stay after all, and has room until it has left.
-                let is_thin = blocks > fits && self.stay == self.members && fits > 0;
-                self.most_live = is_thin.then(|| self.live_grains(fits));
+                self.held = if self.is_fixed { kept } else { kept.max(spare) };
                 return Ok(self);
             }
             self.pages = self.pages.max(pages as u32);
             self.directories = self.pages.div_ceil(PAIRS as u32);
             self.counts = self.counts.max(counts);
         }
-    }
-
-    /// The grains that may be live where so many blocks fit that do not pack: what packs leaves
-    /// less than a block of each chunk unused.
-    fn live_grains(&self, blocks: u64) -> u64 {
-        let each = u64::from(self.chunk / SECTORS_PER_BLOCK);
-        blocks * (each - 1) / each * u64::from(4096 / GRAIN)
     }
 
     /// Chooses as many classes as what is spare has room for, and their reserve. The segments that

@@ -294,7 +294,7 @@ impl Core for Engine {
         let mapped = self.array.pages.map().mapped() * BLOCK as u64;
         let exposed = live_exposed(&self.array.segments, &self.array.devices);
         let may_lose = self.array.devices.may_lose();
-        let most = self.array.layout.most_live;
+        let most = self.array.most_live();
         let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
         let known = self.array.gauges;
         Some(Gauges { mapped, live, free, stale, exposed, most_live, may_lose, ..known })

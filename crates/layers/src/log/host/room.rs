@@ -33,7 +33,7 @@ impl Blocks {
     /// Whether one more block may be written.
     #[inline]
     pub(super) fn room_for_block(&self, array: &Array) -> Room {
-        let Some(most) = array.layout.most_live else { return Room::Some };
+        let Some(most) = array.most_live() else { return Room::Some };
         room(most, array.segments.total(), self.writing.len() as u64)
     }
 }

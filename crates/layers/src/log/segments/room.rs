@@ -44,11 +44,12 @@ impl Segments {
         self.excess(width, layout, already) == 0
     }
 
-    /// The bytes of what is live that are too many for that.
+    /// The bytes of what is live that are too many for that. Where not all that is exported has
+    /// room, the ends of chunks count as lost: else collection would go on for ever.
     pub fn excess(&self, width: u32, layout: &Layout, already: bool) -> u64 {
-        let room = u64::from(self.rooms[width as usize]);
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         let may = layout.segments.saturating_sub(layout.kept() + margin);
-        self.total.saturating_sub(u64::from(may) * room) * u64::from(GRAIN)
+        let room = layout.most_live_in(may, width);
+        self.total.saturating_sub(room) * u64::from(GRAIN)
     }
 }

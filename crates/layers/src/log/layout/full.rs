@@ -1,0 +1,56 @@
+//! How much may be live on devices that hold less than the host sees: the volume was made so, or
+//! devices left it.
+
+use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_format::log::GRAIN;
+
+use super::Layout;
+
+impl Layout {
+    /// Grains that may be live on these members; none where all that the host sees has room. Where
+    /// devices have left, nothing is spare that collection can do without.
+    pub fn most_live(&self, members: u16) -> Option<u64> {
+        let held = if members == self.members { self.held } else { self.kept() };
+        let width = members.count_ones().saturating_sub(u32::from(self.parity));
+        let most = self.most_live_in(self.segments.saturating_sub(held), width);
+        (0 < most && most < u64::MAX).then_some(most)
+    }
+
+    /// Grains that may be live in so many segments whose rows have so many data chunks. What packs
+    /// leaves less than a block of each chunk unused; `u64::MAX` where nothing has to pack.
+    pub fn most_live_in(&self, segments: u32, width: u32) -> u64 {
+        if width == 0 {
+            return 0;
+        }
+        let fits = u64::from(segments) * self.row_blocks_of(width) * u64::from(self.slots);
+        if self.blocks <= fits {
+            return u64::MAX;
+        }
+        let each = u64::from(self.chunk / SECTORS_PER_BLOCK);
+        fits * (each - 1) / each * u64::from(4096 / GRAIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::DeviceInfo;
+
+    use super::*;
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
+
+    #[test]
+    fn fewer_devices_hold_less_and_thin_volumes_hold_what_a_plain_one_exports() {
+        let devices = alloc::vec![DeviceInfo::block(32 << 11, 8); 4];
+        let mut config = LayerConfig::new(LayerKind::Log);
+        let plain = Layout::new(&config, &devices).unwrap();
+        assert_eq!(plain.most_live(0b1111), None);
+        let three = plain.most_live(0b1011).expect("a quarter is gone");
+        assert!(three < plain.most_live_in(plain.segments, 3).min(plain.blocks * 256));
+        assert!(plain.most_live(0b0011).expect("half is gone") < three);
+        config.log.logical_size = Some(1 << 30);
+        let thin = Layout::new(&config, &devices).unwrap();
+        let most = thin.most_live(0b1111).expect("it exports more than fits");
+        assert!(most > plain.blocks * 256 * 4 / 5 && most <= plain.blocks * 256);
+    }
+}
