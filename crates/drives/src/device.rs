@@ -106,7 +106,11 @@ impl DeviceSpec {
 
     /// Whether it leaves translation to the layer.
     pub fn is_raw(&self) -> bool {
-        matches!(self, DeviceSpec::Flash(spec) if spec.zoned.is_some())
+        match self {
+            DeviceSpec::Flash(spec) => spec.zoned.is_some(),
+            DeviceSpec::Scm(_) => false,
+            DeviceSpec::Olive(spec) => spec.raw,
+        }
     }
 
     /// Whether it is flash, which wears by the erase and whose energy is known.
@@ -163,8 +167,7 @@ impl Device {
         match self {
             Device::Flash(drive) => drive.save(out),
             Device::Scm(scm) => scm.save(out),
-            // What it holds changes nothing.
-            Device::Olive(_) => Ok(()),
+            Device::Olive(olive) => olive.save(out),
         }
     }
 
@@ -176,7 +179,7 @@ impl Device {
         Ok(match spec {
             DeviceSpec::Flash(spec) => Device::Flash(Box::new(Drive::load(spec, from)?)),
             DeviceSpec::Scm(spec) => Device::Scm(Box::new(Scm::load(spec, from)?)),
-            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::new(spec))),
+            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::load(spec, from)?)),
         })
     }
 }

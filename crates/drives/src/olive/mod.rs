@@ -4,7 +4,11 @@
 //! A request is cut into pieces by the interleave. Each piece occupies its chip and a controller
 //! for its whole time and its bus for the transfer; all pieces pass the host and its port, one
 //! request at a time: before the chips for a write, after them for a read. Each chip's own
-//! translation is seen only in how its write times spread.
+//! translation is seen only in how its write times spread, and in that a write takes longer that
+//! does not go on where the chip's last one ended.
+//!
+//! A raw array has no interleave: each chip is a parallel unit, and the host places what it writes.
+//! An erase takes no time, since the board's driver has none.
 //!
 //! Invariants
 //! - A chip, a controller and a bus serve one piece at a time, in the order in which pieces come.
@@ -13,16 +17,19 @@ mod spec;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, Read, Write};
 
-use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos};
+use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::drive::{Clock, Ended};
 use crate::model::Model;
 use crate::plain::{Counts, range};
+use crate::pool::LoadError;
 use crate::work::{DriveWork, Spent};
-pub use spec::{OliveSpec, Placement, Port};
+use crate::zoned::Zoned;
+pub use spec::{OliveSpec, Port, SEGMENT};
 
 /// Where pieces waited, in ns, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,11 +74,12 @@ pub struct Olive {
     due: BinaryHeap<Reverse<Due>>,
     number: u64,
     chips: Vec<Nanos>,
+    /// Where the last write of each chip ended, in the chip's own addresses.
+    ends: Vec<u64>,
+    raw: Option<Zoned>,
     buses: Vec<Nanos>,
     controllers: Vec<Nanos>,
     host: Nanos,
-    /// Requests that were placed whole, for the chip of the next.
-    placed: u64,
     dice: Xoshiro256PlusPlus,
     timed: bool,
     conflicts: Conflicts,
@@ -85,10 +93,11 @@ impl Olive {
             due: BinaryHeap::new(),
             number: 0,
             chips: vec![0; spec.chips],
+            ends: vec![0; spec.chips],
+            raw: spec.zoned().map(|zoned| Zoned::new(zoned).expect("the spec was checked")),
             buses: vec![0; spec.buses],
             controllers: vec![0; spec.controllers],
             host: 0,
-            placed: 0,
             dice: Xoshiro256PlusPlus::seed_from_u64(0x011e),
             timed: true,
             conflicts: Conflicts::default(),
@@ -100,6 +109,23 @@ impl Olive {
     /// What waited for what.
     pub fn conflicts(&self) -> Conflicts {
         self.conflicts
+    }
+
+    /// Writes what it holds: the segments of a raw array; of another what it holds changes nothing.
+    ///
+    /// # Errors
+    /// When `out` can't be written.
+    pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
+        self.raw.as_ref().map_or(Ok(()), |raw| raw.save(out))
+    }
+
+    /// The array that [`Olive::save`] wrote.
+    ///
+    /// # Errors
+    /// When what is read is none that was saved from `spec`.
+    pub fn load(spec: &OliveSpec, from: &mut impl Read) -> Result<Self, LoadError> {
+        let raw = spec.zoned().map(|zoned| Zoned::load(zoned, from)).transpose()?;
+        Ok(Olive { raw, ..Olive::new(spec) })
     }
 
     fn plan(&mut self, at: Nanos, slot: u32, since: Nanos, next: Next) {
@@ -117,25 +143,38 @@ impl Olive {
 
     /// Occupies the chips for a range; gives when the last is done.
     fn pass_chips(&mut self, now: Nanos, lba: u64, sectors: u32, is_write: bool) -> Nanos {
-        if is_write && self.spec.placement == Placement::Turns {
-            self.placed += 1;
-            let chip = (self.placed % self.chips.len() as u64) as usize;
-            return self.serve(now, chip, sectors, is_write);
+        let chips = self.chips.len() as u64;
+        if self.raw.is_some() {
+            let each = self.spec.sectors / chips;
+            return self.serve(now, (lba / each) as usize, (lba % each, sectors), is_write);
         }
         let wide = u64::from(self.spec.interleave);
         let (mut at, end, mut last) = (lba, lba + u64::from(sectors), now);
         while at < end {
             let part = (wide - at % wide).min(end - at);
-            let chip = (at / wide % self.chips.len() as u64) as usize;
-            last = last.max(self.serve(now, chip, part as u32, is_write));
+            let (stripe, chip) = (at / wide / chips, (at / wide % chips) as usize);
+            let own = (stripe * wide + at % wide, part as u32);
+            last = last.max(self.serve(now, chip, own, is_write));
             at += part;
         }
         last
     }
 
-    /// One piece on one chip.
-    fn serve(&mut self, now: Nanos, chip: usize, sectors: u32, is_write: bool) -> Nanos {
+    /// One piece on one chip, from one of the chip's own sectors on.
+    fn serve(
+        &mut self,
+        now: Nanos,
+        chip: usize,
+        (at, sectors): (u64, u32),
+        is_write: bool,
+    ) -> Nanos {
         let mut took = self.spec.chip_time(sectors, is_write);
+        if is_write {
+            if self.ends[chip] != at {
+                took = self.spec.elsewhere_time(sectors);
+            }
+            self.ends[chip] = at + u64::from(sectors);
+        }
         if is_write && self.spec.spread {
             let below: f64 = self.dice.random();
             took = (-(1.0 - below).ln() * took as f64).round() as Nanos;
@@ -174,6 +213,9 @@ impl Model for Olive {
         slot: u32,
         command: &Command,
     ) -> Option<Result<(), DeviceError>> {
+        if let Some(Err(why)) = self.raw.as_mut().map(|raw| raw.submit(command, &mut |_| {})) {
+            return Some(Err(why.into()));
+        }
         let (lba, sectors) = match range(command, self.spec.sectors) {
             Ok(range) => range,
             Err(answer) => return Some(answer),
@@ -193,6 +235,19 @@ impl Model for Olive {
             }
         }
         None
+    }
+
+    fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+        let raw = self.raw.as_ref().ok_or(DeviceError::Unsupported)?;
+        raw.report(about, into)
+    }
+
+    fn is_raw(&self) -> bool {
+        self.raw.is_some()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.raw.as_ref().map_or(Ok(()), Zoned::check)
     }
 
     fn next_at(&self) -> Option<Nanos> {
@@ -285,20 +340,37 @@ mod tests {
         assert_eq!(ends(&one_controller, &two).1, waits);
     }
 
+    fn write(olive: &mut Olive, lba: u64, sectors: u32) -> Result<Nanos, DeviceError> {
+        let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
+        let tally = Tally::of(Cause::Host, sectors);
+        let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+        if let Some(done) = olive.submit(olive.host, 0, &command) {
+            return done.map(|()| 0);
+        }
+        let (mut ended, began) = (VecDeque::new(), olive.host);
+        Ok(olive.advance(Nanos::MAX, &mut ended) - began)
+    }
+
     #[test]
-    fn writes_in_turns_keep_all_chips_busy() {
-        let spec = OliveSpec { placement: Placement::Turns, spread: false, ..OliveSpec::default() };
+    fn a_write_elsewhere_takes_its_chip_longer() {
+        let spec = OliveSpec { spread: false, ..OliveSpec::default() };
         let mut olive = Olive::new(&spec);
-        for slot in 0..4 {
-            let gather = Gather::from_iter([Piece::zero_sectors(8)]);
-            let tally = Tally::of(Cause::Host, 8);
-            let command = Command::Program { device: 0, lba: 0, gather, tally, placement: 0 };
-            assert_eq!(olive.submit(0, slot, &command), None);
-        }
-        let (mut ended, mut last) = (VecDeque::new(), 0);
-        while !olive.idle() {
-            last = olive.advance(Nanos::MAX, &mut ended);
-        }
-        assert_eq!(last, 4 * spec.host_time(8, true) + 685_000);
+        let times = [0, 8, 4096 * 4 + 64].map(|lba| write(&mut olive, lba, 8).unwrap());
+        assert_eq!(times[0], spec.host_time(8, true) + 685_000);
+        assert_eq!(times[2] - times[0], 685_000 / 2, "it goes to the first chip too");
+    }
+
+    #[test]
+    fn a_raw_array_is_written_in_order_and_its_chips_are_its_units() {
+        let spec = OliveSpec { spread: false, raw: true, ..OliveSpec::default() };
+        let mut olive = Olive::new(&spec);
+        assert!(write(&mut olive, 0, 8).is_ok());
+        assert_eq!(write(&mut olive, 0, 8), Err(DeviceError::Unsupported));
+        let each = spec.sectors / 4;
+        (0..4).for_each(|chip| {
+            assert!(write(&mut olive, chip * each + 8 * (chip == 0) as u64, 8).is_ok())
+        });
+        assert!(olive.chips.iter().all(|until| *until > 0));
+        assert!(olive.is_raw() && olive.check().is_ok());
     }
 }

@@ -7,7 +7,7 @@ use toml::Spanned;
 use super::error::DriveError;
 use super::file::{Fault, optional, size};
 use super::text::Text;
-use crate::olive::{OliveSpec, Placement, Port};
+use crate::olive::{OliveSpec, Port, SEGMENT};
 
 /// Sectors of a KiB.
 const KIB: u32 = 1024 / SECTOR as u32;
@@ -24,7 +24,7 @@ struct File {
     controllers: Option<Spanned<u32>>,
     port: Option<Spanned<String>>,
     interleave_kib: Option<Spanned<u32>>,
-    placement: Option<Spanned<String>>,
+    access: Option<Spanned<String>>,
     service: Option<Spanned<String>>,
 }
 
@@ -59,21 +59,26 @@ impl File {
         let bytes = size(self.capacity.get_ref()).filter(|bytes| bytes >> 47 == 0);
         let bytes = bytes.filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096));
         let wrong = || (at, "capacity must be whole blocks of 4 KiB, such as \"8g\"".to_owned());
+        let raw = word("access", &self.access, [("block", false), ("raw", true)])?;
         let count = |key, value| optional(key, value, 1, 256, 4).map(|count: u32| count as usize);
         let interleave = optional("interleave_kib", &self.interleave_kib, 4, 1 << 20, 2048)?;
+        let chips: usize = count("chips", &self.chips)?;
+        let sectors = bytes.ok_or_else(wrong)? / SECTOR as u64;
+        if raw && !sectors.is_multiple_of(u64::from(SEGMENT) * chips as u64) {
+            return Err((
+                at,
+                "capacity of a raw array must be whole 2 MiB on each chip".to_owned(),
+            ));
+        }
         Ok(OliveSpec {
             name: name.to_owned(),
-            sectors: bytes.ok_or_else(wrong)? / SECTOR as u64,
-            chips: count("chips", &self.chips)?,
+            sectors,
+            chips,
             buses: count("buses", &self.buses)?,
             controllers: count("controllers", &self.controllers)?,
             port: word("port", &self.port, [("acp", Port::Acp), ("hp", Port::Hp)])?,
             interleave: interleave * KIB,
-            placement: word(
-                "placement",
-                &self.placement,
-                [("fixed", Placement::Fixed), ("turns", Placement::Turns)],
-            )?,
+            raw,
             spread: word("service", &self.service, [("exponential", true), ("fixed", false)])?,
         })
     }

@@ -1,7 +1,8 @@
 //! What fio does to the array: one pattern at one depth, and how fast that is.
 
-use hostftl_drives::Model;
+use hostftl_core::Payload;
 use hostftl_drives::olive::{Conflicts, Olive, OliveSpec};
+use hostftl_drives::{Clock, Model};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{End, Front, HostCosts, Pace, Player, World};
 use hostftl_trace::{Op, Record};
@@ -12,6 +13,19 @@ use crate::Error;
 
 /// Requests of a run.
 const REQUESTS: u64 = 20_000;
+/// Sectors that are read: so many are written before.
+const READ: u64 = 1 << 21;
+/// Requests under way wherever the paper does not speak of their number, which is everywhere.
+pub const DEPTH: u32 = 16;
+
+/// What drives the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The block driver: what is written lies where its address says.
+    Block,
+    /// LightNVM: a media manager over raw chips.
+    LightNvm(LayerKind),
+}
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +49,8 @@ pub struct Bench {
     pub walk: Walk,
     /// Sectors of each.
     pub sectors: u32,
+    /// What drives the array.
+    pub driver: Driver,
     /// How many are under way.
     pub depth: u32,
 }
@@ -56,31 +72,42 @@ impl Bench {
     /// # Errors
     /// When the world breaks a law.
     pub fn run(&self, seed: u64) -> Result<Found, Error> {
-        let failed = |why: String| Error::Failed(format!("olive: {why}"));
-        let olive = Olive::new(&self.spec);
-        let config = LayerConfig::new(LayerKind::Passthrough);
-        let layer = AnyLayer::new(&config, &[olive.info()], Vec::new(), Mode::Format);
-        let layer = layer.map_err(|why| failed(why.to_string()))?;
-        let world = World::of(layer, vec![olive], HostCosts::default());
-        let mut world = world.map_err(|why| failed(why.to_string()))?;
-        let mut front = Front::new(&world);
-        let start = world.now();
-        let mut player = Player::new(self.records(seed).map(Ok), Pace::Closed(self.depth), start);
-        match player.play(&mut world, &mut front, |_| false) {
-            Ok(End::Whole) => {}
-            Ok(End::Cancelled) => return Err(Error::Cancelled),
-            Err(why) => return Err(failed(why.named("passthrough", "olive").to_string())),
+        let mut world = self.world()?;
+        if self.op == Op::Read && self.driver != Driver::Block {
+            world.set_clock(Clock::Counts);
+            let fill = (0..READ / 256).map(|index| Record::new(0, Op::Write, 0, index * 256, 256));
+            play(&mut world, fill, DEPTH)?;
+            world.drain().map_err(|why| failed(why.to_string()))?;
+            world.set_clock(Clock::Timed);
         }
+        let start = world.now();
+        play(&mut world, self.records(seed), self.depth)?;
         let iops = REQUESTS as f64 * 1e9 / (world.now() - start) as f64;
         let mbs = iops * f64::from(self.sectors) * 512.0 / 1e6;
         Ok(Found { iops, mbs, conflicts: world.devices()[0].conflicts() })
+    }
+
+    fn world(&self) -> Result<World<AnyLayer, Olive>, Error> {
+        let (kind, raw) = match self.driver {
+            Driver::Block => (LayerKind::Passthrough, false),
+            Driver::LightNvm(kind) => (kind, true),
+        };
+        let olive = Olive::new(&OliveSpec { raw, ..self.spec.clone() });
+        let (config, devices) = (LayerConfig::new(kind), [olive.info()]);
+        let plan = AnyLayer::plan(&config, &devices).map_err(|why| failed(why.to_string()))?;
+        let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
+        let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format);
+        let layer = layer.map_err(|why| failed(why.to_string()))?;
+        let world = World::of(layer, vec![olive], HostCosts::default());
+        world.map_err(|why| failed(why.to_string()))
     }
 
     fn records(&self, seed: u64) -> impl Iterator<Item = Record> + use<> {
         let Bench { spec, op, walk, sectors, .. } = self.clone();
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
         let wide = u64::from(sectors);
-        let slots = spec.sectors / wide;
+        let span = if op == Op::Read { READ } else { spec.sectors / 4 * 3 };
+        let slots = span / wide;
         let (stripe, chips) = (u64::from(spec.interleave), spec.chips as u64);
         (0..REQUESTS).map(move |index| {
             let at = match walk {
@@ -93,5 +120,23 @@ impl Bench {
             };
             Record::new(0, op, 0, at, wide)
         })
+    }
+}
+
+fn failed(why: String) -> Error {
+    Error::Failed(format!("olive: {why}"))
+}
+
+fn play(
+    world: &mut World<AnyLayer, Olive>,
+    records: impl Iterator<Item = Record>,
+    depth: u32,
+) -> Result<(), Error> {
+    let (mut front, start) = (Front::new(world), world.now());
+    let mut player = Player::new(records.map(Ok), Pace::Closed(depth), start);
+    match player.play(world, &mut front, |_| false) {
+        Ok(End::Whole) => Ok(()),
+        Ok(End::Cancelled) => Err(Error::Cancelled),
+        Err(why) => Err(failed(why.named("its layer", "olive").to_string())),
     }
 }

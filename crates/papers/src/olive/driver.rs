@@ -1,10 +1,11 @@
 //! Tables 3 and 4: the block driver against LightNVM, 24 cells.
 
-use hostftl_drives::olive::{OliveSpec, Placement};
+use hostftl_drives::olive::OliveSpec;
+use hostftl_layers::LayerKind;
 use hostftl_trace::Op;
 
 use super::SIZES;
-use super::bench::{Bench, Found, Walk};
+use super::bench::{Bench, DEPTH, Driver, Found, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// A row of both tables: its name, whether LightNVM drives, reads or writes, random or not, the
@@ -25,21 +26,22 @@ const PUBLISHED: [Published; 8] = [
 /// Table 3 prints 128.632 for it, and the text that LightNVM's 210.009 is 5.7 % more.
 const MISPRINT: f64 = 198.632;
 
-fn bench(nvm: bool, op: Op, random: bool, kib: u32) -> Bench {
-    let placement = if nvm { Placement::Turns } else { Placement::Fixed };
-    let depth = match (op, nvm, random) {
-        (Op::Read, _, false) | (Op::Write, false, false) | (Op::Write, true, true) => 16,
-        (Op::Write, true, false) => 3,
-        (Op::Write, false, true) => 4,
-        _ => 8,
+/// Why reads that the block driver makes are as published.
+const CONSTANTS: &str = "the model's five constants are fitted";
+/// Why reads of what rrpc wrote are others.
+const STRIPS: &str = "ours writes strips of 64 KiB to the chips in turns, of which 4 are its list: a \
+    stream finds two chips where the board's found one, and a request that crosses strips is two";
+/// Why writes that rrpc makes gain another factor.
+const BUFFERED: &str = "ours gathers small writes and parts long ones into strips of 64 KiB, so \
+    all sizes are written at one speed; the original sends each request as it comes";
+
+fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
+    let walk = match (driver, random) {
+        (_, true) => Walk::Random,
+        (Driver::Block, _) => Walk::OneChip,
+        _ => Walk::Sequential,
     };
-    Bench {
-        spec: OliveSpec { placement, ..OliveSpec::default() },
-        op,
-        walk: if random { Walk::Random } else { Walk::OneChip },
-        sectors: kib * 2,
-        depth,
-    }
+    Bench { spec: OliveSpec::default(), op, walk, sectors: kib * 2, driver, depth: DEPTH }
 }
 
 /// Adds both tables and what they claim.
@@ -52,8 +54,9 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut ours = Vec::new();
     for (name, nvm, op, random, cells) in PUBLISHED {
         let mut row = [0.0; 3];
+        let driver = if nvm { Driver::LightNvm(LayerKind::Rrpc) } else { Driver::Block };
         for ((kib, published), figure) in SIZES.into_iter().zip(cells).zip(&mut row) {
-            let Found { iops, mbs, .. } = bench(nvm, op, random, kib).run(seed)?;
+            let Found { iops, mbs, .. } = bench(driver, op, random, kib).run(seed)?;
             *figure = if random { iops / 1000.0 } else { mbs };
             sheet.row([
                 name.into(),
@@ -65,13 +68,36 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
             if op == Op::Read {
                 let claim = format!("{name}, {kib} KiB");
                 let check = Check::near_published(claim, source(published), *figure, 8.0);
-                findings.checks.push(check.because("the model's five constants are fitted"));
+                let check = if nvm { check.known_to_miss() } else { check };
+                findings.checks.push(check.because(if nvm { STRIPS } else { CONSTANTS }));
             }
         }
         ours.push(row);
     }
     findings.sheets.push(sheet);
     gains(findings, &ours);
+    add_pblk(findings, &ours, seed)
+}
+
+/// Adds the writes under `pblk`, of which the paper has no figure.
+fn add_pblk(findings: &mut Findings, rrpc: &[[f64; 3]], seed: u64) -> Result<(), Error> {
+    let heads = ["writes", "size (KiB)", "rrpc", "pblk", "off"];
+    let mut sheet = Sheet::new("The later media manager on the same chips", &heads);
+    for (name, random, row) in [("in order (MB/s)", false, 5), ("random (K/s)", true, 7)] {
+        for (index, kib) in SIZES.into_iter().enumerate() {
+            let driver = Driver::LightNvm(LayerKind::Pblk);
+            let found = bench(driver, Op::Write, random, kib).run(seed)?;
+            let pblk = if random { found.iops / 1000.0 } else { found.mbs };
+            sheet.row([
+                name.into(),
+                Cell::Number(f64::from(kib), 0),
+                Cell::Number(rrpc[row][index], 3),
+                Cell::Number(pblk, 3),
+                Cell::off(rrpc[row][index], pblk),
+            ]);
+        }
+    }
+    findings.sheets.push(sheet);
     Ok(())
 }
 
@@ -95,18 +121,8 @@ fn gains(findings: &mut Findings, ours: &[[f64; 3]]) {
             let (published, ours) = gain(block, size);
             let claim = format!("gain of LightNVM, {name}, {kib} KiB");
             let known = Known::new(published, "Table 4");
-            findings.checks.push(Check::near_published(claim, known, ours, 15.0).because(
-                "how many requests are under way in each row is fitted, the time of a chip too",
-            ));
-        }
-    }
-    for (name, block) in [("sequential", 0), ("random", 2)] {
-        for (size, kib) in SIZES.into_iter().enumerate() {
-            let (published, ours) = gain(block, size);
-            let claim = format!("LightNVM over block, {name} read, {kib} KiB");
-            let check = Check::new(claim, ours, Band::around(1.0, 6.0));
-            let check = check.published(Known::new(published, "Table 3"));
-            findings.checks.push(check.because("the model reads alike under both"));
+            let check = Check::near_published(claim, known, ours, 15.0).known_to_miss();
+            findings.checks.push(check.because(BUFFERED));
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Figure 7: four ACP ports against one ACP and four HP ports; and what too few buses and
 //! controllers cost.
 
-use hostftl_drives::olive::{OliveSpec, Placement, Port};
+use hostftl_drives::olive::{OliveSpec, Port};
 use hostftl_trace::Op;
 
 use super::SIZES;
-use super::bench::{Bench, Walk};
+use super::bench::{Bench, DEPTH, Driver, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
-
-/// Requests under way: enough that nothing but the array holds them up.
-const DEEP: u32 = 16;
 
 /// Adds the table of the ports.
 ///
@@ -22,10 +19,9 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     for (op, name, published) in [(Op::Read, "read", 2.4), (Op::Write, "write", 3.9)] {
         for kib in SIZES {
             let speed = |port: Port| {
-                let placement = if op == Op::Write { Placement::Turns } else { Placement::Fixed };
-                let spec = OliveSpec { port, interleave: 256, placement, ..OliveSpec::default() };
-                let walk = Walk::Sequential;
-                Bench { spec, op, walk, sectors: kib * 2, depth: DEEP }.run(seed)
+                let spec = OliveSpec { port, interleave: 256, ..OliveSpec::default() };
+                let (walk, driver) = (Walk::Sequential, Driver::Block);
+                Bench { spec, op, walk, sectors: kib * 2, driver, depth: DEPTH }.run(seed)
             };
             let (acp, hp) = (speed(Port::Acp)?.mbs, speed(Port::Hp)?.mbs);
             let stated = match kib {
@@ -69,13 +65,14 @@ pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
         "for a controller (µs a piece)",
         "for the chip (µs a piece)",
     ];
-    let title = "Conflicts: random reads of 128 KiB, 8 under way, interleave 32 KiB";
+    let title = "Conflicts: random reads of 128 KiB, 16 under way, interleave 32 KiB";
     let mut sheet = Sheet::new(title, &heads);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {
         let spec = OliveSpec { chips, buses, controllers, interleave: 64, ..OliveSpec::default() };
         let (op, walk) = (Op::Read, Walk::Random);
-        let found = Bench { spec, op, walk, sectors: 256, depth: 8 }.run(seed)?;
+        let driver = Driver::Block;
+        let found = Bench { spec, op, walk, sectors: 256, driver, depth: DEPTH }.run(seed)?;
         let pieces = found.conflicts.pieces as f64;
         let each = |ns: u64| Cell::Number(ns as f64 / 1000.0 / pieces, 1);
         sheet.row([
