@@ -6,7 +6,7 @@ use hostftl_trace::Op;
 
 use super::SIZES;
 use super::bench::{Bench, DEPTH, Driver, Found, Walk};
-use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
+use crate::{Cell, Check, Error, Findings, Known, Sheet};
 
 /// A row of both tables: its name, whether LightNVM drives, reads or writes, random or not, the
 /// figures at 4, 64 and 128 KiB in MB/s or thousands of requests a second.

@@ -97,7 +97,7 @@ fn chips_that_nothing_is_known_of_are_told_without_a_life() {
     let four = speed("olive:capacity=1g");
     assert!(speed("olive:capacity=1g:chips=1") < four / 2.0, "requests wait for one chip");
     assert!(speed("olive:capacity=1g:port=hp") < four, "caches are flushed");
-    let raw = rows(&study(work, "olive:capacity=1g:access=raw", &["rrpc", "pblk"], Warm::NEW));
+    let raw = rows(&study(work, "olive:capacity=2g:access=raw", &["rrpc", "pblk"], Warm::NEW));
     raw.iter().for_each(adds_up);
     assert!(raw.iter().all(|row| row.waf_layer.is_some_and(|waf| waf < 1.3)), "little but tails");
     assert!(Stack::find("olive:port=usb").unwrap_err().to_string().contains("acp or hp"));
