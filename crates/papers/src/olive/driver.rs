@@ -29,8 +29,8 @@ const MISPRINT: f64 = 198.632;
 /// Why reads that the block driver makes are as published.
 const CONSTANTS: &str = "the model's five constants are fitted";
 /// Why reads of what rrpc wrote are others.
-const STRIPS: &str = "ours writes strips of 64 KiB to the chips in turns, of which 4 are its list: a \
-    stream finds two chips where the board's found one, and a request that crosses strips is two";
+const STRIPS: &str = "ours writes strips of 64 KiB to the chips in turns, of which 4 are its list: \
+    a stream finds two chips where the board's found one, and a request that crosses strips is two";
 /// Why writes that rrpc makes gain another factor.
 const BUFFERED: &str = "ours gathers small writes and parts long ones into strips of 64 KiB, so \
     all sizes are written at one speed; the original sends each request as it comes";
