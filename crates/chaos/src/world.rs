@@ -134,9 +134,7 @@ impl World {
             info.volatile_cache = swarm.volatile;
             info.discard = swarm.discard;
             info.collection_hint = layer.needs_hint();
-            if let Some(segments) = segments {
-                info = zoned::info(segments, swarm.volatile);
-            }
+            let info = segments.map_or(info, |it| zoned::info(it, swarm.volatile));
             let mut infos = vec![info; swarm.devices as usize];
             if layer.registration().devices == Devices::FastAndSlow {
                 infos[0].sectors = swarm.fast;
