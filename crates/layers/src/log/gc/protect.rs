@@ -74,10 +74,12 @@ impl Collection {
         }
         with.devices.take_spare();
         let (layout, segments) = (&self.layout, &*with.segments);
+        let leaving = with.devices.leaving();
         let current = with.devices.membership().current().members();
         let fits = |set: u16| {
             let width = set.count_ones() - u32::from(layout.parity);
-            let as_made = width >= layout.full_width();
+            // What is exported was chosen before any were to leave.
+            let as_made = leaving == 0 && width >= layout.full_width();
             as_made
                 || layout.image_segments(width) <= layout.map_segments
                     && segments.fits(width, layout, set == current)
