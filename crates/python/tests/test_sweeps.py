@@ -51,7 +51,7 @@ def test_cells_are_those_of_the_command_line(wanted, tmp_path):
     assert columns["workload_count"].tolist()[::6] == ["1000", "2000"]
     assert columns["busy_ratio"][0] == 1 and columns["base"][2] == "passthrough"
     (hard,) = [it for it in cells.summary if it.layer == "hard" and "1000" in it.workload]
-    assert hard.waf.seeds == 2 and hard.waf.half_interval > 0
+    assert hard.busy_ratio.seeds == 2 and hard.busy_ratio.half_interval > 0
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes", "joblib"])

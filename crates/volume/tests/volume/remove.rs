@@ -103,6 +103,30 @@ fn a_device_leaves_a_volume_without_parity() {
 }
 
 #[test]
+fn what_is_left_takes_what_it_has_room_for_and_keeps_that() {
+    let place = made("log:compress=none", 3);
+    let (running, client) = serve(&place);
+    let path = place.path("v.toml");
+    assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+    until(&running, |it| it.status().devices[1].health == "removed");
+    let blocks = running.status().exported_bytes / 4096;
+    let fill = |client: &Client, from: u64| {
+        (from..blocks).find(|&at| client.write(at * 4096, &content(at), false).is_err())
+    };
+    let full = fill(&client, 0).expect("two devices of three have no room for all of it");
+    assert!(full > blocks / 2, "{full} of {blocks}");
+    client.flush();
+    let most = running.status().space.unwrap().capacity_bytes;
+    running.stop().unwrap();
+    let (running, client) = serve(&place);
+    assert_eq!(running.status().space.unwrap().capacity_bytes, most, "a restart changes nothing");
+    assert_eq!(fill(&client, full), Some(full), "nor makes it room");
+    (0..full).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
 fn a_removal_goes_on_after_a_restart_and_can_be_cancelled() {
     let place = made("log:parity=yes:compress=none", 4);
     let (running, client) = serve(&place);
