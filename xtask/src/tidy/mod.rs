@@ -80,10 +80,3 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-/// Whether `file` belongs to a crate that must be pure: no clock, no threads, no standard library.
-fn is_pure(file: &str) -> bool {
-    ["crates/core/", "crates/format/", "crates/layers/", "crates/work/"]
-        .iter()
-        .any(|pure| file.starts_with(pure))
-}

@@ -1,7 +1,8 @@
 //! Rules for Rust files.
 
+use super::Finding;
+use super::manifest::is_pure;
 use super::mask::mask;
-use super::{Finding, is_pure};
 
 const MAX_COLUMNS: usize = 100;
 const MAX_FUNCTION: usize = 70;

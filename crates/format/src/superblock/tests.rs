@@ -68,10 +68,9 @@ proptest! {
     }
 }
 
-#[test]
-fn lengths_that_can_not_be_are_refused() {
-    let text = Text::new("x").unwrap();
-    let sound = Superblock {
+/// The superblock of a volume of one device.
+fn sound() -> Superblock {
+    Superblock {
         generation: 1,
         volume: [1; 16],
         device: [2; 16],
@@ -80,7 +79,7 @@ fn lengths_that_can_not_be_are_refused() {
         missing: 0,
         smallest: 0,
         layer_format: 1,
-        layer: text,
+        layer: Text::new("x").unwrap(),
         data_start: 2048,
         data_len: 2048,
         device_sectors: 8192,
@@ -99,7 +98,12 @@ fn lengths_that_can_not_be_are_refused() {
         leaving: 0,
         spare: 0,
         returning: 0,
-    };
+    }
+}
+
+#[test]
+fn lengths_that_can_not_be_are_refused() {
+    let sound = sound();
     let parse = |one: Superblock| Superblock::parse(&one.emit(0), 0);
     assert_eq!(parse(sound), Ok(sound));
     let most = u64::MAX;
@@ -126,36 +130,7 @@ fn lengths_that_can_not_be_are_refused() {
 fn nonsense_and_other_versions_are_told_apart() {
     let zero = Page::default();
     assert_eq!(Superblock::parse(&zero, 0), Err(SuperFault::Foreign));
-    let text = Text::new("x").unwrap();
-    let superblock = Superblock {
-        generation: 1,
-        volume: [1; 16],
-        device: [2; 16],
-        index: 3,
-        count: 3,
-        missing: 0,
-        smallest: 0,
-        layer_format: 1,
-        layer: text,
-        data_start: 2048,
-        data_len: 2048,
-        device_sectors: 8192,
-        exported: 2048,
-        created: 0,
-        label: Text::new("").unwrap(),
-        change: 1,
-        parent: 0,
-        changed: 0,
-        members: [[0; 16]; DEVICES],
-        lost: [0; DEVICES],
-        out: 0,
-        fresh: 0,
-        born: 0,
-        gone: 0,
-        leaving: 0,
-        spare: 0,
-        returning: 0,
-    };
+    let superblock = Superblock { index: 3, count: 3, members: [[0; 16]; DEVICES], ..sound() };
     let parsed = Superblock::parse(&superblock.emit(0), 0);
     assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
     let mut good = Superblock { index: 2, ..superblock };

@@ -132,9 +132,16 @@ impl Array {
     /// Lets collection work with the parts that it needs.
     #[inline]
     pub fn with_gc<T>(&mut self, act: impl FnOnce(&mut Collection, &mut gc::Needs) -> T) -> T {
+        let (collection, _, mut with) = self.movers();
+        act(collection, &mut with)
+    }
+
+    /// Who moves records, and the parts that they need.
+    #[inline]
+    fn movers(&mut self) -> (&mut Collection, &mut Scrub, gc::Needs<'_>) {
         let Array { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
-        let Array { durability, gauges, share, collection, .. } = self;
-        let mut with = gc::Needs {
+        let Array { durability, gauges, share, collection, scrub, .. } = self;
+        let with = gc::Needs {
             segments,
             devices,
             buffers,
@@ -146,7 +153,7 @@ impl Array {
             gauges,
             share,
         };
-        act(collection, &mut with)
+        (collection, scrub, with)
     }
 
     pub fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
@@ -156,20 +163,7 @@ impl Array {
 
     /// Lets a scrub work with the parts that it needs.
     pub fn with_scrub<T>(&mut self, act: impl FnOnce(&mut Scrub, &mut gc::Needs) -> T) -> T {
-        let Array { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
-        let Array { durability, gauges, share, scrub, .. } = self;
-        let mut with = gc::Needs {
-            segments,
-            devices,
-            buffers,
-            pages,
-            checkpoint,
-            rows,
-            durability,
-            salvage,
-            gauges,
-            share,
-        };
+        let (_, scrub, mut with) = self.movers();
         act(scrub, &mut with)
     }
 

@@ -4,27 +4,16 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, MIB, Place};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerKind;
 use hostftl_volume::{
-    AddSpec, CheckOptions, CreateSpec, OpenOptions, ReplaceSpec, StartOptions, Verdict, add,
-    check_with, create, open_with, replace, status,
+    AddSpec, CheckOptions, OpenOptions, ReplaceSpec, StartOptions, Verdict, add, check_with,
+    create, open_with, replace, status,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn made(layer: &str, files: usize) -> Place {
-    let place = Place::new();
-    create(&CreateSpec {
-        allocate: false,
-        path: place.path("v.toml"),
-        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
-        size: Some(40 * MIB),
-        layer: LayerConfig::parse(layer).unwrap(),
-        label: String::new(),
-        force: false,
-    })
-    .unwrap();
-    place
+    Place::with_volume(layer, files, 40)
 }
 
 fn spec(place: &Place, new: &[&str]) -> AddSpec {

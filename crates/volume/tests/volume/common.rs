@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hostftl_core::HostError;
 use hostftl_layers::{LayerConfig, LayerKind};
-use hostftl_volume::CreateSpec;
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
+use hostftl_volume::{CreateSpec, create};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -17,6 +17,22 @@ pub struct Place {
 impl Place {
     pub fn new() -> Self {
         Place { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    /// With `v.toml` over so many files of `megabytes`, `d0` and so on.
+    pub fn with_volume(layer: &str, files: usize, megabytes: u64) -> Self {
+        let place = Place::new();
+        create(&CreateSpec {
+            allocate: false,
+            path: place.path("v.toml"),
+            devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
+            size: Some(megabytes * MIB),
+            layer: LayerConfig::parse(layer).unwrap(),
+            label: String::new(),
+            force: false,
+        })
+        .unwrap();
+        place
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

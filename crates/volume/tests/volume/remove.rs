@@ -3,28 +3,16 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MIB, Place};
-use hostftl_layers::LayerConfig;
+use crate::common::{Client, Place};
 use hostftl_volume::{
-    AddSpec, CheckOptions, CreateSpec, OpenOptions, Running, StartOptions, Verdict, Wish, add,
-    check_with, create, online, open_with, operate, operate_here, status,
+    AddSpec, CheckOptions, OpenOptions, Running, StartOptions, Verdict, Wish, add, check_with,
+    online, open_with, operate, operate_here, status,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn made(layer: &str, files: usize) -> Place {
-    let place = Place::new();
-    create(&CreateSpec {
-        allocate: false,
-        path: place.path("v.toml"),
-        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
-        size: Some(40 * MIB),
-        layer: LayerConfig::parse(layer).unwrap(),
-        label: String::new(),
-        force: false,
-    })
-    .unwrap();
-    place
+    Place::with_volume(layer, files, 40)
 }
 
 fn content(block: u64) -> Vec<u8> {

@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, MIB, Place};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerKind;
 use hostftl_volume::{
-    CheckOptions, CreateSpec, OpenOptions, ReplaceSpec, Space, StartOptions, Verdict, check_with,
-    create, open_with, replace, status,
+    CheckOptions, OpenOptions, ReplaceSpec, Space, StartOptions, Verdict, check_with, create,
+    open_with, replace, status,
 };
 
 const BLOCKS: u64 = 600;
@@ -16,18 +16,7 @@ const BLOCKS: u64 = 600;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn made(layer: &str, files: usize) -> Place {
-    let place = Place::new();
-    create(&CreateSpec {
-        allocate: false,
-        path: place.path("v.toml"),
-        devices: (0..files).map(|at| place.name(&format!("d{at}"))).collect(),
-        size: Some(48 * MIB),
-        layer: LayerConfig::parse(layer).unwrap(),
-        label: String::new(),
-        force: false,
-    })
-    .unwrap();
-    place
+    Place::with_volume(layer, files, 48)
 }
 
 fn spec(place: &Place, old: &str, new: &str) -> ReplaceSpec {
