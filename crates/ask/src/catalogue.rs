@@ -6,8 +6,11 @@ use hostftl_layers::{LayerConfig, LayerKind, Registration};
 use hostftl_sim::Stack;
 use serde_json::{Value, json};
 
-/// What a layer is: its name, what it is for, the devices it works on, the version of its format,
-/// and its parameters with their defaults.
+use crate::usual::memory_of_a_terabyte;
+
+/// What a layer is: its name, what it does, when to use it, its limits, the memory that its map and
+/// metadata take for a terabyte, the devices it works on, the version of its format, and its
+/// parameters with their defaults.
 pub fn layer(kind: LayerKind) -> Value {
     let Registration { name, about, devices, parameters, format, .. } = kind.registration();
     let config = LayerConfig::new(kind);
@@ -24,29 +27,62 @@ pub fn layer(kind: LayerKind) -> Value {
         .collect();
     json!({
         "layer": name,
-        "about": about,
+        "about": about.does,
+        "pays": about.pays,
+        "limits": about.limits,
+        "memory_bytes_per_tb": memory_of_a_terabyte(kind),
         "devices": devices.to_string(),
         "format": format,
         "parameters": parameters,
     })
 }
 
+/// What a device is: what its file says of it, its figures, and each key that its file may have,
+/// with what this one's says of it.
+pub fn drive(spec: &DeviceSpec) -> Value {
+    let said = spec.parameters();
+    let keys: Vec<_> = spec
+        .keys()
+        .map(|it| {
+            json!({
+                "key": it.key,
+                "values": it.values,
+                "default": it.default,
+                "about": it.about,
+                "here": said.iter().find(|(key, _)| key == it.key).map(|(_, value)| value),
+            })
+        })
+        .collect();
+    let mut all = device(spec);
+    all["about"] = spec.about().into();
+    all["kind"] = spec.kind().into();
+    all["keys"] = keys.into();
+    all
+}
+
+/// The figures of a device. `exported_bytes` is what the host sees of it by itself.
+fn device(spec: &DeviceSpec) -> Value {
+    let info = spec.device_info();
+    json!({
+        "name": spec.name(),
+        "exported_bytes": bytes(spec.exported()),
+        "physical_bytes": bytes(spec.sectors()),
+        "map_unit_bytes": bytes(spec.map_unit().into()),
+        "reclaim_unit_bytes": bytes(info.reclaim_unit),
+        "dies": spec.dies(),
+        "cycles": spec.cycles(),
+        "raw": spec.is_raw(),
+        "flash": spec.is_flash(),
+        "model_bytes": spec.memory(),
+    })
+}
+
+fn bytes(sectors: u64) -> u64 {
+    sectors * SECTOR as u64
+}
+
 /// What a stack is made of. `exported_bytes` is what the host sees of a device by itself.
 pub fn stack(stack: &Stack) -> Value {
-    let bytes = |sectors: u64| sectors * SECTOR as u64;
-    let device = |spec: &DeviceSpec| {
-        json!({
-            "name": spec.name(),
-            "exported_bytes": bytes(spec.exported()),
-            "physical_bytes": bytes(spec.sectors()),
-            "map_unit_bytes": bytes(spec.map_unit().into()),
-            "dies": spec.dies(),
-            "cycles": spec.cycles(),
-            "raw": spec.is_raw(),
-            "flash": spec.is_flash(),
-            "model_bytes": spec.memory(),
-        })
-    };
     json!({
         "name": stack.name,
         "exported_bytes": bytes(stack.sectors()),

@@ -12,10 +12,12 @@ pub mod spread;
 pub mod sweep;
 pub mod traces;
 pub mod units;
+mod usual;
 mod wrong;
 
 use hostftl_sim::Row;
 pub use question::{Question, STATES, export, layer, layer_kind, source, stack};
+pub use usual::{memory_of_a_terabyte, usual_devices};
 pub use wrong::{Wrong, WrongKind};
 
 /// The state that a row's drive should have had before: without whether that was reached.

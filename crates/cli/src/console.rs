@@ -65,7 +65,18 @@ impl Console {
     /// # Errors
     /// As [`Console::line`].
     pub fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
-        let mut line = String::from(indent);
+        self.wrapped(indent.into(), indent, text)
+    }
+
+    /// As [`Console::paragraph`], behind `head` and, in the lines that follow, below the text.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn hanging(&mut self, head: &str, text: &str) -> Result<(), Failure> {
+        self.wrapped(head.into(), &" ".repeat(head.chars().count()), text)
+    }
+
+    fn wrapped(&mut self, mut line: String, indent: &str, text: &str) -> Result<(), Failure> {
         for word in text.split(' ') {
             let is_begun = line.len() > indent.len();
             if is_begun && line.chars().count() + 1 + word.chars().count() > COLUMNS {

@@ -21,5 +21,5 @@ pub mod zoned;
 pub use device::{Device, DeviceSpec};
 pub use drive::{Clock, Drive, Ended};
 pub use model::Model;
-pub use spec::{DriveError, DriveSpec, Energy, Pooling, Shape};
+pub use spec::{DriveError, DriveSpec, Energy, Key, Pooling, Shape};
 pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

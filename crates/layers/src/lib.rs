@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod about;
 mod any;
 pub mod chaos;
 mod config;
@@ -31,6 +32,7 @@ mod tier;
 mod vsp;
 mod zones;
 
+pub use about::About;
 pub use any::AnyLayer;
 pub use config::{LayerConfig, Mode, Plan, PlanError};
 pub use kind::LayerKind;

@@ -14,7 +14,7 @@ use crate::config::LayerConfig;
 pub struct Parameter {
     /// The name, as in `KEY=VALUE`.
     pub key: &'static str,
-    /// What stands for the value in help, as `SIZE` or `yes|no`.
+    /// What stands for the value in help, as `SIZE`, `yes|no` or `1..=50`, the range.
     pub value: &'static str,
     /// What it is, and what holds where it is not set.
     pub about: &'static str,
@@ -36,8 +36,8 @@ pub const SUPERPAGE: Parameter = Parameter {
 /// The share of the devices that a layer keeps spare.
 pub const SPARE: Parameter = Parameter {
     key: "spare",
-    value: "PERCENT",
-    about: "over-provisioning: the share of the devices that is kept free for GC",
+    value: "0..=90",
+    about: "over-provisioning: the percentage of the devices that is kept free for GC",
     set: |config, word| {
         let permille = word.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
         let permille = permille.filter(|it| (0.0..900.5).contains(it));

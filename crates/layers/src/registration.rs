@@ -7,6 +7,7 @@ use core::fmt::{self, Debug};
 
 use hostftl_core::{DeviceInfo, Layer, Payload};
 
+use crate::about::About;
 use crate::chaos::Chaos;
 use crate::config::{LayerConfig, Mode};
 use crate::kind::LayerKind;
@@ -87,8 +88,8 @@ pub struct Registration {
     pub kind: LayerKind,
     /// The name in the command line, in reports and on media.
     pub name: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
+    /// What it is, in words.
+    pub about: About,
     /// The version of what it writes on media. Whoever changes a byte of that, or what one means,
     /// adds one to it: volumes of another version are refused. `crates/chaos/tests/golden.rs`
     /// notices a change without it.

@@ -1,12 +1,13 @@
-//! `hostftl layers`: what each layer does, on what devices, and its parameters.
+//! `hostftl layers`: what each layer does, on what devices, when to use it, and its parameters.
 
 use hostftl_ask::catalogue;
 use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::units::bytes;
 
-/// What each layer does, the devices it works on, and its parameters
+/// What each layer does, when to use it, its limits and its parameters
 ///
 /// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer
 /// is named.
@@ -38,8 +39,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
     let Registration { name, about, devices, parameters, .. } = kind.registration();
-    console.line(format!("{name}: {about}"))?;
+    console.line(format!("{name}: {}", about.does))?;
     console.line(format!("  on {devices}"))?;
+    console.hanging("  for     ", about.pays)?;
+    console.hanging("  limits  ", about.limits)?;
+    if let Some(memory) = hostftl_ask::memory_of_a_terabyte(kind) {
+        console.line(format!("  memory  {} of map and metadata a TB", bytes(memory)))?;
+    }
     let config = LayerConfig::new(kind);
     for parameter in *parameters {
         let Parameter { key, value, about, .. } = parameter;

@@ -1,8 +1,9 @@
 //! `hostftl memory`: what each layer needs of memory, computed from its plan.
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
-use hostftl_core::{BLOCK, DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK, Segments};
-use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind};
+use hostftl_ask::usual_devices;
+use hostftl_core::{BLOCK, SECTOR};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
 use hostftl_volume::Memory;
 
 use crate::console::Console;
@@ -57,39 +58,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn row(size: u64, layer: &LayerConfig) -> Row {
-    let plan = AnyLayer::plan(layer, &devices(size / SECTOR as u64, layer.kind));
+    let plan = AnyLayer::plan(layer, &usual_devices(size / SECTOR as u64, layer.kind));
     let figures = plan.map(|plan| (plan.limits.exported * SECTOR as u64, Memory::of(&plan)));
     Row { layer: layer.kind.name().into(), size, plan: figures.map_err(|why| why.to_string()) }
-}
-
-/// Devices of so many sectors that the layer takes.
-fn devices(sectors: u64, kind: LayerKind) -> Vec<DeviceInfo> {
-    // 1 MiB at the least.
-    let segment = (sectors >> 15).next_power_of_two().clamp(1 << 11, 1 << 22) as u32;
-    const PAGE: u32 = 4 * SECTORS_PER_BLOCK;
-    let block = DeviceInfo::block(sectors, SECTORS_PER_BLOCK);
-    match kind.registration().devices {
-        Devices::Zoned => {
-            let segments = Segments {
-                size: segment,
-                write_unit: SECTORS_PER_BLOCK,
-                write_best: SECTORS_PER_BLOCK,
-                unreadable: 0,
-                max_open: 0,
-                count: (sectors / u64::from(segment)) as u32,
-                units: 16,
-            };
-            vec![DeviceInfo { kind: DeviceKind::Zoned(segments), ..block }]
-        }
-        Devices::FastAndSlow => {
-            let fast = sectors / 16;
-            [fast, sectors - fast].map(|it| DeviceInfo::block(it, SECTORS_PER_BLOCK)).into()
-        }
-        Devices::Hinting => {
-            vec![DeviceInfo { collection_hint: true, ..DeviceInfo::block(sectors, PAGE) }]
-        }
-        Devices::Block | Devices::Array | Devices::Few => vec![block],
-    }
 }
 
 fn json(row: &Row) -> serde_json::Value {

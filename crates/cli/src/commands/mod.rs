@@ -7,6 +7,7 @@ pub mod completions;
 pub mod create;
 pub mod device;
 pub mod drive;
+pub mod drives;
 pub mod events;
 pub mod import;
 pub mod layers;

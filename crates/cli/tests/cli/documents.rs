@@ -1,4 +1,4 @@
-//! The documents say of the layers what the program says: parameters, defaults and memory.
+//! The documents say of layers and drives what the program says: parameters, defaults and memory.
 
 use std::fs;
 use std::path::Path;
@@ -76,4 +76,71 @@ fn the_table_of_layers_has_their_memory() {
         stated += 1;
     }
     assert!(stated >= 10, "only {stated} layers");
+}
+
+/// A row of a table in Markdown.
+fn row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | ").replace(" |  |", " | |"))
+}
+
+fn head(cells: &[&str]) -> String {
+    let cells: Vec<String> = cells.iter().map(|it| (*it).to_owned()).collect();
+    row(&cells) + &format!("|{}\n", "---|".repeat(cells.len()))
+}
+
+/// The lines that the program prints of something, in a block.
+fn printed(args: &[&str]) -> String {
+    let output = hostftl().args(args).output().expect("hostftl starts");
+    assert!(output.status.success(), "{args:?}");
+    format!("```console\n{}```\n\n", String::from_utf8_lossy(&output.stdout))
+}
+
+/// Words that a table can hold.
+fn cell(value: &Value) -> String {
+    value.as_str().map_or_else(String::new, |it| it.replace('|', "\\|"))
+}
+
+/// The keys of devices of each kind, once.
+fn keys(drives: &[Value]) -> String {
+    let mut page = String::new();
+    for kind in ["block", "zoned", "scm", "emmc"] {
+        let drive = drives.iter().find(|drive| drive["kind"] == kind).expect("one of each kind");
+        page += &format!("### Of `kind = \"{kind}\"`\n\n");
+        page += &head(&["key", "values", "default", "meaning"]);
+        for key in drive["keys"].as_array().expect("a list") {
+            let code = |key: &str| format!("`{key}`");
+            let [name, values] = ["key", "values"].map(|it| code(&cell(&key[it])));
+            page += &row(&[name, values, cell(&key["default"]), cell(&key["about"])]);
+        }
+        page.push('\n');
+    }
+    page
+}
+
+#[test]
+fn the_catalogue_is_what_the_program_tells() {
+    let page = [
+        "# Catalogue\n\nWhat there is to choose from, as the program tells it: `hostftl layers`, ",
+        "`hostftl drives` and the keys of\n`hostftl drives NAME`. A test holds this page equal to ",
+        "the program. What a layer is for in full is in\n[layers](layers/), and how drives are ",
+        "modelled is in [DRIVES.md](DRIVES.md).\n\n## Layers\n\n",
+        &printed(&["layers"]),
+        "## Drives\n\n",
+        &printed(&["drives"]),
+        "## Keys of a drive\n\n",
+        &keys(&list(&["drives"])),
+    ]
+    .concat();
+    let page = format!("{}\n", page.trim_end());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CATALOGUE.md");
+    if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|it| it == "write") {
+        fs::write(&path, &page).expect("the page can be written");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let differs = kept.lines().zip(page.lines()).position(|(kept, told)| kept != told);
+    assert!(
+        kept == page,
+        "docs/CATALOGUE.md differs from the program at line {}; HOSTFTL_GOLDEN=write makes it anew",
+        differs.unwrap_or(kept.lines().count()) + 1
+    );
 }

@@ -4,6 +4,7 @@ mod cell;
 mod emmc;
 mod error;
 mod file;
+mod keys;
 mod memory;
 mod raw;
 mod shape;
@@ -16,6 +17,7 @@ use crate::memory as model_memory;
 use crate::pool::{Frontiers, GcPolicy, PoolSpec};
 use crate::zoned::ZonedSpec;
 pub use error::DriveError;
+pub use keys::Key;
 pub use shape::Shape;
 use text::Text;
 
@@ -107,6 +109,27 @@ impl DeviceSpec {
         text::parameters(self.name())
     }
 
+    /// What the head of the device's file says of it; empty when it says nothing, or when the
+    /// device was made without a text.
+    pub fn about(&self) -> String {
+        text::about(self.name())
+    }
+
+    /// `block`, `zoned`, `scm` or `emmc`, as in its file.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            DeviceSpec::Flash(spec) if spec.zoned.is_some() => "zoned",
+            DeviceSpec::Flash(_) => "block",
+            DeviceSpec::Scm(_) => "scm",
+            DeviceSpec::Olive(_) => "emmc",
+        }
+    }
+
+    /// What the file of a device of that kind may say.
+    pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        keys::keys(self.kind())
+    }
+
     /// The drive, memory or array `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
     ///
     /// # Errors
@@ -166,6 +189,12 @@ impl DriveSpec {
     pub fn reclaim_unit(&self) -> u64 {
         let block = u64::from(self.shape.rows) * u64::from(self.shape.row_sectors);
         u64::from(self.shape.lanes()) * block
+    }
+
+    /// Sectors that are erased at once: a superblock, or a segment of a raw drive.
+    pub fn erase_unit(&self) -> u64 {
+        let segment = |it: &ZonedSpec| u64::from(it.pages) * u64::from(it.page_sectors);
+        self.zoned.as_ref().map_or_else(|| self.reclaim_unit(), segment)
     }
 
     /// Map units that share a row; 1 when a unit has rows of its own.

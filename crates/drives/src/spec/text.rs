@@ -76,6 +76,13 @@ pub fn parameters(asked: &str) -> Vec<(String, String)> {
     table.into_iter().flatten().map(|(key, value)| (key, word(value))).collect()
 }
 
+/// The comment that the file of the drive `NAME[:KEY=VALUE]…` begins with, as one line.
+pub fn about(asked: &str) -> String {
+    let text = find(asked).map(|found| found.text).unwrap_or_default();
+    let head = text.lines().map_while(|line| line.strip_prefix('#'));
+    head.map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
 fn read(origin: &str) -> Result<String, DriveError> {
     let path = Path::new(origin);
     if !path.exists() && !origin.contains('/') && path.extension().is_none() {

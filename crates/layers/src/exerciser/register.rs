@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use crate::about::About;
 use crate::chaos::Chaos;
 use crate::kind::LayerKind;
 use crate::registration::{Devices, Promises, Registered, Registration};
@@ -14,7 +15,11 @@ impl Registered for Exerciser {}
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Exerciser,
     name: "exerciser",
-    about: "a script that uses every command of the contract; for tests alone",
+    about: About {
+        does: "a script that uses every command of the contract; for tests alone",
+        pays: "for tests alone",
+        limits: "up to four block devices",
+    },
     format: 1,
     devices: Devices::Few,
     parameters: &[],

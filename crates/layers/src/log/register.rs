@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 
 use hostftl_core::Codec;
 
+use crate::about::About;
 use crate::chaos::{Chance, Chaos, Large, Strips};
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
@@ -89,9 +90,9 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         key: "rebuild-share",
-        value: "PERCENT",
-        about: "how much of its best rate work in the background has beside a host: after a loss, \
-                for a scrub; not set, 30",
+        value: "1..=100",
+        about: "the percentage of its best rate that work in the background has beside a host: \
+                after a loss, for a scrub; not set, 30",
         set: |config, word| {
             let share = word.parse().ok().filter(|share| (1..=100).contains(share));
             config.log.rebuild_share = share.ok_or("a percentage from 1 to 100")?;
@@ -155,7 +156,14 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
-    about: "blocks are compressed and packed into rows over all devices, perhaps with parity",
+    about: About {
+        does: "blocks are compressed and packed into rows over all devices, perhaps with parity",
+        pays: "data that people keep: checksums, redundancy and compression, and large sequential \
+               writes on every kind of device; with flushes after each small write give it a \
+               journal",
+        limits: "256 TiB a device, 2.6 PiB of blocks in all; 2^30 segments; zones of 64 GiB at the \
+                 most, at least four of which may be open; no journal beside zoned devices",
+    },
     format: 4,
     devices: Devices::Array,
     parameters: PARAMETERS,

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
+use crate::about::About;
 use crate::chaos::{Chance, Chaos};
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
@@ -15,11 +16,15 @@ use super::params::Gather;
 impl Registered for Mhatl {}
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter { about: "the unit in which small writes are gathered and written", ..SUPERPAGE },
+    Parameter {
+        value: "8k..=1m",
+        about: "the unit in which small writes are gathered and written",
+        ..SUPERPAGE
+    },
     SPARE,
     Parameter {
         key: "leaves",
-        value: "N",
+        value: "1..=67108864",
         about: "how many runs of sectors the map wants to have at the most",
         set: |config, word| {
             let leaves = word.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
@@ -57,7 +62,13 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Mhatl,
     name: "mhatl",
-    about: "small writes are gathered into superpages; runs of sectors are mapped",
+    about: About {
+        does: "small writes are gathered into superpages; runs of sectors are mapped",
+        pays: "as hard, where writes come in pieces that stay together and memory is short; not \
+               where a workload touches more pieces than there are leaves",
+        limits: "less than 2 TiB, because sectors have numbers of 32 bits; a start takes 4 bytes a \
+                 sector for a while",
+    },
     format: 1,
     devices: Devices::Block,
     parameters: PARAMETERS,

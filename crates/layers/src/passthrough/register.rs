@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use crate::about::About;
 use crate::chaos::Chaos;
 use crate::kind::LayerKind;
 use crate::registration::{Devices, Promises, Registered, Registration};
@@ -14,7 +15,12 @@ impl Registered for Passthrough {}
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Passthrough,
     name: "passthrough",
-    about: "no translation: what the host sends goes to the device as it is",
+    about: About {
+        does: "no translation: what the host sends goes to the device as it is",
+        pays: "to serve a device as it is, and as the row that every other layer is compared with; \
+               it changes nothing about write amplification and has no checksums",
+        limits: "one block device of any size",
+    },
     format: 1,
     devices: Devices::Block,
     parameters: &[],

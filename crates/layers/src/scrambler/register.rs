@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 
+use crate::about::About;
 use crate::chaos::{Chance, Chaos};
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
@@ -101,7 +102,13 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Scrambler,
     name: "scrambler",
-    about: "writes go to pages that the device collects next, so that its victims empty themselves",
+    about: About {
+        does: "writes go to pages that the device collects next, so that its victims empty \
+               themselves",
+        pays: "small random writes on a drive that is nearly full and tells what it collects next, \
+               as drive models with hint=true do; nothing is gained where writes are whole pages",
+        limits: "pages of 4k to 1m; less than 2^32 slots: 16 TiB with slots of 4k, 64 TiB with 16k",
+    },
     format: 1,
     devices: Devices::Hinting,
     parameters: PARAMETERS,

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
+use crate::about::About;
 use crate::chaos::{Chance, Chaos, Large};
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
@@ -15,8 +16,11 @@ use super::{HatlAuto, Shatl};
 impl Registered for Shatl {}
 impl Registered for HatlAuto {}
 
-const SUPERPAGE_OF_BOTH: Parameter =
-    Parameter { about: "the unit in which the hidden area is written and emptied", ..SUPERPAGE };
+const SUPERPAGE_OF_BOTH: Parameter = Parameter {
+    value: "8k..=1m",
+    about: "the unit in which the hidden area is written and emptied",
+    ..SUPERPAGE
+};
 
 const HIDDEN: Parameter = Parameter {
     key: "hidden",
@@ -92,7 +96,12 @@ fn batch(config: &mut LayerConfig) {
 pub const SHATL: Registration = Registration {
     kind: LayerKind::Shatl,
     name: "shatl",
-    about: "every sector has a home; small writes go to a hidden area first",
+    about: About {
+        does: "every sector has a home; small writes go to a hidden area first",
+        pays: "as the published system that hatl-auto comes from: small random writes in little \
+               memory, on a drive that maps in 16 KiB and more",
+        limits: "a volume of less than 1 TiB, because a bit of an entry says that a sector is lost",
+    },
     format: 1,
     devices: Devices::Block,
     parameters: &[SUPERPAGE_OF_BOTH, HIDDEN, MODE, THRESHOLD],
@@ -112,7 +121,12 @@ pub const SHATL: Registration = Registration {
 pub const HATL_AUTO: Registration = Registration {
     kind: LayerKind::HatlAuto,
     name: "hatl-auto",
-    about: "as shatl, with a hidden area as large as a budget of memory allows",
+    about: About {
+        does: "as shatl, with a hidden area as large as a budget of memory allows",
+        pays: "small random writes on a drive that maps in 16 KiB and more, in little memory; not \
+               where the drive maps in 4 KiB",
+        limits: "a volume of less than 1 TiB, because a bit of an entry says that a sector is lost",
+    },
     parameters: &[SUPERPAGE_OF_BOTH, BUDGET],
     plan: HatlAuto::plan,
     new: |config, devices, buffers, mode| {

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 
+use crate::about::About;
 use crate::chaos::{Chaos, Large};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, sectors_text, short};
@@ -17,8 +18,8 @@ impl Registered for Tier {}
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "page",
-        value: "SIZE",
-        about: "what moves between the devices at once",
+        value: "4k..=1m",
+        about: "what moves between the devices at once, in whole blocks of 4k",
         set: |config, word| short(word).map(|sectors| config.tier.page = sectors),
         get: |config| Some(sectors_text(config.tier.page.into())),
     },
@@ -45,8 +46,8 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         key: "free",
-        value: "PERCENT",
-        about: "the share of the fast device that is kept free for the pages that come next",
+        value: "1..=50",
+        about: "the percentage of the fast device that is kept free for the pages that come next",
         set: |config, word| {
             let share = word.parse().ok().filter(|share| (1..=50).contains(share));
             config.tier.free = share.ok_or("a percentage from 1 to 50")?;
@@ -72,7 +73,13 @@ fn policy(word: &str) -> Option<Policy> {
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Tier,
     name: "tier",
-    about: "a fast device is a write-back cache over a slow one",
+    about: About {
+        does: "a fast device is a write-back cache over a slow one",
+        pays: "a small fast device before a large slow one, and a workload with locality; not \
+               where the working set is much larger than the fast device, or where one of the \
+               devices may fail without harm",
+        limits: "less than 2^31 pages of the slow device: 32 TiB with pages of 16k, 2 PiB with 1m",
+    },
     format: 1,
     devices: Devices::FastAndSlow,
     parameters: PARAMETERS,

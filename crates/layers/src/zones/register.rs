@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
+use crate::about::About;
 use crate::chaos::{Chaos, Strips};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, SUPERPAGE};
@@ -35,7 +36,13 @@ const GC: Parameter = Parameter {
 pub const PBLK: Registration = Registration {
     kind: LayerKind::Pblk,
     name: "pblk",
-    about: "a zoned device is filled line by line, a line being a segment of each parallel unit",
+    about: About {
+        does: "a zoned device is filled line by line, a line being a segment of each parallel unit",
+        pays: "as the published line-based target of LightNVM: one zoned device whose parallel \
+               units should share each write; for checksums or redundancy take log",
+        limits: "2^32 map pages, beyond 8 PiB; as many open segments as twice the units, where the \
+                 device limits them",
+    },
     format: 1,
     devices: Devices::Zoned,
     parameters: &[STRIP, SPARE, GC],
@@ -56,7 +63,13 @@ pub const PBLK: Registration = Registration {
 pub const RRPC: Registration = Registration {
     kind: LayerKind::Rrpc,
     name: "rrpc",
-    about: "a zoned device is filled segment by segment, the parallel units in turn",
+    about: About {
+        does: "a zoned device is filled segment by segment, the parallel units in turn",
+        pays: "as the published round-robin target of LightNVM: one zoned device, and much memory \
+               for its map; for checksums or redundancy take log",
+        limits: "2^32 map pages, beyond 8 PiB; segments enough that four times the units are a \
+                 tenth of those of each unit",
+    },
     parameters: &[STRIP, SPARE],
     defaults: |config| config.spare_permille = 100,
     chaos: Chaos {
