@@ -87,7 +87,7 @@ impl World {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
         // What is to leave takes its room along.
         let shrinks = self.buried != 0 || self.config.leaving != 0;
-        changes && error == HostError::NoSpace && (shrinks || self.is_growing())
+        changes && error == HostError::NoSpace && shrinks
     }
 
     /// A root is durable: another device may fail from now on, if the layer can do without it.

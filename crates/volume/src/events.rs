@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 22] = [
+pub const KINDS: [(&str, Level, &str, &str); 23] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -139,6 +139,12 @@ pub const KINDS: [(&str, Level, &str, &str); 22] = [
         Level::Error,
         "a scrub is over and found what can't be rebuilt",
         "restore the ranges that events of the kind `corrupt` name",
+    ),
+    (
+        "scrub-unkept",
+        Level::Warning,
+        "where a scrub is can't be written beside the volume file",
+        "make room there; until then a restart repeats what was scrubbed since",
     ),
     ("task-over", Level::Info, "other work in the background is over", "nothing"),
     (

@@ -106,6 +106,7 @@ impl Live {
                 (device.reconnects, device.trouble) = (Some(reconnects), trouble);
             }
         }
+        status.needs_hand.extend(self.watched.unkept.why());
         self.drives.tell(&mut status);
         status
     }

@@ -1,15 +1,19 @@
 //! Where a scrub is, kept beside the volume's file, so that it goes on there after a restart; and
 //! when the next one is due.
 //!
-//! The file is a hint: when it is lost, or older than the scrub, rows are read again.
+//! The file is a hint: when it is lost, or older than the scrub, rows are read again. When it can't
+//! be written, an event and the status say so, and it is tried again.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Scrub, Task, TaskKind, Verb};
 use serde::{Deserialize, Serialize};
 
+use crate::events::{Events, Level};
 use crate::front::Port;
 
 /// How often the place is written.
@@ -37,6 +41,23 @@ pub(crate) struct Scrubbing {
     at: Instant,
     every: Option<Duration>,
     port: Port,
+    events: Events,
+    unkept: Unkept,
+}
+
+/// Why the place can't be kept now; none while it can. Reading it waits for no file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unkept(Arc<Mutex<Option<String>>>);
+
+impl Unkept {
+    /// Why, in words.
+    pub fn why(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Scrubbing {
@@ -54,7 +75,14 @@ impl Scrubbing {
                 port.operate(Verb::Scrub(Scrub::Pause)).ok();
             }
         }
-        Scrubbing { path, written: noted.clone(), noted, at: Instant::now(), every, port }
+        let (written, at) = (noted.clone(), Instant::now());
+        let (events, unkept) = (Events::default(), Unkept::default());
+        Scrubbing { path, written, noted, at, every, port, events, unkept }
+    }
+
+    /// Tells `events` when the place can't be kept, and `unkept` why.
+    pub fn telling(self, events: &Events, unkept: &Unkept) -> Self {
+        Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
     }
 
     /// How far the tasks are now.
@@ -81,22 +109,39 @@ impl Scrubbing {
         let urgent = self.noted.place.is_some() != self.written.place.is_some()
             || self.noted.place < self.written.place
             || self.noted.paused != self.written.paused;
+        let urgent = urgent && self.unkept.why().is_none();
         if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
             self.write();
         }
     }
 
-    /// Writes what the file should have; one that can't be written is no harm.
+    /// Writes what the file should have. The first failure in a row is told.
     pub fn write(&mut self) {
         if self.noted == self.written {
             return;
         }
+        self.at = Instant::now();
+        let trouble = self.keep().err().map(|error| {
+            format!(
+                "{}: {error}; where a scrub is can't be kept, so after a restart it begins where \
+                 that was kept last: make room there",
+                self.path.display()
+            )
+        });
+        if trouble.is_none() {
+            self.written = self.noted.clone();
+        }
+        let was = std::mem::replace(&mut *self.unkept.lock(), trouble.clone());
+        if let Some(text) = trouble.filter(|_| was.is_none()) {
+            self.events.tell(Level::Warning, "scrub-unkept", text);
+        }
+    }
+
+    fn keep(&self) -> io::Result<()> {
         let text = serde_json::to_vec(&self.noted).expect("plain fields");
         let new = self.path.with_extension("scrub.new");
-        if fs::write(&new, text).is_ok() {
-            fs::rename(&new, &self.path).ok();
-        }
-        (self.written, self.at) = (self.noted.clone(), Instant::now());
+        let kept = fs::write(&new, text).and_then(|()| fs::rename(&new, &self.path));
+        kept.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 }
 

@@ -1,5 +1,9 @@
 //! How far the work in the background is, and how long it will take at the rate that it was seen to
 //! have.
+//!
+//! The rate is the mean over a window that slides. When the rate of the newest part of the window is
+//! another one (a host came or went, somebody changed the share, the work had a quick beginning),
+//! what is older is left out: a mean over both would be neither.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,6 +14,10 @@ use serde::{Deserialize, Serialize};
 /// Over which time a rate is taken: long enough to be steady, short enough to follow a host that
 /// comes or goes.
 const WINDOW: Duration = Duration::from_secs(20);
+/// The newest part of that: longer than what a checkpoint or a busy second takes.
+const RECENT: Duration = Duration::from_secs(4);
+/// Rates are different when one is less than so much of the other.
+const DIFFERENT: f64 = 0.5;
 
 /// A task. Lengths are in bytes, of what is live as it lies on the devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,9 +39,12 @@ pub struct TaskStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Meters(BTreeMap<&'static str, Meter>);
 
-/// What a task had done and what was left at each of some times, oldest first.
+/// What a task had done and what was left at some time.
+type Look = (Instant, u64, u64);
+
+/// The looks at a task, oldest first.
 #[derive(Debug, Default)]
-struct Meter(VecDeque<(Instant, u64, u64)>);
+struct Meter(VecDeque<Look>);
 
 impl Meters {
     /// The tasks as they are now.
@@ -73,16 +84,35 @@ impl Meter {
         while self.0.get(1).is_some_and(|(at, ..)| now - *at > WINDOW) {
             self.0.pop_front();
         }
+        self.forget_other_rates(now);
+    }
+
+    /// Leaves out what is older than the newest part when that has another rate.
+    fn forget_other_rates(&mut self, now: Instant) {
+        let begins = self.0.iter().rposition(|(at, ..)| now - *at >= RECENT);
+        let Some(begins) = begins.filter(|at| *at > 0) else { return };
+        let (old, new) = (speed(&self.0[0], &self.0[begins]), self.speed_since(begins));
+        if old.min(new) < old.max(new) * DIFFERENT {
+            self.0.drain(..begins);
+        }
+    }
+
+    fn speed_since(&self, at: usize) -> f64 {
+        speed(&self.0[at], &self.0[self.0.len() - 1])
     }
 
     fn rate(&self, task: &Task) -> Option<u64> {
-        let ((begin, had, lacked), (end, has, lacks)) = (self.0.front()?, self.0.back()?);
-        let seconds = (*end - *begin).as_secs_f64();
-        // What a host overwrites is less to be done as well.
-        let came = has.saturating_sub(*had).max(lacked.saturating_sub(*lacks));
-        let any = !task.is_paused && seconds > 0.0 && came > 0;
-        any.then(|| (came as f64 / seconds) as u64)
+        let any = !task.is_paused && self.0.len() > 1;
+        any.then(|| self.speed_since(0) as u64).filter(|rate| *rate > 0)
     }
+}
+
+/// Bytes a second from one look to another; 0 when both are one. What a host overwrites is less to
+/// be done as well.
+fn speed((begin, had, lacked): &Look, (end, has, lacks): &Look) -> f64 {
+    let came = has.saturating_sub(*had).max(lacked.saturating_sub(*lacks));
+    let seconds = (*end - *begin).as_secs_f64();
+    if seconds > 0.0 { came as f64 / seconds } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -107,6 +137,48 @@ mod tests {
         (1..=3).for_each(|it| meters.look(&[task(100 + it * 1000, 5000)], at(10 + it * 10)));
         let told = &meters.tell(&[task(3100, 5000)])[0];
         assert_eq!((told.rate, told.eta_seconds), (Some(100), Some(50)));
+    }
+
+    /// Goes through a task of so many bytes: `rate` tells bytes a second at each second. Each look
+    /// is given what was told, and the second; the seconds that it took.
+    fn run(all: u64, rate: impl Fn(f64) -> f64, mut look: impl FnMut(f64, &TaskStatus)) -> f64 {
+        let (mut meters, begin) = (Meters::default(), Instant::now());
+        let (mut done, mut seconds) = (0.0, 0.0);
+        while done < all as f64 {
+            let now = task(done as u64, all - done as u64);
+            meters.look(&[now], begin + Duration::from_secs_f64(seconds));
+            look(seconds, &meters.tell(&[now])[0]);
+            (done, seconds) = (done + rate(seconds) * 0.25, seconds + 0.25);
+        }
+        seconds
+    }
+
+    /// The most that what was told after `from` seconds is wrong, as a part of what was left, until
+    /// that is so little that whole seconds are too rough.
+    fn error(all: u64, rate: impl Fn(f64) -> f64, from: f64) -> f64 {
+        let mut told = Vec::new();
+        let end = run(all, rate, |at, it| told.push((at, it.eta_seconds, it.done_bytes)));
+        let told = told.into_iter().filter(|(at, _, done)| *at >= from && *done > all / 20);
+        let told = told.filter(|(at, ..)| end - at > 25.0);
+        told.map(|(at, eta, _)| (eta.expect("a rate") as f64 / (end - at) - 1.0).abs())
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_time_that_is_left_is_right_after_a_quick_start_and_a_change_of_the_share() {
+        let steady = |_: f64| 1e6;
+        assert!(error(100_000_000, steady, 0.0) < 0.05);
+        // A second at full speed, before the share of a busy host holds.
+        let quick = |at: f64| if at < 1.0 { 2e7 } else { 1e6 };
+        assert!(error(200_000_000, quick, 5.5) < 0.05);
+        // Checkpoints and a busy host: a second in eight nothing moves.
+        let bumpy = |at: f64| if at % 8.0 >= 7.0 { 0.0 } else { 8e6 / 7.0 };
+        assert!(error(100_000_000, bumpy, 0.0) < 0.2);
+        // The share changes in the middle: what is told follows within five seconds.
+        for factor in [0.2, 4.0] {
+            let change = |at: f64| if at < 30.0 { 1e6 } else { 1e6 * factor };
+            assert!(error(150_000_000, change, 35.0) < 0.05, "{factor}");
+        }
     }
 
     #[test]

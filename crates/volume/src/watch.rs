@@ -10,7 +10,7 @@ use hostftl_core::Gauges;
 use hostftl_io::{IoError, Snapshot};
 
 use crate::events::{Events, Level};
-use crate::scrubbing::Scrubbing;
+use crate::scrubbing::{Scrubbing, Unkept};
 use crate::space::Filling;
 use crate::tasks::Meters;
 
@@ -30,13 +30,15 @@ pub(crate) struct Watched {
     pub events: Events,
     /// Where a scrub is; none until the volume takes verbs, or when it is only read.
     scrubbing: Arc<Mutex<Option<Scrubbing>>>,
+    /// Why that can't be kept.
+    pub unkept: Unkept,
 }
 
 impl Watched {
     /// What there is to see of a driver, whose news go to `events`.
     pub fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
         let (meters, filling, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
-        Watched { shown, meters, filling, events, scrubbing }
+        Watched { shown, meters, filling, events, scrubbing, unkept: Unkept::default() }
     }
 }
 
@@ -53,7 +55,8 @@ impl Watch {
     /// # Errors
     /// When the system gives no thread.
     pub fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
-        *watched.scrubbing() = scrubbing;
+        let telling = |it: Scrubbing| it.telling(&watched.events, &watched.unkept);
+        *watched.scrubbing() = scrubbing.map(telling);
         let (end, over) = channel();
         let run = move || watched.run(&over);
         let thread = thread::Builder::new().name("watch".into()).spawn(run);

@@ -3,6 +3,7 @@
 use hostftl_core::{Answer, Refusal, Verb};
 
 use crate::log::Array;
+use crate::log::segments::Segments;
 
 impl Array {
     /// As [`hostftl_core::Layer::operate`].
@@ -48,6 +49,9 @@ impl Array {
         let width = left.count_ones() - u32::from(self.layout.parity);
         if self.layout.image_segments(width) > self.layout.map_segments {
             return Err(Refusal::Because("rows on those that would be left are too narrow"));
+        }
+        if Segments::most_in(width, &self.layout, false) == 0 {
+            return Err(Refusal::Because("those that would be left are too small for any data"));
         }
         match self.segments.excess(width, &self.layout, false) {
             0 if begin => {

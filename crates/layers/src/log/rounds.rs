@@ -67,6 +67,9 @@ impl Engine {
             cx.wake(); // Not before a round that lacks nothing.
             return false;
         }
+        if self.array.with_gc(|gc, with| gc.widen(with, cx)) {
+            return false;
+        }
         self.blocks.refuse_block(&mut self.array, cx)
             || self.blocks.refuse_trim(&mut self.array, cx)
     }

@@ -3,6 +3,7 @@
 mod common;
 mod far;
 mod hard;
+mod log_grow;
 mod log_hang;
 mod log_journal;
 mod log_rows;

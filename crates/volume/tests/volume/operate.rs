@@ -191,3 +191,27 @@ fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
     assert_eq!((client.read(0, 65536), client.read(65536, 4096)), (noise(7), vec![1; 4096]));
     running.stop().unwrap();
 }
+
+#[test]
+fn where_a_scrub_is_that_can_not_be_kept_is_told_once_until_it_can() {
+    let place = Place::new();
+    array(&place, "");
+    let path = place.path("v.toml");
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
+    std::fs::create_dir(place.path("v.toml.scrub.new")).unwrap();
+    operate(&path, &Wish::Scrub).unwrap();
+    operate(&path, &Wish::PauseScrub).unwrap();
+    assert_eq!(running.events().total("scrub-unkept"), 1);
+    let needs = running.status().needs_hand;
+    assert!(needs.len() == 1 && needs[0].contains("v.toml.scrub: "), "{needs:?}");
+    std::fs::remove_dir(place.path("v.toml.scrub.new")).unwrap();
+    let begun = Instant::now();
+    while !running.status().needs_hand.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is tried again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(place.path("v.toml.scrub").exists() && running.events().total("scrub-unkept") == 1);
+    running.stop().unwrap();
+}

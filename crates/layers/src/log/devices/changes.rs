@@ -88,7 +88,13 @@ impl Devices {
     fn enter(&mut self, devices: u16) {
         let new = self.entering & devices;
         self.entering &= !new;
-        self.membership.enter(new & !self.spare);
+        self.belong(new & !self.spare);
+    }
+
+    /// Something may lie on these from now on, when roots say so.
+    fn belong(&mut self, devices: u16) {
+        self.membership.enter(devices);
+        self.widens |= devices != 0;
     }
 
     /// A spare takes the place of a lost device that has none yet, which leaves.
@@ -100,7 +106,7 @@ impl Devices {
             let comes = lowest(ready);
             self.leaving |= lowest(lost);
             self.spare &= !comes;
-            self.membership.enter(comes);
+            self.belong(comes);
         }
     }
 
@@ -215,7 +221,19 @@ impl Devices {
             }
         };
         let told = self.wanted & (self.out | self.telling) == 0;
+        self.widens &= !told;
         told && self.membership.choose(self.wanted)
+    }
+
+    /// Whether devices are on their way into the volume: their room is counted already, and nothing
+    /// is opened there yet.
+    pub fn is_widening(&self) -> bool {
+        self.widens || self.is_entering()
+    }
+
+    /// Whether a root has yet to say so of one.
+    pub fn is_entering(&self) -> bool {
+        self.entering & self.joining & !self.spare != 0
     }
 
     /// Devices on which nothing is to lie when it can be elsewhere.
@@ -287,12 +305,15 @@ mod tests {
         assert_eq!((it.membership().all(), it.known()), (0b0111, 0b0111));
         assert!(it.may_lose() == 1 && it.join(|_| true) && it.joining() == 0b1000);
         assert!(!it.choose(|_| true) && it.membership().current().members() == 0b0111);
+        assert!(it.is_entering() && it.is_widening(), "its room is on its way");
         it.told(&root(0, 0b1000, 0b0111), 0);
         assert_eq!((it.membership().all(), it.known(), it.lost()), (0b1111, 0b1111, 0));
         assert!(!it.choose(|_| true), "a root says still that nothing lies there");
+        assert!(!it.is_entering() && it.is_widening());
         let out = it.begin_to_tell(&root(0, 0, 0));
         it.told(&root(0, out, 0b1111), 0);
         assert!(it.choose(|_| true) && it.membership().current().width() == 3 && it.is_as_made());
+        assert!(!it.is_widening(), "segments are opened there");
     }
 
     #[test]

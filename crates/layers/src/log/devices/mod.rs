@@ -67,6 +67,8 @@ pub struct Devices {
     gone: u16,
     /// Those that are kept to take the place of a lost one.
     spare: u16,
+    /// Whether some belong for which it was not chosen yet where segments are opened.
+    widens: bool,
     /// How many may be lost.
     most: u32,
     /// Commands that fail without being sent.
@@ -110,6 +112,7 @@ impl Devices {
             replayed: 0,
             gone: 0,
             spare: 0,
+            widens: false,
             most,
             unsent,
             reclaim,

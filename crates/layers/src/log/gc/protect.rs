@@ -66,13 +66,8 @@ impl Protection {
 }
 
 impl Collection {
-    /// Chooses where segments are opened, and what moves next because it misses a chunk.
-    pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
-        if with.devices.is_as_made() {
-            self.protection.leaving = 0;
-            return None;
-        }
-        with.devices.take_spare();
+    /// Chooses where segments are opened.
+    fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
         let (layout, segments) = (&self.layout, &*with.segments);
         let leaving = with.devices.leaving();
         let current = with.devices.membership().current().members();
@@ -88,6 +83,30 @@ impl Collection {
             with.segments.set_width(with.devices.membership().current().width());
             cx.wake();
         }
+    }
+
+    /// While devices are on their way into the volume nothing is refused: their room comes. Whether
+    /// that is so.
+    pub fn widen(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let waits = with.devices.is_widening();
+        if waits {
+            self.choose_members(with, cx);
+            if with.devices.is_entering() {
+                with.checkpoint.hurry();
+            }
+            cx.wake();
+        }
+        waits
+    }
+
+    /// Chooses where segments are opened, and what moves next because it misses a chunk.
+    pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
+        if with.devices.is_as_made() {
+            self.protection.leaving = 0;
+            return None;
+        }
+        with.devices.take_spare();
+        self.choose_members(with, cx);
         let left = with.devices.to_move();
         let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
         if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {

@@ -8,7 +8,9 @@ use super::Layout;
 
 impl Layout {
     /// Grains that may be live on these members; none where all that the host sees has room. Where
-    /// devices have left, nothing is spare that collection can do without.
+    /// devices have left, nothing is spare that collection can do without. There is no bound where
+    /// nothing would be left of a volume that is very small: none is removed from such a one, and
+    /// what an earlier build made of it is refused only what collection finds no room for.
     pub fn most_live(&self, members: u16) -> Option<u64> {
         let held = if members == self.members { self.held } else { self.kept() };
         let width = members.count_ones().saturating_sub(u32::from(self.parity));

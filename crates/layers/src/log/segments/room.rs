@@ -47,9 +47,14 @@ impl Segments {
     /// The bytes of what is live that are too many for that. Where not all that is exported has
     /// room, the ends of chunks count as lost: else collection would go on for ever.
     pub fn excess(&self, width: u32, layout: &Layout, already: bool) -> u64 {
+        let room = Self::most_in(width, layout, already);
+        self.total.saturating_sub(room) * u64::from(GRAIN)
+    }
+
+    /// The grains that have room then.
+    pub fn most_in(width: u32, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         let may = layout.segments.saturating_sub(layout.kept() + margin);
-        let room = layout.most_live_in(may, width);
-        self.total.saturating_sub(room) * u64::from(GRAIN)
+        layout.most_live_in(may, width)
     }
 }

@@ -1,0 +1,63 @@
+//! `log` that gets another device while it is full.
+
+use crate::common::World;
+use crate::common::churn::data;
+use hostftl_core::{Codec, Command, DeviceInfo, Layer, Refusal, SECTOR, Token, Verb};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+const CHUNK: usize = 64;
+const DEVICE: usize = 300 * CHUNK;
+/// What is written at once, in sectors.
+const PART: u64 = 64;
+const SEEDS: u64 = 4;
+
+fn config() -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
+    config.log.parity = true;
+    config.log.compress = Codec::Raw;
+    config
+}
+
+#[test]
+fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
+    let mut world = World::start_array(&config(), vec![0; 3 * DEVICE * SECTOR], 3, Mode::Format, 1);
+    let before = world.layer.limits().exported;
+    for at in (0..before).step_by(PART as usize) {
+        let id = world.write(at, data(at, PART.min(before - at), 1), false);
+        world.wait(id).unwrap();
+    }
+    let full = world.stop();
+    for seed in 0..SEEDS {
+        let mut disk = full.clone();
+        disk.resize(4 * DEVICE * SECTOR, 0);
+        let config = LayerConfig { born: 3, missing: 0b1000, fresh: 0b1000, ..config() };
+        let mut world = World::start_array_until_ready(&config, disk, 4, Mode::Open, seed);
+        let after = world.layer.limits().exported;
+        assert!(after > before * 5 / 4, "{before} to {after}");
+        // The root that knows the device takes so long that what was there becomes full.
+        let on_it = |_: Token, command: &Command| command.device() == Some(3);
+        let mut ids = Vec::new();
+        for at in (before.next_multiple_of(PART)..after - PART).step_by(PART as usize) {
+            ids.push(world.write(at, data(at, PART, 2), false));
+            world.settle_but(on_it);
+        }
+        ids.into_iter().for_each(|id| assert_eq!(world.wait(id), Ok(()), "seed {seed}"));
+        world.cut();
+    }
+}
+
+#[test]
+fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
+    let config = config();
+    let fits = |size: &usize| {
+        let device = DeviceInfo::block(*size as u64, 8);
+        AnyLayer::plan(&config, &vec![device; 3]).is_ok()
+    };
+    let least = (1..300).map(|chunks| chunks * CHUNK).find(fits).expect("some size fits");
+    let mut world = World::start_array(&config, vec![0; 3 * least * SECTOR], 3, Mode::Format, 1);
+    let why = world.operate(Verb::Remove(2));
+    let refused = "those that would be left are too small for any data";
+    assert_eq!(why, Err(Refusal::Because(refused)));
+    world.stop();
+}
