@@ -168,9 +168,4 @@ impl World {
         self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");
         self.workload.grow(self.plan.limits.exported);
     }
-
-    /// Whether a device came of which no root says that it is there: its room is exported before.
-    pub(crate) fn is_growing(&self) -> bool {
-        u32::from(self.config.fresh) >> self.config.born != 0 && self.config.born != 0
-    }
 }

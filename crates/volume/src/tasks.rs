@@ -1,9 +1,9 @@
 //! How far the work in the background is, and how long it will take at the rate that it was seen to
 //! have.
 //!
-//! The rate is the mean over a window that slides. When the rate of the newest part of the window is
-//! another one (a host came or went, somebody changed the share, the work had a quick beginning),
-//! what is older is left out: a mean over both would be neither.
+//! The rate is the mean over a window that slides. When the rate of the newest part of the window
+//! is another one (a host came or went, the share was changed, the work began quickly), what is
+//! older is left out: a mean over both would be neither.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

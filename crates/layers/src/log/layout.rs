@@ -182,7 +182,8 @@ impl Layout {
             None => first.fit(sectors, permille)?,
         };
         let mut fitted = base.grown_from(&made, sectors, permille, config.exported)?;
-        let row = fitted.row_blocks() as u32;
+        // What is replayed may be from before a device left, when rows were wider.
+        let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
     }

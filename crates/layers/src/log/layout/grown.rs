@@ -86,6 +86,7 @@ mod tests {
             let device = DeviceInfo::block((32 << 11) + step * 1000, 8);
             let mut config = LayerConfig::new(LayerKind::Log);
             (config.log.parity, config.log.few_pairs) = (step % 2 == 0, true);
+            config.log.map_memory = Some(0);
             let made = Layout::new(&config, &alloc::vec![device.clone(); 4]).unwrap();
             let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
             let leaves = LayerConfig { born: 4, leaving: 1, exported, ..config.clone() };
@@ -97,6 +98,7 @@ mod tests {
                 assert_eq!((places(&it), it.counts), (places(&made), made.counts));
                 assert!(it.directories >= made.directories && it.blocks >= made.blocks);
                 assert!(it.root <= it.room, "the root has room");
+                assert!(it.frames >= made.frames, "what is to be replayed has room");
             }
         }
     }

@@ -9,11 +9,10 @@ pub mod zoned;
 use std::collections::{HashMap, HashSet};
 
 use hostftl_core::{
-    Answer, Cause, Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
-    Out, Output, Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb,
-    Verdict, View,
+    Answer, Cause, Command, DeviceError, Done, Event, HostError, HostOp, Input, Layer, Out, Output,
+    Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb, Verdict, View,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_layers::AnyLayer;
 use hostftl_work::{Job, Tools};
 
 fn range(from: u32, bytes: u32) -> std::ops::Range<usize> {
