@@ -37,7 +37,7 @@ mod witness;
 mod writer;
 
 pub use address::Address;
-pub use disk::{Disk, DiskOptions, Found, Left, delete, list};
+pub use disk::{Disk, DiskOptions, Found, Left, delete, list, refuse_beside_waiting};
 pub use error::ServeError;
 pub use limit::Limits;
 pub use log::Log;

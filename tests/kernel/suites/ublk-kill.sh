@@ -13,6 +13,9 @@ fio --name=w --filename="$device" --direct=1 --ioengine=libaio --iodepth=8 --rw=
     --size=48m --norandommap --verify=crc32c --verify_backlog=64 --time_based --runtime=3600 \
     --trigger-file=/run/t/enough --output=fio.out >/dev/null 2>&1 &
 load=$!
+# What fio has yet to begin proves nothing: its first writes are waited for.
+has_writes() { [ "$(awk '{ print $5 }' "/sys/block/${first##*/}/stat")" -gt 0 ]; }
+until_true 120 has_writes || { cat fio.out && fail "fio does not begin"; }
 for kill in $(seq "$kills"); do
     sleep "0.$((RANDOM % 8 + 2))"
     kill -KILL "$server"
@@ -41,6 +44,9 @@ kill -KILL "$server"
 wait "$server" || true
 ! "$HOSTFTL" serve v.toml --ublk --ack buffer 2>refused || fail "a server that forgets was taken"
 grep -q -- '--ack media' refused || { cat refused && fail "the refusal does not say what to do"; }
+# Nor are NBD clients let in beside what waits: it would be written over what they write.
+! timeout 60 "$HOSTFTL" serve v.toml --nbd unix:/run/t/alone.sock 2>refused || fail "NBD came first"
+grep -q "hostftl ublk delete ${device#/dev/ublkb}" refused || { cat refused && fail "no way on"; }
 "$HOSTFTL" ublk list | tee listed
 grep -q "waits for a server" listed || fail "the orphan is not listed"
 "$HOSTFTL" ublk delete "$device"

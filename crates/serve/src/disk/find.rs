@@ -67,6 +67,37 @@ pub fn list() -> Result<Vec<Found>, UblkError> {
     Ok(found)
 }
 
+/// Refuses to serve a volume some other way while a block device of the volume waits for a server:
+/// what waits there is older than what clients would write now, and would be written after that.
+/// Where there are devices and this process has no right to ask of whom, nothing is refused.
+///
+/// # Errors
+/// When there is such a device, or the kernel does not tell.
+pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<(), UblkError> {
+    let ids = devices();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let Ok(control) = Control::open() else { return Ok(()) };
+    let mark = mark_of(volume);
+    for id in ids {
+        let Some(info) = control.info(id)?.filter(|info| info.mark == mark) else { continue };
+        if let Some(info) = settled(&control, info)?.filter(|info| info.state != State::Dead) {
+            return Err(stands_in_the_way(&info));
+        }
+    }
+    Ok(())
+}
+
+fn stands_in_the_way(info: &DeviceInfo) -> UblkError {
+    let why = format!(
+        "it {}, and what waits there would be written over what clients write now; serve with \
+         --ublk too, or give it up with `hostftl ublk delete {}`",
+        info.state, info.id
+    );
+    refused(info, "serve the volume without it", why)
+}
+
 /// Deletes a block device, with what waits there.
 ///
 /// # Errors
@@ -171,6 +202,14 @@ mod tests {
         let [one, other] = [mark_of([0xab; 16]), mark_of([0xac; 16])];
         assert_ne!(one, other);
         assert_eq!(format!("{one:x}"), "4846abababababab");
+    }
+
+    #[test]
+    fn a_device_that_waits_is_named_with_the_two_ways_on() {
+        let text = stands_in_the_way(&info(State::Quiesced, NEEDED)).to_string();
+        for word in ["/dev/ublkb3", "waits for a server", "--ublk", "hostftl ublk delete 3"] {
+            assert!(text.contains(word), "{text}");
+        }
     }
 
     #[test]

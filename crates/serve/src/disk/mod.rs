@@ -33,7 +33,7 @@ use self::lane::Lane;
 use self::link::Link;
 
 use self::find::mark_of;
-pub use self::find::{Found, delete, list};
+pub use self::find::{Found, delete, list, refuse_beside_waiting};
 
 /// Requests under way in a queue.
 const DEPTH: u16 = 128;

@@ -18,13 +18,19 @@ use super::ready::Ready;
 use super::volumes::Live;
 use super::{Acks, Args, LOOK, OnFailure};
 
-/// Makes a block device for each volume, if that is wanted.
+/// Makes a block device for each volume, if that is wanted; if not, no volume has one that waits.
 ///
 /// # Errors
-/// When one can't be had; then there is none.
+/// When one can't be had; then there is none. When one waits that nobody wants here.
 pub fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
     let mut disks = Vec::new();
     if !args.ublk {
+        // Who only reads puts nothing in the way of what waits.
+        let all = if args.read_only { &[] } else { live };
+        for one in all {
+            let volume = one.exported(args).port.export().volume;
+            hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)?;
+        }
         return Ok(disks);
     }
     let recovers = args.acks() == Acks::Media || args.read_only;
