@@ -16,8 +16,7 @@ const RARE: [(Bug, u64); 6] = [
     (Bug::MapWriteIgnored, 281),
     (Bug::FirstFlushIgnored, 242),
     (Bug::RootAfterFailure, 800),
-    // The first in the stream; without this hint the test would end before.
-    (Bug::LackUntold, 2048),
+    (Bug::SpareTwice, 92),
 ];
 
 /// Whether one of the seeds `from..to` finds `bug`, which is planted.

@@ -136,8 +136,14 @@ bugs! {
         FlushOneMember = "flush-one-member",
         /// A device that comes in the place of a lost one is taken to hold what that held.
         NewcomerWhole = "newcomer-whole",
-        /// Recovery forgets what rows say of chunks that a newcomer lacks.
-        LackUntold = "lack-untold",
+        /// Log says that one more device may be lost while segments miss chunks.
+        ExposedForgotten = "exposed-forgotten",
+        /// A chunk is made from all others but the last.
+        RebuiltShort = "rebuilt-short",
+        /// A spare that took the place of a lost device stays one.
+        SpareTwice = "spare-twice",
+        /// Segments are opened on devices before a root says so.
+        OpenedUntold = "opened-untold",
         /// A device is removed while segments still lie on it.
         RemovedEarly = "removed-early",
         /// Segments are opened on a device that came before a root says that it is there.

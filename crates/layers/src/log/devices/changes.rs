@@ -105,7 +105,7 @@ impl Devices {
             let lowest = |set: u16| set & set.wrapping_neg();
             let comes = lowest(ready);
             self.leaving |= lowest(lost);
-            self.spare &= !comes;
+            self.spare &= if planted(Bug::SpareTwice) { u16::MAX } else { !comes };
             self.belong(comes);
         }
     }
@@ -220,7 +220,7 @@ impl Devices {
                 good | 1 << needed.trailing_zeros()
             }
         };
-        let told = self.wanted & (self.out | self.telling) == 0;
+        let told = self.wanted & (self.out | self.telling) == 0 || planted(Bug::OpenedUntold);
         self.widens &= !told;
         told && self.membership.choose(self.wanted)
     }

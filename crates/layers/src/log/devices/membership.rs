@@ -13,7 +13,6 @@ use hostftl_format::log::SETS;
 
 use crate::log::layout::Layout;
 use crate::log::stripe::Stripe;
-use crate::planted::{Bug, planted};
 
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug)]
@@ -176,8 +175,7 @@ impl Membership {
     pub fn claim_lack(&mut self, segment: u32, lacking: u16) {
         let (members, known) = self.told(segment);
         assert_eq!(lacking & !members, 0, "only members lack their chunks");
-        let told = if planted(Bug::LackUntold) { 0 } else { lacking };
-        self.set(segment, members, known | told);
+        self.set(segment, members, known | lacking);
     }
 
     /// Nothing is in a segment any more.

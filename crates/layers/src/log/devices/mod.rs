@@ -243,7 +243,9 @@ impl Devices {
             return 0;
         }
         let out = self.out & !self.wanted;
-        let missing = self.lost & !out | self.membership.lacking() | self.lacking;
+        let lacking = self.membership.lacking() | self.lacking;
+        let lacking = if planted(Bug::ExposedForgotten) { 0 } else { lacking };
+        let missing = self.lost & !out | lacking;
         self.most.saturating_sub(missing.count_ones())
     }
 

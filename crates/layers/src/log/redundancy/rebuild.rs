@@ -10,6 +10,7 @@
 //! sum of its own, and says so.
 
 use crate::log::stripe::Stripe;
+use crate::planted::{Bug, planted};
 
 /// A chunk of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,8 @@ impl Rebuild {
         let has = |chunk: u8| u32::from(chunk) < chunks;
         assert!(matches!(wanted, Chunk::Parity) || matches!(wanted, Chunk::Data(it) if has(it)));
         let turn = stripe.turn(segment, slot);
-        Rebuild { stripe, turn, wanted, chunks: chunks as u8, next: 0 }.past_wanted()
+        let chunks = if planted(Bug::RebuiltShort) { chunks - 1 } else { chunks } as u8;
+        Rebuild { stripe, turn, wanted, chunks, next: 0 }.past_wanted()
     }
 
     fn past_wanted(mut self) -> Self {
