@@ -5,7 +5,7 @@
 //! that it is not. What a layer must notice stands in docs/SEMANTICS.md.
 
 use hostftl_core::Command;
-use hostftl_layers::{LayerKind, Mode};
+use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 use crate::dice::Dice;
 use crate::events::Named;
@@ -62,6 +62,13 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
     }
 }
 
+/// Whether one of so many devices has roots that say what an older copy of `device` lacks: all
+/// others may have left, and of one that is to leave no superblock says when it has.
+fn others_tell(config: &LayerConfig, devices: u32, device: u8) -> bool {
+    let all = ((1_u32 << devices) - 1) as u16;
+    all & !(config.gone | config.leaving | config.spare | config.fresh | 1 << device) != 0
+}
+
 impl World {
     /// Whether an older copy is in the place of a device.
     pub(crate) fn has_copy(&self) -> bool {
@@ -95,9 +102,11 @@ impl World {
         if self.damaged && self.swarm.older.is_some() {
             return;
         }
+        let noticed =
+            self.swarm.older.is_none() || others_tell(&self.config, self.swarm.devices, device);
         let disk = &mut self.machine.disks[usize::from(device)];
         match self.copied {
-            Copied::Known if disk.differs() && self.dice.chance(400) => {
+            Copied::Known if noticed && disk.differs() && self.dice.chance(400) => {
                 disk.exchange();
                 self.copied = Copied::Here;
                 self.tallies.note(Named::Exchanged);
@@ -187,5 +196,24 @@ impl World {
         self.refused_for_now = true;
         self.bring_true_device();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_device_alone_can_not_tell() {
+        let mut config = LayerConfig::new(LayerKind::Log);
+        assert!(others_tell(&config, 2, 0));
+        config.gone = 0b10;
+        assert!(!others_tell(&config, 2, 0), "the other one has left");
+        (config.gone, config.leaving) = (0, 0b10);
+        assert!(!others_tell(&config, 2, 0), "it has perhaps left");
+        config.fresh = 0b100;
+        assert!(!others_tell(&config, 3, 0), "no root lies on one that just came");
+        config.fresh = 0;
+        assert!(others_tell(&config, 3, 0));
     }
 }

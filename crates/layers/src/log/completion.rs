@@ -156,7 +156,7 @@ impl Array {
         }
         match wanted {
             Wanted::Chain(stream) => {
-                replay.expect("chains are followed in replay").head_read(stream, buf, self);
+                replay.expect("chains are followed in replay").head_made(stream, buf, self);
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim => self.with_gc(|gc, with| gc.head_salvaged(buf, well, with, cx)),

@@ -171,6 +171,12 @@ impl Victims {
         }
     }
 
+    /// Whether [`Victims::pick`] gives a segment from which nothing is gained only when there is no
+    /// other.
+    pub fn knows_least(&self) -> bool {
+        matches!(self.kind, Kind::Greedy(_) | Kind::CostBenefit(..))
+    }
+
     /// What [`Victims::pick`] would give, without a draw being used up.
     pub fn peek(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
         let Kind::Choices(set, count) = &mut self.kind else { return self.pick(now, live) };

@@ -3,9 +3,11 @@
 mod common;
 mod far;
 mod hard;
+mod log_gc;
 mod log_grow;
 mod log_hang;
 mod log_journal;
+mod log_recovery;
 mod log_rows;
 mod log_scrub;
 mod log_thin;

@@ -48,6 +48,8 @@ pub struct Found {
     pub head: Head,
     pub at: At,
     pub buf: MetaBuf,
+    /// Whether its head is not on its device, and was made from the other chunks.
+    pub was_made: bool,
 }
 
 /// The rows of one stream.
@@ -242,8 +244,13 @@ impl Replay {
         moved
     }
 
-    /// A head was read from its device, or made from the others, or could not be.
-    pub fn head_read(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
+    /// A head was made from the other chunks, or could not be.
+    pub fn head_made(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
+        self.head_read(stream, buf, true, array);
+    }
+
+    /// A head was read from its device, or `was_made` from the others, or could not be.
+    fn head_read(&mut self, stream: u16, buf: MetaBuf, was_made: bool, array: &mut Array) {
         let (at, _) = self.chains[stream as usize].at.expect("the chain goes on");
         let lba = array.layout.lba(at);
         let head = self.next_head(stream, &buf, lba);
@@ -251,7 +258,7 @@ impl Replay {
         array.devices.membership_mut().claim_lack(at.segment, head.map_or(0, |head| head.lacking));
         let chain = &mut self.chains[stream as usize];
         match head {
-            Some(head) => chain.next = Some(Found { head, at, buf }),
+            Some(head) => chain.next = Some(Found { head, at, buf, was_made }),
             None => {
                 chain.end();
                 self.bufs.push(buf);
@@ -283,7 +290,7 @@ impl Replay {
             }
             return fail(device, DeviceError::Media, cx);
         }
-        self.head_read(stream, buf, array);
+        self.head_read(stream, buf, false, array);
     }
 
     /// Takes the row that is next in order, from whichever chain has it.

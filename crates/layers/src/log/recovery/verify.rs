@@ -2,9 +2,10 @@
 //! they list.
 //!
 //! Every record is checked. A chunk that can't be read, or has a record that is wrong, is made from
-//! the others once; when that does not help, the row is not whole, and was never promised. A whole
-//! row is given back what it lacks: parity may not have reached its device either. In a zone that
-//! is what is missing behind the pointer, and nothing else can be.
+//! the others once, and so is the first one when its head had to be; when that does not help, the
+//! row is not whole, and was never promised. A whole row is given back what it lacks: parity may
+//! not have reached its device either. In a zone that is what is missing behind the pointer, and
+//! nothing else can be.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target, View,
@@ -132,7 +133,7 @@ impl With<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verify {
     step: Step,
-    /// Chunks that could not be read.
+    /// Chunks that could not be read, or whose head is wrong.
     bad: u32,
     /// The chunk that was made from the others.
     mended: Option<u32>,
@@ -173,6 +174,8 @@ impl Verify {
             return None;
         }
         self.step = Step::Reading;
+        // A head that is wrong on its device would be lost with the next parity.
+        self.bad = u32::from(with.found.was_made && !with.array.layout.zoned);
         let parity = with.array.layout.parity.then_some(width);
         for chunk in (0..chunks).chain(parity) {
             let sectors = with.sectors_of(chunk);

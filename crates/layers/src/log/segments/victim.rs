@@ -21,7 +21,8 @@ impl Segments {
         let live = |segment: u32| u32::from(list[segment as usize].level);
         let victim = self.victims.pick(self.now, live)?;
         if live(victim) == LEVELS {
-            return None;
+            // The oldest one, say, may stay so for ever.
+            return if self.victims.knows_least() { None } else { self.pick_emptiest() };
         }
         self.take_victim(victim);
         Some(victim)

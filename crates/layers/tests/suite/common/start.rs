@@ -84,6 +84,13 @@ impl World {
         world
     }
 
+    /// As [`World::start_array`] of a volume that is there, and the layer has only been woken yet.
+    pub fn wake_array(config: &LayerConfig, disk: Vec<u8>, count: u64, seed: u64) -> Self {
+        let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
+        let devices = vec![part; count as usize];
+        Self::begin_with(devices, None, config, (disk, None), Mode::Open, seed)
+    }
+
     pub(super) fn start_on(
         devices: Vec<DeviceInfo>,
         zoned: Option<zoned::Pointers>,
