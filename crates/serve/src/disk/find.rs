@@ -69,16 +69,17 @@ pub fn list() -> Result<Vec<Found>, UblkError> {
 
 /// Refuses to serve a volume some other way while a block device of the volume waits for a server:
 /// what waits there is older than what clients would write now, and would be written after that.
-/// Where there are devices and this process has no right to ask of whom, nothing is refused.
+/// Whether that could be found out: where there are devices and this process has no right to ask
+/// of whom, nothing is refused.
 ///
 /// # Errors
 /// When there is such a device, or the kernel does not tell.
-pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<(), UblkError> {
+pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<bool, UblkError> {
     let ids = devices();
     if ids.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
-    let Ok(control) = Control::open() else { return Ok(()) };
+    let Ok(control) = Control::open() else { return Ok(false) };
     let mark = mark_of(volume);
     for id in ids {
         let Some(info) = control.info(id)?.filter(|info| info.mark == mark) else { continue };
@@ -86,7 +87,7 @@ pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<(), UblkError> {
             return Err(stands_in_the_way(&info));
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn stands_in_the_way(info: &DeviceInfo) -> UblkError {

@@ -29,7 +29,12 @@ pub fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
         let all = if args.read_only { &[] } else { live };
         for one in all {
             let volume = one.exported(args).port.export().volume;
-            hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)?;
+            if !hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)? {
+                let text = "there are ublk devices, and without the rights of root nobody knows \
+                            whether one of this volume waits with older writes: look with \
+                            `hostftl ublk list` as root before clients write";
+                one.events().tell(Level::Warning, "note", text);
+            }
         }
         return Ok(disks);
     }

@@ -8,6 +8,12 @@ use hostftl_work::Tools;
 
 use super::{World, far, zoned};
 
+/// So many devices, each of which has its part of `disk`.
+fn parts(disk: &[u8], count: u64) -> Vec<DeviceInfo> {
+    let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
+    vec![part; count as usize]
+}
+
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
     pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
@@ -63,8 +69,7 @@ impl World {
         mode: Mode,
         seed: u64,
     ) -> Self {
-        let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
-        Self::start_on(vec![part; count as usize], None, config, disk, mode, seed)
+        Self::start_on(parts(&disk, count), None, config, disk, mode, seed)
     }
 
     /// The same, until the layer is ready: more may be under way then.
@@ -75,8 +80,7 @@ impl World {
         mode: Mode,
         seed: u64,
     ) -> Self {
-        let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
-        let devices = vec![part; count as usize];
+        let devices = parts(&disk, count);
         let mut world = Self::begin_with(devices, None, config, (disk, None), mode, seed);
         while world.events.is_empty() {
             world.settle_once();
@@ -86,8 +90,7 @@ impl World {
 
     /// As [`World::start_array`] of a volume that is there, and the layer has only been woken yet.
     pub fn wake_array(config: &LayerConfig, disk: Vec<u8>, count: u64, seed: u64) -> Self {
-        let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
-        let devices = vec![part; count as usize];
+        let devices = parts(&disk, count);
         Self::begin_with(devices, None, config, (disk, None), Mode::Open, seed)
     }
 
