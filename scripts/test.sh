@@ -9,17 +9,41 @@ begin=$SECONDS
 # Tests that this machine can't run add a line here.
 HOSTFTL_SKIPPED=$(mktemp)
 export HOSTFTL_SKIPPED
-trap 'rm -f "$HOSTFTL_SKIPPED"' EXIT
+beside_said=$(mktemp)
+beside=
+trap 'rm -f "$HOSTFTL_SKIPPED" "$beside_said"; [ -z "$beside" ] || kill "$beside" 2>/dev/null' EXIT
 
 phase() {
     local title=$1 start=$SECONDS
     shift
     printf '\n== %s\n' "$title"
-    if ! "$@"; then
-        printf '\nmake test: FAILED in "%s" after %s s. Again: %s\n' "$title" $((SECONDS - start)) "$*"
-        exit 1
-    fi
+    "$@" || failed "$title" "$start" "$*"
     phases+=("$title $((SECONDS - start)) s")
+}
+
+# failed TITLE BEGIN COMMAND: the end of everything.
+failed() {
+    printf '\nmake test: FAILED in "%s" after %s s. Again: %s\n' "$1" $((SECONDS - $2)) "$3"
+    exit 1
+}
+
+# phase_beside TITLE COMMAND…: what waits more than it works runs beside the next phase.
+phase_beside() {
+    beside_title=$1 beside_begin=$SECONDS
+    shift
+    beside_command=$*
+    "$@" >"$beside_said" 2>&1 &
+    beside=$!
+}
+
+# The end of what runs beside.
+joined() {
+    local status=0
+    wait "$beside" || status=$?
+    beside=
+    printf '\n== %s, beside that\n' "$beside_title"
+    cat "$beside_said"
+    [ "$status" -eq 0 ] || failed "$beside_title" "$beside_begin" "$beside_command"
 }
 
 chaos() {
@@ -35,11 +59,13 @@ phase "imports" $cargo run --release --quiet -p xtask -- imports
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
+phase_beside "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
-phase "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
+joined
 phase "python" scripts/wheel.sh test
 phase "chaos" chaos
-phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted,hostftl-io/planted,hostftl-cli/planted --test planted --quiet -- --nocapture
+phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet -- --nocapture
+phase "flushes left out" $cargo test --release --workspace --features hostftl-io/planted,hostftl-cli/planted --test flushes --quiet -- --nocapture
 
 skips=$(wc -l < "$HOSTFTL_SKIPPED")
 printf '\nskipped here: %s\n' "$skips"

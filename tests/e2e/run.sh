@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Real clients against a served volume: run.sh [NAME…], every script for every layer it is for, two at
-# a time, because they wait more than they work. The binary is $HOSTFTL, or that of the last release
+# Real clients against a served volume: run.sh [NAME…], every script for every layer it is for, three
+# at a time, because they wait more than they work. The binary is $HOSTFTL, or that of the last release
 # build. Fails when any script fails.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -45,7 +45,7 @@ all() {
     done
 }
 
-all | xargs -P 2 -L 1 bash -c 'one "$@"' one
+all | xargs -P 3 -L 1 bash -c 'one "$@"' one
 status=$?
 verdict="all passed"
 [ $status -eq 0 ] || verdict="FAILED"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def cli() -> Cli:
     return Cli()
+
+
+@pytest.fixture
+def interruptible():
+    """Python's own handler, also where this program was started with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_runtest_logreport(report):

@@ -39,7 +39,7 @@ def test_others_work_meanwhile_and_progress_can_end_it():
     assert ticks > 10, "the lock was free"
 
 
-def test_an_interrupt_ends_a_study_in_this_process():
+def test_an_interrupt_ends_a_study_in_this_process(interruptible):
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     begin = time.monotonic()
@@ -48,7 +48,7 @@ def test_an_interrupt_ends_a_study_in_this_process():
     assert time.monotonic() - begin < 10
 
 
-def test_ctrl_c_ends_a_program():
+def test_ctrl_c_ends_a_program(interruptible):
     program = f"import hostftl; print('on', flush=True); hostftl.run({LONG!r}, warm='steady')"
     ran = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_said(tmp_path):
         hostftl.sweep(GRID | {"traces": "/nowhere.csv"}, out=tmp_path)
 
 
-def test_ctrl_c_ends_a_sweep(tmp_path):
+def test_ctrl_c_ends_a_sweep(tmp_path, interruptible):
     code = f"import hostftl; print(1, flush=True); hostftl.sweep({SLOW | {'seeds': 500}!r}, out={str(tmp_path)!r})"
     ran = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ran.stdout.readline()
