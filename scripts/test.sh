@@ -62,10 +62,11 @@ phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase_beside "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 joined
+phase_beside "flushes left out" $cargo test --config scripts/quick.toml --release --workspace --features hostftl-io/planted,hostftl-cli/planted --test flushes --quiet -- --nocapture
 phase "python" scripts/wheel.sh test
+joined
 phase "chaos" chaos
 phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet -- --nocapture
-phase "flushes left out" $cargo test --release --workspace --features hostftl-io/planted,hostftl-cli/planted --test flushes --quiet -- --nocapture
 
 skips=$(wc -l < "$HOSTFTL_SKIPPED")
 printf '\nskipped here: %s\n' "$skips"
