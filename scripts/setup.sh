@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients, archivers and
-# the Python that the tests use. Quiet and instant when everything is there. Without root it names what is missing: a
-# missing client skips its tests with a clear line, a missing compiler is an error.
+# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients, archivers,
+# browser and Python that the tests use. Quiet and instant when everything is there. Without root it
+# names what is missing: a missing client skips its tests with a clear line, a missing compiler is an
+# error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
@@ -23,6 +24,7 @@ missing_packages() {
     have fusermount3 || echo fuse3
     have mkfs.ext4 || echo e2fsprogs
     have losetup || echo util-linux
+    have chromium-headless-shell || have chromium || have google-chrome || browser_package
     python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
 }
 
@@ -32,6 +34,15 @@ nbdfuse_package() {
         echo nbdfuse
     else
         echo libnbd-bin
+    fi
+}
+
+# The browser without a window is a package of its own on newer releases of Debian.
+browser_package() {
+    if apt-cache show chromium-headless-shell 2>/dev/null | grep -q '^Package: '; then
+        echo chromium-headless-shell
+    else
+        echo chromium
     fi
 }
 

@@ -2,15 +2,26 @@
 
 use crate::axis::{Kind, Scale, Show};
 use crate::figure::Figure;
-use crate::svg::{Anchor, Svg, WIDTH, width};
+use crate::svg::{Anchor, Svg, Ticks, WIDTH, width, wrapped};
 
-/// Height of a bar, and of the gap between rows.
+/// Height of a bar, of a line of text above it, and of the gap between rows.
 const BAR: f64 = 15.0;
+const LINE: f64 = 15.0;
 const GAP: f64 = 9.0;
 /// Room for the labels of the axis.
 const FOOT: f64 = 22.0;
-/// The widest that the names of rows get; longer ones are cut.
-const MOST_NAME: usize = 22;
+/// From the axis to a name above bars.
+const INDENT: f64 = 4.0;
+/// The widest name that stands beside its bars; where there is a longer one, all stand above.
+const MOST_BESIDE: f64 = 150.0;
+
+/// Values of one name, a bar each.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    colour: usize,
+    values: Vec<f64>,
+}
 
 /// Horizontal bars, beside one another or stacked.
 #[derive(Clone, Debug)]
@@ -18,11 +29,27 @@ pub struct Bars {
     title: String,
     rows: Vec<String>,
     show: Show,
-    series: Vec<(String, Vec<f64>)>,
+    series: Vec<Series>,
     stacked: bool,
     kind: Kind,
     /// From where to where the value of each row may lie; none at all, or one for each row.
     whiskers: Vec<(f64, f64)>,
+}
+
+/// Where the bars of a chart are.
+struct Field {
+    /// The left edge of all bars, and the length of the longest.
+    left: f64,
+    room: f64,
+    /// The lines of each row's name above its bars; none where names stand beside them.
+    above: Vec<Vec<String>>,
+    scale: Scale,
+}
+
+impl Field {
+    fn length(&self, value: f64) -> f64 {
+        self.scale.at(value) * self.room
+    }
 }
 
 impl Bars {
@@ -49,12 +76,20 @@ impl Bars {
         self
     }
 
-    /// Adds a value for each row; what is not finite or below 0 is shown as 0.
+    /// Adds a value for each row, in the next colour; what is not finite or below 0 is shown as 0.
     #[must_use]
-    pub fn series(mut self, name: &str, values: &[f64]) -> Self {
+    pub fn series(self, name: &str, values: &[f64]) -> Self {
+        let next = self.series.len();
+        self.coloured(name, next, values)
+    }
+
+    /// The same in the colour of that number, so that a name has one colour in several charts.
+    #[must_use]
+    pub fn coloured(mut self, name: &str, colour: usize, values: &[f64]) -> Self {
         assert_eq!(values.len(), self.rows.len(), "a value for each row");
         let sound = |value: &f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
-        self.series.push((name.to_owned(), values.iter().map(sound).collect()));
+        let values = values.iter().map(sound).collect();
+        self.series.push(Series { name: name.to_owned(), colour, values });
         self
     }
 
@@ -75,79 +110,109 @@ impl Bars {
     /// The chart.
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
-        let names: Vec<String> = self.rows.iter().map(|name| shortened(name)).collect();
-        let left = names.iter().map(|name| width(name)).fold(0.0, f64::max) + 10.0;
-        let ends: Vec<f64> = (0..self.rows.len()).flat_map(|row| self.ends(row)).collect();
-        let whiskers = self.whiskers.iter().map(|(_, to)| *to);
-        let most = ends.iter().copied().chain(whiskers).fold(0.0, f64::max);
-        let right = ends.iter().map(|end| width(&(self.show)(*end))).fold(0.0, f64::max) + 12.0;
-        let room = WIDTH - left - right;
-        let scale = Scale::linear(self.kind, 0.0, most, room).ending_at(most);
-        let bars = if self.stacked { 1 } else { self.series.len().max(1) };
-        let step = BAR * bars as f64 + GAP;
-        let bottom = step * self.rows.len() as f64 + GAP;
-        for tick in &scale.ticks {
-            let x = left + scale.at(*tick) * room;
+        let field = self.field();
+        let tops = self.tops(&field);
+        let bottom = tops.last().copied().unwrap_or(GAP);
+        let mut labels = Ticks::new(bottom + 15.0);
+        for tick in &field.scale.ticks {
+            let x = field.left + field.length(*tick);
             svg.line("grid", (x, 0.0), (x, bottom));
-            svg.text((x, bottom + 15.0), Anchor::Middle, &(self.show)(*tick));
+            labels.label(&mut svg, x, &(self.show)(*tick));
         }
-        for (row, name) in names.iter().enumerate() {
-            let top = GAP + step * row as f64;
-            svg.text((left - 6.0, top + (step - GAP) / 2.0 + 4.0), Anchor::End, name);
-            self.row(&mut svg, row, (left, top), |value| scale.at(value) * room);
+        for (row, name) in self.rows.iter().enumerate() {
+            let mut top = tops[row];
+            match field.above.get(row) {
+                None => {
+                    let middle = top + self.bars() * BAR / 2.0 + 4.0;
+                    svg.text((field.left - 6.0, middle), Anchor::End, name);
+                }
+                Some(lines) => {
+                    for line in lines {
+                        svg.text((field.left + INDENT, top + 11.0), Anchor::Start, line);
+                        top += LINE;
+                    }
+                }
+            }
+            self.row(&mut svg, row, top, &field);
         }
-        svg.line("axis", (left, 0.0), (left, bottom));
-        let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        svg.line("axis", (field.left, 0.0), (field.left, bottom));
+        let names = self.series.iter().map(|it| (it.name.clone(), it.colour));
         Figure {
             title: self.title.clone(),
-            legend: if legend.len() > 1 { legend } else { Vec::new() },
+            legend: Figure::legend(names),
             has_lines: false,
             svg: svg.finish(bottom + FOOT, &self.title),
             note: String::new(),
         }
     }
 
+    /// How many bars a row has.
+    fn bars(&self) -> f64 {
+        if self.stacked { 1.0 } else { self.series.len().max(1) as f64 }
+    }
+
+    fn field(&self) -> Field {
+        let widest = self.rows.iter().map(|name| width(name)).fold(0.0, f64::max);
+        let beside = widest <= MOST_BESIDE;
+        let left = if beside { widest + 10.0 } else { 1.0 };
+        let ends: Vec<f64> = (0..self.rows.len()).flat_map(|row| self.ends(row)).collect();
+        let whiskers = self.whiskers.iter().map(|(_, to)| *to);
+        let most = ends.iter().copied().chain(whiskers).fold(0.0, f64::max);
+        let right = ends.iter().map(|end| width(&(self.show)(*end))).fold(0.0, f64::max) + 12.0;
+        let room = WIDTH - left - right;
+        let lines = |name: &String| wrapped(name, WIDTH - left - INDENT);
+        Field {
+            left,
+            room,
+            above: if beside { Vec::new() } else { self.rows.iter().map(lines).collect() },
+            scale: Scale::linear(self.kind, 0.0, most, room).ending_at(most),
+        }
+    }
+
+    /// Where each row begins, and where the last one ends.
+    fn tops(&self, field: &Field) -> Vec<f64> {
+        let mut tops = vec![GAP];
+        for row in 0..self.rows.len() {
+            let above = field.above.get(row).map_or(0, Vec::len) as f64 * LINE;
+            tops.push(tops[row] + above + self.bars() * BAR + GAP);
+        }
+        tops
+    }
+
     /// Where the bars of a row end.
     fn ends(&self, row: usize) -> Vec<f64> {
-        let values = self.series.iter().map(|(_, values)| values[row]);
+        let values = self.series.iter().map(|series| series.values[row]);
         if self.stacked { vec![values.sum()] } else { values.collect() }
     }
 
-    fn row(&self, svg: &mut Svg, row: usize, corner: (f64, f64), length: impl Fn(f64) -> f64) {
-        let (left, mut top) = corner;
+    fn row(&self, svg: &mut Svg, row: usize, mut top: f64, field: &Field) {
+        let left = field.left;
         let mut sum = 0.0;
-        for (index, (series, values)) in self.series.iter().enumerate() {
+        for Series { name, colour, values } in &self.series {
             let (value, from) = (values[row], if self.stacked { sum } else { 0.0 });
-            let hint = format!("{}, {series}: {}", self.rows[row], (self.show)(value));
-            let x = left + length(from);
-            let size = (left + length(from + value) - x, BAR - 1.0);
-            svg.bar(index, (x, top), size, &hint);
+            let hint = format!("{}, {name}: {}", self.rows[row], (self.show)(value));
+            let x = left + field.length(from);
+            let size = (left + field.length(from + value) - x, BAR - 1.0);
+            svg.bar(*colour, (x, top), size, &hint);
             sum += value;
             if !self.stacked {
                 let reach = self.whiskers.get(row).map_or(value, |(_, to)| value.max(*to));
-                let end = (left + length(reach) + 4.0, top + BAR - 4.0);
+                let end = (left + field.length(reach) + 4.0, top + BAR - 4.0);
                 svg.text(end, Anchor::Start, &(self.show)(value));
                 top += BAR;
             }
         }
         if let Some((from, to)) = self.whiskers.get(row) {
-            let (from, to, middle) = (left + length(*from), left + length(*to), top - BAR / 2.0);
+            let (from, to) = (left + field.length(*from), left + field.length(*to));
+            let middle = top - BAR / 2.0;
             svg.line("whisker", (from, middle), (to, middle));
             for end in [from, to] {
                 svg.line("whisker", (end, middle - 4.0), (end, middle + 4.0));
             }
         }
         if self.stacked {
-            let end = (left + length(sum) + 4.0, top + BAR - 4.0);
+            let end = (left + field.length(sum) + 4.0, top + BAR - 4.0);
             svg.text(end, Anchor::Start, &(self.show)(sum));
         }
-    }
-}
-
-/// A name that is not too long.
-fn shortened(name: &str) -> String {
-    match name.chars().count() > MOST_NAME {
-        true => name.chars().take(MOST_NAME - 1).chain(['…']).collect(),
-        false => name.to_owned(),
     }
 }

@@ -66,10 +66,10 @@ impl Columns {
             }
         }
         svg.line("axis", (left, bottom), (WIDTH - RIGHT, bottom));
-        let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let names = self.series.iter().map(|(name, _)| name.clone());
         Figure {
             title: self.title.clone(),
-            legend: if legend.len() > 1 { legend } else { Vec::new() },
+            legend: Figure::legend(names.zip(0..)),
             has_lines: false,
             svg: svg.finish(bottom + FOOT, &self.title),
             note: String::new(),

@@ -6,8 +6,8 @@ use crate::svg::{COLOURS, escape};
 #[derive(Clone, Debug)]
 pub struct Figure {
     pub(crate) title: String,
-    /// Names of the series in the order of their colours; nothing for a single one.
-    pub(crate) legend: Vec<String>,
+    /// Names and colours of the series; nothing for a single one.
+    pub(crate) legend: Vec<(String, usize)>,
     /// Whether the legend shows lines instead of areas.
     pub(crate) has_lines: bool,
     pub(crate) svg: String,
@@ -24,9 +24,8 @@ impl Figure {
 
     /// As HTML.
     pub(crate) fn html(&self) -> String {
-        let keys: String = (self.legend.iter().enumerate())
-            .map(|(index, name)| self.key(index % COLOURS, name))
-            .collect();
+        let key = |(name, colour): &(String, usize)| self.key(colour % COLOURS, name);
+        let keys: String = self.legend.iter().map(key).collect();
         let legend = match keys.is_empty() {
             true => String::new(),
             false => format!("<ul class=\"legend\">{keys}</ul>\n"),
@@ -37,6 +36,12 @@ impl Figure {
         };
         let title = escape(&self.title);
         format!("<figure>\n<figcaption>{title}</figcaption>\n{legend}{}{note}</figure>\n", self.svg)
+    }
+
+    /// The legend of a chart's series, in which a single one is not named.
+    pub(crate) fn legend(series: impl Iterator<Item = (String, usize)>) -> Vec<(String, usize)> {
+        let all: Vec<(String, usize)> = series.collect();
+        if all.len() > 1 { all } else { Vec::new() }
     }
 
     fn key(&self, colour: usize, name: &str) -> String {

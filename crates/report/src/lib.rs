@@ -1,8 +1,8 @@
 //! Pages for people: one HTML file that needs nothing else, for a screen, a phone or paper. And
 //! [`Sheet`]s for other programs.
 //!
-//! Charts are SVG that is written here; there is no script, and nothing is fetched. Colours follow
-//! the reader's light or dark screen and stay apart for the colour-blind; lines also differ by
+//! Charts are SVG that is written here, and nothing is fetched. One small script sorts tables by a
+//! click on a head; without it a page shows the same. Colours follow the reader's light or dark screen and stay apart for the colour-blind; lines also differ by
 //! their dashes, so that black and white is enough.
 //!
 //! ```

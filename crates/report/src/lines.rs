@@ -2,14 +2,14 @@
 
 use crate::axis::Axis;
 use crate::figure::Figure;
-use crate::svg::{Anchor, Svg, WIDTH, width};
+use crate::svg::{Anchor, Svg, Ticks, WIDTH, width};
 
 /// Height of the drawn field.
 const HEIGHT: f64 = 200.0;
 /// Room above the field, to its right, and for the labels below it.
-const HEAD: f64 = 24.0;
+const HEAD: f64 = 26.0;
 const RIGHT: f64 = 22.0;
-const FOOT: f64 = 36.0;
+const FOOT: f64 = 40.0;
 
 /// A chart of lines.
 #[derive(Clone, Debug)]
@@ -57,13 +57,14 @@ impl Lines {
             svg.line("grid", (left, height), (left + room, height));
             svg.text((left - 6.0, height + 4.0), Anchor::End, mark);
         }
+        let mut labels = Ticks::new(bottom + 18.0);
         for value in &x.ticks {
             let place = left + x.at(*value) * room;
             svg.line("grid", (place, HEAD), (place, bottom));
-            svg.text((place, bottom + 15.0), Anchor::Middle, &(self.x.show)(*value));
+            labels.label(&mut svg, place, &(self.x.show)(*value));
         }
-        svg.text((0.0, 10.0), Anchor::Start, &self.y.label);
-        svg.text((left + room / 2.0, bottom + 31.0), Anchor::Middle, &self.x.label);
+        svg.text((0.0, 12.0), Anchor::Start, &self.y.label);
+        Ticks::new(bottom + 35.0).label(&mut svg, left + room / 2.0, &self.x.label);
         for (index, (_, points)) in self.series.iter().enumerate() {
             let sound = points.iter().filter(|(a, b)| self.x.has(*a) && self.y.has(*b));
             let place = |(a, b): &(f64, f64)| (left + x.at(*a) * room, bottom - y.at(*b) * HEIGHT);
@@ -71,10 +72,10 @@ impl Lines {
             svg.path(index, &if self.steps { stepped(&places) } else { places });
         }
         svg.line("axis", (left, bottom), (left + room, bottom));
-        let legend = self.series.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let names = self.series.iter().map(|(name, _)| name.clone());
         Figure {
             title: self.title.clone(),
-            legend: if legend.len() > 1 { legend } else { Vec::new() },
+            legend: Figure::legend(names.zip(0..)),
             has_lines: true,
             svg: svg.finish(bottom + FOOT, &self.title),
             note: String::new(),

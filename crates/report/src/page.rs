@@ -6,6 +6,8 @@ use crate::table::Table;
 
 /// How everything looks, on screens and on paper.
 const STYLE: &str = include_str!("style.css");
+/// What makes tables sortable.
+const SCRIPT: &str = include_str!("sort.js");
 
 /// A page in the making.
 #[derive(Clone, Debug)]
@@ -70,7 +72,8 @@ impl Page {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+             <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\
+             <script>\n{SCRIPT}</script>\n</body>\n</html>\n"
         )
     }
 }

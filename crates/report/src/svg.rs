@@ -6,8 +6,8 @@ use std::fmt::{Display, Write};
 pub const WIDTH: f64 = 440.0;
 /// Colours that differ; more series than this begin again.
 pub const COLOURS: usize = 8;
-/// Width of an average character of a label.
-pub const CHARACTER: f64 = 6.4;
+/// Width of a character of a label: of a digit in the widest of the usual fonts.
+pub const CHARACTER: f64 = 7.65;
 
 /// `text` as HTML has it.
 pub fn escape(text: &str) -> String {
@@ -22,6 +22,31 @@ pub fn escape(text: &str) -> String {
         }
     }
     safe
+}
+
+/// Labels below an axis, from left to right: each stays within the drawing, and one that would touch
+/// the one before is left out.
+pub struct Ticks {
+    height: f64,
+    /// Where the last label ended.
+    free: f64,
+}
+
+impl Ticks {
+    /// Labels at that height, none of them drawn yet.
+    pub fn new(height: f64) -> Self {
+        Ticks { height, free: f64::NEG_INFINITY }
+    }
+
+    /// The label of the place `x`.
+    pub fn label(&mut self, svg: &mut Svg, x: f64, text: &str) {
+        let half = width(text) / 2.0;
+        let middle = x.min(WIDTH - half).max(half);
+        if middle - half >= self.free {
+            svg.text((middle, self.height), Anchor::Middle, text);
+            self.free = middle + half + 4.0;
+        }
+    }
 }
 
 /// Where a label is anchored.
@@ -96,4 +121,41 @@ impl Svg {
 /// How wide a label is, about.
 pub fn width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
+}
+
+/// `text` in lines of at most that width: broken at blanks, at `:`, `,` and `+`, or anywhere where
+/// there are none of these.
+pub fn wrapped(text: &str, most: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in text.split_inclusive([' ', ':', ',', '+']) {
+        let line = lines.last_mut().expect("there is one");
+        if !line.is_empty() && width(line) + width(piece.trim_end()) > most {
+            lines.push(String::new());
+        }
+        for letter in piece.chars() {
+            let line = lines.last_mut().expect("there is one");
+            match width(line) + CHARACTER > most && letter != ' ' {
+                true => lines.push(letter.to_string()),
+                false => line.push(letter),
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_whole_over_several_lines() {
+        let name = "log:compress=none:spare=15 on qlc-64k:capacity=2g";
+        let lines = wrapped(name, 20.0 * CHARACTER);
+        assert_eq!(lines, ["log:compress=none:", "spare=15 on qlc-64k:", "capacity=2g"]);
+        assert_eq!(wrapped("short", 100.0), ["short"]);
+        let solid = "x".repeat(50);
+        let lines = wrapped(&solid, 20.0 * CHARACTER);
+        assert_eq!(lines.concat(), solid);
+        assert!(lines.iter().all(|line| width(line) <= 20.0 * CHARACTER));
+    }
 }

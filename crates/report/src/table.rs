@@ -50,12 +50,19 @@ impl Table {
         self
     }
 
-    /// The class of a column's cells.
+    /// The class of a column's cells: its colour, and whether it has words.
     fn class(&self, column: usize) -> String {
-        match self.colours.get(column) {
-            Some(colour) if !colour.is_empty() => format!(" class=\"{colour}\""),
-            _ => String::new(),
+        let word = if self.is_of_words(column) { "word" } else { "" };
+        let colour = self.colours.get(column).map_or("", String::as_str);
+        match [colour, word].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>() {
+            classes if classes.is_empty() => String::new(),
+            classes => format!(" class=\"{}\"", classes.join(" ")),
         }
+    }
+
+    /// Whether no cell of a column is a figure, perhaps with a unit behind it, or stands for one.
+    fn is_of_words(&self, column: usize) -> bool {
+        !self.words && !self.rows.iter().any(|row| is_figure(&row[column]))
     }
 
     /// As HTML.
@@ -81,5 +88,28 @@ impl Table {
             |(at, cell): (usize, &String)| format!("<td{}>{}</td>", self.class(at), escape(cell));
         let cells: String = row.iter().enumerate().map(cell).collect();
         format!("<tr{class}>{cells}</tr>\n")
+    }
+}
+
+/// Whether a cell is a number, perhaps with a sign before it and a unit behind a blank, or a dash.
+fn is_figure(cell: &str) -> bool {
+    let first =
+        cell.split([' ', ',']).next().unwrap_or_default().trim_start_matches(['×', '+', '-']);
+    let digits = first.trim_end_matches(['%', '?']);
+    cell == "–" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_told_from_words() {
+        for figure in ["–", "1.50", "×0.65", "2.22  ×1.00", "1,778,057", "12 %", "-3", "0 B"] {
+            assert!(is_figure(figure), "{figure}");
+        }
+        for word in ["", "4*tlc", "hard", "16k-page", "qlc-64k:capacity=128m"] {
+            assert!(!is_figure(word), "{word}");
+        }
     }
 }

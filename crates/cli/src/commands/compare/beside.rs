@@ -2,13 +2,8 @@
 
 use hostftl_sim::{Hole, Outcome, Row};
 
-use super::verdict::{is_base, state};
+use super::verdict::{A_LITTLE_LESS, CLEARLY_LESS, CLEARLY_MORE, is_base, state};
 use crate::units::bytes;
-
-/// From here on a ratio of busy times is worth a word.
-const CLEARLY_LESS: f64 = 0.95;
-/// From here on a layer costs more than it saves.
-const CLEARLY_MORE: f64 = 1.05;
 
 /// A layer on a drive under a workload, in all states.
 pub struct Line<'a> {
@@ -82,7 +77,8 @@ impl Line<'_> {
         };
         let parts = [
             ("spares the drive work", named(&|ratio| ratio < CLEARLY_LESS)),
-            ("changes little", named(&|ratio| (CLEARLY_LESS..=CLEARLY_MORE).contains(&ratio))),
+            ("is a small gain", named(&|ratio| (CLEARLY_LESS..A_LITTLE_LESS).contains(&ratio))),
+            ("changes little", named(&|ratio| (A_LITTLE_LESS..=CLEARLY_MORE).contains(&ratio))),
             ("does not pay", named(&|ratio| ratio > CLEARLY_MORE)),
         ];
         let parts = parts.into_iter().filter_map(|(what, where_)| Some((what, where_?)));

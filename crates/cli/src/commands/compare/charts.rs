@@ -43,49 +43,79 @@ fn whole_nanos(value: f64) -> String {
     nanos(value.max(0.0) as u64)
 }
 
-/// A part of the busy time.
-type Part = (&'static str, fn(&Busy) -> u64);
+/// What a drive works or programs for, by the words of every picture; each has one colour.
+const CAUSES: [&str; 8] =
+    ["read", "request", "copyback", "vgc", "map", "padding", "parity", "journal"];
 
-fn busy(rows: &[Row]) -> Figure {
-    let parts: [Part; 8] = [
-        ("read", |busy| busy.read),
-        ("request", |busy| busy.request),
-        ("copyback", |busy| busy.copyback),
-        ("vgc", |busy| busy.vgc),
-        ("map", |busy| busy.map),
-        ("padding", |busy| busy.padding),
-        ("parity", |busy| busy.parity),
-        ("journal", |busy| busy.journal),
-    ];
-    let mut bars = Bars::new("How long the drive works, and what for", &names(rows), whole_nanos);
-    for (name, part) in parts {
-        let values: Vec<f64> = rows.iter().map(|row| part(&row.busy_ns) as f64).collect();
-        // Most layers have neither parity nor a journal.
-        let is_rare = matches!(name, "parity" | "journal");
-        if !is_rare || values.iter().any(|value| *value > 0.0) {
-            bars = bars.series(name, &values);
+/// The colour of a cause, or of a part of a latency. The drive's own collection is what `copyback`
+/// is of, and `map` is `map`.
+fn colour(name: &str) -> usize {
+    let cause = match name {
+        "gc" => "copyback",
+        "layer" => "vgc",
+        "queue" => "padding",
+        "rmw" => "parity",
+        "bus" => "journal",
+        "die" => "read",
+        cause => cause,
+    };
+    CAUSES.iter().position(|known| *known == cause).expect("it is a cause")
+}
+
+/// The word of the pictures for what a program is for.
+fn word(cause: &str) -> &'static str {
+    match cause {
+        "host" => "request",
+        "rmw" | "drive-gc" => "copyback",
+        "gc" => "vgc",
+        "map" | "checkpoint" | "list" => "map",
+        "pad" => "padding",
+        "parity" => "parity",
+        "journal" => "journal",
+        other => unreachable!("{other} is no cause"),
+    }
+}
+
+/// Adds the causes that there are anything of, each in its colour.
+fn by_cause(mut bars: Bars, value: impl Fn(&str) -> Vec<f64>) -> Figure {
+    for name in CAUSES {
+        let values = value(name);
+        if values.iter().any(|value| *value > 0.0) {
+            bars = bars.coloured(name, colour(name), &values);
         }
     }
-    bars.stacked().figure().note(
-        "request: writing what was asked; copyback: the drive's own read-modify-writes and \
-         collection; vgc, map, padding: the layer's collection, map records and padding.",
-    )
+    bars.stacked().figure()
+}
+
+/// What the words of the causes mean.
+const MEANING: &str = "request: what the host wrote; copyback: the drive's own \
+                       read-modify-writes and collection; vgc, map, padding, parity, journal: the \
+                       layer's collection, map records, padding, parity and journal.";
+
+fn busy(rows: &[Row]) -> Figure {
+    let bars = Bars::new("How long the drive works, and what for", &names(rows), whole_nanos);
+    let part = |busy: &Busy, name: &str| match name {
+        "read" => busy.read,
+        "request" => busy.request,
+        "copyback" => busy.copyback,
+        "vgc" => busy.vgc,
+        "map" => busy.map,
+        "padding" => busy.padding,
+        "parity" => busy.parity,
+        _ => busy.journal,
+    };
+    let values = |name: &str| rows.iter().map(|row| part(&row.busy_ns, name) as f64).collect();
+    by_cause(bars, values).note(MEANING)
 }
 
 fn amplification(rows: &[Row]) -> Figure {
     let title = "Bytes programmed for each byte that the host wrote";
-    let mut bars = Bars::new(title, &names(rows), three_digits);
-    for (index, (name, _)) in rows[0].programmed_bytes.parts().enumerate() {
-        let value = |row: &Row| {
-            let (_, bytes) = row.programmed_bytes.parts().nth(index).expect("all rows have it");
-            bytes as f64 / row.host_write_bytes.max(1) as f64
-        };
-        let values: Vec<f64> = rows.iter().map(value).collect();
-        if values.iter().any(|value| *value > 0.0) {
-            bars = bars.series(name, &values);
-        }
-    }
-    bars.stacked().figure()
+    let bars = Bars::new(title, &names(rows), three_digits);
+    let value = |row: &Row, name: &str| {
+        let parts = row.programmed_bytes.parts().filter(|(cause, _)| word(cause) == name);
+        parts.map(|(_, bytes)| bytes).sum::<u64>() as f64 / row.host_write_bytes.max(1) as f64
+    };
+    by_cause(bars, |name| rows.iter().map(|row| value(row, name)).collect())
 }
 
 fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
@@ -101,7 +131,15 @@ fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> F
         };
         lines = lines.series(&row.layer, find(row).map(points).unwrap_or_default());
     }
-    lines.figure()
+    let at_once = rows.iter().filter(|row| find(row).is_some_and(|it| it.p9999 == 0));
+    let at_once: Vec<&str> = at_once.map(|row| row.layer.as_str()).collect();
+    match at_once.is_empty() {
+        true => lines.figure(),
+        false => lines.figure().note(&format!(
+            "Not drawn, because answered in no time by a write buffer: {}.",
+            at_once.join(", ")
+        )),
+    }
 }
 
 /// At most three decimals, and none that says nothing.
@@ -115,7 +153,8 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
         .iter()
         .filter_map(|row| find(row).map(|latency| (row, latency)))
         .flat_map(|(row, latency)| {
-            let (mean, slow) = (format!("{} mean", row.layer), format!("{} p99", row.layer));
+            let mean = format!("{}: mean", row.layer);
+            let slow = format!("{}: slowest 1 %", row.layer);
             [(mean, latency.legs), (slow, latency.legs_p99)]
         })
         .collect();
@@ -124,12 +163,13 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
     for (index, (name, _)) in Legs::default().parts().into_iter().enumerate() {
         let values: Vec<f64> = found.iter().map(|(_, legs)| legs.parts()[index].1 as f64).collect();
         if values.iter().any(|value| *value > 0.0) {
-            bars = bars.series(name, &values);
+            bars = bars.coloured(name, colour(name), &values);
         }
     }
     bars.stacked().figure().note(
-        "p99: the mean of the slowest hundredth. layer: before the last command was sent; gc: \
-         behind the drive's own collection; rmw: reading the rest of a map unit.",
+        "slowest 1 %: the mean of the slowest hundredth of the requests. layer: before the last \
+         command was sent; map: reading and writing the layer's map; queue: behind other commands; \
+         gc: behind the drive's own collection; rmw: reading the rest of a map unit.",
     )
 }
 
@@ -139,15 +179,21 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
     let seconds = || Axis::linear("seconds", three_digits);
     let iops = Lines::new("Requests a second", seconds(), Axis::linear("requests/s", whole));
     let waf = Lines::new("Write amplification", seconds(), Axis::linear("waf", three_digits));
-    let p99 = Lines::new("Latency, p99", seconds(), Axis::log("latency", whole_nanos));
-    let p999 = Lines::new("Latency, p99.9", seconds(), Axis::log("latency", whole_nanos));
-    let busy = Lines::new("How busy the dies are", seconds(), Axis::linear("busy", share));
+    let p99 =
+        Lines::new("Latency, p99 of each interval", seconds(), Axis::log("latency", whole_nanos));
+    let p999 =
+        Lines::new("Latency, p99.9 of each interval", seconds(), Axis::log("latency", whole_nanos));
+    let title = "Work given to the dies, of what they can do";
+    let busy = Lines::new(title, seconds(), Axis::linear("work", share));
     vec![
         line(iops, rows, |it| Some(it.iops)),
         line(waf, rows, |it| it.waf),
         line(p99, rows, |it| it.p99_ns.map(|ns| ns as f64)),
         line(p999, rows, |it| it.p999_ns.map(|ns| ns as f64)),
-        line(busy, rows, |it| Some(it.busy)),
+        line(busy, rows, |it| Some(it.busy)).note(
+            "Work counts when it is given to the dies: more than 100 % in an interval waits for the \
+             next.",
+        ),
     ]
 }
 
@@ -173,4 +219,23 @@ fn erases(rows: &[Row]) -> Figure {
         lines = lines.series(&row.layer, points);
     }
     lines.steps().figure()
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::Cause;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_has_a_word_and_the_parts_of_a_latency_have_colours_apart() {
+        for cause in Cause::ALL {
+            assert!(CAUSES.contains(&word(cause.name())), "{}", cause.name());
+        }
+        let mut colours: Vec<usize> =
+            Legs::default().parts().iter().map(|(name, _)| colour(name)).collect();
+        colours.sort_unstable();
+        colours.dedup();
+        assert_eq!(colours.len(), Legs::default().parts().len());
+    }
 }

@@ -38,20 +38,17 @@ fn lines(rows: &[Row]) -> Vec<[String; HEADS.len()]> {
     let several = rows.iter().filter(|row| row.devices.len() > 1);
     let each = several.flat_map(|row| {
         let title = verdict::title(row, rows);
-        row.devices.iter().enumerate().map(move |(index, device)| {
-            let name = if index == 0 { title.clone() } else { String::new() };
-            cells(name, index, device)
-        })
+        row.devices.iter().enumerate().map(move |(index, device)| cells(&title, index, device))
     });
     each.collect()
 }
 
-fn cells(name: String, index: usize, device: &DeviceRow) -> [String; HEADS.len()] {
+fn cells(name: &str, index: usize, device: &DeviceRow) -> [String; HEADS.len()] {
     let figure = |value: Option<f64>, unit: &str| {
         value.map_or(NOTHING.to_owned(), |value| format!("{}{unit}", three_digits(value)))
     };
     [
-        name,
+        name.to_owned(),
         format!("{index}: {}", device.drive),
         device.role.to_owned(),
         bytes(device.sent_bytes),
@@ -70,7 +67,13 @@ pub fn table(rows: &[Row]) -> Option<Table> {
     table
         .set_header(HEADS.iter().enumerate().map(|(at, head)| aligned(at < WORDS, (*head).into())));
     let empty = lines.is_empty();
-    for line in lines {
+    let mut last = String::new();
+    for mut line in lines {
+        // The row is named once; a page, whose rows can be sorted, has its name in each line.
+        match line[0] == last {
+            true => line[0].clear(),
+            false => last.clone_from(&line[0]),
+        }
         table.add_row(line.into_iter().enumerate().map(|(at, text)| aligned(at < WORDS, text)));
     }
     (!empty).then_some(table)

@@ -55,15 +55,18 @@ fn side_by_side(page: &mut Page, outcome: &Outcome) {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
         page.section(&format!("{}: what the drive held before", lines[0].workload));
-        let heads: Vec<&str> =
-            ["drive", "layer"].into_iter().chain(states.iter().copied()).collect();
+        let several = lines.iter().any(|line| line.drive != lines[0].drive);
+        let names: &[&str] = if several { &["drive", "layer"] } else { &["layer"] };
+        let heads: Vec<&str> = names.iter().chain(&states).copied().collect();
         let mut table = Table::new(&heads);
         for line in lines {
-            let names = [line.drive.to_owned(), line.layer.to_owned()].into_iter();
+            let drive = several.then(|| line.drive.to_owned());
+            let names = drive.into_iter().chain([line.layer.to_owned()]);
             table.row(names.chain(states.iter().map(|state| line.cell(state))));
         }
         page.table(&table);
-        page.paragraph(&format!("{}.", report::title(&outcome.rows)));
+        let on = if several { String::new() } else { format!(" On {}.", lines[0].drive) };
+        page.paragraph(&format!("{}.{on}", report::title(&outcome.rows)));
     }
     for text in report::verdicts(outcome).iter().chain(&report::about_states(outcome)) {
         page.paragraph(text);
@@ -84,8 +87,11 @@ fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
         first.warm,
     ));
     for remark in &first.remarks {
-        page.paragraph(&format!("About the workload: {remark}."));
+        page.paragraph(&format!("To know: {remark}."));
     }
+    // The heading says what all rows have in common.
+    let columns = columns.iter().filter(|(head, _)| !["drive", "state"].contains(head));
+    let columns: Vec<&Column> = columns.collect();
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
     let mut table = Table::new(&heads);
     let least = |row: &&Row| row.busy_ratio.is_some();

@@ -266,10 +266,10 @@ fn host_table(rows: &[Row]) -> Table {
         ("ack", |row| row.ack.to_owned()),
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
         ("read p50", |row| latency(row.latency_ns.read, |read| read.p50)),
-        ("p99", |row| latency(row.latency_ns.read, |read| read.p99)),
+        ("read p99", |row| latency(row.latency_ns.read, |read| read.p99)),
         ("write p50", |row| latency(row.latency_ns.write, |write| write.p50)),
-        ("p99", |row| latency(row.latency_ns.write, |write| write.p99)),
-        ("p99.99", |row| latency(row.latency_ns.write, |write| write.p9999)),
+        ("write p99", |row| latency(row.latency_ns.write, |write| write.p99)),
+        ("write p99.99", |row| latency(row.latency_ns.write, |write| write.p9999)),
     ];
     of_rows(&columns, rows)
 }
@@ -282,7 +282,7 @@ fn cost_table(rows: &[Row]) -> Table {
         ("host can write", |row| life(row.life.host_tb)),
         ("by erases", |row| life(row.life.host_tb_by_erases)),
         ("erases p50", |row| row.erases.p50.to_string()),
-        ("p99", |row| row.erases.p99.to_string()),
+        ("erases p99", |row| row.erases.p99.to_string()),
         ("energy", |row| match row.energy.mj_per_host_gb {
             Some(_) => format!("{} J", joules(row.energy.mj)),
             None => NOTHING.to_owned(),
@@ -302,7 +302,7 @@ fn legs_table(rows: &[Row]) -> Table {
     for row in rows {
         for (kind, latency) in [("reads", row.latency_ns.read), ("writes", row.latency_ns.write)] {
             let Some(latency) = latency else { continue };
-            for (what, legs) in [(kind, latency.legs), ("  p99 and above", latency.legs_p99)] {
+            for (what, legs) in [(kind, latency.legs), ("  slowest 1 %", latency.legs_p99)] {
                 let parts = legs.parts().map(|(_, part)| nanos(part));
                 let cells = [name(row), what.to_owned(), nanos(legs.total())].into_iter();
                 table.add_row(cells.chain(parts));

@@ -5,8 +5,12 @@ use hostftl_sim::Row;
 
 use crate::units::bytes;
 
-/// From here on a ratio of busy times is worth a word.
-const CLEARLY_LESS: f64 = 0.95;
+/// Below this ratio of busy times a layer clearly pays.
+pub const CLEARLY_LESS: f64 = 0.95;
+/// Below this ratio, and not below the other, it is a small gain.
+pub const A_LITTLE_LESS: f64 = 0.995;
+/// Above this ratio a layer costs more than it saves.
+pub const CLEARLY_MORE: f64 = 1.05;
 
 /// The rows of each drive in each state under each workload.
 pub fn groups(rows: &[Row]) -> Vec<&[Row]> {
@@ -59,11 +63,23 @@ pub fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
         ..CLEARLY_LESS => {
             format!("{layer} divides the drive's work by {less:.2}; it takes {memory} of memory.")
         }
+        ..A_LITTLE_LESS => {
+            format!("{layer} is a small gain: {}; it takes {memory} of memory.", gain(ratio))
+        }
+        ..=CLEARLY_MORE => format!(
+            "{layer} changes little: the drive works {ratio:.2} times as long as {under}; it takes \
+             {memory} of memory."
+        ),
         _ => format!(
             "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, \
              and it takes {memory} of memory."
         ),
     })
+}
+
+/// What a ratio that is a small gain comes to.
+fn gain(ratio: f64) -> String {
+    format!("the drive works {:.1} % less", 100.0 * (1.0 - ratio))
 }
 
 /// The row of a group whose layer spares the drive most work, if any does clearly.
@@ -85,8 +101,20 @@ pub fn of_all(rows: &[Row]) -> String {
     });
     let several = rows.iter().all(|row| row.devices.len() > 1);
     let Some(most) = most else {
-        return match (related, rows.iter().any(|row| !is_base(row))) {
-            (true, true) => "No layer pays here: the drive works as long as without it.".into(),
+        let others = || rows.iter().filter(|row| !is_base(row));
+        let least = others().filter_map(|row| Some((row, row.busy_ratio?)));
+        let least = least.min_by(|one, other| one.1.total_cmp(&other.1));
+        return match (related, others().next().is_some()) {
+            (true, true) => match least {
+                Some((row, ratio @ ..A_LITTLE_LESS)) => {
+                    format!("A small gain at the most: with {} {}.", title(row, rows), gain(ratio))
+                }
+                Some((row, ratio)) => format!(
+                    "No layer pays here: the least is {}, with {ratio:.2} times the work.",
+                    title(row, rows)
+                ),
+                None => "No layer pays here.".into(),
+            },
             _ if several => {
                 "Without `raid5` and another layer nothing is told relative to it.".into()
             }
