@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hostftl_drives::{DeviceSpec, DriveError};
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, LayerChoice, Load, Stack, StackError, Study, Warm, default_memory};
-use hostftl_trace::Source;
+use hostftl_trace::{Source, TraceError};
 
 use crate::wrong::Wrong;
 use crate::{nearest, units};
@@ -94,10 +94,13 @@ impl Question {
 /// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
 ///
 /// # Errors
-/// When its options make no sense.
+/// When its options make no sense, or a file that defines workloads can't be used.
 pub fn source(text: &str, skip_bad: bool) -> Result<Source, Wrong> {
-    let mut source: Source = text.parse().map_err(Wrong::usage)?;
-    if let Source::File(file) = &mut source {
+    let mut source: Source = text.parse().map_err(|error| match error {
+        TraceError::Options { .. } | TraceError::Workload { .. } => Wrong::usage(error),
+        of_a_file => Wrong::failed(of_a_file),
+    })?;
+    if let Source::File(file) = source.plain_mut() {
         file.skip_bad |= skip_bad;
     }
     Ok(source)
@@ -149,7 +152,7 @@ pub fn stack(text: &str) -> Result<Stack, Wrong> {
         StackError::Drive(DriveError::Unknown { name, .. }) => {
             let known: Vec<&str> = DeviceSpec::names().collect();
             let text = nearest::unknown("drive", &name, &known);
-            Wrong::usage(format!("{text}, or the path of a TOML file"))
+            Wrong::usage(format!("{text}, or the path of a TOML file or of MQSim's XML"))
         }
         other => Wrong::failed(other),
     })

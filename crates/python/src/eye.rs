@@ -45,9 +45,14 @@ impl Watch for Eye<'_> {
     fn noticed(&self, workload: &str, notes: &Notes) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // That addresses are packed was asked for, and each row says it in its remarks.
-        let mut notes = *notes;
+        let mut notes = notes.clone();
         notes.compacted = false;
         warnings.extend(notes.warnings().iter().map(|text| format!("{workload}: {text}")));
+    }
+
+    fn left(&self, device: &str, texts: &[String]) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.extend(texts.iter().map(|text| format!("{device}: {text}")));
     }
 
     fn cancelled(&self) -> bool {

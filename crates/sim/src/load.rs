@@ -144,7 +144,7 @@ impl Loaded {
     ) -> Result<Self, TraceError> {
         let source = load.source.clone();
         let mut stream = source.open(seed, compact)?;
-        let is_file = matches!(source, Source::File(_));
+        let is_file = matches!(source.plain(), Source::File(_));
         let mut loaded = Loaded {
             source,
             seed,
@@ -168,7 +168,7 @@ impl Loaded {
             }
         }
         loaded.notes = stream.notes();
-        match &loaded.source {
+        match loaded.source.plain() {
             Source::File(file) if loaded.records == 0 => {
                 Err(TraceError::Empty { path: file.path.clone() })
             }

@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
         if study.compact {
             text += " --compact";
         }
-        if matches!(&self.workload.source, Source::File(file) if file.skip_bad) {
+        if matches!(self.workload.source.plain(), Source::File(file) if file.skip_bad) {
             text += " --skip-bad";
         }
         text
@@ -206,6 +206,10 @@ fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
             let path = file.path.to_string_lossy();
             let options = text.strip_prefix(&*path).and_then(|rest| rest.strip_prefix(':'));
             (kind("trace"), options.unwrap_or_default())
+        }
+        Source::Told(_) => {
+            let options = text.to_ascii_lowercase().find(".xml:").map(|at| &text[at + 5..]);
+            (kind("mqsim"), options.unwrap_or_default())
         }
         _ => {
             let text = text.strip_prefix("synth:").unwrap_or(text);

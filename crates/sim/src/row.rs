@@ -152,10 +152,21 @@ pub struct Row {
     /// What only this kind of layer tells of itself, at the end.
     #[serde(skip)]
     pub facts: Vec<(&'static str, u64)>,
-    /// What was noticed about the workload, a sentence each.
+    /// What was noticed about the workload and the drive, a sentence each.
     pub remarks: Vec<String>,
     /// One number for everything that the layer and its drive did, in hex.
     pub digest: String,
+}
+
+/// What a reader of the row should know of its workload and its devices, a sentence each.
+fn remarks(cell: &Cell) -> Vec<String> {
+    let mut texts = cell.load.remarks();
+    for device in &cell.stack.devices {
+        let about = device.left().iter().map(|text| format!("{}: {text}", device.name()));
+        let fresh: Vec<String> = about.filter(|text| !texts.contains(text)).collect();
+        texts.extend(fresh);
+    }
+    texts
 }
 
 /// What a row is made from, besides the world itself.
@@ -236,7 +247,7 @@ impl Row {
             workload_ns: cell.load.duration(),
             simulated_ns: simulated,
             steps: world.steps(),
-            remarks: cell.load.remarks(),
+            remarks: remarks(cell),
             digest: format!("{:016x}", world.digest()),
         };
         row.numbers()

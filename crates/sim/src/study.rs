@@ -68,8 +68,26 @@ pub trait Watch: Sync {
         let _ = (workload, notes);
     }
 
+    /// What the file of the device of that name says and is not carried over, before the first
+    /// row.
+    fn left(&self, device: &str, texts: &[String]) {
+        let _ = (device, texts);
+    }
+
     /// Whether to stop now.
     fn cancelled(&self) -> bool;
+}
+
+/// Tells `watch` of each device whose file says more than its model knows, once.
+pub fn tell_of_devices(study: &Study, watch: &dyn Watch) {
+    let devices = study.drives.iter().flat_map(|stack| &stack.devices);
+    let mut told: Vec<&str> = Vec::new();
+    for device in devices.filter(|device| !device.left().is_empty()) {
+        if !told.contains(&device.name()) {
+            told.push(device.name());
+            watch.left(device.name(), device.left());
+        }
+    }
 }
 
 /// Looks on without a word.
@@ -154,6 +172,7 @@ fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     for (workload, load) in study.workloads.iter().zip(&loads) {
         watch.noticed(&workload.name, &load.notes);
     }
+    tell_of_devices(study, watch);
     Ok(loads)
 }
 

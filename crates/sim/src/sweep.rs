@@ -19,7 +19,7 @@ use crate::place::{self, Place};
 use crate::player::MOST_UNDER_WAY;
 use crate::row::Row;
 use crate::schedule;
-use crate::study::{LOADS_SHARE, Study, Watch};
+use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
 /// What is varied beside what a study varies.
 #[derive(Clone, Debug)]
@@ -94,7 +94,8 @@ impl Sweep {
             });
             of.push(each.collect::<Vec<_>>());
         }
-        let is_file = |index: &usize| matches!(study.workloads[*index].source, Source::File(_));
+        let is_file =
+            |index: &usize| matches!(study.workloads[*index].source.plain(), Source::File(_));
         let files = keys.iter().filter(|(index, _)| is_file(index)).count().max(1);
         let most = study.memory / LOADS_SHARE / files as u64;
         let free = vec![schedule::Job::default(); keys.len()];
@@ -111,6 +112,7 @@ impl Sweep {
                 watch.noticed(&study.workloads[*workload].name, &load.notes);
             }
         }
+        tell_of_devices(study, watch);
         Ok(Sweep { studies, loads, of, cancelled })
     }
 

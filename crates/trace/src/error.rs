@@ -110,6 +110,16 @@ pub enum TraceError {
         /// Why, and what to do.
         why: String,
     },
+    /// A file that defines workloads for another program is not what it should be.
+    #[error("{}:{line}: {why}", path.display())]
+    Definition {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
     /// A synthetic workload's text makes no sense.
     #[error("synth:{text}: {why}")]
     Workload {

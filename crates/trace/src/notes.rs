@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 /// What was noticed so far, and what the user asked for that changes what is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notes {
     /// Requests that did not begin or end at a sector's edge, and were widened.
     pub widened: u64,
@@ -50,6 +50,10 @@ pub struct Notes {
     pub compacted: bool,
     /// How well the user says that the written data compresses, whatever the trace says.
     pub compress: Option<Compressibility>,
+    /// What the file of another program says of the workload and is not carried over, a sentence
+    /// each.
+    #[serde(skip)]
+    pub left: Vec<String>,
     #[serde(skip)]
     records: u64,
     #[serde(skip)]
@@ -122,7 +126,7 @@ impl Notes {
 
     /// What the user should know, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut texts = Vec::new();
+        let mut texts = self.left.clone();
         if let Some((Place { line, column }, expected)) = self.first_bad {
             let place =
                 if column > 0 { format!("line {line}:{column}") } else { format!("record {line}") };

@@ -9,6 +9,7 @@ use crate::error::TraceError;
 use crate::file::TraceFile;
 use crate::format::Format;
 use crate::like::{self, Like, LikeStream};
+use crate::mqsim;
 use crate::notes::Notes;
 use crate::reader::Reader;
 use crate::record::{Op, Record};
@@ -28,12 +29,24 @@ pub enum Source {
     Synth(Workload),
     /// A synthetic workload that is like a real volume.
     Like(Like),
+    /// One of the others, as the file of another program defines it.
+    Told(Box<Told>),
+}
+
+/// A source that the file of another program defines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// What it is here: a file or a synthetic workload.
+    pub(crate) plain: Source,
+    /// What is not carried over, a sentence each.
+    pub(crate) left: Vec<String>,
 }
 
 impl FromStr for Source {
     type Err = TraceError;
 
-    /// `synth:…` is a workload, anything else a file, perhaps with options behind it.
+    /// `synth:…` is a workload, `….xml` MQSim's definition of workloads, anything else a trace,
+    /// perhaps with options behind it. A definition is read at once.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         match text.strip_prefix(SYNTH) {
             Some(work) => match work.strip_prefix(LIKE) {
@@ -42,7 +55,10 @@ impl FromStr for Source {
                     .map_err(|why| TraceError::Workload { text: work.to_owned(), why }),
                 None => Ok(Source::Synth(work.parse()?)),
             },
-            None => Ok(Source::File(text.parse()?)),
+            None => match mqsim::source(text)? {
+                Some(source) => Ok(source),
+                None => Ok(Source::File(text.parse()?)),
+            },
         }
     }
 }
@@ -53,11 +69,28 @@ impl fmt::Display for Source {
             Source::File(file) => file.fmt(f),
             Source::Synth(_) => f.write_str("the synthetic workload"),
             Source::Like(like) => write!(f, "a workload like {}", like.volume.name),
+            Source::Told(told) => told.plain.fmt(f),
         }
     }
 }
 
 impl Source {
+    /// The source without what is said of it: never one that is told.
+    pub fn plain(&self) -> &Source {
+        match self {
+            Source::Told(told) => &told.plain,
+            plain => plain,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn plain_mut(&mut self) -> &mut Source {
+        match self {
+            Source::Told(told) => &mut told.plain,
+            plain => plain,
+        }
+    }
+
     /// How well the written data compresses, as the options of the source say; nothing when they do
     /// not, but then the file itself may, write by write.
     pub fn compressibility(&self) -> Option<Compressibility> {
@@ -65,12 +98,13 @@ impl Source {
             Source::File(file) => file.compress,
             Source::Synth(work) => work.compress,
             Source::Like(like) => like.compress,
+            Source::Told(told) => told.plain.compressibility(),
         }
     }
 
     /// Whether anything of its records is chosen at random, so that they depend on the seed.
     pub fn is_drawn(&self) -> bool {
-        !matches!(self, Source::File(file) if file.compress.is_none())
+        !matches!(self.plain(), Source::File(file) if file.compress.is_none())
     }
 
     /// The records from the start. `seed` matters to what is chosen at random only; `compact` packs
@@ -83,10 +117,14 @@ impl Source {
             Source::File(file) => Raw::File(Reader::open(file)?),
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
             Source::Like(like) => Raw::Like(LikeStream::new(like, seed)),
+            Source::Told(told) => {
+                let stream = told.plain.open(seed, compact)?;
+                return Ok(Stream { left: told.left.clone(), ..stream });
+            }
         };
         let records = if compact { Records::Compact(Compact::new(raw)) } else { Records::Raw(raw) };
         let draws = self.compressibility().map(|choice| Draws::new(choice, seed));
-        Ok(Stream { records, draws })
+        Ok(Stream { records, draws, left: Vec::new() })
     }
 
     /// Reads everything once and counts it.
@@ -101,7 +139,7 @@ impl Source {
         }
         sum.notes = stream.notes();
         sum.widened = sum.notes.widened;
-        match self {
+        match self.plain() {
             Source::File(file) if sum.records == 0 => {
                 Err(TraceError::Empty { path: file.path.clone() })
             }
@@ -114,6 +152,8 @@ impl Source {
 pub struct Stream {
     records: Records,
     draws: Option<Draws>,
+    /// What is not carried over from the file of another program, a sentence each.
+    left: Vec<String>,
 }
 
 /// Records before it is said how well they compress.
@@ -149,6 +189,7 @@ impl Stream {
     pub fn notes(&self) -> Notes {
         let mut notes = self.raw().notes();
         notes.compacted = matches!(self.records, Records::Compact(_));
+        notes.left.clone_from(&self.left);
         notes
     }
 
@@ -190,7 +231,7 @@ enum Raw {
 impl Raw {
     fn notes(&self) -> Notes {
         match self {
-            Raw::File(reader) => *reader.notes(),
+            Raw::File(reader) => reader.notes().clone(),
             Raw::Synth(_) | Raw::Like(_) => Notes::default(),
         }
     }
@@ -209,7 +250,7 @@ impl Iterator for Raw {
 }
 
 /// What a workload holds. Lengths are in sectors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// All records.
     pub records: u64,

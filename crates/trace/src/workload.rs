@@ -69,11 +69,15 @@ impl FromStr for Workload {
     type Err = TraceError;
 
     fn from_str(text: &str) -> Result<Self, TraceError> {
-        parse(text).map_err(|why| TraceError::Workload { text: text.to_owned(), why })
+        workload(text).map_err(|why| TraceError::Workload { text: text.to_owned(), why })
     }
 }
 
-fn parse(text: &str) -> Result<Workload, String> {
+/// The workload that the text behind `synth:` means.
+///
+/// # Errors
+/// What is wrong and what is right.
+pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
     let pattern = pattern.ok_or_else(|| {
@@ -165,7 +169,7 @@ fn theta(text: &str) -> Result<u32, String> {
 }
 
 /// A number with an optional binary suffix: `64m` is 67,108,864.
-fn amount(text: &str) -> Option<u64> {
+pub(crate) fn amount(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => (&text[..text.len() - 1], 10),
         b'm' => (&text[..text.len() - 1], 20),

@@ -4,6 +4,7 @@ mod drive;
 mod hard;
 mod image;
 mod log;
+mod mqsim;
 mod nbd;
 mod nvme;
 mod page;
@@ -76,6 +77,13 @@ pub const ALL: &[Target] = &[
     Target { name: "whole-volume", made: whole::volumes, check: whole::check, buffers: 256 << 20 },
     Target { name: "trace", made: trace::traces, check: trace::check, buffers: SMALL },
     Target { name: "drive-toml", made: drive::drives, check: drive::check, buffers: SMALL },
+    Target { name: "drive-xml", made: mqsim::drives, check: drive::check, buffers: SMALL },
+    Target {
+        name: "work-xml",
+        made: mqsim::workloads,
+        check: mqsim::check_workloads,
+        buffers: SMALL,
+    },
     Target { name: "volume-toml", made: volume::volumes, check: volume::check, buffers: SMALL },
     Target { name: "recording", made: recording::whole, check: recording::check, buffers: SMALL },
     Target {

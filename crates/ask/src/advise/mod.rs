@@ -230,7 +230,7 @@ fn study(args: &Request) -> Result<Study, Wrong> {
         layers.insert(0, LayerKind::Passthrough.into());
     }
     Ok(Study {
-        compact: matches!(source, Source::File(_)),
+        compact: matches!(source.plain(), Source::File(_)),
         workloads: vec![Load { name: args.trace.clone(), source }],
         drives: vec![stack],
         layers,
@@ -352,10 +352,11 @@ fn compressed(
         one.waf_total.unwrap_or(1.0).total_cmp(&other.waf_total.unwrap_or(1.0))
     });
     let Some(best) = best.filter(|_| !stream.has_saved()) else { return Ok(None) };
-    match &mut source {
+    match source.plain_mut() {
         Source::File(file) => file.compress = Some(RATIO),
         Source::Synth(work) => work.compress = Some(RATIO),
         Source::Like(like) => like.compress = Some(RATIO),
+        Source::Told(_) => unreachable!("a plain source is not told"),
     }
     let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned();
     let (name, layers) = (args.trace.clone(), layers.collect());

@@ -11,7 +11,7 @@ use crate::units::{bytes, count, counted};
 /// The drive models of studies: what they are, and every key of one
 ///
 /// Keys stand behind the drive's name, as in tlc:capacity=2g:gc=fifo, wherever a drive is named, or
-/// in a TOML file that is named instead. Without a name, all that are built in are listed.
+/// in a TOML file that is named instead, or MQSim's ssdconfig.xml. Without a name, all that are built in are listed.
 #[derive(clap::Args)]
 pub struct Args {
     /// These drives with their keys
@@ -36,6 +36,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             }
         }
     }
+    specs.iter().for_each(|spec| warn(spec.name(), spec.left()));
     if console.is_json() {
         return console.value(&specs.iter().map(catalogue::drive).collect::<Vec<_>>());
     }
@@ -49,6 +50,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Says what the file of a device says and is not carried over.
+pub fn warn(device: &str, texts: &[String]) {
+    texts.iter().for_each(|text| eprintln!("hostftl: warning: {device}: {text}"));
 }
 
 fn text(spec: &DeviceSpec, console: &mut Console) -> Result<(), Failure> {

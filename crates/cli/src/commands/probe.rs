@@ -69,6 +69,7 @@ pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     }
     let neither = |why| Failure::failed(format!("{why}; and no device has that name"));
     let spec = DriveSpec::find(target).map_err(neither)?;
+    super::drives::warn(target, &spec.left);
     let mut model = Modelled::new(&spec).map_err(said)?;
     probe(&mut model, seed).map_err(said)
 }

@@ -10,7 +10,7 @@ use crate::pool::PoolError;
 #[derive(Debug, Error)]
 pub enum DriveError {
     /// Neither a built-in drive nor a file.
-    #[error("no drive '{name}': use {known}, or the path of a TOML file")]
+    #[error("no drive '{name}': use {known}, or the path of a TOML file or of MQSim's XML")]
     Unknown {
         /// What was asked for.
         name: String,

@@ -92,7 +92,9 @@ pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
         text.fault(at, error.message().replace('\n', " "))
     })?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
-    file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))
+    let mut spec = file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))?;
+    spec.left.clone_from(&text.left);
+    Ok(spec)
 }
 
 impl File {
@@ -143,6 +145,7 @@ impl File {
             energy: self.energy(&shape, [read, program, erase, bus])?,
             cycles: optional("cycles", &self.cycles, 1, u32::MAX, self.cell.defaults().cycles)?,
             zoned: None,
+            left: Vec::new(),
         };
         self.buffered(&spec)?;
         let raw = self.is_raw()?;

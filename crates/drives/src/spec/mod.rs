@@ -1,4 +1,4 @@
-//! A drive as its TOML file describes it, checked.
+//! A drive as its TOML file describes it, or MQSim's, checked.
 
 mod cell;
 mod emmc;
@@ -82,6 +82,8 @@ pub struct DriveSpec {
     /// The segments of a raw device, which leaves translation to the layer; one of its units is a
     /// lane.
     pub zoned: Option<ZonedSpec>,
+    /// What the file of another program says of the drive and is not carried over, a sentence each.
+    pub left: Vec<String>,
 }
 
 /// Energy in nJ.
@@ -113,6 +115,15 @@ impl DeviceSpec {
     /// device was made without a text.
     pub fn about(&self) -> String {
         text::about(self.name())
+    }
+
+    /// What the file of another program says of the device and is not carried over, a sentence
+    /// each.
+    pub fn left(&self) -> &[String] {
+        match self {
+            DeviceSpec::Flash(spec) => &spec.left,
+            _ => &[],
+        }
     }
 
     /// `block`, `zoned`, `scm` or `emmc`, as in its file.
@@ -159,13 +170,13 @@ impl DriveSpec {
         file::spec(&text::find(name)?)
     }
 
-    /// The drive that `text` describes; `origin` is its name in messages.
+    /// The drive that `text` describes, in TOML or as MQSim's XML; `origin` is its name in
+    /// messages.
     ///
     /// # Errors
     /// The line that is wrong, and why.
     pub fn parse(text: &str, origin: &str) -> Result<Self, DriveError> {
-        let (name, origin) = (origin.to_owned(), origin.to_owned());
-        file::spec(&Text { name, origin, text: text.to_owned(), options: Vec::new() })
+        file::spec(&Text::new(origin, origin, text.to_owned())?)
     }
 
     /// What the host sees of the drive.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use hostftl_mqsim::Drive;
+
 use super::error::DriveError;
 
 /// The drives that every program has built in, by name.
@@ -35,6 +37,11 @@ pub struct Text {
     pub text: String,
     /// The options by the line that they set, from 1.
     pub options: Vec<(usize, String)>,
+    /// Where the text was made from a file of another program: for each line, the line of that file
+    /// and the key there.
+    made_of: Vec<(usize, &'static str)>,
+    /// What that file says and the drive does not, a sentence each.
+    pub left: Vec<String>,
 }
 
 /// The names of the built-in drives.
@@ -57,8 +64,7 @@ pub fn find(asked: &str) -> Result<Text, DriveError> {
         Some((_, text)) => (*text).to_owned(),
         None => read(origin)?,
     };
-    let mut found =
-        Text { name: asked.to_owned(), origin: origin.to_owned(), text, options: Vec::new() };
+    let mut found = Text::new(asked, origin, text)?;
     for option in options {
         found.set(&option);
     }
@@ -120,6 +126,27 @@ fn split(asked: &str) -> (&str, Vec<String>) {
 }
 
 impl Text {
+    /// What `text` says, which is TOML or MQSim's XML; `origin` is its name in messages.
+    ///
+    /// # Errors
+    /// The line of XML that is wrong, and why.
+    pub fn new(name: &str, origin: &str, text: String) -> Result<Self, DriveError> {
+        let (name, origin) = (name.to_owned(), origin.to_owned());
+        let (options, made_of, left) = (Vec::new(), Vec::new(), Vec::new());
+        // TOML never begins like this.
+        if !text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('<') {
+            return Ok(Text { name, origin, text, options, made_of, left });
+        }
+        let fault = |fault: hostftl_mqsim::Fault| DriveError::Line {
+            origin: origin.clone(),
+            line: fault.line,
+            why: fault.why,
+        };
+        let Drive { toml: text, lines: made_of, left } =
+            hostftl_mqsim::drive(&text).map_err(fault)?;
+        Ok(Text { name, origin, text, options, made_of, left })
+    }
+
     /// The kind of device that it describes: `block` unless it says otherwise.
     pub fn kind(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
@@ -163,7 +190,14 @@ impl Text {
                 let (name, option) = (self.origin.clone(), option.clone());
                 DriveError::Option { name, option, why }
             }
-            None => DriveError::Line { origin: self.origin.clone(), line, why },
+            None => {
+                let (line, why) = match self.made_of.get(line - 1) {
+                    None => (line, why),
+                    Some((theirs, "")) => (*theirs, why),
+                    Some((theirs, key)) => (*theirs, format!("{key}: {why}")),
+                };
+                DriveError::Line { origin: self.origin.clone(), line, why }
+            }
         }
     }
 }

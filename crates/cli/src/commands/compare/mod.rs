@@ -33,11 +33,12 @@ pub use scale::years;
 #[derive(clap::Args)]
 pub struct Args {
     /// Traces of any known format, perhaps with options as in FILE:format=msr,dev=0; or workloads
-    /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01
+    /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01;
+    /// or MQSim's, as in workload.xml:capacity=29g
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
-    /// Drive models by name or TOML file, with commas between; several devices for one layer as in
-    /// 4*tlc and slc-1g+qlc-64k, or as the TOML file of a stack
+    /// Drive models by name, TOML file or MQSim's ssdconfig.xml, with commas between; several
+    /// devices for one layer as in 4*tlc and slc-1g+qlc-64k, or as the TOML file of a stack
     #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
     drives: Vec<String>,
     /// Layers, with commas between, perhaps with parameters as in hard:spare=10; unless given,

@@ -107,6 +107,12 @@ impl Watch for Progress {
         }
     }
 
+    fn left(&self, device: &str, texts: &[String]) {
+        if self.warns {
+            crate::commands::drives::warn(device, texts);
+        }
+    }
+
     fn cancelled(&self) -> bool {
         interrupt::asked()
     }

@@ -1,0 +1,319 @@
+//! `ssdconfig.xml`: a drive as the text of a drive model says it.
+
+use std::fmt::Display;
+
+use roxmltree::Node;
+
+use super::keys::{At, Keys};
+use super::{DRIVE, Fault, document, line};
+
+/// The section of the drive, and that of its flash within.
+const DEVICE: &str = "Device_Parameter_Set";
+const HOST: &str = "Host_Parameter_Set";
+const FLASH: &str = "Flash_Parameter_Set";
+
+/// A drive as its TOML file would describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drive {
+    /// That file's text.
+    pub toml: String,
+    /// For each line of it, the line of the XML file that says so, and MQSim's key; no key where a
+    /// line is of nobody.
+    pub lines: Vec<(usize, &'static str)>,
+    /// What is not carried over, a sentence each.
+    pub left: Vec<String>,
+}
+
+impl Drive {
+    fn set(&mut self, line: usize, theirs: &'static str, ours: &str, value: impl Display) {
+        self.toml += &format!("{ours} = {value}\n");
+        self.lines.push((line, theirs));
+    }
+
+    fn word(&mut self, line: usize, theirs: &'static str, ours: &str, value: impl Display) {
+        self.set(line, theirs, ours, format_args!("\"{value}\""));
+    }
+}
+
+/// The drive that MQSim's configuration describes.
+///
+/// # Errors
+/// The line that is wrong: no XML, another file, a key that is missing or makes no sense, or a
+/// drive of another kind than flash with a map of pages.
+pub fn drive(text: &str) -> Result<Drive, Fault> {
+    let document = document(text, DRIVE)?;
+    let root = document.root_element();
+    let device = section(root, DEVICE)?;
+    let flash = section(device, FLASH)?;
+    let head = "# A drive of MQSim's configuration file.\n".to_owned();
+    let mut made = Drive { toml: head, lines: vec![(line(&root), "")], left: Vec::new() };
+    let mut keys = Keys::of(device, &[FLASH])?;
+    let mut cells = Keys::of(flash, &[])?;
+    possible(&mut keys)?;
+    shape(&mut made, &mut keys, &mut cells)?;
+    times(&mut made, &mut keys, &mut cells)?;
+    translation(&mut made, &mut keys)?;
+    suspension(&mut made, &mut keys, &mut cells)?;
+    if let Some(host) = child(root, HOST) {
+        let mut keys = Keys::of(host, &[])?;
+        made.left.extend(keys.leave(&LINK, "the host's link and its own time are not modelled"));
+        made.left.extend(keys.leave(&LOGS, "see --html and --json for figures over time"));
+        made.left.extend(keys.others());
+    }
+    for (names, why) in UNMODELLED {
+        made.left.extend(keys.leave(names, why));
+    }
+    let spare = ["Page_Metadat_Capacity"];
+    made.left.extend(cells.leave(&spare, "spare bytes of a page take no time on the bus"));
+    made.left.extend(keys.others());
+    made.left.extend(cells.others());
+    Ok(made)
+}
+
+/// Keys of the host's section.
+const LINK: [&str; 3] = ["PCIe_Lane_Bandwidth", "PCIe_Lane_Count", "SATA_Processing_Delay"];
+const LOGS: [&str; 2] = ["Enable_ResponseTime_Logging", "ResponseTime_Logging_Period_Length"];
+
+/// Keys of the drive's section that have no counterpart, and why.
+const UNMODELLED: [(&[&str], &str); 9] = [
+    (&["Seed"], "a study has one seed for all, see --seed"),
+    (&["Enabled_Preconditioning"], "a study says what the drive held before, see --warm"),
+    (
+        &["HostInterface_Type", "IO_Queue_Depth", "Queue_Fetch_Size"],
+        "the host's queues are not modelled; --closed-loop says how much is under way",
+    ),
+    (
+        &[
+            "Data_Cache_Sharing_Mode",
+            "Data_Cache_DRAM_Row_Size",
+            "Data_Cache_DRAM_Data_Rate",
+            "Data_Cache_DRAM_Data_Busrt_Size",
+            "Data_Cache_DRAM_Data_Burst_Size",
+            "Data_Cache_DRAM_tRCD",
+            "Data_Cache_DRAM_tCL",
+            "Data_Cache_DRAM_tRP",
+        ],
+        "the drive's memory takes no time",
+    ),
+    (
+        &["Ideal_Mapping_Table", "CMT_Capacity", "CMT_Sharing_Mode"],
+        "the drive's map is always whole in its memory",
+    ),
+    (
+        &["Plane_Allocation_Scheme", "Transaction_Scheduling_Policy"],
+        "a map unit always has the same plane, and a die serves in the order of asking",
+    ),
+    (
+        &["GC_Exec_Threshold", "GC_Hard_Threshold", "Preemptible_GC_Enabled"],
+        "collection is paced by the host's writes",
+    ),
+    (&["Dynamic_Wearleveling_Enabled"], "wear is levelled by moving what lags behind, see level"),
+    (&["Flash_Comm_Protocol"], "a bus has its rate and nothing else"),
+];
+
+fn child<'a>(node: Node<'a, 'a>, name: &str) -> Option<Node<'a, 'a>> {
+    node.children().find(|it| it.is_element() && it.tag_name().name() == name)
+}
+
+fn section<'a>(node: Node<'a, 'a>, name: &str) -> Result<Node<'a, 'a>, Fault> {
+    let missing = || format!("{} has no {name}", node.tag_name().name());
+    child(node, name).ok_or_else(|| Fault { line: line(&node), why: missing() })
+}
+
+/// Refuses what is not flash with a map of pages.
+fn possible(keys: &mut Keys) -> Result<(), Fault> {
+    keys.one_of("Memory_Type", &[("FLASH", ())])?;
+    let mapping = keys.one_of("Address_Mapping", &[("PAGE_LEVEL", true), ("HYBRID", false)])?;
+    match mapping {
+        Some(At { line, value: false }) => {
+            Err(Fault { line, why: "a drive with a HYBRID map is not modelled".into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Channels, chips, dies, planes, blocks and pages.
+fn shape(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
+    let buses: [(&'static str, &str); 2] =
+        [("Flash_Channel_Count", "channels"), ("Chip_No_Per_Channel", "ways")];
+    for (theirs, ours) in buses {
+        let At { line, value } = keys.needed::<u32>(theirs)?;
+        made.set(line, theirs, ours, value);
+    }
+    let counts: [(&'static str, &str); 4] = [
+        ("Die_No_Per_Chip", "dies"),
+        ("Plane_No_Per_Die", "planes"),
+        ("Block_No_Per_Plane", "blocks"),
+        ("Page_No_Per_Block", "pages"),
+    ];
+    for (theirs, ours) in counts {
+        let At { line, value } = cells.needed::<u32>(theirs)?;
+        made.set(line, theirs, ours, value);
+    }
+    let At { line, value } = cells.needed::<u32>("Page_Capacity")?;
+    if !value.is_multiple_of(1024) {
+        return Err(Fault { line, why: "Page_Capacity should be whole KiB".into() });
+    }
+    made.set(line, "Page_Capacity", "page_kib", value / 1024);
+    Ok(())
+}
+
+/// The cell, and how long everything takes.
+fn times(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
+    let known: [(&str, (&str, &[&str])); 3] = [
+        ("SLC", ("slc", &["LSB"])),
+        ("MLC", ("mlc", &["LSB", "MSB"])),
+        ("TLC", ("tlc", &["LSB", "CSB", "MSB"])),
+    ];
+    let technology = cells.one_of("Flash_Technology", &known)?;
+    let missing = Fault { line: cells.line(), why: format!("{FLASH} has no Flash_Technology") };
+    let At { line, value: (cell, bits) } = technology.ok_or(missing)?;
+    made.word(line, "Flash_Technology", "cell", cell);
+    for (theirs, ours) in
+        [("Page_Read_Latency_LSB", "read_us"), ("Page_Program_Latency_LSB", "program_us")]
+    {
+        mean(made, cells, theirs, ours, bits)?;
+    }
+    if let Some(At { line, value }) = cells.number::<u64>("Block_Erase_Latency")? {
+        made.set(line, "Block_Erase_Latency", "erase_us", micros(value as f64));
+    }
+    if let Some(At { line, value }) = cells.number::<u32>("Block_PE_Cycles_Limit")? {
+        made.set(line, "Block_PE_Cycles_Limit", "cycles", value);
+    }
+    let width = keys.number::<u32>("Flash_Channel_Width")?.map_or(1, |it| it.value);
+    if let Some(At { line, value }) = keys.number::<u32>("Channel_Transfer_Rate")? {
+        let rate = f64::from(value) * f64::from(width);
+        made.set(line, "Channel_Transfer_Rate", "bus_mts", format_args!("{rate:.1}"));
+    }
+    Ok(())
+}
+
+/// The mean time of the pages of a cell, of which a file has one key each.
+fn mean(
+    made: &mut Drive,
+    cells: &mut Keys,
+    theirs: &'static str,
+    ours: &str,
+    bits: &[&str],
+) -> Result<(), Fault> {
+    let stem = theirs.trim_end_matches("LSB");
+    let mut found: Vec<At<u64>> = Vec::new();
+    for bit in ["LSB", "CSB", "MSB"] {
+        let time = cells.number::<u64>(&format!("{stem}{bit}"))?;
+        found.extend(time.filter(|_| bits.contains(&bit)));
+    }
+    let Some(At { line, value: first }) = found.first().copied() else { return Ok(()) };
+    let sum: f64 = found.iter().map(|it| it.value as f64).sum();
+    made.set(line, theirs, ours, micros(sum / found.len() as f64));
+    if found.iter().any(|it| it.value != first) {
+        made.left.push(format!(
+            "not carried over: that pages of a cell differ in {stem}* (line {line}): all take \
+             their mean"
+        ));
+    }
+    Ok(())
+}
+
+/// Nanoseconds in µs, as TOML writes a float.
+fn micros(ns: f64) -> String {
+    format!("{:.3}", ns / 1000.0)
+}
+
+/// The map, the collection and the write buffer.
+fn translation(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
+    let At { line, value } = keys.needed::<f64>("Overprovisioning_Ratio")?;
+    let percent = format!("{:.4}", value * 100.0);
+    made.set(line, "Overprovisioning_Ratio", "over_provisioning_percent", percent);
+    // MQSim collects each plane by itself, and gives copies a block of their own.
+    made.word(keys.line(), "", "pools", "plane");
+    made.word(keys.line(), "", "frontiers", "separate");
+    made.set(keys.line(), "", "multiplane", true);
+    collection(made, keys)?;
+    if let Some(At { line, value }) = keys.flag("Use_Copyback_for_GC") {
+        made.set(line, "Use_Copyback_for_GC", "copyback", value);
+    }
+    let levels = keys.flag("Static_Wearleveling_Enabled").is_none_or(|it| it.value);
+    if let Some(At { line, value }) = keys.number::<u32>("Static_Wearleveling_Threshold")?
+        && levels
+    {
+        made.set(line, "Static_Wearleveling_Threshold", "level", value);
+    }
+    keys.one_of("Caching_Mechanism", &[("SIMPLE", ()), ("ADVANCED", ())])?;
+    if let Some(At { line, value }) = keys.number::<u64>("Data_Cache_Capacity")? {
+        made.set(line, "Data_Cache_Capacity", "write_buffer_kib", value / 1024);
+        let why = "the cache is a protected write buffer: it answers writes and keeps nothing for \
+                   reads";
+        made.left.push(format!(
+            "not carried over: Caching_Mechanism and Data_Cache_Capacity (line {line}) as they \
+             are: {why}"
+        ));
+    }
+    Ok(())
+}
+
+/// How a victim is picked.
+fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
+    let known = [
+        ("GREEDY", "greedy"),
+        ("FIFO", "fifo"),
+        ("RANDOM", "random"),
+        ("RGA", "rga"),
+        ("RANDOM_P", "random-p"),
+        ("RANDOM_PP", "random-pp"),
+    ];
+    let theirs = "GC_Block_Selection_Policy";
+    let Some(At { line, value }) = keys.one_of(theirs, &known)? else { return Ok(()) };
+    match value {
+        // MQSim draws as many blocks as the logarithm of those of a plane, to the base of two.
+        "rga" => {
+            let lines = made.toml.lines().find_map(|line| line.strip_prefix("blocks = "));
+            let blocks = lines.and_then(|blocks| blocks.parse::<u32>().ok()).unwrap_or(1);
+            let drawn = blocks.max(2).ilog2();
+            made.word(line, theirs, "gc", format_args!("d-choices:{drawn}"));
+        }
+        "random-p" | "random-pp" => {
+            made.word(line, theirs, "gc", "random");
+            made.left.push(format!(
+                "not carried over: what {theirs} (line {line}) demands of a block that is drawn: \
+                 any block is taken, as with RANDOM"
+            ));
+        }
+        plain => made.word(line, theirs, "gc", plain),
+    }
+    Ok(())
+}
+
+/// Whether reads interrupt programs and erases.
+fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
+    let known = [("NONE", 0), ("ERASE", 1), ("PROGRAM", 2), ("PROGRAM_ERASE", 3)];
+    let support = cells.one_of("CMD_Suspension_Support", &known)?;
+    let takes = cells.number::<u64>("Suspend_Program_Time")?;
+    let mut left = vec!["Suspend_Erase_Time"];
+    match support {
+        Some(At { line, value: 3 }) => {
+            made.set(line, "CMD_Suspension_Support", "suspend", true);
+            if let Some(At { line, value }) = takes {
+                made.set(line, "Suspend_Program_Time", "suspend_us", micros(value as f64));
+            }
+        }
+        Some(At { value: 1 | 2, .. }) => {
+            left.extend(["CMD_Suspension_Support", "Suspend_Program_Time"]);
+        }
+        _ => {
+            // Without any interruption these times mean nothing.
+            left.clear();
+            cells.number::<u64>("Suspend_Erase_Time")?;
+        }
+    }
+    let why = "reads interrupt programs and erases alike, or neither: neither unless it is \
+               PROGRAM_ERASE, and then the time is that of a program";
+    made.left.extend(cells.leave(&left, why));
+    let preferred = [
+        "Prefered_suspend_erase_time_for_read",
+        "Preferred_suspend_erase_time_for_read",
+        "Preferred_suspend_erase_time_for_write",
+        "Preferred_suspend_write_time_for_read",
+    ];
+    made.left.extend(keys.leave(&preferred, "a read of the host interrupts at once, or never"));
+    Ok(())
+}

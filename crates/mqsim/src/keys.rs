@@ -1,0 +1,154 @@
+//! A section of a file: its keys, which of them were read, and what is said of the others.
+
+use std::str::FromStr;
+
+use roxmltree::Node;
+
+use super::{Fault, line, on_one_line};
+
+/// The longest name of a key or value that a message repeats whole, in characters.
+const LONGEST: usize = 60;
+
+/// A value and the line where it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct At<T> {
+    pub line: usize,
+    pub value: T,
+}
+
+/// A key of a section.
+struct Entry<'a> {
+    key: &'a str,
+    value: &'a str,
+    line: usize,
+    /// Whether somebody read it, or said why it is left.
+    used: bool,
+}
+
+/// The keys of an element; those that hold sections of their own are left out.
+pub struct Keys<'a> {
+    name: &'a str,
+    line: usize,
+    entries: Vec<Entry<'a>>,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys below `node`, apart from the sections that `within` names.
+    ///
+    /// # Errors
+    /// When a key is there twice, or holds more than a text.
+    pub fn of(node: Node<'a, 'a>, within: &[&str]) -> Result<Self, Fault> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for child in node.children().filter(Node::is_element) {
+            let (key, line) = (child.tag_name().name(), line(&child));
+            if within.contains(&key) {
+                continue;
+            }
+            if child.children().any(|it| it.is_element()) {
+                let why = format!("{} should hold a value, and holds elements", short(key));
+                return Err(Fault { line, why });
+            }
+            let value = child.text().unwrap_or_default().trim();
+            entries.push(Entry { key, value, line, used: false });
+        }
+        let mut sorted: Vec<(&str, usize)> = entries.iter().map(|it| (it.key, it.line)).collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let why = format!("{} is given twice, in line {} too", short(pair[1].0), pair[0].1);
+            return Err(Fault { line: pair[1].1, why });
+        }
+        Ok(Keys { name: node.tag_name().name(), line: line(&node), entries })
+    }
+
+    /// Where the section begins.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The words behind a key.
+    pub fn word(&mut self, key: &str) -> Option<At<&'a str>> {
+        let entry = self.entries.iter_mut().find(|it| it.key == key)?;
+        entry.used = true;
+        Some(At { line: entry.line, value: entry.value })
+    }
+
+    /// The number behind a key.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<At<T>>, Fault> {
+        let Some(At { line, value }) = self.word(key) else { return Ok(None) };
+        match value.parse() {
+            Ok(value) => Ok(Some(At { line, value })),
+            Err(_) => {
+                Err(Fault { line, why: format!("{key} should be a number, not {}", told(value)) })
+            }
+        }
+    }
+
+    /// The number behind a key that must be there.
+    ///
+    /// # Errors
+    /// When it is not there, or is none.
+    pub fn needed<T: FromStr>(&mut self, key: &str) -> Result<At<T>, Fault> {
+        let missing = Fault { line: self.line, why: format!("{} has no {key}", self.name) };
+        self.number(key)?.ok_or(missing)
+    }
+
+    /// Whether a key says `true`; as in MQSim all that is not `false` does.
+    pub fn flag(&mut self, key: &str) -> Option<At<bool>> {
+        let At { line, value } = self.word(key)?;
+        Some(At { line, value: !value.eq_ignore_ascii_case("false") })
+    }
+
+    /// What the word behind a key stands for in `known`.
+    ///
+    /// # Errors
+    /// When it stands for nothing, with the words that do.
+    pub fn one_of<T: Copy>(
+        &mut self,
+        key: &str,
+        known: &[(&str, T)],
+    ) -> Result<Option<At<T>>, Fault> {
+        let Some(At { line, value }) = self.word(key) else { return Ok(None) };
+        let found = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
+        let words = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let why = || format!("{key} should be one of {}, not {}", words(), told(value));
+        let value = found.ok_or_else(|| Fault { line, why: why() })?.1;
+        Ok(Some(At { line, value }))
+    }
+
+    /// A sentence that names those of `keys` that are there, and why they are left.
+    pub fn leave(&mut self, keys: &[&str], why: &str) -> Option<String> {
+        let there = self.entries.iter_mut().filter(|it| keys.contains(&it.key));
+        let names: Vec<String> = there
+            .map(|entry| {
+                entry.used = true;
+                format!("{} (line {})", entry.key, entry.line)
+            })
+            .collect();
+        (!names.is_empty()).then(|| format!("not carried over: {}: {why}", names.join(", ")))
+    }
+
+    /// A sentence on the keys that nobody read.
+    pub fn others(&mut self) -> Option<String> {
+        let left: Vec<String> = (self.entries.iter().filter(|it| !it.used))
+            .map(|entry| format!("{} (line {})", short(entry.key), entry.line))
+            .collect();
+        let why = "MQSim has no such key there";
+        (!left.is_empty()).then(|| format!("not carried over: {}: {why}", left.join(", ")))
+    }
+}
+
+/// A value in quotes, cut where it is long.
+fn told(value: &str) -> String {
+    format!("'{}'", short(value))
+}
+
+fn short(text: &str) -> String {
+    let plain = on_one_line(text);
+    match plain.chars().count() > LONGEST {
+        true => plain.chars().take(LONGEST).chain(['…']).collect(),
+        false => plain,
+    }
+}

@@ -1,0 +1,75 @@
+//! MQSim's XML files, as far as they carry over: the configuration of a drive becomes the text of a
+//! drive model, and a definition of workloads becomes flows.
+//!
+//! The keys and their meaning are those of MQSim's README and of `src/exec` (Tavakkol et al.,
+//! "MQSim: A Framework for Enabling Realistic Studies of Modern Multi-Queue SSD Devices", FAST
+//! 2018). What has no counterpart here is named with its line and the reason, and so is a key that
+//! MQSim itself does not know.
+//!
+//! ```
+//! let flows = hostftl_mqsim::scenarios(
+//!     "<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based>\
+//!      <File_Path>a.trace</File_Path><Time_Unit>NANOSECOND</Time_Unit>\
+//!      </IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>",
+//! );
+//! assert_eq!(flows.expect("it is well formed")[0].len(), 1);
+//! ```
+#![forbid(unsafe_code)]
+
+mod drive;
+mod keys;
+mod work;
+
+use roxmltree::{Document, Error, Node};
+use thiserror::Error;
+
+pub use drive::{Drive, drive};
+pub use work::{Addresses, Flow, Kind, Made, Played, Rate, TimeUnit, scenarios};
+
+/// What the root of a drive's file is called.
+const DRIVE: &str = "Execution_Parameter_Set";
+/// What the root of a file of workloads is called.
+const WORK: &str = "MQSim_IO_Scenarios";
+
+/// Why a file can't be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("line {line}: {why}")]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub why: String,
+}
+
+/// The document, whose root must be called `root`.
+fn document<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Fault> {
+    // Editors on Windows put this in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = Document::parse(text).map_err(|error| Fault {
+        line: match error {
+            // What is missing is missing at the end.
+            Error::UnclosedRootNode => text.lines().count().max(1),
+            _ => error.pos().row as usize,
+        },
+        why: format!("this is no XML: {}", on_one_line(&error.to_string())),
+    })?;
+    let found = document.root_element();
+    let why = match found.tag_name().name() {
+        name if name == root => return Ok(document),
+        DRIVE => "this is MQSim's configuration of a drive: name it with --drive".to_owned(),
+        WORK => "this is MQSim's definition of workloads: name it where a trace stands".to_owned(),
+        other => format!("the root should be {root}, and is {other}"),
+    };
+    let line = line(&found);
+    Err(Fault { line, why })
+}
+
+/// A text in which the end of a line is a blank.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// Where an element begins.
+fn line(node: &Node) -> usize {
+    node.document().text_pos_at(node.range().start).row as usize
+}

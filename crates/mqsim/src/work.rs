@@ -1,0 +1,295 @@
+//! A definition of workloads: scenarios of flows, each made or read from a trace.
+
+use roxmltree::Node;
+
+use super::keys::{At, Keys};
+use super::{Fault, WORK, document, line};
+
+const SCENARIO: &str = "IO_Scenario";
+const MADE: &str = "IO_Flow_Parameter_Set_Synthetic";
+const PLAYED: &str = "IO_Flow_Parameter_Set_Trace_Based";
+
+/// One flow of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Where it stands in the file, from 1.
+    pub line: usize,
+    /// What it is.
+    pub kind: Kind,
+    /// What is not carried over, a sentence each.
+    pub left: Vec<String>,
+}
+
+/// What a flow is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// It is made.
+    Made(Made),
+    /// It is read.
+    Played(Played),
+}
+
+/// A flow that is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Made {
+    /// Which addresses.
+    pub addresses: Addresses,
+    /// Per cent of the flow's share of the drive that are touched, 1 to 100.
+    pub working_set: u32,
+    /// Per cent of the requests that read.
+    pub read: u32,
+    /// Sectors of a request; of requests that differ, the mean.
+    pub sectors: u64,
+    /// How fast they come.
+    pub rate: Rate,
+    /// How many there are; nothing when the flow ends at a time, or never.
+    pub count: Option<u64>,
+}
+
+/// Which addresses a flow touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// One after the other.
+    Streaming,
+    /// All alike.
+    Uniform,
+    /// The first `hot` per cent of the addresses get 100 − `hot` per cent of the requests.
+    HotCold {
+        /// The share of the addresses, 1 to 100.
+        hot: u32,
+    },
+}
+
+/// How fast requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// So many are under way at any time.
+    UnderWay(u32),
+    /// So many bytes a second.
+    Bandwidth(u64),
+}
+
+/// A flow that is read from a trace in DiskSim's columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// The trace's path as the file says it.
+    pub path: String,
+    /// The unit of its times.
+    pub unit: TimeUnit,
+    /// How often it is played, at least once.
+    pub rounds: u32,
+}
+
+/// A unit of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// 10^-9 s.
+    Nanos,
+    /// 10^-6 s.
+    Micros,
+}
+
+/// The flows of each scenario; there is at least one of each.
+///
+/// # Errors
+/// The line that is wrong: no XML, another file, or a key that is missing or makes no sense.
+pub fn scenarios(text: &str) -> Result<Vec<Vec<Flow>>, Fault> {
+    let document = document(text, WORK)?;
+    let root = document.root_element();
+    let mut all = Vec::new();
+    for scenario in elements(root) {
+        expect(&scenario, &[SCENARIO])?;
+        let flows: Result<Vec<Flow>, Fault> = elements(scenario).map(flow).collect();
+        let flows = flows?;
+        if flows.is_empty() {
+            return Err(Fault { line: line(&scenario), why: format!("{SCENARIO} has no flow") });
+        }
+        all.push(flows);
+    }
+    match all.is_empty() {
+        true => Err(Fault { line: line(&root), why: format!("{WORK} has no {SCENARIO}") }),
+        false => Ok(all),
+    }
+}
+
+fn elements<'a>(node: Node<'a, 'a>) -> impl Iterator<Item = Node<'a, 'a>> {
+    node.children().filter(Node::is_element)
+}
+
+fn expect(node: &Node, names: &[&str]) -> Result<(), Fault> {
+    let found = node.tag_name().name();
+    let why = || format!("expected {}, found {found}", names.join(" or "));
+    match names.contains(&found) {
+        true => Ok(()),
+        false => Err(Fault { line: line(node), why: why() }),
+    }
+}
+
+fn flow(node: Node) -> Result<Flow, Fault> {
+    expect(&node, &[MADE, PLAYED])?;
+    let mut keys = Keys::of(node, &[])?;
+    let mut left = Vec::new();
+    let kind = match node.tag_name().name() {
+        MADE => Kind::Made(made(&mut keys, &mut left)?),
+        _ => Kind::Played(played(&mut keys, &mut left)?),
+    };
+    let flow = keys.line();
+    for (names, why) in OF_ALL {
+        left.extend(keys.leave(names, why));
+    }
+    left.extend(keys.others());
+    Ok(Flow { line: flow, kind, left })
+}
+
+/// Keys of every flow that have no counterpart, and why.
+const OF_ALL: [(&[&str], &str); 4] = [
+    (&["Priority_Class"], "requests have no priorities"),
+    (
+        &["Device_Level_Data_Caching_Mode"],
+        "the drive's write buffer is a key of the drive, write_buffer_kib",
+    ),
+    (
+        &["Channel_IDs", "Chip_IDs", "Die_IDs", "Plane_IDs"],
+        "a flow goes over the whole drive; hostftl targets parts a raw drive",
+    ),
+    (&["Initial_Occupancy_Percentage"], "a study says what the drive held before, see --warm"),
+];
+
+fn percent(key: &str, found: Option<At<u32>>) -> Result<Option<u32>, Fault> {
+    match found {
+        Some(At { line, value }) if value > 100 => {
+            Err(Fault { line, why: format!("{key} should be from 0 to 100") })
+        }
+        other => Ok(other.map(|it| it.value)),
+    }
+}
+
+fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
+    let At { line, value: sectors } = keys.needed::<u64>("Average_Request_Size")?;
+    if sectors == 0 || sectors > 1 << 31 {
+        let why = "Average_Request_Size should be 1 sector or more, and below 2^31".into();
+        return Err(Fault { line, why });
+    }
+    let sizes = [("FIXED", true), ("NORMAL", false)];
+    let fixed = keys.one_of("Request_Size_Distribution", &sizes)?;
+    // It means nothing where all are alike.
+    keys.word("Variance_Request_Size");
+    if let Some(At { line, value: false }) = fixed {
+        left.push(format!(
+            "not carried over: Request_Size_Distribution (line {line}) and \
+             Variance_Request_Size: all requests are as long as their mean"
+        ));
+    }
+    let working_set = percent("Working_Set_Percentage", keys.number("Working_Set_Percentage")?)?;
+    let read = percent("Read_Percentage", keys.number("Read_Percentage")?)?;
+    let made = Made {
+        addresses: addresses(keys)?,
+        // As in MQSim, nothing stands for all.
+        working_set: working_set.filter(|it| *it > 0).unwrap_or(100),
+        read: read.unwrap_or(0),
+        sectors,
+        rate: rate(keys, left)?,
+        count: count(keys, left)?,
+    };
+    alignment(keys, &made, left)?;
+    left.extend(keys.leave(&["Seed"], "a study has one seed for all, see --seed"));
+    Ok(made)
+}
+
+fn addresses(keys: &mut Keys) -> Result<Addresses, Fault> {
+    let hot = percent("Percentage_of_Hot_Region", keys.number("Percentage_of_Hot_Region")?)?;
+    let known = [
+        ("STREAMING", Addresses::Streaming),
+        ("RANDOM_UNIFORM", Addresses::Uniform),
+        ("RANDOM_HOTCOLD", Addresses::HotCold { hot: 0 }),
+    ];
+    let found = keys.one_of("Address_Distribution", &known)?;
+    let missing =
+        || Fault { line: keys.line(), why: format!("{MADE} has no Address_Distribution") };
+    let At { line, value } = found.ok_or_else(missing)?;
+    match (value, hot) {
+        (Addresses::HotCold { .. }, Some(hot @ 1..=100)) => Ok(Addresses::HotCold { hot }),
+        (Addresses::HotCold { .. }, _) => {
+            let why = "RANDOM_HOTCOLD needs a Percentage_of_Hot_Region from 1 to 100".into();
+            Err(Fault { line, why })
+        }
+        (other, _) => Ok(other),
+    }
+}
+
+/// How fast requests come, and a sentence on what that loses.
+fn rate(keys: &mut Keys, left: &mut Vec<String>) -> Result<Rate, Fault> {
+    let known = [("QUEUE_DEPTH", false), ("BANDWIDTH", true)];
+    let by_bandwidth = keys.one_of("Synthetic_Generator_Type", &known)?;
+    let depth = keys.number::<u32>("Average_No_of_Reqs_in_Queue")?;
+    let bandwidth = keys.number::<u64>("Bandwidth")?;
+    let Some(At { line, value: true }) = by_bandwidth else {
+        let depth = depth.map_or(1, |it| it.value);
+        left.push(format!(
+            "not carried over: Average_No_of_Reqs_in_Queue: say --closed-loop {depth} for as many \
+             requests under way"
+        ));
+        return Ok(Rate::UnderWay(depth));
+    };
+    let missing = || Fault { line, why: "BANDWIDTH needs the key Bandwidth, above 0".into() };
+    let bandwidth = bandwidth.filter(|it| it.value > 0).ok_or_else(missing)?;
+    left.push(format!(
+        "not carried over: that requests come at times that are drawn (Bandwidth, line {}): they \
+         come evenly",
+        bandwidth.line
+    ));
+    Ok(Rate::Bandwidth(bandwidth.value))
+}
+
+/// How many requests there are. MQSim asks for the time first.
+fn count(keys: &mut Keys, left: &mut Vec<String>) -> Result<Option<u64>, Fault> {
+    let end = keys.number::<u64>("Stop_Time")?.filter(|it| it.value > 0);
+    let total = keys.number::<u64>("Total_Requests_To_Generate")?;
+    if let Some(At { line, .. }) = end {
+        left.push(format!(
+            "not carried over: Stop_Time (line {line}): a workload ends after a number of \
+             requests, say count=N behind the file's name"
+        ));
+        return Ok(None);
+    }
+    Ok(total.map(|it| it.value).filter(|count| *count > 0))
+}
+
+/// Requests here are aligned to their size.
+fn alignment(keys: &mut Keys, made: &Made, left: &mut Vec<String>) -> Result<(), Fault> {
+    let aligned = keys.flag("Generated_Aligned_Addresses").is_some_and(|it| it.value);
+    let unit = keys.number::<u64>("Address_Alignment_Unit")?;
+    let same = aligned && unit.is_none_or(|it| it.value == made.sectors);
+    if !same && made.addresses != Addresses::Streaming {
+        let line = unit.map_or(String::new(), |it| format!(" (line {})", it.line));
+        left.push(format!(
+            "not carried over: Generated_Aligned_Addresses and Address_Alignment_Unit{line}: \
+             requests are aligned to their size"
+        ));
+    }
+    Ok(())
+}
+
+fn played(keys: &mut Keys, left: &mut Vec<String>) -> Result<Played, Fault> {
+    let path = keys.word("File_Path").filter(|it| !it.value.is_empty());
+    let missing = || Fault { line: keys.line(), why: format!("{PLAYED} has no File_Path") };
+    let path = path.ok_or_else(missing)?.value.to_owned();
+    let units = [
+        ("NANOSECOND", Some(TimeUnit::Nanos)),
+        ("MICROSECOND", Some(TimeUnit::Micros)),
+        ("PICOSECOND", None),
+    ];
+    let unit = match keys.one_of("Time_Unit", &units)? {
+        Some(At { line, value: None }) => {
+            return Err(Fault { line, why: "times in PICOSECOND can't be read".into() });
+        }
+        Some(At { value: Some(unit), .. }) => unit,
+        None => TimeUnit::Nanos,
+    };
+    let rounds = keys.number::<u32>("Relay_Count")?.map_or(1, |it| it.value.max(1));
+    let part = percent("Percentage_To_Be_Executed", keys.number("Percentage_To_Be_Executed")?)?;
+    if part.is_some_and(|part| part < 100) {
+        left.push("not carried over: Percentage_To_Be_Executed: the whole trace is played".into());
+    }
+    Ok(Played { path, unit, rounds })
+}
