@@ -16,6 +16,7 @@ use crate::work::DriveWork;
 
 /// What a device is made of.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a study has a handful of them")]
 pub enum DeviceSpec {
     /// Flash, with or without a translation of its own.
     Flash(DriveSpec),

@@ -2,8 +2,9 @@
 //! [`Sheet`]s for other programs.
 //!
 //! Charts are SVG that is written here, and nothing is fetched. One small script sorts tables by a
-//! click on a head; without it a page shows the same. Colours follow the reader's light or dark screen and stay apart for the colour-blind; lines also differ by
-//! their dashes, so that black and white is enough.
+//! click on a head; without it a page shows the same. Colours follow the reader's light or dark
+//! screen and stay apart for the colour-blind; lines also differ by their dashes, so that black and
+//! white is enough.
 //!
 //! ```
 //! use hostftl_report::{Axis, Bars, Lines, Page, Table};

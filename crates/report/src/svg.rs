@@ -24,8 +24,8 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Labels below an axis, from left to right: each stays within the drawing, and one that would touch
-/// the one before is left out.
+/// Labels below an axis, from left to right: each stays within the drawing, and one that would
+/// touch the one before is left out.
 pub struct Ticks {
     height: f64,
     /// Where the last label ended.

@@ -11,7 +11,8 @@ use crate::units::{bytes, count, counted};
 /// The drive models of studies: what they are, and every key of one
 ///
 /// Keys stand behind the drive's name, as in tlc:capacity=2g:gc=fifo, wherever a drive is named, or
-/// in a TOML file that is named instead, or MQSim's ssdconfig.xml. Without a name, all that are built in are listed.
+/// in a TOML file or MQSim's ssdconfig.xml that is named instead. Without a name, all that are
+/// built in are listed.
 #[derive(clap::Args)]
 pub struct Args {
     /// These drives with their keys

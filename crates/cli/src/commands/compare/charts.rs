@@ -168,8 +168,8 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
     }
     bars.stacked().figure().note(
         "slowest 1 %: the mean of the slowest hundredth of the requests. layer: before the last \
-         command was sent; map: reading and writing the layer's map; queue: behind other commands; \
-         gc: behind the drive's own collection; rmw: reading the rest of a map unit.",
+         command was sent; map: reading and writing the layer's map; queue: behind other \
+         commands; gc: behind the drive's own collection; rmw: reading the rest of a map unit.",
     )
 }
 
@@ -191,8 +191,8 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
         line(p99, rows, |it| it.p99_ns.map(|ns| ns as f64)),
         line(p999, rows, |it| it.p999_ns.map(|ns| ns as f64)),
         line(busy, rows, |it| Some(it.busy)).note(
-            "Work counts when it is given to the dies: more than 100 % in an interval waits for the \
-             next.",
+            "Work counts when it is given to the dies: what is above 100 % in an interval waits \
+             for the next.",
         ),
     ]
 }
