@@ -13,7 +13,7 @@ use hostftl_layers::{Bug, LayerKind, plant};
 const RARE: [(Bug, u64); 6] = [
     (Bug::OldEpoch, 854),
     (Bug::OldLife, 353),
-    (Bug::MapWriteIgnored, 281),
+    (Bug::MapWriteIgnored, 541),
     (Bug::FirstFlushIgnored, 242),
     (Bug::RootAfterFailure, 800),
     (Bug::SpareTwice, 92),
