@@ -16,6 +16,7 @@ mod memory;
 mod mhatl;
 mod no_alloc;
 mod own_policy;
+mod ranges;
 mod shatl;
 mod tier;
 mod zones;
