@@ -147,7 +147,7 @@ PY
     line MQSim "timed; its preconditioning is in the time" $said
 }
 
-cat >"$work/ftlsim.py" <<'PY'
+cat >"$work/greedy.py" <<'PY'
 # The same steady workload for ftlsim: one greedy pool, pages written once in order, then at random
 # until they were overwritten three times, then what is counted.
 import sys
@@ -157,7 +157,7 @@ import getaddr
 exported, physical, requests = map(int, sys.argv[1:])
 pages = 256
 ftl = ftlsim.ftl(physical // pages, pages)
-ftl.minfree = 3
+ftl.minfree = ftl.maxfree = 3
 ftl.get_input_pool = ftlsim.cvar.write_select_first
 ftl.get_pool_to_clean = ftlsim.cvar.clean_select_first
 pool = ftlsim.pool(ftl, "greedy", pages)
@@ -168,7 +168,8 @@ for segment in segments:
 pool.add_segment(segments.pop())
 for segment in segments:
     ftl.put_blk(segment)
-ftl.run(getaddr.seq().handle, exported)
+order = getaddr.seq()
+ftl.run(order.handle, exported)
 source = getaddr.uniform(exported)
 ftl.run(source.handle, 3 * exported)
 ftl.ext_writes = ftl.int_writes = 0
@@ -178,7 +179,7 @@ PY
 
 ftlsim_run() {
     local said
-    measured env PYTHONPATH="$FTLSIM" python3 "$work/ftlsim.py" "$exported" "$physical" "$requests" \
+    measured env PYTHONPATH="$FTLSIM" python3 "$work/greedy.py" "$exported" "$physical" "$requests" \
         >"$work/ftlsim.log"
     said=$(tail -n 1 "$work/ftlsim.log")
     # shellcheck disable=SC2086 # two words
