@@ -29,12 +29,13 @@ sys.exit(status if status >= 0 else 128 - status)
 PY
 }
 
-# line NAME WHAT LOST WAF: a line of the table, with the cost of the run before.
+# line NAME WHAT LOST WAF: a line of the table, with the cost of the run before. The rate is of the
+# requests that were served.
 line() {
-    local seconds memory
+    local seconds memory served=$((requests - $3))
     read -r seconds memory <"$work/cost"
-    awk -v n="$1" -v s="$seconds" -v m="$memory" -v r="$requests" -v w="$2" -v l="$3" -v a="$4" 'BEGIN {
-        printf "| %s | %s | %.1f s | %.2f M/s | %d MiB | %s | %s |\n", n, w, s, r / s / 1e6, m, l, a }'
+    awk -v s="$seconds" -v r="$served" -v head="$1 | $2" -v tail="$memory MiB | $3 | $4" 'BEGIN {
+        printf "| %s | %.1f s | %.3f M/s | %s |\n", head, s, r / (s > 0 ? s : 1) / 1e6, tail }'
 }
 
 skipped() {
@@ -63,7 +64,7 @@ cat >"$work/drive.xml" <<XML
 <Transaction_Scheduling_Policy>OUT_OF_ORDER</Transaction_Scheduling_Policy>
 <Overprovisioning_Ratio>0.26</Overprovisioning_Ratio><GC_Exec_Threshold>0.05</GC_Exec_Threshold>
 <GC_Block_Selection_Policy>GREEDY</GC_Block_Selection_Policy>
-<Use_Copyback_for_GC>false</Use_Copyback_for_GC><Preemptible_GC_Enabled>true</Preemptible_GC_Enabled>
+<Use_Copyback_for_GC>false</Use_Copyback_for_GC><Preemptible_GC_Enabled>false</Preemptible_GC_Enabled>
 <GC_Hard_Threshold>0.005</GC_Hard_Threshold>
 <Dynamic_Wearleveling_Enabled>false</Dynamic_Wearleveling_Enabled>
 <Static_Wearleveling_Enabled>false</Static_Wearleveling_Enabled>
@@ -134,17 +135,19 @@ PY
 mqsim_run() {
     local said status=0
     measured "$MQSIM" -i "$work/drive.xml" -w "$work/work.xml" >"$work/mqsim.log" 2>&1 || status=$?
-    said=$(python3 - "$work/work_scenario_1.xml" "$requests" "$physical" <<'PY' 2>/dev/null
+    said=$(python3 - "$work/work_scenario_1.xml" "$requests" <<'PY' 2>/dev/null
 import sys, xml.etree.ElementTree as tree
 root, asked = tree.parse(sys.argv[1]).getroot(), int(sys.argv[2])
 flow, ftl = next(root.iter("Host.IO_Flow")), next(root.iter("SSDDevice.FTL"))
 done = float(flow.find("Bytes_Transferred").text) / 8192
-moved = int(ftl.get("Total_GC_Executions")) * float(ftl.get("Average_Page_Movement_For_GC"))
+runs = int(ftl.get("Total_GC_Executions"))
+# Without a run the mean is no number.
+moved = runs * float(ftl.get("Average_Page_Movement_For_GC")) if runs else 0
 print(f"{asked - done:.0f} {(done + moved) / done:.3f}")
 PY
-    ) || said="all aborts:_$status"
+    ) || said="$requests none"
     # shellcheck disable=SC2086 # two words
-    line MQSim "timed; its preconditioning is in the time" $said
+    line MQSim "timed; its preconditioning is in the time; status $status" $said
 }
 
 cat >"$work/greedy.py" <<'PY'

@@ -167,7 +167,7 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
         }
     }
     bars.stacked().figure().note(
-        "slowest 1 %: the mean of the slowest hundredth of the requests. layer: before the last \
+        "slowest 1 %: the mean of about the slowest hundredth. layer: before the last \
          command was sent; map: reading and writing the layer's map; queue: behind other \
          commands; gc: behind the drive's own collection; rmw: reading the rest of a map unit.",
     )
