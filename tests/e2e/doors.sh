@@ -56,6 +56,46 @@ for verify in '' --tls-verify-peer; do
     stop
 done
 
+# A device behind a server with TLS: what is written comes back, the server dies and comes again, and
+# neither a client without TLS nor one that trusts another authority gets in.
+if [ "$layer" = log ] && command -v nbdkit && nbdkit --dump-config | grep -q tls=yes; then
+    store() {
+        nbdkit -f -U "$dir/store.sock" --tls=require --tls-certificates="$dir/tls" \
+            --tls-verify-peer file "$dir/store.img" &
+        store=$!
+        for tries in $(seq 100); do
+            [ -S "$dir/store.sock" ] && return
+            sleep 0.05
+        done
+        fail "nbdkit does not start"
+    }
+    truncate -s 128M "$dir/store.img"
+    store
+    mkdir "$dir/strange"
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj /CN=strange -keyout "$dir/strange/ca-key.pem" -out "$dir/strange/ca-cert.pem"
+    at="socket=$dir/store.sock"
+    for wrong in "nbd+unix:///?$at" "nbds+unix:///?$at&tls-certificates=$dir/strange" \
+        "nbds+unix:///?$at&tls-certificates=$dir/anonymous" \
+        "nbds+unix:///?$at&tls-certificates=$dir/tls&tls-hostname=another"; do
+        ! "$hostftl" create "$dir/far.toml" --device "$wrong" --layer log 2>"$dir/err" ||
+            fail "a volume is made on $wrong"
+        grep -qi 'tls\|certificate' "$dir/err" || fail "the error for $wrong does not say why"
+    done
+    "$hostftl" create "$dir/far.toml" --layer log \
+        --device "nbds+unix:///?$at&tls-certificates=$dir/tls"
+    open_door "$hostftl" serve "$dir/far.toml" --nbd "unix:$dir/far.sock"
+    nbdcopy --flush "$dir/in.img" "$uri"
+    kill -9 "$store"
+    rm -f "$dir/store.sock"
+    sleep 0.2
+    store
+    nbdcopy "$uri" "$dir/far.img"
+    cmp -n $((24 << 20)) "$dir/in.img" "$dir/far.img" || fail "a device with TLS gives other data"
+    stop
+    kill "$store"
+fi
+
 # A name: the client's own is taken, and another's is not.
 open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" \
     --tls-verify-peer --tls-allow client

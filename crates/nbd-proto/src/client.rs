@@ -1,5 +1,5 @@
-//! The client's side of the handshake: asks for structured replies and contexts if they are wanted,
-//! and then for one export with `GO`.
+//! The client's side of the handshake: asks for TLS, structured replies and contexts if they are
+//! wanted, and then for one export with `GO`.
 //!
 //! Invariants
 //! - One option is outstanding at a time, so every reply belongs to it.
@@ -38,6 +38,9 @@ pub struct Negotiated {
 pub enum ClientOutcome {
     /// The server has to say more.
     More,
+    /// What comes from here on goes through TLS: the caller begins a session, and feeds again,
+    /// also when nothing was received through it yet.
+    Secure,
     /// The transmission phase begins.
     Transmission(Negotiated),
 }
@@ -45,6 +48,7 @@ pub enum ClientOutcome {
 /// What a client asks, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    Tls,
     Structured,
     Contexts,
     Go,
@@ -56,8 +60,12 @@ pub struct ClientHandshake {
     name: String,
     /// The contexts that are wanted; `None` when not even structured replies are.
     wanted: Option<Vec<String>>,
+    /// Whether an export without TLS is none.
+    secure: bool,
     /// What the server was asked last; nothing before its greeting.
     asked: Option<Step>,
+    /// Whether TLS was agreed on, and the next question is due.
+    turned: bool,
     export: Option<(u64, u16)>,
     found: Negotiated,
 }
@@ -66,7 +74,20 @@ impl ClientHandshake {
     /// Wants the export `name`; the empty name means the server's default.
     pub fn new(name: &str) -> Self {
         let found = Negotiated::default();
-        ClientHandshake { name: name.to_owned(), wanted: None, asked: None, export: None, found }
+        ClientHandshake {
+            name: name.to_owned(),
+            wanted: None,
+            secure: false,
+            asked: None,
+            turned: false,
+            export: None,
+            found,
+        }
+    }
+
+    /// Wants TLS before it says anything of the export; a server without TLS is an error.
+    pub fn secure(self) -> Self {
+        ClientHandshake { secure: true, ..self }
     }
 
     /// Wants structured replies and, if the server has them, these contexts of block status. It
@@ -94,12 +115,22 @@ impl ClientHandshake {
             self.greet(&input[..GREETING], out)?;
             used = GREETING;
         }
+        if std::mem::take(&mut self.turned) {
+            self.ask(self.first(), out);
+        }
         while let Some((frame, length)) = ReplyFrame::parse(&input[used..])? {
             used += length;
             match OptionReply::parse(frame)? {
                 OptionReply::Info(info) => self.learn(info),
                 OptionReply::Context { id, name } => {
                     self.found.contexts.push((id, name.to_owned()))
+                }
+                OptionReply::Ack if self.asked == Some(Step::Tls) => {
+                    if used < input.len() {
+                        return Err(ProtoError::BeforeTls);
+                    }
+                    self.turned = true;
+                    return Ok((used, ClientOutcome::Secure));
                 }
                 OptionReply::Ack if self.asked == Some(Step::Structured) => {
                     self.found.structured = true;
@@ -111,7 +142,9 @@ impl ClientHandshake {
                     let found = Negotiated { bytes, flags, ..self.found.clone() };
                     return Ok((used, ClientOutcome::Transmission(found)));
                 }
-                OptionReply::Refused { .. } if self.asked != Some(Step::Go) => {
+                OptionReply::Refused { .. }
+                    if matches!(self.asked, Some(Step::Structured | Step::Contexts)) =>
+                {
                     self.found.contexts.clear();
                     self.ask(Step::Go, out);
                 }
@@ -138,9 +171,14 @@ impl ClientHandshake {
             return Err(ProtoError::NotFixedNewstyle(offered));
         }
         out.put_u32(u32::from(offered & (FIXED_NEWSTYLE | NO_ZEROES)));
-        let first = if self.wanted.is_some() { Step::Structured } else { Step::Go };
+        let first = if self.secure { Step::Tls } else { self.first() };
         self.ask(first, out);
         Ok(())
+    }
+
+    /// The first question about the export.
+    fn first(&self) -> Step {
+        if self.wanted.is_some() { Step::Structured } else { Step::Go }
     }
 
     /// Sends the option of a step.
@@ -149,6 +187,7 @@ impl ClientHandshake {
         let none = step == Step::Contexts && wanted.is_empty();
         let (name, step) = (&*self.name, if none { Step::Go } else { step });
         match step {
+            Step::Tls => ClientOption::StartTls.emit(out),
             Step::Structured => ClientOption::StructuredReply.emit(out),
             Step::Contexts => {
                 let queries = wanted.iter().map(String::as_str).collect();

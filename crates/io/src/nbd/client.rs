@@ -216,6 +216,7 @@ impl Client {
                 line.bid(&bye);
                 // A server that is gone already needs no goodbye.
                 line.send().ok();
+                line.end();
             }
         }
         self.lines.clear();

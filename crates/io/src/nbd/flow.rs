@@ -320,7 +320,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread::sleep;
 
-    use super::super::link::Stream;
+    use super::super::link::{Socket, Stream};
     use super::*;
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         flow.land();
         sleep(2 * timeout);
         let (ours, _theirs) = UnixStream::pair().expect("a pair of sockets");
-        flow.start(&mut [Line::new(0, Stream::Unix(ours))]);
+        flow.start(&mut [Line::new(0, Stream::plain(Socket::Unix(ours)))]);
         let begun = Instant::now();
         assert!(flow.flying[0].is_some(), "it was sent");
         assert!(!flow.is_late(begun), "the server has its time from then on");

@@ -7,7 +7,7 @@
 //! - Each request is answered once, on the line that it went out on; else the line is broken.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 
 use hostftl_nbd_proto::{Errno, REQUEST_BYTES, Request, SIMPLE_REPLY_BYTES, SimpleReply};
@@ -63,7 +63,12 @@ impl Line {
 
     /// Whether something waits to go out.
     pub fn has_more(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.is_empty() || self.stream.has_more()
+    }
+
+    /// Tells the server that this was all.
+    pub fn end(&mut self) {
+        self.stream.end();
     }
 
     /// Queues a request, with the first bytes of the item's memory if it is a write.
@@ -97,7 +102,7 @@ impl Line {
                 };
                 used += 1;
             }
-            match self.stream.write(&slices[..used]) {
+            match self.stream.write_vectored(&slices[..used]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(sent) => self.sent(sent),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -105,7 +110,7 @@ impl Line {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.stream.flush()
     }
 
     /// Forgets the first `bytes` bytes of what goes out.
@@ -166,7 +171,7 @@ impl Line {
         let rest = if whole { &mut self.ahead[self.to..] } else { &mut [] };
         slices[used] = Some(IoSliceMut::new(rest));
         let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
-        self.stream.read(&mut slices[..=used])
+        self.stream.read_vectored(&mut slices[..=used])
     }
 
     /// The next `bytes` bytes were received into what is filled: how many of them were for it.

@@ -9,9 +9,11 @@ use std::time::Duration;
 use hostftl_core::{BLOCK, Page, SECTOR};
 use hostftl_nbd_proto::flags::{READ_ONLY, SEND_FLUSH};
 use hostftl_nbd_proto::{
-    ClientHandshake, ClientOutcome, Command, Negotiated, Request, SIMPLE_REPLY_BYTES, SimpleReply,
+    ClientHandshake, ClientOutcome, Command, Negotiated, ProtoError, Refusal, Request,
+    SIMPLE_REPLY_BYTES, SimpleReply,
 };
 
+use super::tls::Session;
 use super::uri::{Place, Uri};
 
 /// How long a server may take for each step of the handshake.
@@ -21,7 +23,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(15);
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
@@ -30,57 +32,122 @@ pub enum Stream {
 macro_rules! each {
     ($stream:expr, $socket:ident => $body:expr) => {
         match $stream {
-            Stream::Unix($socket) => $body,
-            Stream::Tcp($socket) => $body,
+            Socket::Unix($socket) => $body,
+            Socket::Tcp($socket) => $body,
         }
     };
 }
 
-impl Stream {
+impl Socket {
     fn connect(place: &Place) -> io::Result<Self> {
-        let stream = match place {
-            Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+        let socket = match place {
+            Place::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
             Place::Tcp(host, port) => {
-                let stream = connect_any((host.as_str(), *port).to_socket_addrs()?)?;
-                stream.set_nodelay(true)?;
-                notice_death(&stream)?;
-                Stream::Tcp(stream)
+                let socket = connect_any((host.as_str(), *port).to_socket_addrs()?)?;
+                socket.set_nodelay(true)?;
+                notice_death(&socket)?;
+                Socket::Tcp(socket)
             }
         };
-        each!(&stream, socket => {
+        each!(&socket, socket => {
             socket.set_read_timeout(Some(PATIENCE))?;
             socket.set_write_timeout(Some(PATIENCE))?;
         });
-        Ok(stream)
+        Ok(socket)
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        each!(self, socket => socket.read(into))
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        each!(self, socket => socket.read_vectored(into))
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        each!(self, socket => socket.write(from))
+    }
+
+    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        each!(self, socket => socket.write_vectored(from))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection, with TLS or without.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Socket,
+    session: Option<Session>,
+}
+
+impl Stream {
+    /// Without TLS.
+    pub fn plain(socket: Socket) -> Self {
+        Stream { socket, session: None }
     }
 
     /// From now on nothing waits for the socket.
     fn set_nonblocking(&self) -> io::Result<()> {
-        each!(self, socket => socket.set_nonblocking(true))
+        each!(&self.socket, socket => socket.set_nonblocking(true))
+    }
+
+    /// Whether something that was taken waits to go out.
+    pub fn has_more(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::has_more)
+    }
+
+    /// Tells the server that this was all.
+    pub fn end(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.end(&mut self.socket);
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(into)])
     }
 
     /// Receives what is there.
-    pub fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        each!(self, socket => (&*socket).read_vectored(into))
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match &mut self.session {
+            Some(session) => session.read(&mut self.socket, into),
+            None => self.socket.read_vectored(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(from)])
     }
 
     /// Sends what fits.
-    pub fn write(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
-        each!(self, socket => (&*socket).write_vectored(from))
+    fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.session {
+            Some(session) => session.write(&mut self.socket, from),
+            None => self.socket.write_vectored(from),
+        }
     }
 
-    fn read_exact(&self, into: &mut [u8]) -> io::Result<()> {
-        each!(self, socket => (&*socket).read_exact(into))
-    }
-
-    fn write_all(&self, from: &[u8]) -> io::Result<()> {
-        each!(self, socket => (&*socket).write_all(from))
+    /// Sends what was taken, as much as the socket takes.
+    fn flush(&mut self) -> io::Result<()> {
+        self.session.as_mut().map_or(Ok(()), |session| session.flush(&mut self.socket))
     }
 }
 
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
-        each!(self, socket => socket.as_raw_fd())
+        each!(&self.socket, socket => socket.as_raw_fd())
     }
 }
 
@@ -121,8 +188,8 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
 /// # Errors
 /// What the system or the server says; and when the export can't be the device of a volume.
 pub fn call(uri: &Uri) -> io::Result<(Stream, Negotiated, Page)> {
-    let stream = Stream::connect(&uri.place)?;
-    let export = negotiate(&stream, &uri.export)?;
+    let mut stream = Stream::plain(Socket::connect(&uri.place)?);
+    let export = negotiate(&mut stream, uri)?;
     let why = if export.flags & READ_ONLY != 0 {
         "the export is read-only"
     } else if export.flags & SEND_FLUSH == 0 {
@@ -132,29 +199,36 @@ pub fn call(uri: &Uri) -> io::Result<(Stream, Negotiated, Page)> {
     } else if export.bytes < BLOCK as u64 {
         "the export is smaller than 4 KiB"
     } else {
-        let head = read_head(&stream)?;
+        let head = read_head(&mut stream)?;
         stream.set_nonblocking()?;
         return Ok((stream, export, head));
     };
     Err(io::Error::other(why))
 }
 
-fn negotiate(stream: &Stream, name: &str) -> io::Result<Negotiated> {
-    let mut handshake = ClientHandshake::new(name);
+fn negotiate(stream: &mut Stream, uri: &Uri) -> io::Result<Negotiated> {
+    let handshake = ClientHandshake::new(&uri.export);
+    let mut handshake = if uri.security.is_some() { handshake.secure() } else { handshake };
     let (mut input, mut out) = (Vec::new(), Vec::new());
     loop {
-        let (used, outcome) = handshake.feed(&input, &mut out).map_err(io::Error::other)?;
+        let (used, outcome) = handshake.feed(&input, &mut out).map_err(refused)?;
         input.drain(..used);
-        if let ClientOutcome::Transmission(export) = outcome {
-            if !input.is_empty() {
+        match outcome {
+            ClientOutcome::Transmission(_) if !input.is_empty() => {
                 return Err(io::Error::other("the server speaks before it is asked"));
             }
-            return Ok(export);
+            ClientOutcome::Transmission(export) => return Ok(export),
+            ClientOutcome::Secure => {
+                let security = uri.security.as_ref().expect("it was asked for");
+                stream.session = Some(Session::begin(security, &mut stream.socket)?);
+                continue;
+            }
+            ClientOutcome::More => {}
         }
         stream.write_all(&out)?;
         out.clear();
         let mut more = [0; 4096];
-        match stream.read(&mut [IoSliceMut::new(&mut more)]) {
+        match stream.read(&mut more) {
             Ok(0) => return Err(io::Error::other("the server hung up")),
             Ok(got) => input.extend_from_slice(&more[..got]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -166,8 +240,18 @@ fn negotiate(stream: &Stream, name: &str) -> io::Result<Negotiated> {
     }
 }
 
+/// Why there is no export.
+fn refused(why: ProtoError) -> io::Error {
+    match why {
+        ProtoError::Refused { code, .. } if code == Refusal::TlsRequired.code() => {
+            io::Error::other("the server wants TLS: write nbds://…?tls-certificates=FOLDER")
+        }
+        _ => io::Error::other(why),
+    }
+}
+
 /// The first block, by which an export is known again.
-fn read_head(stream: &Stream) -> io::Result<Page> {
+fn read_head(stream: &mut Stream) -> io::Result<Page> {
     let length = BLOCK as u32;
     let request = Request { flags: 0, command: Command::Read, cookie: 0, offset: 0, length };
     stream.write_all(&request.emit())?;

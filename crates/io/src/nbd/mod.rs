@@ -13,6 +13,7 @@ mod kept;
 mod line;
 mod link;
 mod remote;
+mod tls;
 mod uri;
 
 pub use remote::{Link, LinkWatch, Remote, Shared};

@@ -1,4 +1,5 @@
-//! The name of an NBD export: `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`.
+//! The name of an NBD export: `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, and
+//! with TLS `nbds://HOST[:PORT]/EXPORT?tls-certificates=FOLDER` or `nbds+unix:…`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,8 @@ const PORT: u16 = 10809;
 /// How long a server may be silent, in seconds: less than the two minutes that a layer waits.
 const TIMEOUT: u64 = 90;
 const LONGEST_TIMEOUT: u64 = 100;
+/// The name of a server behind a unix socket.
+const LOCAL: &str = "localhost";
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +22,22 @@ pub enum Place {
     Tcp(String, u16),
 }
 
+/// What TLS to a server needs. The names of the parameters are those of libnbd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Security {
+    /// The folder with `ca-cert.pem`, which signed the server's certificate, and perhaps
+    /// `client-cert.pem` and `client-key.pem`.
+    pub folder: PathBuf,
+    /// The name that the server's certificate must have.
+    pub name: String,
+}
+
 /// See the module text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     pub place: Place,
+    /// Without it nothing is encrypted.
+    pub security: Option<Security>,
     /// The export; empty for the server's default.
     pub export: String,
     /// After how long without an answer a command fails.
@@ -44,27 +59,70 @@ impl Uri {
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let (mut socket, mut timeout) = (None, TIMEOUT);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=').ok_or_else(|| format!("{pair:?} has no value"))? {
-                ("socket", path) => socket = Some(decode(path)?),
-                ("timeout", text) => timeout = seconds(text)?,
-                (key, _) => return Err(format!("{key:?} is unknown; there are socket, timeout")),
-            }
-        }
-        let place = match (scheme, socket) {
+        let said = Query::parse(query)?;
+        let plain = scheme.replacen("nbds", "nbd", 1);
+        let place = match (&*plain, said.socket) {
             ("nbd", None) if !host.is_empty() => tcp(host)?,
             ("nbd+unix", Some(path)) if host.is_empty() && !path.is_empty() => {
-                let path = std::path::absolute(Path::new(&path));
-                Place::Unix(path.map_err(|error| error.to_string())?)
-            }
-            ("nbds" | "nbds+unix", _) => {
-                return Err("TLS to a server is not supported; put a tunnel in front".into());
+                Place::Unix(absolute(&path)?)
             }
             _ => return Err(forms.into()),
         };
-        Ok(Uri { place, export: decode(export)?, timeout: Duration::from_secs(timeout) })
+        let security = match (plain != scheme, said.certificates, said.hostname) {
+            (true, Some(folder), name) => Some(Security {
+                folder: absolute(&folder)?,
+                name: name.unwrap_or_else(|| place.host().to_owned()),
+            }),
+            (true, None, _) => {
+                return Err("TLS needs ?tls-certificates=FOLDER, with ca-cert.pem in it".into());
+            }
+            (false, None, None) => None,
+            (false, ..) => return Err("tls-… is for nbds:// and nbds+unix://".into()),
+        };
+        let (export, timeout) = (decode(export)?, Duration::from_secs(said.timeout));
+        Ok(Uri { place, security, export, timeout })
     }
+}
+
+impl Place {
+    /// The name by which a certificate knows the server.
+    fn host(&self) -> &str {
+        match self {
+            Place::Unix(_) => LOCAL,
+            Place::Tcp(host, _) => host,
+        }
+    }
+}
+
+/// What stands behind the question mark.
+struct Query {
+    socket: Option<String>,
+    timeout: u64,
+    certificates: Option<String>,
+    hostname: Option<String>,
+}
+
+impl Query {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut said = Query { socket: None, timeout: TIMEOUT, certificates: None, hostname: None };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=').ok_or_else(|| format!("{pair:?} has no value"))? {
+                ("socket", path) => said.socket = Some(decode(path)?),
+                ("timeout", text) => said.timeout = seconds(text)?,
+                ("tls-certificates", path) => said.certificates = Some(decode(path)?),
+                ("tls-hostname", name) => said.hostname = Some(decode(name)?),
+                (key, _) => {
+                    let known = "socket, timeout, tls-certificates, tls-hostname";
+                    return Err(format!("{key:?} is unknown; there are {known}"));
+                }
+            }
+        }
+        Ok(said)
+    }
+}
+
+fn absolute(path: &str) -> Result<PathBuf, String> {
+    std::path::absolute(Path::new(path)).map_err(|error| error.to_string())
 }
 
 fn tcp(host: &str) -> Result<Place, String> {
@@ -127,22 +185,32 @@ impl fmt::Display for Uri {
     /// The one way to write it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = Encoded(&self.export);
-        let mut sign = '?';
+        let scheme = if self.security.is_some() { "nbds" } else { "nbd" };
+        let mut pairs = Vec::new();
         match &self.place {
             Place::Unix(path) => {
-                let path = path.to_string_lossy();
-                write!(f, "nbd+unix:///{export}?socket={}", Encoded(&path))?;
-                sign = '&';
+                write!(f, "{scheme}+unix:///{export}")?;
+                pairs.push(("socket", path.to_string_lossy().into_owned()));
             }
             Place::Tcp(host, port) if host.contains(':') => {
-                write!(f, "nbd://[{host}]:{port}/{export}")?;
+                write!(f, "{scheme}://[{host}]:{port}/{export}")?;
             }
-            Place::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{export}")?,
+            Place::Tcp(host, port) => write!(f, "{scheme}://{host}:{port}/{export}")?,
         }
-        match self.timeout.as_secs() {
-            TIMEOUT => Ok(()),
-            other => write!(f, "{sign}timeout={other}"),
+        if let Some(Security { folder, name }) = &self.security {
+            pairs.push(("tls-certificates", folder.to_string_lossy().into_owned()));
+            if name != self.place.host() {
+                pairs.push(("tls-hostname", name.clone()));
+            }
         }
+        if self.timeout.as_secs() != TIMEOUT {
+            pairs.push(("timeout", self.timeout.as_secs().to_string()));
+        }
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            let sign = if index == 0 { '?' } else { '&' };
+            write!(f, "{sign}{key}={}", Encoded(value))?;
+        }
+        Ok(())
     }
 }
 
@@ -160,6 +228,18 @@ mod tests {
             (
                 "nbd+unix:///x%2By?timeout=90&socket=/s&timeout=5",
                 "nbd+unix:///x%2By?socket=/s&timeout=5",
+            ),
+            (
+                "nbds://box/vol?tls-certificates=/etc/pki/a%20b&timeout=5",
+                "nbds://box:10809/vol?tls-certificates=/etc/pki/a%20b&timeout=5",
+            ),
+            (
+                "nbds+unix:///?tls-hostname=store&tls-certificates=/c&socket=/s",
+                "nbds+unix:///?socket=/s&tls-certificates=/c&tls-hostname=store",
+            ),
+            (
+                "nbds://box/?tls-hostname=box&tls-certificates=/c",
+                "nbds://box:10809/?tls-certificates=/c",
             ),
         ];
         for (text, whole) in cases {
@@ -184,7 +264,9 @@ mod tests {
             ("nbd://box/%4", "hex"),
             ("nbd://box/?timeout=0", "1 to 100"),
             ("nbd://box/?size=7", "\"size\" is unknown"),
-            ("nbds://box/", "TLS"),
+            ("nbds://box/", "tls-certificates=FOLDER"),
+            ("nbd://box/?tls-certificates=/c", "nbds://"),
+            ("nbdss://box/?tls-certificates=/c", "nbd://HOST"),
         ];
         for (text, word) in cases {
             let why = Uri::parse(text).unwrap_err();

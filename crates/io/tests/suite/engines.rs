@@ -114,11 +114,14 @@ fn exports_that_are_none_are_refused_in_words() {
     let message = Device::open("nbd+unix:///?socket=/nowhere/s").unwrap_err().to_string();
     assert!(message.contains("/nowhere/s") && message.contains("No such file"), "{message}");
     let message = Device::open("nbds://box/").unwrap_err().to_string();
-    assert!(message.contains("TLS"), "{message}");
+    assert!(message.contains("tls-certificates"), "{message}");
     let export = Export::start(4 * MIB);
     let other = export.uri().replace("///ram", "///other");
     let message = Device::open(&other).unwrap_err().to_string();
     assert!(message.contains("no such export"), "{message}");
+    let secure = export.uri().replace("nbd+", "nbds+") + "&tls-certificates=/nowhere";
+    let message = Device::open(&secure).unwrap_err().to_string();
+    assert!(message.contains("this server does no TLS"), "{message}");
 }
 
 #[test]

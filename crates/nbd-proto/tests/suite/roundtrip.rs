@@ -143,6 +143,7 @@ proptest! {
         default: bool,
         structured: bool,
         wants: bool,
+        secure: bool,
     ) {
         let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
         let description = "a volume".to_owned();
@@ -155,23 +156,32 @@ proptest! {
             flags,
             block,
             contexts: vec!["base:allocation", "x:map"],
-            tls: Tls::No,
+            tls: if secure { Tls::Required } else { Tls::No },
         };
         let mut client = ClientHandshake::new(if default { "" } else { &name });
         if structured {
             client = client.structured(if wants { &["x:map", "y:map"] } else { &[] });
         }
+        if secure {
+            client = client.secure();
+        }
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
         let (mut at_client, mut at_server) = (Vec::new(), Vec::new());
         let mut server = ServerHandshake::greet(&mut to_client);
-        let mut begun = false;
+        let (mut begun, mut agreed) = (false, false);
         let found = loop {
             let step = grain.min(to_client.len());
             at_client.extend(to_client.drain(..step));
             let (used, outcome) = client.feed(&at_client, &mut to_server).unwrap();
             at_client.drain(..used);
-            if let ClientOutcome::Transmission(found) = outcome {
-                break found;
+            match outcome {
+                ClientOutcome::Transmission(found) => break found,
+                ClientOutcome::Secure => {
+                    prop_assert!(agreed && to_client.is_empty() && to_server.is_empty());
+                    server.secured();
+                    continue;
+                }
+                ClientOutcome::More => {}
             }
             let step = grain.min(to_server.len());
             at_server.extend(to_server.drain(..step));
@@ -179,8 +189,9 @@ proptest! {
             let (used, outcome) = server.feed(offers, &at_server, &mut to_client).unwrap();
             at_server.drain(..used);
             begun |= matches!(outcome, Outcome::Transmission(_));
+            agreed |= outcome == Outcome::StartTls;
         };
-        prop_assert!(begun && to_client.is_empty() && at_client.is_empty());
+        prop_assert!(begun && agreed == secure && to_client.is_empty() && at_client.is_empty());
         let Offer { name, description, .. } = offer;
         let (block, name, description) = (Some(block), Some(name), Some(description));
         let flags = flags | if structured { hostftl_nbd_proto::flags::SEND_DF } else { 0 };

@@ -1,0 +1,151 @@
+//! TLS to a server: the certificates, and a session over a socket that nobody waits for.
+//!
+//! Invariant: what the session made and the socket did not take yet goes out before anything else.
+
+use std::fs;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use super::uri::Security;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Session(Box<ClientConnection>);
+
+impl Session {
+    /// Shakes hands over a socket that waits.
+    ///
+    /// # Errors
+    /// When a certificate can't be used, or client and server can't agree.
+    pub fn begin<S: Read + Write>(security: &Security, socket: &mut S) -> io::Result<Self> {
+        let name = ServerName::try_from(security.name.clone());
+        let name = name.map_err(|why| bad(&security.name)(why.to_string()))?;
+        let session = ClientConnection::new(config(&security.folder)?, name);
+        let mut session = session.map_err(io::Error::other)?;
+        while session.is_handshaking() {
+            session.complete_io(socket).map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock => io::Error::other("the server does not answer"),
+                _ => io::Error::new(error.kind(), format!("TLS: {error}")),
+            })?;
+        }
+        Ok(Session(session.into()))
+    }
+
+    /// Receives what is there; 0 at the end.
+    ///
+    /// # Errors
+    /// When nothing is there, the connection is broken, or a record is not what the server sent.
+    pub fn read<S: Read + Write>(
+        &mut self,
+        socket: &mut S,
+        into: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
+        loop {
+            match self.take(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            // At the end the session tells whether the server said goodbye before.
+            self.0.read_tls(socket)?;
+            self.0.process_new_packets().map_err(io::Error::other)?;
+            self.flush(socket)?;
+        }
+    }
+
+    /// Takes what the session has understood.
+    fn take(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut all = 0;
+        for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
+            match self.0.reader().read(slice) {
+                Err(error) if all > 0 && error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+                Ok(0) => break,
+                Ok(got) if got < slice.len() => return Ok(all + got),
+                Ok(got) => all += got,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes some of `from`; what it took is sent now or by the next call.
+    ///
+    /// # Errors
+    /// When the socket takes nothing, or the connection is broken.
+    pub fn write<S: Write>(&mut self, socket: &mut S, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.flush(socket)?;
+        if self.has_more() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let taken = self.0.writer().write_vectored(from)?;
+        self.flush(socket)?;
+        Ok(taken)
+    }
+
+    /// Whether something waits to go out.
+    pub fn has_more(&self) -> bool {
+        self.0.wants_write()
+    }
+
+    /// Sends what is left, as much as the socket takes.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn flush<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {
+        while self.0.wants_write() {
+            match self.0.write_tls(socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the server that this was all.
+    pub fn end<S: Write>(&mut self, socket: &mut S) {
+        self.0.send_close_notify();
+        // A server that is gone already needs no goodbye.
+        self.flush(socket).ok();
+    }
+}
+
+/// What a folder of certificates makes possible.
+fn config(folder: &Path) -> io::Result<Arc<ClientConfig>> {
+    let authority = folder.join("ca-cert.pem");
+    let mut roots = RootCertStore::empty();
+    for root in certificates(&authority)? {
+        roots.add(root).map_err(|why| bad(&authority.display())(why.to_string()))?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let (own, key) = (folder.join("client-cert.pem"), folder.join("client-key.pem"));
+    if !own.exists() {
+        return Ok(Arc::new(config.with_no_client_auth()));
+    }
+    let chain = certificates(&own)?;
+    let why = bad(&key.display());
+    let secret = fs::read(&key).map_err(|error| why(error.to_string()))?;
+    let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(|error| why(error.to_string()))?;
+    let config = config.with_client_auth_cert(chain, secret);
+    Ok(Arc::new(config.map_err(|why| bad(&own.display())(why.to_string()))?))
+}
+
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let why = bad(&path.display());
+    let text = fs::read(path).map_err(|error| why(error.to_string()))?;
+    let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| why(error.to_string()))?;
+    if found.is_empty() { Err(why("there is no certificate in it".into())) } else { Ok(found) }
+}
+
+/// An error that names what it is about.
+fn bad(what: &dyn std::fmt::Display) -> impl Fn(String) -> io::Error + use<> {
+    let what = what.to_string();
+    move |why| io::Error::other(format!("{what}: {why}"))
+}
