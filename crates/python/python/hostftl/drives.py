@@ -19,7 +19,7 @@ class Drive:
         Drive("4*tlc:capacity=2g")
 
     Args:
-        name: A built-in name (see :func:`drives`), a TOML file, or a whole text.
+        name: A built-in name (see :func:`drives`), a file (TOML, or MQSim's XML), or a whole text.
         given: Keys that are set anew, as docs/DRIVES.md has them.
 
     Raises:
