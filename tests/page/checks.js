@@ -21,6 +21,13 @@
       fault("clipped", `${element.tagName} ${said(element)}`);
     }
   }
+  for (const cell of document.querySelectorAll("th, td")) {
+    const tall = cell.getBoundingClientRect().height;
+    // A letter or two in a line, and line under line, is no column.
+    if (cell.textContent.length > 8 && cell.clientWidth < 56 && tall > 100) {
+      fault("squeezed", `${cell.tagName} ${said(cell)}`);
+    }
+  }
   for (const element of document.querySelectorAll("h1, h2, figcaption, th, li, text")) {
     if (element.textContent.includes("…")) fault("cut", `${element.tagName} ${said(element)}`);
   }

@@ -41,6 +41,7 @@ PLANTED = [
     ("overflow", "</h1>", "</h1><div style='width:1500px'>wide</div>"),
     ("clipped", "</style>", "figcaption { width: 3em; overflow: hidden; white-space: nowrap }</style>"),
     ("clipped", "</style>", "h2 { width: 2000px }</style>"),
+    ("squeezed", "</style>", "td { display: block; width: 1rem; overflow-wrap: anywhere; white-space: normal }</style>"),
     ("cut", "</figcaption>", " and mo…</figcaption>"),
     ("outside", r"</svg>\n", "<text x='420' y='20'>far to the right</text></svg>\n"),
     ("overlap", r"</svg>\n", "<text x='50' y='50'>one</text><text x='52' y='52'>two</text></svg>\n"),
