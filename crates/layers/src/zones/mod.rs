@@ -98,7 +98,7 @@ impl Zones {
         let layout = Layout::new(config, devices)?;
         let engine = Engine {
             layout,
-            store: Store::new(&layout, config.zones.gc, buffers),
+            store: Store::new(&layout, config.zones, buffers),
             blocks: Blocks::new(&layout),
             collection: Collection::new(&layout),
             checkpoint: Checkpoint::new(&layout),

@@ -1,16 +1,18 @@
 //! What `pblk` and `rrpc` tell of themselves.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use crate::about::About;
-use crate::chaos::{Chaos, Strips};
+use crate::chaos::{Chance, Chaos, Strips};
+use crate::config::LayerConfig;
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, SUPERPAGE};
 use crate::policy::GcPolicy;
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use super::Zones;
+use super::params::Reuse;
 
 impl Registered for Zones {
     fn map_crc(&self) -> Option<u32> {
@@ -32,6 +34,30 @@ const GC: Parameter = Parameter {
     get: |config| Some(config.zones.gc.to_string()),
 };
 
+const REUSE: Parameter = Parameter {
+    key: "reuse",
+    value: "fewest-erases|fifo",
+    about: "which free line, or segment of a unit, is filled next",
+    set: |config, word| {
+        config.zones.reuse = match word {
+            "fewest-erases" => Reuse::FewestErases,
+            "fifo" => Reuse::Fifo,
+            _ => return Err("fewest-erases or fifo"),
+        };
+        Ok(())
+    },
+    get: |config| {
+        Some(String::from(match config.zones.reuse {
+            Reuse::FewestErases => "fewest-erases",
+            Reuse::Fifo => "fifo",
+        }))
+    },
+};
+
+fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
+    config.zones.reuse = dice.pick(&[Reuse::FewestErases, Reuse::FewestErases, Reuse::Fifo]);
+}
+
 /// See [`crate::registry`].
 pub const PBLK: Registration = Registration {
     kind: LayerKind::Pblk,
@@ -45,7 +71,7 @@ pub const PBLK: Registration = Registration {
     },
     format: 1,
     devices: Devices::Zoned,
-    parameters: &[STRIP, SPARE, GC],
+    parameters: &[STRIP, SPARE, GC, REUSE],
     defaults: |config| config.spare_permille = 110,
     reads_metadata: true,
     promises: Promises::USUAL,
@@ -55,6 +81,7 @@ pub const PBLK: Registration = Registration {
         // Lines have lists from 64 strips on.
         segments: Some(Strips { counts: &[4, 8, 16, 32], most: 128, ..Strips::USUAL }),
         events: "o",
+        vary,
         ..Chaos::USUAL
     },
 };
@@ -70,11 +97,12 @@ pub const RRPC: Registration = Registration {
         limits: "2^32 map pages, beyond 8 PiB; segments enough that four times the units are a \
                  tenth of those of each unit",
     },
-    parameters: &[STRIP, SPARE],
+    parameters: &[STRIP, SPARE, REUSE],
     defaults: |config| config.spare_permille = 100,
     chaos: Chaos {
         segments: Some(Strips { units: 2, least: 40, ..Strips::USUAL }),
         events: "o",
+        vary,
         ..Chaos::USUAL
     },
     ..PBLK

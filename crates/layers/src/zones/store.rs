@@ -17,11 +17,11 @@ use super::layout::Layout;
 use super::lines::{Lines, Who};
 use super::map::{At, Map};
 use super::ops::{Cx, Op, fail};
+use super::params::Params;
 use super::row::{Phase, Row};
 use super::rows::Rows;
 use super::strips::{Draft, Strips};
 use crate::planted::{Bug, planted};
-use crate::policy::GcPolicy;
 
 /// See the module text.
 #[derive(Debug)]
@@ -40,11 +40,11 @@ pub struct Store {
 
 impl Store {
     /// No row is filled; `buffers` become the rows.
-    pub fn new(layout: &Layout, gc: GcPolicy, buffers: Vec<Payload>) -> Self {
+    pub fn new(layout: &Layout, params: Params, buffers: Vec<Payload>) -> Self {
         let rows = layout.rows() as usize;
         Store {
             map: Map::new(layout),
-            lines: Lines::new(layout, gc),
+            lines: Lines::new(layout, params),
             durability: Durability::new(rows),
             strips: Strips::new(layout),
             layout: *layout,
@@ -388,7 +388,7 @@ mod tests {
 
     fn store() -> Store {
         let (layout, lines) = free_lines();
-        Store { lines, ..Store::new(&layout, GcPolicy::Greedy, Vec::new()) }
+        Store { lines, ..Store::new(&layout, Params::default(), Vec::new()) }
     }
 
     #[test]

@@ -82,6 +82,20 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
     assert!(waf < 1.15 * data, "heads, images, roots and pads are small: {waf} for {data}");
 }
 
+/// Which free line is filled next changes nothing but which segments wear.
+#[test]
+fn erases_lie_closer_together_where_the_free_line_with_the_fewest_is_filled() {
+    let work = "synth:moving:size=4k,span=140m,count=150000,hot=10,share=90,every=20000";
+    let [fifo, fewest] = ["pblk:spare=30:reuse=fifo", "pblk:spare=30"].map(|layer| {
+        let row = row_of(work, DRIVE, layer, None);
+        println!("{layer}: waf {:?}, {:?}", row.waf_total, row.erases);
+        row
+    });
+    assert_eq!((fifo.waf_total, fifo.gc_runs), (fewest.waf_total, fewest.gc_runs));
+    let over = |row: &Row| f64::from(row.erases.max) / row.erases.mean;
+    assert!(over(&fewest) < 0.9 * over(&fifo), "{} and {}", over(&fewest), over(&fifo));
+}
+
 #[test]
 fn a_saved_stack_on_a_raw_drive_goes_on() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-warm");

@@ -30,6 +30,8 @@ pub struct Chunk {
     dirty: bool,
     /// The device counts it as open.
     pub open: bool,
+    /// See [`Chunk::wear`].
+    wear: u32,
 }
 
 impl Chunk {
@@ -46,6 +48,11 @@ impl Chunk {
     /// Whether it holds something, and can be reset.
     pub fn needs_reset(&self) -> bool {
         self.dirty && !self.bad
+    }
+
+    /// The wear that the device told at the start, and one for each reset since.
+    pub fn wear(&self) -> u32 {
+        self.wear
     }
 
     /// Strips that can be read now, when `unreadable` of the last ones can't.
@@ -115,6 +122,7 @@ impl Chunks {
         let pointer = (told.pointer as u32).min(chunk.length);
         chunk.pointer = (pointer / layout.strip).min(chunk.strips);
         chunk.done = chunk.pointer;
+        chunk.wear = told.wear.into();
         chunk.dirty = told.state != SegmentState::Free;
         chunk.bad = told.state == SegmentState::Offline || chunk.strips == 0;
         if told.state == SegmentState::Open && !chunk.bad {
@@ -165,5 +173,6 @@ impl Chunks {
         self.open -= u32::from(it.open);
         (it.pointer, it.done, it.open, it.dirty) = (0, 0, false, false);
         it.bad |= failed;
+        it.wear += 1;
     }
 }

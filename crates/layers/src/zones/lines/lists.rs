@@ -1,17 +1,20 @@
 //! The block lists of each parallel unit, as `gennvm` and `rrpc` keep them: free, full and bad.
 //!
-//! Free segments are used again in the order in which they came back. Two of a unit's are reserved:
-//! below that only collection gets one. A segment that failed is retired when it would come back.
+//! Of the free segments the one with the fewest erases is used next, of equal ones the one that came
+//! back first; or always the one that came back first, as `gennvm` has it. Two of a unit's are
+//! reserved: below that only collection gets one. A segment that failed is retired when it would come back.
 //! With `pblk` there is one list over all units, of lines, and nothing is reserved in it.
 //!
 //! Invariants
 //! - A segment is in at most one list; what is in none is open, being collected, or on its way
 //!   back.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::zones::layout::Layout;
+use crate::zones::params::Reuse;
 
 /// Free segments of a unit that only collection gets.
 const RESERVED: usize = 2;
@@ -27,10 +30,20 @@ pub enum Who {
     Collection,
 }
 
+/// A free segment; the least is used next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Free {
+    /// Its erases, where they count.
+    wear: u32,
+    /// How many segments came back before it.
+    turn: u64,
+    segment: u32,
+}
+
 /// One parallel unit.
 #[derive(Clone, Debug)]
 struct Unit {
-    free: VecDeque<u32>,
+    free: BinaryHeap<Reverse<Free>>,
     /// Those that may be collected, in the order in which they were filled.
     full: VecDeque<u32>,
     /// On their way to be free.
@@ -42,6 +55,9 @@ struct Unit {
 #[derive(Debug)]
 pub struct Lists {
     units: Vec<Unit>,
+    reuse: Reuse,
+    /// How many segments came back.
+    turn: u64,
     reserved: usize,
     /// With fewer free segments a unit is collected.
     need: u32,
@@ -49,27 +65,30 @@ pub struct Lists {
 
 impl Lists {
     /// Nothing is free yet: all is on its way.
-    pub fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, reuse: Reuse) -> Self {
         let each = layout.lines / layout.fronts;
-        let queue = || VecDeque::with_capacity(each as usize);
-        let unit = || Unit { free: queue(), full: queue(), coming: 0, bad: 0 };
+        let full = || VecDeque::with_capacity(each as usize);
+        let free = || BinaryHeap::with_capacity(each as usize);
+        let unit = || Unit { free: free(), full: full(), coming: 0, bad: 0 };
         Lists {
             units: (0..layout.fronts).map(|_| unit()).collect(),
+            reuse,
+            turn: 0,
             reserved: if layout.wide { 0 } else { RESERVED },
             need: if layout.wide { 0 } else { (each / LIMIT).max(layout.fronts) },
         }
     }
 
     /// Bytes for a segment.
-    pub const EACH: usize = 2 * size_of::<u32>();
+    pub const EACH: usize = size_of::<Free>() + size_of::<u32>();
 
-    /// Takes the segment of a unit that has been free for the longest.
+    /// Takes the free segment of a unit that is next.
     pub fn get(&mut self, unit: u32, who: Who) -> Option<u32> {
         let it = &mut self.units[unit as usize];
         if who == Who::Host && it.free.len() < self.reserved {
             return None;
         }
-        it.free.pop_front()
+        it.free.pop().map(|Reverse(free)| free.segment)
     }
 
     /// A segment will be free.
@@ -77,14 +96,16 @@ impl Lists {
         self.units[unit as usize].coming += 1;
     }
 
-    /// A segment is free, or is retired because it failed.
-    pub fn put(&mut self, unit: u32, segment: u32, failed: bool) {
+    /// A segment with so many erases is free, or is retired because it failed.
+    pub fn put(&mut self, unit: u32, (segment, erases): (u32, u32), failed: bool) {
+        let wear = if self.reuse == Reuse::FewestErases { erases } else { 0 };
         let it = &mut self.units[unit as usize];
         it.coming -= 1;
         match failed {
             true => it.bad += 1,
-            false => it.free.push_back(segment),
+            false => it.free.push(Reverse(Free { wear, turn: self.turn, segment })),
         }
+        self.turn += 1;
     }
 
     /// Free segments of a unit.
@@ -146,18 +167,41 @@ impl Lists {
 mod tests {
     use super::*;
 
-    fn lists(free: u32) -> Lists {
-        let unit = Unit { free: VecDeque::new(), full: VecDeque::new(), coming: 0, bad: 0 };
-        let mut lists = Lists { units: alloc::vec![unit; 2], reserved: RESERVED, need: 4 };
+    fn lists_by(reuse: Reuse, free: u32) -> Lists {
+        let unit = Unit { free: BinaryHeap::new(), full: VecDeque::new(), coming: 0, bad: 0 };
+        let units = alloc::vec![unit; 2];
+        let mut lists = Lists { units, reuse, turn: 0, reserved: RESERVED, need: 4 };
         for segment in 0..2 * free {
             lists.await_one(segment % 2);
-            lists.put(segment % 2, segment, false);
+            lists.put(segment % 2, (segment, 7), false);
         }
         lists
     }
 
+    fn lists(free: u32) -> Lists {
+        lists_by(Reuse::FewestErases, free)
+    }
+
+    /// Segment 0 is erased three times and comes back each time, 2 twice, 4 not at all.
+    fn order_after_wear(reuse: Reuse) -> [Option<u32>; 3] {
+        let mut lists = lists_by(reuse, 3);
+        let taken = [0, 2, 4].map(|_| lists.get(0, Who::Collection).expect("three are free"));
+        assert_eq!(taken, [0, 2, 4], "equal ones in the order in which they came back");
+        for (segment, erases) in [(0, 10), (2, 9), (4, 7)] {
+            lists.await_one(0);
+            lists.put(0, (segment, erases), false);
+        }
+        taken.map(|_| lists.get(0, Who::Collection))
+    }
+
     #[test]
-    fn two_are_kept_for_collection_and_the_oldest_goes_first() {
+    fn the_one_with_the_fewest_erases_goes_first_unless_the_order_is_that_of_gennvm() {
+        assert_eq!(order_after_wear(Reuse::FewestErases), [Some(4), Some(2), Some(0)]);
+        assert_eq!(order_after_wear(Reuse::Fifo), [Some(0), Some(2), Some(4)]);
+    }
+
+    #[test]
+    fn two_are_kept_for_collection_and_the_oldest_of_equal_ones_goes_first() {
         let mut lists = lists(3);
         assert_eq!(lists.get(0, Who::Host), Some(0));
         assert_eq!(lists.get(0, Who::Host), Some(2));
@@ -176,7 +220,7 @@ mod tests {
         assert!(lists.any_in_need(), "three are fewer than four");
         lists.await_one(0);
         assert!(!lists.any_in_need(), "one is on its way");
-        lists.put(0, taken, true);
+        lists.put(0, (taken, 8), true);
         assert!(lists.any_in_need() && lists.free_of(0) == 3);
         assert!(lists.add_up_to(8, 0) && !lists.add_up_to(8, 1));
     }

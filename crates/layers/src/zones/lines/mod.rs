@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 
 use super::layout::Layout;
 use super::ops::Cx;
+use super::params::Params;
 use crate::policy::GcPolicy;
 
 use chunks::{Chunk, Chunks};
@@ -57,15 +58,15 @@ pub struct Lines {
 
 impl Lines {
     /// Nothing is known of any.
-    pub fn new(layout: &Layout, gc: GcPolicy) -> Self {
+    pub fn new(layout: &Layout, params: Params) -> Self {
         let count = layout.lines;
         Lines {
             layout: *layout,
             list: alloc::vec![Line::new(); count as usize],
             chunks: Chunks::new(layout),
-            lists: Lists::new(layout),
+            lists: Lists::new(layout, params.reuse),
             fronts: Fronts::new(layout),
-            candidates: Candidates::new(layout, gc),
+            candidates: Candidates::new(layout, params.gc),
             empty: VecDeque::with_capacity(count as usize),
             resetting: 0,
             map_lines: 0,
@@ -338,9 +339,15 @@ impl Lines {
         self.map_lines -= u32::from(self.at(line).is_of_map());
         let dead = self.segments(line).all(|segment| self.chunks.at(segment).bad);
         self.at_mut(line).end_reset(dead);
-        self.lists.put(self.layout.front(line), line, dead);
+        self.lists.put(self.layout.front(line), (line, self.wear(line)), dead);
         self.free_strips += if dead { 0 } else { self.room_in(line) };
         true
+    }
+
+    /// Erases of the segment of a line that has most of them, those that failed apart.
+    fn wear(&self, line: u32) -> u32 {
+        let chunks = self.segments(line).map(|segment| self.chunks.at(segment));
+        chunks.filter(|it| !it.bad).map(Chunk::wear).max().unwrap_or(0)
     }
 
     /// Recovery has seen all of a line: what is left of it is filled later, or it is erased.

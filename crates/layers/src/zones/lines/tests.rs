@@ -1,13 +1,26 @@
 //! Lines, without a volume.
 
+use hostftl_format::report::{SegmentReport, SegmentState};
+
 use super::*;
 use crate::kind::LayerKind;
 use crate::kit::cx::trial;
 
 /// Forty lines of two segments of 16 strips, all of them free.
 pub fn free_lines() -> (Layout, Lines) {
+    lines_told_as(|_| 0)
+}
+
+/// As [`free_lines`], of a device that told of this wear of each segment.
+fn lines_told_as(wear: impl Fn(u32) -> u8) -> (Layout, Lines) {
     let layout = Layout::trial(LayerKind::Pblk, 16, 80, 2);
-    let mut lines = Lines::new(&layout, GcPolicy::Greedy);
+    let mut lines = Lines::new(&layout, Params::default());
+    let (state, size) = (SegmentState::Closed, u64::from(layout.device.size));
+    for segment in 0..layout.device.count {
+        let (start, wear) = (u64::from(segment) * size, wear(segment));
+        let told = SegmentReport { state, wear, start, length: size, pointer: size };
+        lines.chunks_mut().found(segment, &told, &layout);
+    }
     for line in 0..layout.lines {
         lines.found_nothing(line);
         reset(&mut lines, line);
@@ -65,6 +78,22 @@ fn a_full_line_is_empty_with_its_last_block() {
     (0..32).for_each(|_| lines.invalidate(line, 300));
     assert_eq!((lines.at(line).state(), lines.at(line).emptied_by()), (State::Empty, 300));
     assert_eq!(lines.pick(1000), None);
+}
+
+#[test]
+fn the_line_whose_segments_were_erased_least_is_filled_next() {
+    // Before the start both segments of line 1 were erased, and the second of line 0.
+    let (layout, mut lines) = lines_told_as(|segment| match segment {
+        1 | 41 => 5,
+        40 => 3,
+        _ => 0,
+    });
+    let filled: Vec<u32> = (0..3).map(|_| fill(&layout, &mut lines, 1)).collect();
+    assert_eq!(filled, [2, 3, 4]);
+    (0..32).for_each(|_| lines.invalidate(3, 300));
+    reset(&mut lines, 3);
+    let wear = |line: u32| lines.wear(line);
+    assert_eq!([0, 1, 2, 3].map(wear), [4, 6, 1, 2], "each was erased at the start");
 }
 
 #[test]
