@@ -80,6 +80,14 @@ impl LayerConfig {
         }
     }
 
+    /// Chooses what is left to the requests, for writes in whole multiples of `grain` sectors and
+    /// devices that map in units of `unit` sectors, 0 where that is not known; whether anything was.
+    pub fn suit(&mut self, grain: u32, unit: u32) -> bool {
+        let before = self.scrambler;
+        self.scrambler.suit(grain, unit);
+        self.scrambler != before
+    }
+
     /// How long a command of each device may take, by its index in the stack, in ns; 0 = for ever.
     pub fn patience(&self) -> [Nanos; 16] {
         self.deadlines.map(|own| if own == 0 { self.deadline } else { own })

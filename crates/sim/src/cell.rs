@@ -82,7 +82,7 @@ impl Cell<'_> {
 
     /// The layer on an empty drive, or on one that was a volume of it before.
     fn layer(&self, mode: Mode) -> Result<AnyLayer, StudyError> {
-        self.layer.make(self.stack, &self.plan, mode).map_err(|why| {
+        self.suited().make(self.stack, &self.plan, mode).map_err(|why| {
             let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
             StudyError::Plan { layer, drive, why: why.to_string() }
         })
@@ -148,7 +148,7 @@ impl Cell<'_> {
     /// What a snapshot of the stack must have been made from.
     fn about(&self) -> String {
         let drives = self.layer.devices(self.stack);
-        let (layer, seed) = (self.layer.about(self.stack), self.study.seed);
+        let (layer, seed) = (self.suited().about(self.stack), self.study.seed);
         let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
         let (warm, exported) = (self.warm, self.exported);
         let compress = self.load.compressibility();

@@ -85,6 +85,14 @@ impl LayerChoice {
         (plain.join(":"), journal)
     }
 
+    /// The same where what is left to the requests is chosen, for writes in whole multiples of
+    /// `grain` sectors, on devices that map in such units.
+    pub fn suited(&self, grain: u32, map_unit: u32) -> Self {
+        let mut suited = self.clone();
+        suited.config.suit(grain, map_unit);
+        suited
+    }
+
     /// Which layer; of RAID 5, which is none of them, nothing.
     pub fn kind(&self) -> Option<LayerKind> {
         self.chunk.is_none().then_some(self.config.kind)

@@ -5,7 +5,7 @@
 //! - What is played is what was read first, whether it was kept or is read again.
 //! - A kept workload has requests to device 0 only; another is refused before it is played.
 
-use hostftl_trace::{Compressibility, Notes, Op, Record, Source, TraceError};
+use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, TraceError};
 
 /// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -127,6 +127,8 @@ pub struct Loaded {
     clock: u64,
     /// The least and the greatest time of a request.
     times: Option<(u64, u64)>,
+    /// What the first writes are whole multiples of.
+    pub grain: Grain,
 }
 
 impl Loaded {
@@ -159,6 +161,7 @@ impl Loaded {
             digest: 0,
             clock: 0,
             times: None,
+            grain: Grain::default(),
         };
         for record in &mut stream {
             loaded.count(&record?, limit);
@@ -180,6 +183,7 @@ impl Loaded {
         self.records += 1;
         self.end = self.end.max(record.end());
         self.last_dev = self.last_dev.max(record.dev);
+        self.grain.see(record);
         let (first, last) = self.times.unwrap_or((record.t_ns, record.t_ns));
         self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
         self.clock = (self.clock ^ record.t_ns).wrapping_mul(DIGEST).rotate_left(29);

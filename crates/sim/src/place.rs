@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
     /// The row to make, number `index`, if it can be made with `memory` bytes.
     pub fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
         let Place { study, stack, layer, .. } = *self;
-        let plan = plan(layer, stack)?;
+        let plan = plan(&self.suited(), stack)?;
         let exported = study.export.sectors(stack, plan.limits.exported);
         if plan.limits.exported < exported {
             let bytes = |sectors: u64| sectors * SECTOR as u64;
@@ -70,6 +70,11 @@ impl<'a> Place<'a> {
             needed if needed > memory => Err(cell.too_large(needed, memory)),
             _ => Ok(cell),
         }
+    }
+
+    /// The layer as it is for this workload.
+    pub fn suited(&self) -> LayerChoice {
+        self.layer.suited(self.load.grain.sectors(), self.stack.map_unit())
     }
 
     /// Refuses a workload that goes beyond what all rows of a drive export.
@@ -110,8 +115,9 @@ impl<'a> Place<'a> {
     /// same row.
     pub fn about(&self) -> String {
         let Place { study, load, stack, warm, layer, .. } = *self;
+        let suited = self.suited();
         let names = (&self.workload.name, &stack.name, &layer.name);
-        let (drives, made) = (layer.devices(stack), layer.about(stack));
+        let (drives, made) = (layer.devices(stack), suited.about(stack));
         let Study { export, closed_loop, compact, seed, .. } = study;
         let source = format!("{:?}", self.workload.source);
         let digest = load.digest_with_times();
@@ -164,7 +170,7 @@ impl<'a> Place<'a> {
         for (key, value) in words_of_devices(&self.stack.devices) {
             add("drive", &key, value);
         }
-        for (key, value) in self.layer.words(self.stack) {
+        for (key, value) in self.suited().words(self.stack) {
             add("layer", key, value);
         }
         let Study { export, closed_loop, compact, .. } = self.study;

@@ -152,6 +152,9 @@ pub struct Row {
     /// What only this kind of layer tells of itself, at the end.
     #[serde(skip)]
     pub facts: Vec<(&'static str, u64)>,
+    /// What the workload's first writes are whole multiples of, in sectors.
+    #[serde(skip)]
+    pub grain: u32,
     /// What was noticed about the workload and the drive, a sentence each.
     pub remarks: Vec<String>,
     /// One number for everything that the layer and its drive did, in hex.
@@ -204,6 +207,7 @@ impl Row {
             workload: cell.workload.name.clone(),
             seed: cell.study.seed,
             parameters: cell.place.parameters(),
+            grain: cell.place.load.grain.sectors(),
             command: cell.place.command(),
             partial: run.partial,
             warm: run.warmed.name(),

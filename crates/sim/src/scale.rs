@@ -65,7 +65,7 @@ impl Scaled {
         let memory = match stack.is_raw() {
             // By proportion: what a larger raw drive is made of is not known.
             true => Ok((row.layer_bytes() as f64 * factor) as u64),
-            false => memory(stack, layer, factor),
+            false => memory(stack, &layer.suited(row.grain, stack.map_unit()), factor),
         };
         let impossible = memory.as_ref().err().cloned();
         let memory_bytes = memory.ok();

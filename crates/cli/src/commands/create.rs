@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use hostftl_core::SECTOR;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerChoice;
+use hostftl_trace::{Grain, Source, TraceError};
 use hostftl_volume::{CreateSpec, Created};
 
 use super::compare;
@@ -45,6 +46,10 @@ pub struct Args {
     /// overwrites it
     #[arg(long, value_name = "SIZE|auto", value_parser = superpage)]
     superpage: Option<Superpage>,
+    /// Of the layer scrambler: a trace of what will be asked, whose first writes choose what
+    /// slot=auto leaves open. It is fixed once the volume is made
+    #[arg(long, value_name = "TRACE")]
+    sample: Option<String>,
     /// Over-provisioning: the share of the devices that is kept free for garbage collection; 7%
     /// (pblk 11%, rrpc 10%) unless the layer's parameters say otherwise
     #[arg(long, value_parser = parse_share)]
@@ -158,8 +163,17 @@ fn layer_text(text: &str) -> Result<LayerText, String> {
     Ok(LayerText { text: text.to_owned(), config, journal })
 }
 
+/// What a volume is made of.
+struct Parts {
+    layer: LayerConfig,
+    devices: Vec<String>,
+    journal: Option<String>,
+    /// Sectors of the unit in which the devices map; 0 where nobody knows.
+    map_unit: u32,
+}
+
 /// The layer and the devices of a stack of models, in files that are called as the volume is.
-fn modelled(args: &Args, stack: &str) -> Result<(LayerConfig, Vec<String>), Failure> {
+fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
     let stack = compare::stack(stack)?;
     let choice =
         match &args.layer {
@@ -179,18 +193,18 @@ fn modelled(args: &Args, stack: &str) -> Result<(LayerConfig, Vec<String>), Fail
         let file = file.to_str().ok_or_else(|| Failure::usage("the path is no plain text"))?;
         devices.push(format!("drive:{name}@{file}"));
     }
-    Ok((choice.on(stack.map_unit()), devices))
+    let map_unit = stack.map_unit();
+    Ok(Parts { layer: choice.on(map_unit), devices, journal: None, map_unit })
 }
 
 /// What the volume is made of.
-fn parts(args: &Args) -> Result<(LayerConfig, Vec<String>, Option<String>), Failure> {
+fn parts(args: &Args) -> Result<Parts, Failure> {
     if let Some(stack) = &args.drive {
-        let (layer, devices) = modelled(args, stack)?;
-        return Ok((layer, devices, None));
+        return modelled(args, stack);
     }
     let layer = args.layer.clone().expect("it is required without --drive");
     let journal = layer.journal.or_else(|| args.log.journal.clone());
-    Ok((layer.config, args.devices.clone(), journal))
+    Ok(Parts { layer: layer.config, devices: args.devices.clone(), journal, map_unit: 0 })
 }
 
 /// Runs the command.
@@ -198,11 +212,13 @@ fn parts(args: &Args) -> Result<(LayerConfig, Vec<String>, Option<String>), Fail
 /// # Errors
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
-    let (mut layer, mut devices, journal) = parts(&args)?;
+    let Parts { mut layer, mut devices, journal, map_unit } = parts(&args)?;
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;
     }
     layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
+    let sampled =
+        args.sample.as_deref().map(|trace| suit(&mut layer, map_unit, trace)).transpose()?;
     let log = Log { journal, ..args.log };
     log.apply(&mut layer, &mut devices, args.drive.is_some()).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
@@ -222,6 +238,7 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let stated = take_reclaim_unit(&mut spec);
     let mut created = hostftl_volume::create(&spec)?;
     created.notes.extend(stated);
+    created.notes.extend(sampled);
     if let Some((_, came)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
         created.notes.push(format!("the superpage is {size}: {came}"));
@@ -230,6 +247,30 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
         true => json(&spec, &created, console),
         false => text(&spec, &created, console),
     }
+}
+
+/// Chooses by the first writes of a trace what the layer leaves to them; says what it was.
+fn suit(layer: &mut LayerConfig, map_unit: u32, trace: &str) -> Result<String, Failure> {
+    let failed = |why: TraceError| Failure::usage(why.to_string());
+    let source: Source = trace.parse().map_err(failed)?;
+    let mut grain = Grain::default();
+    for record in source.open(1, false).map_err(failed)? {
+        grain.see(&record.map_err(failed)?);
+        if grain.is_known() {
+            break;
+        }
+    }
+    if !layer.suit(grain.sectors(), map_unit) {
+        let why = "--sample: the layer leaves nothing to the requests, as scrambler:slot=auto does";
+        return Err(Failure::usage(why));
+    }
+    let size = |sectors: u32| bytes(u64::from(sectors) * SECTOR as u64);
+    let slot = layer.kind.registration().parameter("slot").and_then(|it| (it.get)(layer));
+    let slot = slot.expect("slots are what is left to the requests");
+    Ok(format!(
+        "slot={slot}: the first writes of {trace} are multiples of {}",
+        size(grain.sectors())
+    ))
 }
 
 /// Gives a `log` the reclaim unit that its first drive states, unless the user gave one; says so.

@@ -214,6 +214,34 @@ fn a_stack_of_a_study_is_made_as_a_volume() {
     json(dir, &["check", "v.toml"]);
 }
 
+/// What a layer leaves to the requests is chosen once, by a sample of them.
+#[test]
+fn a_slot_is_chosen_by_a_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let drive = ["--drive", "hatl-2g:hint=true:capacity=64m"];
+    let layer = ["--layer", "scrambler:slot=auto"];
+    let create = |volume: &'static str, more: &[&'static str]| {
+        [&["create", volume], &drive[..], more].concat()
+    };
+    refused(dir, &create("v.toml", &layer), 1, &["slot=auto", "sample"]);
+    let sample = ["--sample", "synth:uniform:size=512,span=8m,count=100"];
+    let nothing = [&["--layer", "scrambler"], &sample[..]].concat();
+    refused(dir, &create("v.toml", &nothing), 2, &["--sample", "slot=auto"]);
+    let unread = [&layer[..], &["--sample", "nix.csv"]].concat();
+    refused(dir, &create("v.toml", &unread), 2, &["nix.csv"]);
+    // A page of 64 KiB has no more than 64 slots.
+    for (volume, size, slot) in [("v.toml", "size=512", "1k"), ("w.toml", "size=16k", "4k")] {
+        let sample = format!("synth:uniform:{size},span=8m,count=100");
+        let all = [&["create", volume], &drive[..], &layer, &["--sample", &sample]].concat();
+        let made = json(dir, &all);
+        let slot = format!("slot={slot}:");
+        assert!(made["parameters"].as_str().expect("words").contains(&slot), "{made}");
+        assert!(made["notes"].to_string().contains(&slot), "{made}");
+        json(dir, &["check", volume]);
+    }
+}
+
 /// A label that is too long.
 const LONG: &str =
     "a label of more than 64 bytes, which no superblock of a volume has any room for";

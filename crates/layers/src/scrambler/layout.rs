@@ -8,7 +8,7 @@ use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::scrambler::MAP_ENTRIES;
 
 use super::pages;
-use super::params::Params;
+use super::params::{BY_REQUESTS, Params};
 use crate::plan::{Plan, PlanError};
 
 /// Pages that are written at the same time.
@@ -60,6 +60,9 @@ impl Layout {
         }
         let Params { slot, .. } = *params;
         let page = device.map_unit;
+        if slot == BY_REQUESTS {
+            return Err(PlanError("scrambler: slot=auto is chosen by a sample of the requests"));
+        }
         let slot = if slot == 0 { page } else { slot };
         if !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
             return Err(PlanError("scrambler needs a map unit in whole 4 KiB, of 1 MiB at most"));

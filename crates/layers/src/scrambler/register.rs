@@ -12,6 +12,7 @@ use crate::parameter::{Parameter, SPARE, sectors};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use super::Scrambler;
+use super::params::BY_REQUESTS;
 
 impl Registered for Scrambler {
     fn rules(&self) -> [u64; 3] {
@@ -32,14 +33,16 @@ fn share_text(permille: u32) -> String {
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "slot",
-        value: "SIZE|page",
-        about: "the unit of the map: a part of a page of the device, or page for all of one",
+        value: "SIZE|page|auto",
+        about: "the unit of the map: a part of a page of the device, page for all of one, or auto: 4k \
+                or less, so that few of the first requests begin or end within one",
         set: |config, word| {
             config.scrambler.slot = match word {
                 "page" => 0,
+                "auto" => BY_REQUESTS,
                 _ => {
                     let fits = sectors(word).filter(|sectors| (1..=128).contains(sectors));
-                    fits.ok_or("a size from 512 to 64k, or page")? as u32
+                    fits.ok_or("a size from 512 to 64k, page, or auto")? as u32
                 }
             };
             Ok(())
@@ -47,6 +50,7 @@ const PARAMETERS: &[Parameter] = &[
         get: |config| {
             Some(match config.scrambler.slot {
                 0 => String::from("page"),
+                BY_REQUESTS => String::from("auto"),
                 sectors if sectors % 2 == 0 => format!("{}k", sectors / 2),
                 sectors => format!("{}", sectors * 512),
             })

@@ -1,12 +1,15 @@
 //! The cases of the reference model, and writes of several sizes with and without alignment.
 
-use hostftl_trace::{Op, Record};
+use hostftl_layers::LayerConfig;
+use hostftl_trace::{Grain, Op, Record};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::LBA;
 use crate::Options;
 
+/// Sectors of a page of the drive.
+const PAGE: u32 = 32;
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
 /// The least data: the drive needs blocks to collect.
@@ -39,7 +42,10 @@ pub struct Reference {
     pub changes: Option<[f64; 2]>,
 }
 
-const PLAIN: &str = "scrambler:spare=0";
+/// The scrambler with its default slot, 4 KiB.
+pub const PLAIN: &str = "scrambler:spare=0";
+/// The scrambler whose slot is chosen by the first writes.
+const AUTO: &str = "scrambler:spare=0:slot=auto";
 
 const fn case(name: &'static str, free: u32, size: u64, times: [f64; 2], gain: f64) -> Reference {
     Reference {
@@ -120,6 +126,22 @@ impl Reference {
             };
             Record::new(0, Op::Write, 0, unit * grain + offset, size)
         })
+    }
+}
+
+impl Reference {
+    /// Sectors of the slot that is chosen by the first writes.
+    pub fn chosen_slot(&self, data: u64, seed: u64) -> u32 {
+        let mut grain = Grain::default();
+        for write in self.writes(data, seed) {
+            grain.see(&write);
+            if grain.is_known() {
+                break;
+            }
+        }
+        let mut config = LayerConfig::parse(AUTO).expect("it is checked by a test");
+        config.suit(grain.sectors(), PAGE);
+        config.scrambler.slot
     }
 }
 

@@ -16,7 +16,7 @@ use hostftl_layers::LayerConfig;
 
 use crate::{Error, Findings, Options, Watch};
 use bench::{Bench, Measured};
-use cases::{REFERENCE, Reference, sizes};
+use cases::{PLAIN, REFERENCE, Reference, sizes};
 use loads::{Workload, workloads};
 
 /// Free capacities of the paper, in per cent.
@@ -80,6 +80,45 @@ fn ratio(one: Option<f64>, other: Option<f64>) -> f64 {
     match (one, other) {
         (Some(one), Some(other)) if other > 0.0 => one / other,
         _ => f64::NAN,
+    }
+}
+
+/// Writes of one size through slots of two lengths.
+pub struct BySlot<'a> {
+    /// The writes.
+    pub case: &'a Reference,
+    /// Through slots of 512 B.
+    pub lba: &'a Pair,
+    /// Through slots of 4 KiB.
+    pub block: Pair,
+    /// Sectors of the slot that is chosen by the first writes.
+    pub chosen: u32,
+}
+
+impl<'a> BySlot<'a> {
+    fn all(
+        cases: &'a [Reference],
+        by_lba: &'a [Pair],
+        by_block: Vec<Measured>,
+        options: &Options,
+    ) -> Vec<Self> {
+        let pairs = cases.iter().zip(by_lba).zip(by_block);
+        let of = |((case, lba), scrambled): ((&'a Reference, &'a Pair), Measured)| BySlot {
+            case,
+            lba,
+            block: Pair { none: lba.none.clone(), scrambled },
+            chosen: case.chosen_slot(Reference::data(options), options.seed),
+        };
+        pairs.map(of).collect()
+    }
+
+    /// Through the slots that are chosen, which are among those that were measured.
+    pub fn by_chosen(&self) -> &Pair {
+        match self.chosen {
+            1 => self.lba,
+            8 => &self.block,
+            slot => unreachable!("no size here has a grain of {slot} sectors"),
+        }
     }
 }
 
@@ -150,27 +189,30 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     for case in &sizes {
         jobs.extend([Job::Case(case, "none"), Job::Case(case, case.layer)]);
     }
+    jobs.extend(sizes.iter().map(|case| Job::Case(case, PLAIN)));
     let mut measured = run_all(&jobs, options, watch)?;
     let blind = measured.remove(0);
     let less_full: Vec<Measured> = measured.drain(..UTIL.len()).collect();
     let thresholds: Vec<Measured> = measured.drain(..THRESHOLDS.len()).collect();
+    let by_block = measured.split_off(measured.len() - sizes.len());
     let pairs: Vec<Pair> = measured
         .chunks(2)
         .map(|two| Pair { none: two[0].clone(), scrambled: two[1].clone() })
         .collect();
     let (reference, rest) = pairs.split_at(REFERENCE.len());
-    let (paper, by_size) = rest.split_at(loads.len() * FREE.len());
+    let (paper, by_lba) = rest.split_at(loads.len() * FREE.len());
+    let by_slot = BySlot::all(&sizes, by_lba, by_block, options);
     let mut findings = Findings::new("LBA scrambler: writes into the block that is collected next");
     tables::settings(&mut findings, &loads, options);
     findings.sheets.push(tables::paper(&loads, paper));
-    findings.sheets.push(tables::sizes(&sizes, by_size));
+    findings.sheets.push(tables::sizes(&by_slot));
     findings.sheets.push(tables::reference(reference));
     findings.sheets.push(tables::utilisation(&less_full, &reference[0]));
     findings.sheets.push(tables::thresholds(&thresholds, &reference[0]));
     findings.sheets.push(tables::inside(&loads, paper));
     findings.figures.push(tables::chart(&loads, paper));
     claims::add(&mut findings, reference, &blind);
-    claims::paper(&mut findings.checks, &loads, paper, by_size);
+    claims::paper(&mut findings.checks, &loads, paper, &by_slot);
     Ok(findings)
 }
 

@@ -3,9 +3,9 @@
 use hostftl_report::{Bars, Figure};
 
 use super::bench::Measured;
-use super::cases::{REFERENCE, Reference};
+use super::cases::REFERENCE;
 use super::loads::Workload;
-use super::{FREE, Pair, THRESHOLDS, UTIL};
+use super::{BySlot, FREE, Pair, THRESHOLDS, UTIL};
 use crate::{Cell, Findings, Options, Sheet, traces};
 
 fn number(value: f64, digits: usize) -> Cell {
@@ -139,17 +139,29 @@ pub fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
 }
 
 /// Writes by size, aligned and not.
-pub fn sizes(cases: &[Reference], pairs: &[Pair]) -> Sheet {
-    let title = "src1_0's question: writes at random, 20 % free, slots of 512 B, by alignment";
-    let heads = ["size", "off by (sectors)", "ours, write gain", "copied pages", "gc runs"];
+pub fn sizes(by_slot: &[BySlot]) -> Sheet {
+    let title = "src1_0's question: writes at random, 20 % free, by alignment and slot";
+    let heads = [
+        "size",
+        "off by (sectors)",
+        "ours, write gain, 512 B",
+        "copied pages",
+        "gc runs",
+        "ours, write gain, 4 KiB",
+        "slot=auto chooses",
+        "ours, write gain, auto",
+    ];
     let mut sheet = Sheet::new(title, &heads);
-    for (case, pair) in cases.iter().zip(pairs) {
+    for of in by_slot {
         sheet.row([
-            case.name.into(),
-            Cell::Number(case.offset as f64, 0),
-            number(pair.write_gain(), 2),
-            percent(pair.change(copies)),
-            percent(pair.change(erases)),
+            of.case.name.into(),
+            Cell::Number(of.case.offset as f64, 0),
+            number(of.lba.write_gain(), 2),
+            percent(of.lba.change(copies)),
+            percent(of.lba.change(erases)),
+            number(of.block.write_gain(), 2),
+            Cell::Text(format!("{} B", of.chosen * 512)),
+            number(of.by_chosen().write_gain(), 2),
         ]);
     }
     sheet
@@ -200,7 +212,9 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
         "The layer `scrambler`, the code that also serves volumes, map log included, over a drive \
          with one chip: blocks of 256 pages of 16 KiB, read 85 us, program 1.6 ms, erase 8.5 ms, \
          greedy collection in step with host writes, addresses for 95 % of the pages. Slots of \
-         one LBA (512 B) under the paper's workloads, of 4 KiB in the model's table. One request \
+         one LBA (512 B) under the paper's workloads, of 4 KiB in the model's table; `slot=auto` \
+         takes the largest of 512 B to 4 KiB that 95 % of the first 10,000 writes are whole \
+         multiples of. One request \
          at a time; the drive is filled and overwritten twice first."
             .into(),
     );
