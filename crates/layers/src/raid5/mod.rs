@@ -1,23 +1,26 @@
 //! RAID 5 as everybody has it: what the log array is compared with. No user may choose it.
 //!
 //! Stripes have a chunk on each device, one of them parity, in turn. A write of a whole stripe
-//! writes all chunks; a smaller one reads the old data and the old parity and writes both. There is
-//! no journal and no map of what changed: after a cut, the parity of what was being written is not
+//! writes all chunks. A smaller one reads what the new parity needs, as Linux's md does: the other
+//! data of the stripe, unless the old data and the old parity are less. Then it writes data and
+//! parity. As in md's stripe cache, what belongs together is a row, 4 KiB on each device, and each
+//! operation has one place for it. There is no journal and no map of what changed: after a cut, the parity of what was being written is not
 //! known. Trims are answered and change nothing; zeroing is refused, and so is work after a device
 //! failed.
 //!
 //! Invariants
-//! - A stripe that is being written belongs to one operation.
+//! - A row that is being written belongs to one operation.
 //! - A request is answered when all of it was sent and no operation of it is under way.
 
 mod op;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::{
     Ack, Command, Counters, Credits, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer,
-    Limits, Nanos, Out, Output, Payload, Reply, Request, Tally, Ticket, Token,
+    Limits, Nanos, Out, Output, Payload, Reply, Request, SECTORS_PER_BLOCK, Tally, Ticket, Token,
 };
 
 use crate::config::{Plan, PlanError};
@@ -71,8 +74,8 @@ pub struct Raid5 {
     free: Vec<u16>,
     ops: Vec<Option<Op>>,
     idle: Vec<u16>,
-    /// The stripes that are being written.
-    stripes: Vec<u64>,
+    /// The rows that are being written, of each operation.
+    rows: Vec<Range<u64>>,
     /// Two buffers of a chunk for each operation.
     buffers: Vec<Payload>,
     /// Requests of which something is not sent yet, in order.
@@ -129,7 +132,7 @@ impl Raid5 {
             free: (0..ops).rev().collect(),
             ops: (0..ops).map(|_| None).collect(),
             idle: (0..ops).rev().collect(),
-            stripes: Vec::with_capacity(ops.into()),
+            rows: Vec::with_capacity(ops.into()),
             buffers,
             queue: VecDeque::with_capacity(ops.into()),
             counters: Counters::default(),
@@ -188,6 +191,22 @@ impl Raid5 {
         Part { stripe, from: request.sent, sectors, at }
     }
 
+    /// The rows that a part lies in: of each device the same.
+    fn rows_of(&self, part: Part) -> Range<u64> {
+        let per = u64::from(SECTORS_PER_BLOCK);
+        let (first, chunk) = (part.stripe * u64::from(self.chunk), u64::from(self.chunk));
+        if part.sectors > self.chunk {
+            return first / per..(first + chunk).div_ceil(per);
+        }
+        let at = first + u64::from(part.at % self.chunk);
+        at / per..(at + u64::from(part.sectors)).div_ceil(per)
+    }
+
+    /// Whether one of these rows is being written.
+    fn is_taken(&self, rows: &Range<u64>) -> bool {
+        self.rows.iter().any(|it| it.start < rows.end && rows.start < it.end)
+    }
+
     /// Begins what can be begun, in the order of requests.
     fn pump(&mut self, out: &mut Out) {
         self.more = false;
@@ -205,7 +224,7 @@ impl Raid5 {
                 continue;
             }
             let part = self.part(request);
-            if request.kind != Kind::Read && self.stripes.contains(&part.stripe) {
+            if request.kind != Kind::Read && self.is_taken(&self.rows_of(part)) {
                 self.queue.push_back(index);
                 continue;
             }
@@ -230,12 +249,12 @@ impl Raid5 {
             (Kind::Write { .. }, Some(_)) => Step::Old,
             (Kind::Flush | Kind::Write { .. }, _) => Step::Flush,
         };
-        let op = Op::new(index, part, step);
-        let taken = op.stripe.is_some_and(|stripe| self.stripes.contains(&stripe));
-        assert!(!taken, "one operation writes a stripe");
+        let rows = part.filter(|_| step.writes()).map(|part| self.rows_of(part));
+        let taken = rows.as_ref().is_some_and(|rows| self.is_taken(rows));
+        assert!(!taken, "one operation writes a row");
         assert!(self.ops[usize::from(slot)].is_none(), "an idle slot has no operation");
-        self.stripes.extend(op.stripe);
-        self.ops[slot as usize] = Some(op);
+        self.rows.extend(rows.clone());
+        self.ops[slot as usize] = Some(Op::new(index, part, step, rows));
         self.advance(slot, out);
     }
 
@@ -259,9 +278,9 @@ impl Raid5 {
     fn end(&mut self, slot: u16, out: &mut Out) {
         let op = self.ops[slot as usize].take().expect("an operation ends once");
         self.idle.push(slot);
-        if let Some(stripe) = op.stripe {
-            let place = self.stripes.iter().position(|it| *it == stripe);
-            self.stripes.swap_remove(place.expect("a stripe that is written is in the list"));
+        if let Some(rows) = op.rows {
+            let place = self.rows.iter().position(|it| *it == rows);
+            self.rows.swap_remove(place.expect("rows that are written are in the list"));
         }
         let request = self.requests[op.request as usize].as_mut().expect("it is not answered");
         request.pending -= 1;
@@ -327,10 +346,10 @@ impl Layer for Raid5 {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let mut stripes = self.stripes.clone();
-        stripes.sort_unstable();
-        match stripes.windows(2).any(|pair| pair[0] == pair[1]) {
-            true => Err("two operations write one stripe"),
+        let mut rows = self.rows.clone();
+        rows.sort_unstable_by_key(|rows| rows.start);
+        match rows.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            true => Err("two operations write one row"),
             false => Ok(()),
         }
     }

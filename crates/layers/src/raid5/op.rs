@@ -1,5 +1,7 @@
 //! What one part of a request needs, command after command.
 
+use core::ops::Range;
+
 use hostftl_core::{
     Cause, Command, Few, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
 };
@@ -11,7 +13,7 @@ use super::{Part, Raid5, host};
 pub enum Step {
     /// Reads for the host.
     Read,
-    /// Reads the old data and the old parity.
+    /// Reads what the new parity needs.
     Old,
     /// Makes the new parity from the old one, or from all data of a stripe.
     Fold,
@@ -32,19 +34,24 @@ pub struct Op {
     pub pending: u32,
     part: Option<Part>,
     step: Step,
-    /// The stripe that it writes.
-    pub stripe: Option<u64>,
+    /// The rows that it writes.
+    pub rows: Option<Range<u64>>,
     /// Whether a whole stripe is written.
     whole: bool,
     /// Chunks that are in the parity of a whole stripe.
     folded: u32,
 }
 
+impl Step {
+    /// Whether an operation that begins with it writes.
+    pub fn writes(self) -> bool {
+        matches!(self, Step::Fold | Step::Old)
+    }
+}
+
 impl Op {
-    pub fn new(request: u16, part: Option<Part>, step: Step) -> Self {
-        let writes = matches!(step, Step::Fold | Step::Old);
-        let stripe = part.filter(|_| writes).map(|part| part.stripe);
-        Op { request, pending: 0, part, step, stripe, whole: step == Step::Fold, folded: 0 }
+    pub fn new(request: u16, part: Option<Part>, step: Step, rows: Option<Range<u64>>) -> Self {
+        Op { request, pending: 0, part, step, rows, whole: step == Step::Fold, folded: 0 }
     }
 }
 
@@ -64,7 +71,7 @@ impl Raid5 {
         match (step, op.part) {
             (Step::Flush, _) => self.flush(slot, out),
             (Step::Read, Some(part)) => self.read(slot, part, out),
-            (Step::Old, Some(part)) => self.read_old(slot, part, out),
+            (Step::Old, Some(part)) => self.read_needed(slot, part, out),
             (Step::Fold, Some(part)) if !failed => self.fold(slot, part, whole, out),
             (Step::Write, Some(part)) => self.write(slot, part, whole, out),
             _ => self.end(slot, out),
@@ -94,8 +101,20 @@ impl Raid5 {
         self.submit(slot, 0, Command::Read { device, lba, into, cause: Cause::Host }, out);
     }
 
-    fn read_old(&mut self, slot: u16, part: Part, out: &mut Out) {
-        for (index, chunk) in [(0, part.at / self.chunk), (1, self.width())] {
+    /// The chunks that the new parity needs beside the new data, one or two: all other data where
+    /// that is no more to read than the old data and the old parity, as md has it.
+    fn needed(&self, part: Part) -> Few<u32, 2> {
+        let written = part.at / self.chunk;
+        match self.width() {
+            2 | 3 => (0..self.width()).filter(|chunk| *chunk != written).collect(),
+            _ => [written, self.width()].into_iter().collect(),
+        }
+    }
+
+    /// What is read last is in the second buffer, where the parity is made.
+    fn read_needed(&mut self, slot: u16, part: Part, out: &mut Out) {
+        let needed = self.needed(part);
+        for (index, chunk) in (2 - needed.len() as u8..).zip(needed) {
             let buffer = &mut self.buffers[2 * usize::from(slot) + usize::from(index)];
             let into = Target::Data(buffer.view_mut_sectors(0, part.sectors));
             let (device, lba) = (self.device(part.stripe, chunk), self.lba(part));
@@ -110,7 +129,9 @@ impl Raid5 {
         let mut from = Few::<View, MAX_PIECES>::new();
         if !whole {
             from.push(self.data(slot).view_sectors(part.from, part.sectors));
-            from.push(self.buffers[old].view_sectors(0, part.sectors));
+            if self.needed(part).len() == 2 {
+                from.push(self.buffers[old].view_sectors(0, part.sectors));
+            }
             let into = self.buffers[parity].view_mut_sectors(0, part.sectors);
             return self.submit(slot, 0, Command::Fold { from, into, keep: true }, out);
         }

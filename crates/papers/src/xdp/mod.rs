@@ -23,7 +23,7 @@ const LZ4: f64 = 2.932;
 /// (1 / 2.932) * (4 / 3) * 1.069, the last from the closed form of collection at that α.
 const SENT: f64 = 0.486;
 /// Parts of the experiment that take time.
-const PARTS: usize = 4;
+const PARTS: usize = 5;
 
 /// Makes the experiment.
 ///
@@ -39,7 +39,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         array::measure(Lab::ALL[index], options, watch)
     });
     let labs = labs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let labs: &[Outcome; 3] = labs.as_array().expect("one for each");
+    let labs: &[Outcome; 4] = labs.as_array().expect("one for each");
     watch.progress("done", PARTS, PARTS);
     setting(&mut findings, &real, labs, options);
     findings.sheets.push(ratios(&real));
@@ -64,7 +64,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 3], options: &Options) {
+fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 4], options: &Options) {
     let mib = real.exported >> 20;
     let setting = &mut findings.setting;
     setting.push(format!(
@@ -85,8 +85,14 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 3], options: &
         labs[0].requests
     ));
     setting.push(
-        "Our RAID 5 writes whole stripes when a request has them; a smaller write is two reads \
-         and two writes. It has no journal, so it does less than a real one."
+        "RAID 5 is ours by the rules of Linux's md: a write of less than a stripe reads the other \
+         data, unless the old data and the old parity are less to read, then writes data and \
+         parity; a row of 4 KiB is written by one request at a time, and at most as many rows as \
+         the stripe cache has places. md begins with 256 and since Linux 4.1 adds more while memory \
+         is free, so both ends stand here. Assumed: the fio job's writes are direct, so that md does \
+         not hold them back to gather stripes; its bitmap is set everywhere by then; there is no \
+         journal; its one thread is never the bottleneck, which in a real md it is before drives \
+         like these are."
             .into(),
     );
     setting.push(crate::traces::NEEDS_NONE.into());
@@ -115,7 +121,7 @@ fn steps(real: &Real) -> Sheet {
     sheet
 }
 
-fn speeds(labs: &[Outcome; 3]) -> Sheet {
+fn speeds(labs: &[Outcome; 4]) -> Sheet {
     let heads = [
         "stack",
         "ours, requests/s",
@@ -142,7 +148,7 @@ fn speeds(labs: &[Outcome; 3]) -> Sheet {
     sheet
 }
 
-fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 3]) {
+fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 4]) {
     let checks = &mut findings.checks;
     let check = Check::new("compression: written over stored", real.ratio(), RATIO_BAND);
     let check = check.published(Known::new(RATIO, "Fig. 8"));
@@ -154,12 +160,17 @@ fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 3]) {
     let known = Known::new(SENT, "the same identity at the published fill");
     let check = Check::near_computed("sent over written", known, real.sent_per_byte(), 15.0);
     checks.push(check.because("another share of the space is filled, so collection copies less"));
-    let [one, raid5, log] = labs;
+    let [one, raid5, md, log] = labs;
     let what = "the array does more random writes than one drive (times)";
     let check = Check::new(what, log.iops / one.iops, Band::AtLeast(1.0));
     checks.push(check.because("published as a sentence only: faster than a drive alone"));
-    let what = "and more than RAID 5 over the same drives (times)";
-    checks.push(Check::new(what, log.iops / raid5.iops, Band::AtLeast(3.0)));
+    let what = "and more than RAID 5 over the same drives, the faster of both (times)";
+    let faster = raid5.iops.max(md.iops);
+    checks.push(Check::new(what, log.iops / faster, Band::AtLeast(3.0)));
+    let what =
+        "RAID 5, cache grown: bytes sent for each of the host, one of data and one of parity";
+    let known = Known::new(2.0, "md's rules: a small write is two writes");
+    checks.push(Check::near_computed(what, known, raid5.sent_per_byte, 1.0));
     findings.notes.push(
         "The figure of the card's speed is lost (an image): printed is only that it exceeds the \
          data sheet of one of its drives, 215 K random writes a second, which the seed calls no \
