@@ -98,6 +98,8 @@ pub struct Load {
     source: Source,
     /// Pages of the user's data.
     pub pages: u32,
+    /// How many times as large the published data is, where it is scaled down.
+    pub scaled: u32,
     /// Requests to play.
     pub count: u64,
 }
@@ -122,7 +124,8 @@ impl Load {
         let failed = |why: TraceError| Error::Failed(why.to_string());
         let source: Source = path.display().to_string().parse().map_err(failed)?;
         let (about, origin) = (String::new(), Origin::Real);
-        let mut load = Load { name: name.into(), origin, about, source, pages: 0, count: most };
+        let (name, pages, scaled) = (name.into(), 0, 1);
+        let mut load = Load { name, origin, about, source, pages, scaled, count: most };
         let (mut end, mut count) = (0, 0);
         for record in load.open(0)? {
             end = record.map_err(failed)?.end().max(end);
@@ -154,8 +157,8 @@ impl Load {
         let text = format!("{},span={mib}m,count={count}", of.synth);
         let source = text.parse().expect("it is checked by a test");
         let about = format!("{}: {text}", of.kind);
-        let (name, pages) = (of.name.into(), mib * PAGES_PER_MIB);
-        Load { name, origin: Origin::StandIn, about, source, pages, count }
+        let (name, pages, scaled) = (of.name.into(), mib * PAGES_PER_MIB, of.full_mib / mib);
+        Load { name, origin: Origin::StandIn, about, source, pages, scaled, count }
     }
 
     /// Whether it is a recorded trace.

@@ -88,11 +88,19 @@ fn gain(outcomes: &[Outcome], case: usize) -> f64 {
     (outcomes[case - 1].iops / outcomes[0].iops - 1.0) * 100.0
 }
 
-/// The case that lives longest; of those that live as long to a thousandth, the fastest.
-fn choice(outcomes: &[Outcome]) -> usize {
-    let longest = outcomes.iter().map(Outcome::life).fold(0.0, f64::max);
-    let long = (1..=CASES).filter(|case| outcomes[case - 1].life() >= longest * 0.999);
-    long.max_by(|a, b| outcomes[a - 1].iops.total_cmp(&outcomes[b - 1].iops)).unwrap_or(1)
+/// The case to choose when life counts, as the paper reads it from Fig. 5: that whose M is nearest
+/// to its endurance when S has reached its own, with data so many times as large. Of cases that are
+/// as near, and as fast to a thousandth, the one that levels most.
+fn choice(outcomes: &[Outcome], times: u32) -> usize {
+    let off = |case: usize| {
+        let [m, s] = outcomes[case - 1].most_at(times, case <= 2);
+        (m * 1e5 / s / 1e9).ln().abs()
+    };
+    let least = (1..=CASES).map(off).fold(f64::INFINITY, f64::min);
+    let near = || (1..=CASES).filter(|case| off(*case) <= least + 1e-3);
+    let iops = |case: usize| outcomes[case - 1].iops;
+    let fastest = near().map(iops).fold(0.0, f64::max);
+    near().find(|case| iops(*case) >= fastest * 0.999).unwrap_or(1)
 }
 
 fn published(load: &Load) -> Option<&'static Published> {
@@ -132,7 +140,8 @@ fn stand_ins(setting: &mut Vec<String>, options: &Options) {
          hand: write share, request size and hotness (mean accesses of a page above or below \
          40) follow what is commonly told of the MSR Cambridge traces; the skew (zipf's \
          exponent, or going through the data in order), the sizes and the 4 % of writes of \
-         proj_3 are fitted to the published gains."
+         proj_3 are fitted to the published gains. With exponents of 0.6 and 0.7 hm_0 and prxy_1 \
+         are no nearer: hm_0 gains 15.3 and 2.3 % in cases 4 and 3 at 0.6, 15.5 and 5.5 % at 1.0."
             .into(),
     );
     let scaled = "Everything is scaled down in size, not in accesses of a page.";
@@ -159,6 +168,7 @@ fn speeds(rows: &[(&Load, &[Outcome])]) -> Sheet {
         "ours, case 4 (%)",
         "published, case 4 (%)",
         "ours, for life",
+        "ours, for life, at the size here",
         "published, for life",
     ];
     let mut sheet = Sheet::new("Requests per second over case 1 (levelling in both)", &heads);
@@ -173,7 +183,8 @@ fn speeds(rows: &[(&Load, &[Outcome])]) -> Sheet {
             number(of.and_then(|of| of.gains[1])),
             Cell::Number(gain(outcomes, 4), 1),
             number(of.and_then(|of| of.gains[0])),
-            format!("case {}", choice(outcomes)).into(),
+            format!("case {}", choice(outcomes, load.scaled)).into(),
+            format!("case {}", choice(outcomes, 1)).into(),
             of.map_or(Cell::Nothing, |of| format!("case {}", of.choice).into()),
         ]);
     }
@@ -248,11 +259,12 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
             });
         }
         let claim = format!("{}: the case to choose when life counts", load.name);
-        let (stated, ours) = (of.choice as f64, choice(outcomes) as f64);
+        let (stated, ours) = (of.choice as f64, choice(outcomes, load.scaled) as f64);
         let check = Check::near_published(claim, Known::new(stated, TABLE), ours, 0.0);
-        findings.checks.push(check.known_to_miss().because(CHOICE));
+        findings.checks.push(check.because(CHOICE));
     }
     order(findings, rows);
+    whole(findings, rows);
     wear_checks(findings, rows);
     let real = |check: &Check| {
         rows.iter().any(|(load, _)| load.is_real() && check.claim.contains(&load.name))
@@ -267,15 +279,42 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
             .into(),
     );
     findings.notes.push(
-        "Chosen for life is the case that maximises min(10^9 / most in M, 10^5 / most in S) in \
-         writes of the host. It depends on how the hot pages lie, which the paper does not publish."
+        "Chosen for life is, as the paper has it, the case in which both memories come nearest to \
+         their ends at once (Fig. 5): M's most writes when a sector of S has 10^5, against 10^9. It \
+         is told for the published size; from the reduced one it is extrapolated, which assumes that \
+         M's hottest sector keeps its share of all writes where M is not levelled, and that all else \
+         keeps its count, as accesses of a page stay the same (tried with prxy_1's stand-in at 64, \
+         512 and 1024 MiB). Levelling in both always lives longest, and is the slowest."
             .into(),
     );
 }
 
 /// Why another case lives longest here.
-const CHOICE: &str = "it depends on how the hot pages lie, which the paper does not publish, and \
-                      on the size of the data: scaled down, S ends sooner beside M";
+const CHOICE: &str = "it depends on how the hot pages lie, which the paper does not publish; \
+                      proj_3's stand-in writes so evenly that cases 3 and 4 are the same";
+
+/// All of Table 3, and what the text reads in Fig. 5.
+fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
+    let all = || rows.iter().zip(&PUBLISHED);
+    let off = all().flat_map(|((_, outcomes), of)| {
+        let cases = [(4, of.gains[0]), (3, of.gains[1])];
+        cases.into_iter().filter_map(|(case, known)| Some((gain(outcomes, case) - known?).abs()))
+    });
+    let near = off.filter(|points| *points <= NEAR).count() as f64;
+    let claim = "Table 3: gains, of 7, within 5 points of the published";
+    let check = Check::new(claim, near, Band::AtLeast(7.0)).published(Known::new(7.0, TABLE));
+    findings.checks.push(check.known_to_miss().because(
+        "of prxy_0 levelling in M costs less here and levelling in S more; both together cost what \
+         is published",
+    ));
+    let same = all().filter(|((load, outcomes), of)| choice(outcomes, load.scaled) == of.choice);
+    let claim = "Table 3 and Fig. 5: workloads, of 4, with the published case for life";
+    let check = Check::new(claim, same.count() as f64, Band::AtLeast(4.0));
+    findings.checks.push(check.published(Known::new(4.0, TABLE)).because(CHOICE));
+}
+
+/// How many points a gain may be off.
+const NEAR: f64 = 5.0;
 
 /// The gains have the published order.
 fn order(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {

@@ -50,6 +50,15 @@ impl Outcome {
         (1e9 / m).min(1e5 / s) * self.written as f64
     }
 
+    /// The most writes of a sector of M and of S for data so many times as large, with as many
+    /// accesses of a page. S keeps its own: it wears evenly, or as often as a page is fetched and
+    /// written back. So does M where it is levelled; else its hottest sector keeps its share of all
+    /// writes.
+    pub fn most_at(&self, times: u32, levelled: bool) -> [f64; 2] {
+        let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
+        [if levelled { m } else { m * f64::from(times) }, s]
+    }
+
     /// Writes of M's most-written sector when one of S has reached its endurance, if wear goes on
     /// as it did.
     pub fn m_at_the_end_of_s(&self) -> f64 {
@@ -128,4 +137,17 @@ pub fn play(
         moved,
         violation,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_larger_data_only_an_unlevelled_m_wears_more() {
+        let wear = [7, 3].map(|most| Wear { most, ..Wear::default() });
+        let of = Outcome { iops: 1.0, written: 1, wear, moved: 0, violation: None };
+        assert_eq!(of.most_at(10, true), [7.0, 3.0]);
+        assert_eq!(of.most_at(10, false), [70.0, 3.0]);
+    }
 }
