@@ -108,7 +108,8 @@ impl Victims {
         let free = area.pool.free() as u32;
         let reserve = area.layout.reserve;
         let own = area.layout.count - area.layout.lent;
-        let margin = MARGIN + if area.layout.is_roomy() { own / MARGIN_SHARE } else { 0 };
+        let more = if area.layout.is_roomy() { own / MARGIN_SHARE } else { area.layout.company() };
+        let margin = MARGIN + more;
         if free <= reserve + MARGIN {
             area.press_limbo(true);
         }

@@ -200,6 +200,13 @@ impl Layout {
         self.home.is_some() && self.leaves > 0
     }
 
+    /// Superpages in limbo that wait for more company before log is written for them, beyond the
+    /// fewest, where there is a home and not much room. As many more are kept free or soon free, so
+    /// that the host does not wait for them.
+    pub fn company(&self) -> u32 {
+        self.count / COMPANY_SHARE
+    }
+
     /// Superpages that hold log writes before a checkpoint is urgent.
     pub fn max_pinned(&self) -> u32 {
         (self.spare / 4).max(8)
@@ -212,5 +219,7 @@ impl Layout {
     }
 }
 
+/// See [`Layout::company`].
+const COMPANY_SHARE: u32 = 256;
 /// Superpages that collection leaves free for log writes.
 pub const FLOOR: u32 = 6;

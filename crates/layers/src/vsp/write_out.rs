@@ -91,7 +91,7 @@ impl<T: Table> Area<T> {
                 let own = (self.layout.count - self.layout.lent) as usize;
                 self.pool.limbo().len() > 2 * LAST_FREE + (own / 32).max(self.pool.free() / 8)
             }
-            Some(_) => self.pool.limbo().len() > 2 * LAST_FREE,
+            Some(_) => self.pool.limbo().len() > 2 * LAST_FREE + self.layout.company() as usize,
         }
     }
 

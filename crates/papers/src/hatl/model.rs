@@ -120,13 +120,30 @@ pub struct Shatl {
     opened: u64,
     /// Superpages of the area that hold nothing hidden: what ours keep free, in limbo and for log.
     kept: usize,
+    /// Whether it costs something to read what goes home from elsewhere than the victim.
+    reads: bool,
 }
 
 impl Shatl {
     /// With a hidden area of so many superpages, of which `kept` are never used.
     pub fn new(hidden: u32, kept: u32, blocks: u32) -> Self {
         let area = Area::new(hidden, blocks);
-        Shatl { area, full: BTreeSet::new(), opened: 0, kept: kept as usize }
+        Shatl { area, full: BTreeSet::new(), opened: 0, kept: kept as usize, reads: false }
+    }
+
+    /// The same, where hidden copies have to be read: the victim once, and for each LSP the other
+    /// superpages that hold something of it.
+    #[must_use]
+    pub fn reading(self) -> Self {
+        Shatl { reads: true, ..self }
+    }
+
+    /// Superpages but the victim that hold something of an LSP.
+    fn others(&self, lsp: u32, victim: u32) -> usize {
+        let places = self.area.place[(lsp * SLOTS) as usize..((lsp + 1) * SLOTS) as usize].iter();
+        let held = places.filter(|slot| **slot != NOWHERE).map(|slot| slot / SLOTS);
+        let others: BTreeSet<u32> = held.filter(|it| *it != victim).collect();
+        others.len()
     }
 
     /// The LSPs of which a superpage holds something.
@@ -139,6 +156,7 @@ impl Shatl {
         let weight = |(opened, superpage): &(u64, u32)| (self.lsps(*superpage).len(), *opened);
         let victim = *self.full.iter().min_by_key(|it| weight(it)).expect("one is full");
         let lsps = self.lsps(victim.1);
+        let others: usize = lsps.iter().map(|lsp| self.others(*lsp, victim.1)).sum();
         for lsp in &lsps {
             (lsp * SLOTS..(lsp + 1) * SLOTS).for_each(|block| {
                 self.area.kill(block);
@@ -146,7 +164,8 @@ impl Shatl {
         }
         self.full.remove(&victim);
         self.area.free.push(victim.1);
-        lsps.len() as f64 * (READ + WRITE)
+        let reads = if self.reads { others + usize::from(!lsps.is_empty()) } else { 0 };
+        lsps.len() as f64 * (READ + WRITE) + reads as f64 * READ
     }
 }
 

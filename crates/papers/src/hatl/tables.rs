@@ -10,8 +10,8 @@ use crate::traces::{self, Origin};
 use crate::{Cell, Findings, Sheet};
 
 /// Superpages of the hidden area, and how many of them our collection keeps free or in limbo.
-const HIDDEN: u32 = 128;
-const FREE: u32 = 16;
+pub const HIDDEN: u32 = 128;
+pub const FREE: u32 = 16;
 const ZEROS: &str = "gathering writes zeros where nothing is mapped";
 const MAPPED: &str = "all that is written was mapped before";
 
