@@ -81,7 +81,8 @@ impl LayerConfig {
     }
 
     /// Chooses what is left to the requests, for writes in whole multiples of `grain` sectors and
-    /// devices that map in units of `unit` sectors, 0 where that is not known; whether anything was.
+    /// devices that map in units of `unit` sectors, 0 where that is not known. Whether anything was
+    /// chosen.
     pub fn suit(&mut self, grain: u32, unit: u32) -> bool {
         let before = self.scrambler;
         self.scrambler.suit(grain, unit);

@@ -4,9 +4,9 @@
 //! writes all chunks. A smaller one reads what the new parity needs, as Linux's md does: the other
 //! data of the stripe, unless the old data and the old parity are less. Then it writes data and
 //! parity. As in md's stripe cache, what belongs together is a row, 4 KiB on each device, and each
-//! operation has one place for it. There is no journal and no map of what changed: after a cut, the parity of what was being written is not
-//! known. Trims are answered and change nothing; zeroing is refused, and so is work after a device
-//! failed.
+//! operation has one place for it. There is no journal and no map of what changed: after a cut, the
+//! parity of what was being written is not known. Trims are answered and change
+//! nothing; zeroing is refused, and so is work after a device failed.
 //!
 //! Invariants
 //! - A row that is being written belongs to one operation.

@@ -34,8 +34,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "slot",
         value: "SIZE|page|auto",
-        about: "the unit of the map: a part of a page of the device, page for all of one, or auto: 4k \
-                or less, so that few of the first requests begin or end within one",
+        about: "the unit of the map: a part of a page of the device, page for all of one, or auto: \
+                4k or less, so that few of the first requests begin or end within one",
         set: |config, word| {
             config.scrambler.slot = match word {
                 "page" => 0,

@@ -90,7 +90,8 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
 }
 
 /// What the model says of sHATL at a sixteenth of the seed's size: as described, and where the
-/// hidden copies that go home have to be read. Where ours has that size too, the latter keeps as many superpages free.
+/// hidden copies that go home have to be read. Where ours has that size too, the latter keeps as
+/// many superpages free.
 fn models(scaled: bool) -> [f64; 2] {
     let stream = Stream { blocks: 1 << 12, hot: 0, share: 0, large: 0 };
     let kept = if scaled { FREE } else { 1 };

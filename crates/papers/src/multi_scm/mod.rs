@@ -280,11 +280,12 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     );
     findings.notes.push(
         "Chosen for life is, as the paper has it, the case in which both memories come nearest to \
-         their ends at once (Fig. 5): M's most writes when a sector of S has 10^5, against 10^9. It \
-         is told for the published size; from the reduced one it is extrapolated, which assumes that \
-         M's hottest sector keeps its share of all writes where M is not levelled, and that all else \
-         keeps its count, as accesses of a page stay the same (tried with prxy_1's stand-in at 64, \
-         512 and 1024 MiB). Levelling in both always lives longest, and is the slowest."
+         their ends at once (Fig. 5): M's most writes when a sector of S has 10^5, against 10^9. \
+         It is told for the published size; from the reduced one it is extrapolated, which assumes \
+         that M's hottest sector keeps its share of all writes where M is not levelled, and that \
+         all else keeps its count, as accesses of a page stay the same (tried with prxy_1's \
+         stand-in at 64, 512 and 1024 MiB). Levelling in both always lives longest, and is the \
+         slowest."
             .into(),
     );
 }

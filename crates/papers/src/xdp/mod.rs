@@ -88,11 +88,10 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 4], options: &
         "RAID 5 is ours by the rules of Linux's md: a write of less than a stripe reads the other \
          data, unless the old data and the old parity are less to read, then writes data and \
          parity; a row of 4 KiB is written by one request at a time, and at most as many rows as \
-         the stripe cache has places. md begins with 256 and since Linux 4.1 adds more while memory \
-         is free, so both ends stand here. Assumed: the fio job's writes are direct, so that md does \
-         not hold them back to gather stripes; its bitmap is set everywhere by then; there is no \
-         journal; its one thread is never the bottleneck, which in a real md it is before drives \
-         like these are."
+         the stripe cache has places. md begins with 256 and since Linux 4.1 adds more while \
+         memory is free, so both ends stand here. Assumed: the fio job's writes are direct, so \
+         that md does not hold them back to gather stripes; its bitmap is set everywhere by then; \
+         there is no journal; its one thread is never the bottleneck, which favours RAID 5."
             .into(),
     );
     setting.push(crate::traces::NEEDS_NONE.into());

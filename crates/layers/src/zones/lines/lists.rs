@@ -1,9 +1,10 @@
 //! The block lists of each parallel unit, as `gennvm` and `rrpc` keep them: free, full and bad.
 //!
-//! Of the free segments the one with the fewest erases is used next, of equal ones the one that came
-//! back first; or always the one that came back first, as `gennvm` has it. Two of a unit's are
-//! reserved: below that only collection gets one. A segment that failed is retired when it would come back.
-//! With `pblk` there is one list over all units, of lines, and nothing is reserved in it.
+//! Of the free segments the one with the fewest erases is used next, of equal ones the one that
+//! came back first; or always the one that came back first, as `gennvm` has it. Two of a unit's are
+//! reserved: below that only collection gets one. A segment that failed is retired when it would
+//! come back. With `pblk` there is one list over all units, of lines, and nothing is reserved in
+//! it.
 //!
 //! Invariants
 //! - A segment is in at most one list; what is in none is open, being collected, or on its way
